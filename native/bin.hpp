@@ -1,0 +1,66 @@
+// Values to bin codes.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "layout.hpp"
+#include "parallel.hpp"
+
+namespace agbm {
+
+// Thresholds of one feature, padded to 256 with infinity so that the search needs no bounds and always takes eight steps.
+struct ThresholdTable {
+  double values[256];
+};
+
+// Number of thresholds below x (so x <= threshold[code], and code is the bin). Branch-free.
+inline int search(const ThresholdTable& table, double x) {
+  int low = 0;
+  for (int half = 128; half > 0; half /= 2) low += half * (table.values[low + half - 1] < x);
+  return low;
+}
+
+// Neighbouring features share a group; groups are as equal in width as they can be, so that threads get equal work.
+inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins) {
+  m.n_rows = n_rows;
+  m.n_features = static_cast<int>(n_bins.size());
+  m.n_bins = n_bins;
+  m.cell_offset.assign(1, 0);
+  for (int bins : n_bins) m.cell_offset.push_back(m.cell_offset.back() + bins + 1);
+  const int n_groups = (m.n_features + kMaxGroupWidth - 1) / kMaxGroupWidth;
+  int first = 0;
+  for (int g = 0; g < n_groups; ++g) {
+    const int width = (m.n_features - first + (n_groups - g) - 1) / (n_groups - g);
+    m.groups.push_back({first, width, n_rows * first});
+    m.group_of.insert(m.group_of.end(), width, g);
+    first += width;
+  }
+  m.codes.resize(n_rows * m.n_features);
+}
+
+// x[row * row_stride + feature * feature_stride]; strides are in values.
+template <class T>
+void bin_rows(BinnedMatrix& m, const std::vector<ThresholdTable>& tables, const T* x, std::ptrdiff_t row_stride,
+              std::ptrdiff_t feature_stride, int n_threads) {
+  const std::size_t pieces = tasks_for_rows(m.n_rows);
+  parallel_for(pieces * m.groups.size(), n_threads, [&](std::size_t task) {
+    const FeatureGroup& group = m.groups[task / pieces];
+    const std::size_t begin = task % pieces * kRowsPerTask;
+    const std::size_t end = std::min(m.n_rows, begin + kRowsPerTask);
+    for (int j = 0; j < group.width; ++j) {
+      const int feature = group.first_feature + j;
+      const ThresholdTable& table = tables[feature];
+      const T* column = x + feature * feature_stride;
+      std::uint8_t* out = m.codes.data() + group.data_offset + j;
+      const int missing = m.n_bins[feature];
+      for (std::size_t row = begin; row < end; ++row) {
+        const double value = static_cast<double>(column[static_cast<std::ptrdiff_t>(row) * row_stride]);
+        const int code = search(table, value);
+        out[row * group.width] = static_cast<std::uint8_t>(value == value ? code : missing);
+      }
+    }
+  });
+}
+
+}  // namespace agbm

@@ -1,0 +1,224 @@
+// The boundary to Python: shapes are checked here, the GIL is released here, and nothing else happens here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+
+#include "bin.hpp"
+#include "grow.hpp"
+#include "histogram.hpp"
+#include "predict.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace agbm {
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+template <class T>
+using RowMajor = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// A NumPy array that owns its memory, moved out of a vector.
+template <class T, class... Shape>
+nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& data, Shape... shape) {
+  auto* owned = new std::vector<T>(std::move(data));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(owned->data(), {static_cast<std::size_t>(shape)...}, owner);
+}
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+// Lets Ctrl-C through between batches of a growth, at most twenty times a second: taking the GIL may have to wait.
+class InterruptCheck {
+ public:
+  void operator()() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(50)) return;
+    last_ = now;
+    nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+template <class T>
+BinnedMatrix bin_matrix(const Matrix<T>& x, const Vector<double>& thresholds, const Vector<std::int64_t>& offsets,
+                        int n_threads) {
+  const std::size_t n_features = x.shape(1);
+  require(x.shape(0) < (std::size_t{1} << 32), "X: more than 2^32 - 1 rows");
+  require(n_features > 0, "X: no features");
+  require(offsets.size() == n_features + 1 && offsets.data()[0] == 0 &&
+              offsets.data()[n_features] == static_cast<std::int64_t>(thresholds.size()),
+          "offsets: must start at 0, end at len(thresholds) and have one entry more than X has features");
+  std::vector<ThresholdTable> tables(n_features);
+  std::vector<int> n_bins;
+  for (std::size_t f = 0; f < n_features; ++f) {
+    const std::int64_t begin = offsets.data()[f], end = offsets.data()[f + 1];
+    require(begin <= end && end - begin < kMaxValueBins, "offsets: a feature has from 0 to 254 thresholds");
+    std::fill(std::begin(tables[f].values), std::end(tables[f].values), std::numeric_limits<double>::infinity());
+    std::copy(thresholds.data() + begin, thresholds.data() + end, tables[f].values);
+    n_bins.push_back(static_cast<int>(end - begin) + 1);
+  }
+  BinnedMatrix m;
+  nb::gil_scoped_release release;
+  lay_out(m, x.shape(0), n_bins);
+  bin_rows(m, tables, x.data(), x.stride(0), x.stride(1), n_threads);
+  return m;
+}
+
+nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
+  std::vector<std::uint8_t> out(m.n_rows * m.n_features);
+  for (int f = 0; f < m.n_features; ++f) {
+    for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.column(f)[i * m.column_stride(f)];
+  }
+  return to_numpy(std::move(out), m.n_rows, m.n_features);
+}
+
+TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradients,
+                         const std::optional<Vector<double>>& hessians, int n_threads) {
+  TreeTargets t{static_cast<int>(gradients.shape(0)), gradients.shape(1), gradients.data(),
+                hessians ? hessians->data() : nullptr, {}, 0.0};
+  require(t.n_targets > 0, "gradients: no targets");
+  require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many columns as X has rows");
+  require(!hessians || hessians->size() == t.n_rows, "hessians: must have one entry for each column of gradients");
+  // Fewer than 8 bits a residual would be left beside the row count.
+  require(value_bits(t.n_rows, true) >= 8, "gradients: more than 2^26 - 1 training rows");
+  for (int k = 0; k < t.n_targets; ++k) {
+    t.gradient_max.push_back(max_abs(t.gradient(k), t.n_rows, n_threads));
+    require(std::isfinite(t.gradient_max.back()), "gradients: not finite");
+  }
+  if (hessians) {
+    t.hessian_max = max_abs(t.hessians, t.n_rows, n_threads);
+    require(std::isfinite(t.hessian_max), "hessians: not finite");
+    for (std::size_t i = 0; i < t.n_rows; ++i) require(t.hessians[i] >= 0.0, "hessians: negative");
+  }
+  return t;
+}
+
+// Histogram of the given rows, (cell, channel), with the channels' form: for tests of the kernel against its twin.
+nb::tuple histogram_of(const BinnedMatrix& m, const RowMajor<double>& gradients,
+                       const std::optional<Vector<double>>& hessians, const std::optional<Vector<Row>>& rows,
+                       int n_threads) {
+  const TreeTargets targets = make_targets(m, gradients, hessians, n_threads);
+  const Channels channels = pack(targets, n_threads);
+  if (rows) {
+    for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < targets.n_rows, "rows: no such row");
+  }
+  std::vector<std::int64_t> cells(m.n_cells() * channels.n());
+  HistogramBuilder(m, channels.packed.data(), channels.n(), n_threads)
+      .build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}});
+  std::vector<double> unit = channels.unit;
+  const int n = channels.n();
+  return nb::make_tuple(to_numpy(std::move(cells), m.n_cells(), n), to_numpy(std::move(unit), n), channels.count_bits);
+}
+
+// Grows a tree on the first gradients.shape[1] rows. Returns the node arrays and the tree's values on all rows.
+nb::dict grow(const BinnedMatrix& m, const RowMajor<double>& gradients, const std::optional<Vector<double>>& hessians,
+              int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf, double l2_regularization,
+              double min_split_gain, double min_hessian_leaf, int n_threads) {
+  require(max_depth >= 1, "max_depth: must be at least 1");
+  require(max_leaf_nodes == 0 || max_leaf_nodes >= 2, "max_leaf_nodes: must be 0 (no limit) or at least 2");
+  require(min_samples_leaf >= 1, "min_samples_leaf: must be at least 1");
+  require(l2_regularization >= 0.0 && min_split_gain >= 0.0 && min_hessian_leaf >= 0.0,
+          "l2_regularization, min_split_gain, min_hessian_leaf: must not be negative");
+  const TreeTargets targets = make_targets(m, gradients, hessians, n_threads);
+  const GrowthRules rules{max_depth,      max_leaf_nodes,   min_samples_leaf, l2_regularization,
+                          min_split_gain, min_hessian_leaf};
+  std::vector<double> values(m.n_rows * targets.n_targets);
+  GrownTree tree;
+  {
+    nb::gil_scoped_release release;
+    TreeGrower grower(m, targets, rules, n_threads);
+    grower.grow(InterruptCheck{});
+    tree = grower.tree();
+    grower.training_values(values.data(), m.n_rows);
+    binned_values(m, tree, targets.n_rows, m.n_rows - targets.n_rows, values.data() + targets.n_rows, m.n_rows,
+                  n_threads);
+  }
+  nb::dict out;
+  const std::size_t n = tree.n_nodes();
+  out["feature"] = to_numpy(std::move(tree.feature), n);
+  out["bin"] = to_numpy(std::move(tree.bin), n);
+  out["missing_left"] = to_numpy(std::move(tree.missing_left), n);
+  out["left"] = to_numpy(std::move(tree.left), n);
+  out["gain"] = to_numpy(std::move(tree.gain), n);
+  out["count"] = to_numpy(std::move(tree.count), n);
+  out["value"] = to_numpy(std::move(tree.value), n, targets.n_targets);
+  out["row_values"] = to_numpy(std::move(values), targets.n_targets, m.n_rows);
+  return out;
+}
+
+Forest make_forest(int n_features, const Vector<std::int32_t>& roots, const Vector<std::int32_t>& feature,
+                   const Vector<double>& threshold, const Vector<std::int32_t>& left,
+                   const Vector<std::uint8_t>& missing_left, const RowMajor<double>& value) {
+  const std::size_t n = feature.size();
+  require(threshold.size() == n && left.size() == n && missing_left.size() == n && value.shape(0) == n,
+          "feature, threshold, left, missing_left, value: must have one entry for each node");
+  Forest forest;
+  forest.n_features = n_features;
+  forest.n_outputs = static_cast<int>(value.shape(1));
+  forest.roots.assign(roots.data(), roots.data() + roots.size());
+  for (std::size_t i = 0; i < n; ++i) {
+    forest.nodes.push_back({threshold.data()[i], feature.data()[i], left.data()[i], missing_left.data()[i] != 0});
+  }
+  forest.values.assign(value.data(), value.data() + value.size());
+  forest.validate();
+  return forest;
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == forest.n_features, "X: wrong number of features");
+  std::vector<double> out(x.shape(0) * forest.n_outputs, 0.0);
+  {
+    nb::gil_scoped_release release;
+    forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+  }
+  return to_numpy(std::move(out), x.shape(0), forest.n_outputs);
+}
+
+}  // namespace
+}  // namespace agbm
+
+NB_MODULE(_native, m) {
+  using namespace agbm;
+  m.doc() = "Kernels of agbm: binning, tree growth, prediction.";
+
+  nb::class_<BinnedMatrix>(m, "BinnedMatrix", "A matrix of bin codes, one byte a value.")
+      .def_ro("n_rows", &BinnedMatrix::n_rows)
+      .def_ro("n_features", &BinnedMatrix::n_features)
+      .def_ro("n_bins", &BinnedMatrix::n_bins)
+      .def("codes", &codes_of, "The codes as a (row, feature) array.");
+
+  m.def("bin_matrix", &bin_matrix<double>, "X"_a.noconvert(), "thresholds"_a.noconvert(), "offsets"_a.noconvert(),
+        "n_threads"_a);
+  m.def("bin_matrix", &bin_matrix<float>, "X"_a.noconvert(), "thresholds"_a.noconvert(), "offsets"_a.noconvert(),
+        "n_threads"_a, "Codes of X: thresholds[offsets[f]:offsets[f + 1]] are those of feature f, ascending.");
+  m.def("histogram", &histogram_of, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
+        "rows"_a.noconvert().none(), "n_threads"_a,
+        "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
+  m.def("grow", &grow, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(), nb::kw_only(),
+        "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a, "min_split_gain"_a,
+        "min_hessian_leaf"_a, "n_threads"_a,
+        "Grows one tree for all rows of gradients (target, training row); returns its nodes and its values on all rows.");
+
+  nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
+      .def(nb::new_(&make_forest), "n_features"_a, "roots"_a.noconvert(), "feature"_a.noconvert(),
+           "threshold"_a.noconvert(), "left"_a.noconvert(), "missing_left"_a.noconvert(), "value"_a.noconvert())
+      .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
+      .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
+           "Sum of the trees' values, (row, output).");
+}

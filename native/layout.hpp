@@ -1,0 +1,51 @@
+// Data layouts shared by every kernel, with the reason for each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace agbm {
+
+using Row = std::uint32_t;
+
+// A feature has at most 255 value bins and one slot for missing values behind them, so a code fits one byte.
+constexpr int kMaxValueBins = 255;
+
+// Codes of up to 16 neighbouring features lie together, row after row. One cache line then feeds many histogram adds, and
+// the histograms of one group (16 features x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
+constexpr int kMaxGroupWidth = 16;
+
+struct FeatureGroup {
+  int first_feature;
+  int width;
+  std::size_t data_offset;
+};
+
+// The binned training matrix: code of (row, feature) = number of the feature's thresholds below the value,
+// or n_bins[feature] when the value is missing.
+struct BinnedMatrix {
+  std::size_t n_rows = 0;
+  int n_features = 0;
+  std::vector<int> n_bins;                  // value bins of each feature
+  std::vector<std::uint32_t> cell_offset;   // first histogram cell of each feature; the last entry is the total
+  std::vector<FeatureGroup> groups;
+  std::vector<int> group_of;                // feature -> group
+  std::vector<std::uint8_t> codes;
+
+  std::size_t n_cells() const { return cell_offset.back(); }
+
+  // Codes of one feature: the code of row i is at column(f)[i * column_stride(f)].
+  const std::uint8_t* column(int feature) const {
+    const FeatureGroup& group = groups[group_of[feature]];
+    return codes.data() + group.data_offset + (feature - group.first_feature);
+  }
+  std::size_t column_stride(int feature) const { return groups[group_of[feature]].width; }
+};
+
+// Rows per task in parallel loops over rows: large enough to hide scheduling, small enough to balance.
+constexpr std::size_t kRowsPerTask = 16384;
+
+inline std::size_t tasks_for_rows(std::size_t n_rows) { return (n_rows + kRowsPerTask - 1) / kRowsPerTask; }
+
+}  // namespace agbm

@@ -1,0 +1,156 @@
+// parallel_for: the only place that knows about threads.
+//
+// A pool of our own rather than OpenMP: no runtime to collide with the one of another package, usable after fork(), and
+// visible to ThreadSanitizer. Results never depend on which thread runs a task, so nested or concurrent calls may simply
+// run in the calling thread.
+#pragma once
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "layout.hpp"
+
+namespace agbm {
+
+class ThreadPool {
+ public:
+  static ThreadPool& instance() {
+    static std::once_flag registered;
+    std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); }); });
+    ThreadPool* pool = current().load(std::memory_order_acquire);
+    if (pool == nullptr) {
+      // Never destroyed: its threads sleep until the process ends. A child of fork() has none of them and starts anew.
+      ThreadPool* fresh = new ThreadPool;
+      if (current().compare_exchange_strong(pool, fresh)) {
+        pool = fresh;
+      } else {
+        delete fresh;
+      }
+    }
+    return *pool;
+  }
+
+  // Calls body(task) for every task in [0, n_tasks). The body must not throw.
+  template <class Body>
+  void run(std::size_t n_tasks, int n_threads, const Body& body) {
+    std::unique_lock<std::mutex> owner(busy_, std::defer_lock);
+    if (n_threads <= 1 || n_tasks <= 1 || !owner.try_lock()) {
+      for (std::size_t task = 0; task < n_tasks; ++task) body(task);
+      return;
+    }
+    const std::size_t wanted = std::min<std::size_t>(n_threads, n_tasks) - 1;
+    const std::size_t helpers = hire(wanted);
+    call_ = [](const void* context, std::size_t task) { (*static_cast<const Body*>(context))(task); };
+    context_ = &body;
+    n_tasks_ = n_tasks;
+    next_.store(0, std::memory_order_relaxed);
+    working_.store(helpers, std::memory_order_relaxed);
+    {
+      std::lock_guard<std::mutex> lock(sleep_);
+      const std::uint64_t job = (job_.load(std::memory_order_relaxed) >> kHelperBits) + 1;
+      job_.store(job << kHelperBits | helpers, std::memory_order_release);
+    }
+    wake_.notify_all();
+    work();
+    while (working_.load(std::memory_order_acquire) != 0) pause();
+  }
+
+ private:
+  static constexpr int kHelperBits = 16;
+  static constexpr int kSpins = 4000;  // some tens of microseconds: the gap between two kernels of one tree level
+
+  static std::atomic<ThreadPool*>& current() {
+    static std::atomic<ThreadPool*> pool{nullptr};
+    return pool;
+  }
+
+  static void pause() {
+#if defined(__x86_64__)
+    _mm_pause();
+#else
+    std::this_thread::yield();
+#endif
+  }
+
+  // Starts threads until `wanted` exist; returns how many do (a full process table is not an error here).
+  std::size_t hire(std::size_t wanted) {
+    constexpr std::size_t limit = (1u << kHelperBits) - 1;
+    wanted = std::min(wanted, limit);
+    while (n_workers_ < wanted) {
+      try {
+        const std::uint64_t seen = job_.load(std::memory_order_relaxed) >> kHelperBits;
+        std::thread([this, id = n_workers_, seen] { serve(id, seen); }).detach();
+      } catch (const std::system_error&) {
+        break;
+      }
+      ++n_workers_;
+    }
+    return std::min(wanted, n_workers_);
+  }
+
+  void work() {
+    for (std::size_t task = next_.fetch_add(1, std::memory_order_relaxed); task < n_tasks_;
+         task = next_.fetch_add(1, std::memory_order_relaxed)) {
+      call_(context_, task);
+    }
+  }
+
+  void serve(std::size_t id, std::uint64_t seen) {
+    for (;;) {
+      std::uint64_t job = job_.load(std::memory_order_acquire);
+      for (int spin = 0; job >> kHelperBits == seen && spin < kSpins; ++spin) {
+        pause();
+        job = job_.load(std::memory_order_acquire);
+      }
+      if (job >> kHelperBits == seen) {
+        std::unique_lock<std::mutex> lock(sleep_);
+        wake_.wait(lock, [&] { return job_.load(std::memory_order_acquire) >> kHelperBits != seen; });
+        continue;
+      }
+      seen = job >> kHelperBits;
+      // A job cannot be replaced before its helpers are done, so a helper always reads the fields of its own job.
+      if (id < (job & ((1u << kHelperBits) - 1))) {
+        work();
+        working_.fetch_sub(1, std::memory_order_release);
+      }
+    }
+  }
+
+  std::mutex busy_;
+  std::mutex sleep_;
+  std::condition_variable wake_;
+  std::atomic<std::uint64_t> job_{0};  // number of the job, and in the low bits how many helpers it wants
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::size_t> working_{0};
+  std::size_t n_workers_ = 0;
+  std::size_t n_tasks_ = 0;
+  void (*call_)(const void*, std::size_t) = nullptr;
+  const void* context_ = nullptr;
+};
+
+template <class Body>
+void parallel_for(std::size_t n_tasks, int n_threads, const Body& body) {
+  ThreadPool::instance().run(n_tasks, n_threads, body);
+}
+
+// body(begin, end) over consecutive pieces of [0, n_rows).
+template <class Body>
+void parallel_rows(std::size_t n_rows, int n_threads, const Body& body) {
+  parallel_for(tasks_for_rows(n_rows), n_threads, [&](std::size_t task) {
+    body(task * kRowsPerTask, std::min(n_rows, (task + 1) * kRowsPerTask));
+  });
+}
+
+}  // namespace agbm

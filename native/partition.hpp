@@ -1,0 +1,96 @@
+// Rows of a split node to its two children, in order.
+#pragma once
+
+#include "layout.hpp"
+#include "parallel.hpp"
+#include "split.hpp"
+
+namespace agbm {
+
+struct RowRange {
+  std::size_t begin, end;
+  std::size_t size() const { return end - begin; }
+};
+
+// Whether a code goes left: one rule for growing and for predicting on binned rows.
+inline bool goes_left(int code, int bin, bool missing_left, int missing_code) {
+  return code == missing_code ? missing_left : code <= bin;
+}
+
+// All rows, permuted so that each node owns a range. Stable, so rows of a node stay in ascending order, which memory likes;
+// every piece of rows is cut first into its two sides, then copied to its place.
+class RowPartition {
+ public:
+  RowPartition(const BinnedMatrix& matrix, std::size_t n_rows, int n_threads)
+      : matrix_(matrix), n_threads_(n_threads), rows_(n_rows), left_(n_rows), right_(n_rows) {
+    parallel_rows(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) rows_[i] = static_cast<Row>(i);
+    });
+  }
+
+  const Row* rows() const { return rows_.data(); }
+
+  // Splits a batch of disjoint ranges; returns where the right side of each begins.
+  std::vector<std::size_t> split(const std::vector<RowRange>& ranges, const std::vector<Split>& splits) {
+    std::vector<Piece> pieces;
+    for (std::size_t node = 0; node < ranges.size(); ++node) {
+      for (std::size_t begin = ranges[node].begin; begin < ranges[node].end; begin += kRowsPerTask) {
+        pieces.push_back({node, begin, std::min(ranges[node].end, begin + kRowsPerTask), 0, 0, 0});
+      }
+    }
+    parallel_for(pieces.size(), n_threads_, [&](std::size_t p) { cut(pieces[p], splits[pieces[p].node]); });
+    std::vector<std::size_t> middle = place(pieces, ranges);
+    parallel_for(pieces.size(), n_threads_, [&](std::size_t p) {
+      const Piece& piece = pieces[p];
+      const std::size_t n_right = piece.end - piece.begin - piece.n_left;
+      std::copy_n(left_.data() + piece.begin, piece.n_left, rows_.data() + piece.left_to);
+      std::copy_n(right_.data() + piece.begin, n_right, rows_.data() + piece.right_to);
+    });
+    return middle;
+  }
+
+ private:
+  struct Piece {
+    std::size_t node, begin, end, n_left, left_to, right_to;
+  };
+
+  // Branch-free: every row is written to both sides, and only one side advances.
+  void cut(Piece& piece, const Split& split) {
+    const std::uint8_t* codes = matrix_.column(split.feature);
+    const std::size_t stride = matrix_.column_stride(split.feature);
+    const int missing_code = matrix_.n_bins[split.feature];
+    Row* left = left_.data() + piece.begin;
+    Row* right = right_.data() + piece.begin;
+    std::size_t n_left = 0;
+    for (std::size_t i = piece.begin; i < piece.end; ++i) {
+      const Row row = rows_[i];
+      const bool to_left = goes_left(codes[row * stride], split.bin, split.missing_left, missing_code);
+      left[n_left] = row;
+      right[i - piece.begin - n_left] = row;
+      n_left += to_left;
+    }
+    piece.n_left = n_left;
+  }
+
+  static std::vector<std::size_t> place(std::vector<Piece>& pieces, const std::vector<RowRange>& ranges) {
+    std::vector<std::size_t> middle(ranges.size());
+    for (std::size_t node = 0; node < ranges.size(); ++node) middle[node] = ranges[node].begin;
+    for (const Piece& piece : pieces) middle[piece.node] += piece.n_left;
+    std::vector<std::size_t> left_to(ranges.size());
+    std::vector<std::size_t> right_to = middle;
+    for (std::size_t node = 0; node < ranges.size(); ++node) left_to[node] = ranges[node].begin;
+    for (Piece& piece : pieces) {
+      piece.left_to = left_to[piece.node];
+      piece.right_to = right_to[piece.node];
+      left_to[piece.node] += piece.n_left;
+      right_to[piece.node] += piece.end - piece.begin - piece.n_left;
+    }
+    return middle;
+  }
+
+  const BinnedMatrix& matrix_;
+  int n_threads_;
+  std::vector<Row> rows_, left_, right_;
+};
+
+}  // namespace agbm

@@ -1,0 +1,95 @@
+// Values of grown trees on rows.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "grow.hpp"
+#include "layout.hpp"
+#include "parallel.hpp"
+
+namespace agbm {
+
+// The trees of a forest, one after the other. Children of a node are left and left + 1, both behind their parent, so a
+// walk always ends.
+struct Forest {
+  struct Node {
+    double threshold;        // values at or below go left
+    std::int32_t feature;    // -1: leaf
+    std::int32_t left;       // within the whole forest
+    bool missing_left;
+  };
+
+  int n_features = 0;
+  int n_outputs = 0;
+  std::vector<std::int32_t> roots;
+  std::vector<Node> nodes;
+  std::vector<double> values;  // (node, output)
+
+  // Checks everything a walk relies on; a walk checks nothing.
+  void validate() const {
+    for (std::int32_t root : roots) {
+      if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const Node& node = nodes[i];
+      if (node.feature < -1 || node.feature >= n_features) {
+        throw std::invalid_argument("feature: node " + std::to_string(i) + " splits on feature " +
+                                    std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
+      }
+      if (node.feature >= 0 && (node.left <= static_cast<std::int64_t>(i) ||
+                                static_cast<std::size_t>(node.left) + 1 >= nodes.size())) {
+        throw std::invalid_argument("left: children of node " + std::to_string(i) + " are out of place");
+      }
+    }
+  }
+
+  // out (row, output) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
+  template <class T>
+  void add_predictions(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride,
+                       double* out, int n_threads) const {
+    constexpr std::size_t block = 256;  // rows that stay in cache while all trees pass over them
+    parallel_for((n_rows + block - 1) / block, n_threads, [&](std::size_t b) {
+      const std::size_t end = std::min(n_rows, (b + 1) * block);
+      for (std::int32_t root : roots) {
+        for (std::size_t row = b * block; row < end; ++row) {
+          const T* values_of_row = x + static_cast<std::ptrdiff_t>(row) * row_stride;
+          const std::size_t leaf = walk(root, [&](std::int32_t f) { return values_of_row[f * feature_stride]; });
+          for (int k = 0; k < n_outputs; ++k) out[row * n_outputs + k] += values[leaf * n_outputs + k];
+        }
+      }
+    });
+  }
+
+ private:
+  template <class ValueOf>
+  std::size_t walk(std::int32_t root, const ValueOf& value_of) const {
+    std::size_t i = static_cast<std::size_t>(root);
+    while (nodes[i].feature >= 0) {
+      const Node& node = nodes[i];
+      const double x = static_cast<double>(value_of(node.feature));
+      const bool left = x != x ? node.missing_left : x <= node.threshold;
+      i = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
+    }
+    return i;
+  }
+};
+
+// The tree's values on the binned rows [first_row, first_row + n), (target, row).
+inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std::size_t first_row, std::size_t n,
+                          double* out, std::size_t out_stride, int n_threads) {
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      std::size_t node = 0;
+      while (tree.left[node] >= 0) {
+        const int feature = tree.feature[node];
+        const int code = matrix.column(feature)[(first_row + i) * matrix.column_stride(feature)];
+        const bool left = goes_left(code, tree.bin[node], tree.missing_left[node] != 0, matrix.n_bins[feature]);
+        node = static_cast<std::size_t>(tree.left[node]) + (left ? 0 : 1);
+      }
+      for (int k = 0; k < tree.n_targets; ++k) out[k * out_stride + i] = tree.value[node * tree.n_targets + k];
+    }
+  });
+}
+
+}  // namespace agbm

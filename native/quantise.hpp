@@ -1,0 +1,110 @@
+// Real numbers to integers, so that sums do not depend on their order.
+//
+// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The same sums,
+// and so the same tree, come out for every number of threads and every partition of the rows.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "layout.hpp"
+#include "parallel.hpp"
+
+namespace agbm {
+
+// round(x * scale) for |x * scale| < 2^51: adding 1.5 * 2^52 leaves the integer in the low bits. Ties go to even.
+inline std::int64_t round_scaled(double x, double scale) {
+  constexpr double magic = 6755399441055744.0;
+  return std::bit_cast<std::int64_t>(x * scale + magic) - std::bit_cast<std::int64_t>(magic);
+}
+
+// Largest exponent e with max_abs * 2^e < 2^bits (0 where there is nothing to scale).
+inline int scale_exponent(double max_abs, int bits) {
+  if (max_abs == 0.0) return 0;
+  int exponent = 0;
+  std::frexp(max_abs, &exponent);  // max_abs < 2^exponent
+  return std::min(bits - exponent, 1000);
+}
+
+inline int bits_for(std::size_t n) { return std::bit_width(n); }  // n < 2^bits
+
+// Largest |x|; NaN or infinity where some x is not finite. A maximum does not depend on the order either.
+inline double max_abs(const double* x, std::size_t n, int n_threads) {
+  std::vector<double> partial(tasks_for_rows(n), 0.0);
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    double largest = 0.0;
+    double poison = 0.0;  // 0 * x is NaN for an x that is not finite
+    for (std::size_t i = begin; i < end; ++i) {
+      const double a = std::fabs(x[i]);
+      largest = a > largest ? a : largest;
+      poison += 0.0 * x[i];
+    }
+    partial[begin / kRowsPerTask] = largest + poison;
+  });
+  double largest = 0.0;
+  for (double a : partial) largest = a > largest || a != a ? a : largest;
+  return largest;
+}
+
+// What a histogram cell holds: one 64-bit integer for each target, then one for the hessians where these vary. The last
+// of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one target
+// a cell is a single integer, and a row costs one add a feature.
+struct Channels {
+  int n_targets = 0;
+  bool has_hessian = false;
+  int count_bits = 0;
+  std::vector<double> unit;          // value of one step of each channel, a power of two
+  std::vector<std::int64_t> packed;  // (row, channel)
+
+  int n() const { return n_targets + (has_hessian ? 1 : 0); }
+};
+
+// Inputs of one tree: residuals (target, row) times weights, and hessians times weights (null where all are 1).
+// A row whose hessian is zero carries no weight and is not counted.
+struct TreeTargets {
+  int n_targets;
+  std::size_t n_rows;
+  const double* gradients;
+  const double* hessians;
+  std::vector<double> gradient_max;  // of each target
+  double hessian_max;
+
+  const double* gradient(int target) const { return gradients + target * n_rows; }
+};
+
+// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, with the count below it in the last channel.
+inline int value_bits(std::size_t n_rows, bool carries_count) {
+  const int row_bits = bits_for(n_rows);
+  return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
+}
+
+inline Channels pack(const TreeTargets& t, int n_threads) {
+  Channels c;
+  c.n_targets = t.n_targets;
+  c.has_hessian = t.hessians != nullptr;
+  c.count_bits = bits_for(t.n_rows);
+  const int n = c.n();
+  c.packed.resize(t.n_rows * n);
+  for (int k = 0; k < n; ++k) {
+    const bool is_hessian = k == t.n_targets;
+    const bool last = k == n - 1;
+    const double* x = is_hessian ? t.hessians : t.gradient(k);
+    const int exponent = scale_exponent(is_hessian ? t.hessian_max : t.gradient_max[k], value_bits(t.n_rows, last));
+    const double scale = std::ldexp(1.0, exponent);
+    c.unit.push_back(std::ldexp(1.0, -exponent));
+    std::int64_t* out = c.packed.data() + k;
+    const int shift = last ? c.count_bits : 0;
+    const double* weight = t.hessians;
+    parallel_rows(t.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::int64_t count = last && (weight == nullptr || weight[i] > 0.0) ? 1 : 0;
+        out[i * n] = (round_scaled(x[i], scale) << shift) + count;
+      }
+    });
+  }
+  return c;
+}
+
+}  // namespace agbm

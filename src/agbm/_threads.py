@@ -1,0 +1,13 @@
+"""How many threads to use."""
+
+from __future__ import annotations
+
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
+
+def resolve(n_jobs: int | None) -> int:
+    """Threads for n_jobs: None or -1 for all cores that the process may use, -2 for all but one, and so on.
+
+    Follows what HistGradientBoosting does: container limits, OMP_NUM_THREADS and threadpoolctl are honoured.
+    """
+    return int(_openmp_effective_n_threads(n_jobs))

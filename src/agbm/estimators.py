@@ -1,0 +1,568 @@
+"""scikit-learn estimators: validate, encode, call boosting. No algorithm here."""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from . import _threads, boosting
+from .ensemble import Ensemble
+from .learners import Learner, RegressorLearner
+from .losses import Array, HalfSquaredError, LogLoss, Loss
+from .problem import Problem
+from .theory import Momentum
+from .tree import TreeLearner
+from .watch import EarlyStopping, History, Watcher, progress, warn_diverged, watch
+
+# With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
+AUTO_EARLY_STOPPING_ROWS = 10_000
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    method : {"gbm", "agbm", "agbmr", "vagbm"}, default="agbm"
+        "gbm": gradient boosting (Algorithm 1 of the paper). "agbm": accelerated boosting with a corrected residual
+        (Algorithm 2). "agbmr": the same with restarts. "vagbm": accelerated boosting without correction.
+    max_iter : int, default=100
+        Boosting iterations. Accelerated methods with separate structures grow two trees in an iteration.
+    learning_rate : float or "line_search", default=0.1
+        The step eta. "line_search" (only "gbm") finds the best step for every tree.
+    momentum : float in (0, 1] or "theory", default=0.1
+        The momentum parameter gamma. "theory": at each iteration the largest value that Theorem 4.1 admits for the
+        cosine angles seen so far, which is small.
+    correction : float in [-1, 1], default=1.0
+        How much of the fitting error the corrected residual carries on. 1 is Algorithm 2, 0 fits the momentum to the
+        plain residual, -1 is what the authors' released scripts compute.
+    shared_structure : bool, default=False
+        Grow one tree with two values a leaf for both residuals of an iteration instead of two trees.
+    restart : {"loss_rise", "fixed"}, default="loss_rise"
+        When "agbmr" restarts: when the training loss rises (option 2), or after a fixed number of iterations that
+        follows from strong_convexity (option 1).
+    strong_convexity : float, default=None
+        Strong-convexity constant mu of the loss; needed by restart="fixed". It is 1 for the squared error.
+    loss : {LOSSES}
+        The loss to minimise; "auto" is the squared error in regression and the logistic loss in classification.
+    second_order : bool, default=False
+        Newton leaves (sums of residuals over sums of hessians) instead of gradient leaves (means of residuals).
+    init : "prior", "zero" or fitted estimator, default="prior"
+        The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
+        sklearn.frozen.FrozenEstimator where this estimator will be cloned.
+    max_depth : int, default=6
+        Levels of splits; None for no limit.
+    max_leaf_nodes : int, default=None
+        Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
+    min_samples_leaf : int, default=20
+        Training rows in a leaf, at least.
+    l2_regularization : float, default=0.0
+        Added to the row count (or the sum of hessians) where leaf values and gains divide by it.
+    min_split_gain : float, default=0.0
+        Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
+    max_bins : int in [2, 255], default=255
+        Bins of each feature; missing values have one more.
+    early_stopping : "auto" or bool, default="auto"
+        Stop when the validation loss no longer improves, and keep the best iteration. "auto": when X_val is given
+        or there are more than 10,000 rows.
+    validation_fraction : float, default=0.1
+        Share of the training rows held out for early stopping where X_val is not given.
+    n_iter_no_change : int, default=10
+        Iterations without improvement before stopping.
+    tol : float, default=1e-7
+        Smallest improvement that counts.
+    learner : scikit-learn regressor, default=None
+        Weak learner to use instead of trees; the tree parameters are ignored then.
+    callbacks : list of callables, default=None
+        Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
+        momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
+    verbose : int, default=0
+        1 shows progress: a live bar on a terminal (with rich installed), plain lines elsewhere.
+    random_state : int, RandomState or None, default=None
+        For the validation split and for learners that are random.
+    n_jobs : int, default=None
+        Threads. None means all cores that the process may use. The model is the same, bit for bit, for every value.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Iterations that were run.
+    best_iteration_ : int
+        The iteration whose model predicts: the best one after early stopping or divergence, else the last.
+    n_trees_ : int
+        Trees (or other learners) in that model.
+    history_ : dict of arrays
+        One entry an iteration, starting with the start function: iteration, trees, train_loss, validation_loss, theta,
+        momentum, cosine_residual, cosine_corrected, restart, seconds.
+    feature_importances_ : array of shape (n_features,)
+        Gain of the splits on each feature, each tree times its weight in the model, with sum 1. Only with trees.
+    n_features_in_ : int
+        Features seen in fit.
+    feature_names_in_ : array
+        Their names, where X had names.
+"""
+
+
+class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
+    """What the regressor and the classifier share."""
+
+    _numeric_labels: ClassVar[bool]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "method": [StrOptions({"gbm", "agbm", "agbmr", "vagbm"})],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"line_search"})],
+        "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"theory"})],
+        "correction": [Interval(numbers.Real, -1, 1, closed="both")],
+        "shared_structure": ["boolean"],
+        "restart": [StrOptions({"loss_rise", "fixed"})],
+        "strong_convexity": [Interval(numbers.Real, 0, None, closed="neither"), None],
+        "second_order": ["boolean"],
+        "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],
+        "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
+        "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left")],
+        "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
+        "min_split_gain": [Interval(numbers.Real, 0, None, closed="left")],
+        "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],
+        "early_stopping": [StrOptions({"auto"}), "boolean"],
+        "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "learner": [HasMethods(["fit", "predict"]), None],
+        "callbacks": [list, tuple, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "n_jobs": [numbers.Integral, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        method: str = "agbm",
+        max_iter: int = 100,
+        learning_rate: float | str = 0.1,
+        momentum: float | str = 0.1,
+        correction: float = 1.0,
+        shared_structure: bool = False,
+        restart: str = "loss_rise",
+        strong_convexity: float | None = None,
+        loss: str = "auto",
+        second_order: bool = False,
+        init: Any = "prior",
+        max_depth: int | None = 6,
+        max_leaf_nodes: int | None = None,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 0.0,
+        min_split_gain: float = 0.0,
+        max_bins: int = 255,
+        early_stopping: bool | str = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-7,
+        learner: Any = None,
+        callbacks: Sequence[Watcher] | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.method = method
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.correction = correction
+        self.shared_structure = shared_structure
+        self.restart = restart
+        self.strong_convexity = strong_convexity
+        self.loss = loss
+        self.second_order = second_order
+        self.init = init
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.min_split_gain = min_split_gain
+        self.max_bins = max_bins
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.learner = learner
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        X_val: Any,
+        y_val: Any,
+    ) -> Self:
+        self._validate_params()
+        self._check_combinations(X_val, y_val)
+        X, y = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=self._numeric_labels
+        )
+        y = self._encode_fit(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            if not np.any(weight > 0):
+                raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
+        random = check_random_state(self.random_state)
+        stops_early = self._stops_early(len(y), X_val)
+        X, y, weight, n_train = self._with_validation_rows(X, y, weight, X_val, y_val, stops_early, random)
+
+        loss = self._make_loss()
+        constant = loss.best_constant(y[:n_train], None if weight is None else weight[:n_train])
+        self._start_constant = constant if isinstance(self.init, str) and self.init == "prior" else 0.0
+        problem = Problem(loss, y, n_train, self._start(X), weight)
+        learner = self._make_learner(random)
+        self._ensemble = Ensemble(learner)
+        steps = self._steps(problem, learner.bind(X, n_train, problem.train_weight))
+        with progress(self.method, self.max_iter, self.verbose) as bar:
+            watchers = list(self.callbacks or [])
+            if stops_early:
+                watchers.append(EarlyStopping(self.n_iter_no_change, self.tol))
+            if bar is not None:
+                watchers.append(bar)
+            history, diverged = watch(steps, problem, self._ensemble, watchers)
+        self._keep_best(history, diverged, stops_early, problem.has_validation)
+        return self
+
+    def _keep_best(self, history: History, diverged: bool, stops_early: bool, has_validation: bool) -> None:
+        self.n_iter_ = history.records[-1].iteration
+        self.best_iteration_ = self.n_iter_
+        if stops_early or diverged:
+            self.best_iteration_ = history.best_iteration(by_validation=has_validation)
+        if diverged:
+            warn_diverged(history, self.best_iteration_)
+        self._ensemble.truncate(self.best_iteration_)
+        self._folded = self._ensemble.fold()
+        self.n_trees_ = len(self._ensemble.models)
+        self.history_ = history.columns()
+
+    def _check_combinations(self, X_val: Any, y_val: Any) -> None:
+        """Parameters that are fine alone and not together."""
+        if self.learning_rate == "line_search" and self.method != "gbm":
+            raise ValueError(
+                f"learning_rate='line_search' works with method='gbm' only, got method={self.method!r}; "
+                "give learning_rate a positive number."
+            )
+        if self.method == "agbmr" and self.restart == "fixed" and self.strong_convexity is None:
+            raise ValueError(
+                "strong_convexity=None: restart='fixed' needs the strong-convexity constant of the loss, a positive "
+                "number (1 for the squared error); or use restart='loss_rise'."
+            )
+        if self.learner is not None and self.shared_structure:
+            raise ValueError(
+                f"shared_structure=True works with the built-in trees only, got learner={self.learner!r}; "
+                "use shared_structure=False or learner=None."
+            )
+        for callback in self.callbacks or ():
+            if not callable(callback):
+                raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
+        if (X_val is None) != (y_val is None):
+            missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
+            raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
+
+    def _stops_early(self, n_rows: int, X_val: Any) -> bool:
+        if self.early_stopping == "auto":
+            return X_val is not None or n_rows > AUTO_EARLY_STOPPING_ROWS
+        return bool(self.early_stopping)
+
+    def _with_validation_rows(
+        self,
+        X: NDArray[Any],
+        y: Array,
+        weight: Array | None,
+        X_val: Any,
+        y_val: Any,
+        stops_early: bool,
+        random: np.random.RandomState,
+    ) -> tuple[NDArray[Any], Array, Array | None, int]:
+        """Training rows first, validation rows behind them; and the number of training rows."""
+        if X_val is not None:
+            X_val = self._check_X(X_val)
+            y_val = self._encode_validation(y_val, len(X_val))
+            if weight is not None:
+                weight = np.concatenate([weight, np.ones(len(X_val))])
+            return np.concatenate([X, X_val]), np.concatenate([y, y_val]), weight, len(X)
+        if not stops_early:
+            return X, y, weight, len(X)
+        from sklearn.model_selection import train_test_split
+
+        train, held_out = train_test_split(
+            np.arange(len(X)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=random
+        )
+        order = np.concatenate([train, held_out])
+        return X[order], y[order], None if weight is None else weight[order], len(train)
+
+    def _make_learner(self, random: np.random.RandomState) -> Learner:
+        if self.learner is None:
+            return TreeLearner(
+                max_depth=self.max_depth,
+                max_leaf_nodes=self.max_leaf_nodes,
+                min_samples_leaf=self.min_samples_leaf,
+                l2_regularization=self.l2_regularization,
+                min_split_gain=self.min_split_gain,
+                max_bins=self.max_bins,
+                shared_structure=self.shared_structure,
+                n_threads=_threads.resolve(self.n_jobs),
+            )
+        learner = RegressorLearner(self.learner, random)
+        if self.second_order and not learner.takes_weights:
+            raise ValueError(
+                f"second_order=True needs a learner whose fit takes sample_weight, got learner={self.learner!r}; "
+                "use second_order=False."
+            )
+        return learner
+
+    def _steps(self, problem: Problem, fitter: Any) -> Iterator[boosting.Step]:
+        """The algorithm that `method` names."""
+        if self.method == "gbm":
+            eta = None if isinstance(self.learning_rate, str) else self.learning_rate
+            return boosting.gbm(problem, fitter, eta=eta, max_iter=self.max_iter, second_order=self.second_order)
+        shared: dict[str, Any] = {
+            "eta": self.learning_rate,
+            "momentum": Momentum(self.momentum),
+            "second_order": self.second_order,
+        }
+        if self.method == "vagbm":
+            return boosting.vagbm(problem, fitter, max_iter=self.max_iter, **shared)
+        shared["correction"] = self.correction
+        if self.method == "agbm":
+            return boosting.agbm(problem, fitter, length=lambda gamma: self.max_iter, **shared)
+        mu = self.strong_convexity if self.restart == "fixed" else None
+        return boosting.agbmr(problem, fitter, max_iter=self.max_iter, strong_convexity=mu, **shared)
+
+    def _start(self, X: NDArray[Any]) -> Array:
+        """The start function f^0 on the rows of X."""
+        if isinstance(self.init, str):
+            return np.full(len(X), self._start_constant)
+        check_is_fitted(self.init)
+        start = np.asarray(self._raw_score_of(self.init)(X), dtype=np.float64)
+        if start.shape != (len(X),) or not np.isfinite(start).all():
+            raise ValueError(
+                f"init={self.init!r} must give one finite number a row, got an array of shape {start.shape}."
+            )
+        return start
+
+    def _check_X(self, X: Any) -> NDArray[Any]:
+        return np.asarray(
+            validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
+        )
+
+    def _raw_predict(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = self._check_X(X)
+        return np.asarray(self._start(X) + self._folded.predict(X, _threads.resolve(self.n_jobs))[:, 0])
+
+    def _staged_raw_predict(self, X: Any) -> Iterator[Array]:
+        check_is_fitted(self)
+        X = self._check_X(X)
+        yield from self._ensemble.staged(X, self._start(X), _threads.resolve(self.n_jobs))
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Gain of the splits on each feature, each tree times its weight in the model, with sum 1."""
+        check_is_fitted(self)
+        if self.learner is not None:
+            raise AttributeError(f"feature_importances_ exists for trees only, not for learner={self.learner!r}.")
+        total = np.zeros(self.n_features_in_)
+        for tree, weights in zip(self._ensemble.models, self._ensemble.model_weights(), strict=True):
+            total += weights.sum() * tree.gain_by_feature()  # type: ignore[attr-defined]
+        return np.asarray(total / total.sum()) if total.sum() > 0 else total
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_folded")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.learner is None
+        return tags
+
+    # What the two estimators differ in.
+    @abstractmethod
+    def _encode_fit(self, y: NDArray[Any]) -> Array:
+        """Labels of the training rows as numbers."""
+
+    @abstractmethod
+    def _encode_validation(self, y: Any, n_rows: int) -> Array:
+        """Labels of the validation rows as numbers."""
+
+    @abstractmethod
+    def _stratify(self, y: Array) -> Array | None:
+        """What a validation split keeps in proportion."""
+
+    @abstractmethod
+    def _make_loss(self) -> Loss:
+        """The loss that `loss` names."""
+
+    @abstractmethod
+    def _raw_score_of(self, model: Any) -> Callable[[NDArray[Any]], Any]:
+        """The function of an `init` model that gives raw scores."""
+
+
+def _check_1d(y: Any, n_rows: int, name: str) -> NDArray[Any]:
+    y = column_or_1d(y)
+    if len(y) != n_rows:
+        raise ValueError(f"{name} has {len(y)} rows, X_val has {n_rows}; they must have as many.")
+    return np.asarray(y)
+
+
+class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
+    __doc__ = f"""Accelerated gradient boosting for regression.
+{_PARAMETERS.replace("{LOSSES}", '{"auto", "squared_error"}, default="auto"')}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from agbm import AGBMRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = AGBMRegressor(max_iter=30, max_depth=3).fit(X, y)
+    >>> model.predict(X[:2]).shape
+    (2,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_BaseAGBM._parameter_constraints,
+        "loss": [StrOptions({"auto", "squared_error"})],
+    }
+    _numeric_labels = True
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to X (rows, features; NaN is a missing value) and y; X_val and y_val are watched for early stopping."""
+        return self._fit(X, y, sample_weight, X_val, y_val)
+
+    def predict(self, X: Any) -> Array:
+        """Predicted values."""
+        return self._raw_predict(X)
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """Predicted values after each iteration, up to best_iteration_."""
+        return self._staged_raw_predict(X)
+
+    def _encode_fit(self, y: NDArray[Any]) -> Array:
+        return np.asarray(y, dtype=np.float64)
+
+    def _encode_validation(self, y: Any, n_rows: int) -> Array:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y_val")
+        return _check_1d(y, n_rows, "y_val")
+
+    def _stratify(self, y: Array) -> Array | None:
+        return None
+
+    def _make_loss(self) -> Loss:
+        return HalfSquaredError()
+
+    def _raw_score_of(self, model: Any) -> Callable[[NDArray[Any]], Any]:
+        if not hasattr(model, "predict"):
+            raise TypeError(f"init={model!r} has no predict; give 'prior', 'zero' or a fitted regressor.")
+        return model.predict  # type: ignore[no-any-return]
+
+
+class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
+    __doc__ = f"""Accelerated gradient boosting for classification into two classes.
+{_PARAMETERS.replace("{LOSSES}", '{"auto", "log_loss"}, default="auto"')}
+    classes_ : array
+        The two labels, sorted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from agbm import AGBMClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = AGBMClassifier(max_iter=30, max_depth=3).fit(X, y)
+    >>> model.predict_proba(X[:2]).shape
+    (2, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_BaseAGBM._parameter_constraints,
+        "loss": [StrOptions({"auto", "log_loss"})],
+    }
+    _numeric_labels = False
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to X (rows, features; NaN is a missing value) and y; X_val and y_val are watched for early stopping."""
+        return self._fit(X, y, sample_weight, X_val, y_val)
+
+    def decision_function(self, X: Any) -> Array:
+        """Log-odds of the second class."""
+        return self._raw_predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the two classes."""
+        return _probabilities(self._raw_predict(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The more probable class."""
+        return self._labels(self._raw_predict(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[Array]:
+        """Log-odds of the second class after each iteration, up to best_iteration_."""
+        return self._staged_raw_predict(X)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Array]:
+        """Probabilities of the two classes after each iteration, up to best_iteration_."""
+        return map(_probabilities, self._staged_raw_predict(X))
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """The more probable class after each iteration, up to best_iteration_."""
+        return map(self._labels, self._staged_raw_predict(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _labels(self, raw: Array) -> NDArray[Any]:
+        return np.asarray(self.classes_[(raw > 0).astype(np.intp)])
+
+    def _encode_fit(self, y: NDArray[Any]) -> Array:
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}: y has "
+                f"{len(self.classes_)} classes."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only ({self.classes_[0]!r}); a classifier needs rows of two classes.")
+        return np.asarray(codes, dtype=np.float64)
+
+    def _encode_validation(self, y: Any, n_rows: int) -> Array:
+        y = _check_1d(y, n_rows, "y_val")
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown) > 0:
+            raise ValueError(f"y_val has labels {unknown.tolist()} that y has not; y has {self.classes_.tolist()}.")
+        return np.asarray(np.searchsorted(self.classes_, y), dtype=np.float64)
+
+    def _stratify(self, y: Array) -> Array | None:
+        return y
+
+    def _make_loss(self) -> Loss:
+        return LogLoss()
+
+    def _raw_score_of(self, model: Any) -> Callable[[NDArray[Any]], Any]:
+        if not hasattr(model, "decision_function"):
+            raise TypeError(
+                f"init={model!r} has no decision_function; give 'prior', 'zero' or a fitted classifier that has."
+            )
+        return model.decision_function  # type: ignore[no-any-return]
+
+
+def _probabilities(raw: Array) -> Array:
+    return np.column_stack([expit(-raw), expit(raw)])

@@ -1,0 +1,61 @@
+"""The problem that an algorithm solves: rows, labels, weights and a loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .losses import Array, Loss
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimise L(f) = sum over the training rows of w_i l(y_i, f(x_i)).
+
+    Vectors over rows have the training rows first and behind them rows that are only watched (validation rows), so that
+    every update of a function is written once for both.
+    """
+
+    loss: Loss
+    y: Array
+    n_train: int
+    start: Array
+    """The start function f^0 on every row."""
+    weight: Array | None = None
+    """Sample weights of every row; None where all are 1."""
+
+    @property
+    def train_weight(self) -> Array | None:
+        """The weights of the training rows."""
+        return None if self.weight is None else self.weight[: self.n_train]
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether there are rows behind the training rows."""
+        return len(self.y) > self.n_train
+
+    def residual(self, f: Array) -> Array:
+        """Pseudo residual on the training rows: the negative gradient of the loss at f."""
+        return self.loss.negative_gradient(self.y[: self.n_train], f[: self.n_train])
+
+    def hessian(self, f: Array) -> Array:
+        """Second derivative of the loss at f, on the training rows."""
+        return self.loss.hessian(self.y[: self.n_train], f[: self.n_train])
+
+    def train_loss(self, f: Array) -> float:
+        """Mean loss over the training rows."""
+        return self._mean_loss(f, slice(None, self.n_train))
+
+    def validation_loss(self, f: Array) -> float:
+        """Mean loss over the validation rows; NaN where there are none."""
+        return self._mean_loss(f, slice(self.n_train, None)) if self.has_validation else float("nan")
+
+    def slope(self, f: Array, b: Array) -> float:
+        """Derivative of L along b at f."""
+        descent = self.residual(f) * b[: self.n_train]
+        return -float(np.sum(descent if self.train_weight is None else descent * self.train_weight))
+
+    def _mean_loss(self, f: Array, rows: slice) -> float:
+        weight = None if self.weight is None else self.weight[rows]
+        return float(np.average(self.loss.value(self.y[rows], f[rows]), weights=weight))

@@ -1,0 +1,65 @@
+"""Quantities of the paper's analysis: the cosine angle, the admissible momentum, the bound, the restart length."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .losses import Array
+
+
+def cosine(target: Array, fitted: Array, weight: Array | None = None) -> float:
+    """Cosine of the angle between a residual and its fit, cos(r, b(X)) of the paper's definition of Theta.
+
+    A residual that is zero is fitted exactly: 1.
+    """
+    weighted = target if weight is None else weight * target
+    norms = math.sqrt(float(weighted @ target)) * math.sqrt(
+        float(fitted @ (fitted if weight is None else weight * fitted))
+    )
+    if norms == 0.0:
+        return 1.0 if not np.any(target) else 0.0
+    return min(1.0, max(-1.0, float(weighted @ fitted) / norms))
+
+
+def admissible_momentum(theta: float) -> float:
+    """Largest gamma that Theorem 4.1 admits for the minimal cosine angle Theta: Theta^4 / (4 + Theta^2)."""
+    theta = max(theta, 0.0)
+    return theta**4 / (4.0 + theta**2)
+
+
+def rate_bound(distance_squared: float, eta: float, gamma: float, iterations: int) -> float:
+    """Bound on L(f^M) - L(f*) as Theorem 4.1 prints it: ||f* - f^0||^2 / (2 eta gamma (M + 1)^2).
+
+    The last lines of the paper's own proof give four times this: theta_{M-1}^2 / (2 eta gamma) with
+    theta_{M-1} = 2 / (M + 1). The printed, stronger form is the one computed here.
+    """
+    return distance_squared / (2.0 * eta * gamma * (iterations + 1) ** 2)
+
+
+def restart_length(eta: float, gamma: float, strong_convexity: float) -> float:
+    """Iterations between two restarts, option 1 of AGBMR: M = sqrt(2 / (eta gamma mu))."""
+    product = eta * gamma * strong_convexity
+    return math.sqrt(2.0 / product) if product > 0.0 else math.inf
+
+
+class Momentum:
+    """The momentum parameter gamma: a number, or "theory".
+
+    "theory": the largest value that Theorem 4.1 admits for the smallest cosine observed so far. It falls as worse
+    fits are seen, so the ratio alpha_{m-1} / alpha_m of the corrected residual is no longer (m + 1) / (m + 2).
+    """
+
+    def __init__(self, gamma: float | str) -> None:
+        self._fixed = None if isinstance(gamma, str) else float(gamma)
+        self._smallest_cosine = 1.0
+
+    @property
+    def gamma(self) -> float:
+        """The value to use now."""
+        return admissible_momentum(self._smallest_cosine) if self._fixed is None else self._fixed
+
+    def observe(self, *cosines: float) -> None:
+        """Take note of how well residuals were fitted."""
+        self._smallest_cosine = min(self._smallest_cosine, *cosines)

@@ -1,0 +1,64 @@
+"""Quantile bins: from values to at most 255 codes a feature, and one more for missing values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from ..losses import Array
+
+# Thresholds come from at most this many rows; more would not move a quantile that 255 bins can show.
+MAX_SAMPLE = 200_000
+
+
+class Bins:
+    """Thresholds of every feature. The bin of x is the number of thresholds below it: x <= thresholds[bin]."""
+
+    def __init__(self, thresholds: list[Array]) -> None:
+        self.thresholds = thresholds
+        # The last bin is open above: a split behind it sends all values left and only missing ones right.
+        self._open = [np.append(t, np.inf) for t in thresholds]
+
+    @classmethod
+    def from_data(cls, X: NDArray[Any], max_bins: int) -> Bins:
+        """Thresholds from the rows of X, or a fixed random sample of them."""
+        if len(X) > MAX_SAMPLE:
+            # By row number alone, so that the sample does not depend on threads or on how the rows are stored.
+            X = X[np.sort(np.random.default_rng(0).choice(len(X), MAX_SAMPLE, replace=False))]
+        return cls([feature_thresholds(X[:, f], max_bins) for f in range(X.shape[1])])
+
+    def encode(self, X: NDArray[Any], n_threads: int) -> _native.BinnedMatrix:
+        """Codes of X (float32 or float64)."""
+        offsets = np.concatenate([[0], np.cumsum([len(t) for t in self.thresholds])]).astype(np.int64)
+        flat = np.concatenate(self.thresholds, dtype=np.float64)
+        return _native.bin_matrix(X, flat, offsets, n_threads)
+
+    def threshold(self, feature: NDArray[np.int32], code: NDArray[np.int32]) -> Array:
+        """The value at or below which a split on (feature, code) goes left; NaN for leaves (feature -1)."""
+        return np.array(
+            [self._open[f][b] if f >= 0 else np.nan for f, b in zip(feature.tolist(), code.tolist(), strict=True)]
+        )
+
+
+def feature_thresholds(column: NDArray[Any], max_bins: int) -> Array:
+    """Midpoints between neighbouring distinct values; around the quantiles only, where there are too many."""
+    values = np.sort(column[~np.isnan(column)]).astype(np.float64)
+    if len(values) == 0:
+        return np.empty(0)
+    distinct = values[np.flatnonzero(np.append(True, values[1:] != values[:-1]))]
+    if len(distinct) <= max_bins:
+        return _between(distinct[:-1], distinct[1:])
+    # The value at each quantile of the sample, and the next larger distinct one.
+    positions = np.arange(1, max_bins) * len(values) // max_bins
+    lower = np.searchsorted(distinct, np.unique(values[positions - 1]))
+    lower = lower[lower < len(distinct) - 1]
+    return _between(distinct[lower], distinct[lower + 1])
+
+
+def _between(low: Array, high: Array) -> Array:
+    """Midpoints t with low <= t < high, also where the sum would overflow or nothing lies between."""
+    middle = low / 2 + high / 2
+    return np.where((middle >= low) & (middle < high), middle, low)

@@ -1,0 +1,105 @@
+"""Histogram trees as a weak learner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from ..learners import Fit, Model
+from ..losses import Array
+from .bins import Bins
+from .forest import Tree, fold
+
+# Newton leaves divide by the sum of hessians; a leaf with less than this would take an unbounded step.
+MIN_HESSIAN_LEAF = 1e-3
+
+_NO_DEPTH_LIMIT = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class TreeLearner:
+    """Regression trees: how to bin the data and when to stop splitting."""
+
+    max_depth: int | None = 6
+    max_leaf_nodes: int | None = None
+    min_samples_leaf: int = 20
+    l2_regularization: float = 0.0
+    min_split_gain: float = 0.0
+    max_bins: int = 255
+    shared_structure: bool = False
+    """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
+    n_threads: int = 1
+
+    def bind(self, X: NDArray[Any], n_train: int, weight: Array | None) -> TreeFitter:
+        """See Learner."""
+        bins = Bins.from_data(X[:n_train], self.max_bins)
+        return TreeFitter(self, bins, bins.encode(X, self.n_threads), n_train, weight)
+
+    def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Tree:
+        """See Learner."""
+        trees = [cast(Tree, model) for model in models]
+        return fold(trees, weights)
+
+
+@dataclass(frozen=True)
+class TreeFitter:
+    """Trees bound to the binned rows of one problem."""
+
+    learner: TreeLearner
+    bins: Bins
+    matrix: _native.BinnedMatrix
+    n_train: int
+    weight: Array | None
+
+    def fit(self, target: Array, hessian: Array | None) -> Fit:
+        """See Fitter."""
+        return self._grow([target], hessian)[0]
+
+    def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
+        """See Fitter."""
+        if self.learner.shared_structure:
+            first, other = self._grow([r, c], hessian)
+            return first, other
+        return self.fit(r, hessian), self.fit(c, hessian) if second else None
+
+    def _grow(self, targets: Sequence[Array], hessian: Array | None) -> list[Fit]:
+        """One tree for all targets: residuals and hessians go to the kernel times the sample weights."""
+        learner = self.learner
+        gradients = np.stack(targets)
+        weights = hessian
+        if self.weight is not None:
+            gradients *= self.weight
+            weights = self.weight if hessian is None else hessian * self.weight
+        grown = _native.grow(
+            self.matrix,
+            gradients,
+            weights,
+            max_depth=_NO_DEPTH_LIMIT if learner.max_depth is None else learner.max_depth,
+            max_leaf_nodes=learner.max_leaf_nodes or 0,
+            min_samples_leaf=learner.min_samples_leaf,
+            l2_regularization=learner.l2_regularization,
+            min_split_gain=learner.min_split_gain,
+            min_hessian_leaf=0.0 if hessian is None else MIN_HESSIAN_LEAF,
+            n_threads=learner.n_threads,
+        )
+        tree = Tree(
+            n_features=self.matrix.n_features,
+            roots=np.zeros(1, dtype=np.int32),
+            feature=grown["feature"],
+            threshold=self.bins.threshold(grown["feature"], grown["bin"]),
+            left=grown["left"],
+            missing_left=grown["missing_left"],
+            value=grown["value"],
+            gain=grown["gain"],
+            count=grown["count"],
+        )
+        return [self._fit_of(tree, k, grown["row_values"][k], hessian) for k in range(len(targets))]
+
+    def _fit_of(self, tree: Tree, output: int, values: Array, hessian: Array | None) -> Fit:
+        explained = values[: self.n_train]
+        return Fit(tree, output, values, explained if hessian is None else explained * hessian)

@@ -1,0 +1,236 @@
+"""What happens between iterations: history, early stopping, divergence, callbacks, progress.
+
+`watch` runs an algorithm to its end. Watchers see a `Record` of every iteration and may end the run; none of them
+changes what the algorithm computes.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from .boosting import DivergedError, Step
+from .ensemble import Ensemble
+from .problem import Problem
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known after an iteration. Iteration 0 is the start function."""
+
+    iteration: int
+    trees: int
+    """Learners with weight in the model of this iteration."""
+    train_loss: float
+    validation_loss: float
+    """NaN where there are no validation rows."""
+    theta: float = math.nan
+    momentum: float = math.nan
+    """gamma as used."""
+    cosine_residual: float = math.nan
+    cosine_corrected: float = math.nan
+    restart: bool = False
+    seconds: float = 0.0
+    """Since the start of the run."""
+
+
+Watcher = Callable[[Record], bool | None]
+"""Returns True to end the run."""
+
+
+class History:
+    """All records of a run."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def __call__(self, record: Record) -> None:
+        """Keep the record."""
+        self.records.append(record)
+
+    def best_iteration(self, by_validation: bool) -> int:
+        """The first iteration with the smallest finite loss."""
+        losses = [r.validation_loss if by_validation else r.train_loss for r in self.records]
+        return int(np.nanargmin([loss if math.isfinite(loss) else math.nan for loss in losses]))
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """One array a quantity; a data frame can be made of it as it is."""
+        rows = [asdict(record) for record in self.records]
+        return {field.name: np.array([row[field.name] for row in rows]) for field in fields(Record)}
+
+
+class EarlyStopping:
+    """Ends the run when the validation loss has not improved by more than tol for n_iter_no_change iterations."""
+
+    def __init__(self, n_iter_no_change: int, tol: float) -> None:
+        self._patience = n_iter_no_change
+        self._tol = tol
+        self._reference = math.inf
+        self._since = 0
+
+    def __call__(self, record: Record) -> bool:
+        """Whether patience has run out."""
+        if record.validation_loss < self._reference - self._tol:
+            self._reference = record.validation_loss
+            self._since = 0
+        else:
+            self._since += 1
+        return self._since >= self._patience
+
+
+class Divergence:
+    """Ends the run when the training loss is no longer finite or has grown a hundredfold."""
+
+    growth = 100.0
+
+    def __init__(self) -> None:
+        self._start: float | None = None
+
+    def __call__(self, record: Record) -> bool:
+        """Whether the loss is out of hand."""
+        if self._start is None:
+            self._start = record.train_loss
+        grown = self._start > 0.0 and record.train_loss > self.growth * self._start
+        return not math.isfinite(record.train_loss) or grown
+
+
+def watch(
+    steps: Iterator[Step], problem: Problem, ensemble: Ensemble, watchers: Sequence[Watcher]
+) -> tuple[History, bool]:
+    """Run an algorithm, filling the ensemble. Returns the history, and whether the run diverged."""
+    history, divergence = History(), Divergence()
+    began = time.perf_counter()
+
+    def over(record: Record) -> bool:
+        history(record)
+        answers = [watcher(record) for watcher in watchers]  # every watcher sees every record
+        return any(answers)
+
+    start = Record(0, 0, problem.train_loss(problem.start), problem.validation_loss(problem.start))
+    divergence(start)
+    over(start)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
+        try:
+            for step in steps:
+                ensemble.append(step)
+                record = _record(step, len(ensemble), ensemble.n_models, problem, time.perf_counter() - began)
+                stop = over(record)
+                if divergence(record):
+                    return history, True
+                if stop:
+                    break
+        except DivergedError:
+            return history, True
+    return history, False
+
+
+def _record(step: Step, iteration: int, trees: int, problem: Problem, seconds: float) -> Record:
+    return Record(
+        iteration=iteration,
+        trees=trees,
+        train_loss=step.train_loss,
+        validation_loss=problem.validation_loss(step.f),
+        theta=step.theta,
+        momentum=step.gamma,
+        cosine_residual=step.cosine_residual,
+        cosine_corrected=step.cosine_corrected,
+        restart=step.restart,
+        seconds=seconds,
+    )
+
+
+def warn_diverged(history: History, kept: int) -> None:
+    """Say what happened, what was kept, and what to change."""
+    last = history.records[-1]
+    warnings.warn(
+        f"Training diverged at iteration {last.iteration} (training loss {last.train_loss:.6g}, at the start "
+        f"{history.records[0].train_loss:.6g}); the model of iteration {kept} is kept. "
+        "Lower learning_rate, momentum or correction, or use early_stopping=True.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def progress(
+    description: str, max_iter: int, verbose: int, stream: TextIO | None = None
+) -> AbstractContextManager[Watcher | None]:
+    """A progress watcher: a live bar on a terminal (with rich), occasional lines elsewhere; None if not verbose."""
+    stream = sys.stderr if stream is None else stream
+    if not verbose:
+        return nullcontext(None)
+    if stream.isatty():
+        try:
+            return _Bar(description, max_iter, stream)
+        except ImportError:
+            pass
+    return nullcontext(_Lines(description, max_iter, stream))
+
+
+def _losses(record: Record) -> str:
+    text = f"train loss {record.train_loss:.5g}"
+    return text if math.isnan(record.validation_loss) else f"{text}  validation loss {record.validation_loss:.5g}"
+
+
+class _Lines:
+    """Ten lines a run."""
+
+    def __init__(self, description: str, max_iter: int, stream: TextIO) -> None:
+        self._description = description
+        self._max_iter = max_iter
+        self._every = max(1, max_iter // 10)
+        self._stream = stream
+
+    def __call__(self, record: Record) -> None:
+        if record.iteration % self._every == 0 and record.iteration > 0:
+            print(
+                f"{self._description}  {record.iteration}/{self._max_iter}  trees {record.trees}  {_losses(record)}  "
+                f"{record.seconds:.1f} s",
+                file=self._stream,
+                flush=True,
+            )
+
+
+class _Bar:
+    """A rich progress bar."""
+
+    def __init__(self, description: str, max_iter: int, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("trees {task.fields[trees]}  {task.fields[losses]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=stream),
+        )
+        self._task = self._progress.add_task(description, total=max_iter, trees=0, losses="")
+
+    def __enter__(self) -> Watcher:
+        self._progress.start()
+        return self._update
+
+    def __exit__(self, *exc: object) -> None:
+        self._progress.stop()
+
+    def _update(self, record: Record) -> None:
+        self._progress.update(self._task, completed=record.iteration, trees=record.trees, losses=_losses(record))
