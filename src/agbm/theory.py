@@ -44,11 +44,17 @@ def restart_length(eta: float, gamma: float, strong_convexity: float) -> float:
     return math.sqrt(2.0 / product) if product > 0.0 else math.inf
 
 
+# A smaller gamma is none: its learners would have no visible weight, while the corrected residual, whose error is carried
+# on times alpha_{m-1} / alpha_m, would grow without bound.
+SMALLEST_MOMENTUM = 1e-6
+
+
 class Momentum:
     """The momentum parameter gamma: a number, or "theory".
 
     "theory": the largest value that Theorem 4.1 admits for the smallest cosine observed so far. It falls as worse
     fits are seen, so the ratio alpha_{m-1} / alpha_m of the corrected residual is no longer (m + 1) / (m + 2).
+    Where residuals hold much that no learner can fit, it falls to zero and boosting goes on without momentum.
     """
 
     def __init__(self, gamma: float | str) -> None:
@@ -58,7 +64,10 @@ class Momentum:
     @property
     def gamma(self) -> float:
         """The value to use now."""
-        return admissible_momentum(self._smallest_cosine) if self._fixed is None else self._fixed
+        if self._fixed is not None:
+            return self._fixed
+        admissible = admissible_momentum(self._smallest_cosine)
+        return admissible if admissible >= SMALLEST_MOMENTUM else 0.0
 
     def observe(self, *cosines: float) -> None:
         """Take note of how well residuals were fitted."""

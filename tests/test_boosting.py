@@ -1,0 +1,229 @@
+"""The algorithms against the paper: its pseudo-code, its lemma, its theorems."""
+
+import numpy as np
+import paper_twin as twin
+import pytest
+from sklearn.linear_model import LinearRegression
+from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss
+
+from agbm import boosting
+from agbm.learners import RegressorLearner
+from agbm.losses import HalfSquaredError, LogLoss
+from agbm.theory import Momentum, admissible_momentum, rate_bound
+
+N_ITERATIONS = 50
+
+
+def make_data(seed, n=60, p=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    signal = X[:, 0] + np.sin(3 * X[:, 1]) + X[:, 2] * X[:, 3]
+    return X, signal + 0.3 * rng.normal(size=n), (signal + rng.normal(size=n) > 0).astype(float)
+
+
+def setting(loss_name, learner_name):
+    """A problem, the library's learner and the twin's functions for the same problem."""
+    X, y, labels = make_data(3)
+    loss = HalfSquaredError() if loss_name == "squared" else LogLoss()
+    y = y if loss_name == "squared" else labels
+    rng = np.random.default_rng(0)
+    problem = problem_of(loss, y, start=0.1 * rng.normal(size=len(y)))
+
+    def gradient(f):
+        return f - y if loss_name == "squared" else 1.0 / (1.0 + np.exp(-f)) - y
+
+    if learner_name == "linear":
+        # The library clones and fits a regressor; the twin solves the normal equations.
+        columns = np.column_stack([np.ones(len(X)), X])
+        fitter = RegressorLearner(LinearRegression(), np.random.RandomState(0)).bind(X, len(X), None)
+        return problem, fitter, gradient, projection(columns)
+    return problem, VectorFitter(best_stump(X)), gradient, best_stump(X)
+
+
+def assert_same(steps, trace):
+    assert len(steps) == len(trace) == N_ITERATIONS
+    for step, expected in zip(steps, trace, strict=True):
+        for name, vector in expected.items():
+            if name == "h" and step.momentum is None:
+                continue  # the last momentum learner is not grown
+            np.testing.assert_allclose(getattr(step, name), vector, rtol=0, atol=1e-10, err_msg=name)
+
+
+settings = pytest.mark.parametrize(
+    ("loss", "learner"), [("squared", "linear"), ("squared", "stump"), ("logistic", "linear"), ("logistic", "stump")]
+)
+
+
+@settings
+def test_gbm_is_algorithm_1(loss, learner):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    steps = list(boosting.gbm(problem, fitter, eta=0.3, max_iter=N_ITERATIONS))
+    assert_same(steps, twin.gbm(problem.start, gradient, fit, 0.3, N_ITERATIONS))
+
+
+@settings
+@pytest.mark.parametrize("gamma", [1.0, 0.2])
+def test_vagbm_is_the_appendix(loss, learner, gamma):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    steps = list(boosting.vagbm(problem, fitter, eta=0.1, momentum=Momentum(gamma), max_iter=N_ITERATIONS))
+    assert_same(steps, twin.vagbm(problem.start, gradient, fit, 0.1, gamma, N_ITERATIONS))
+
+
+@settings
+@pytest.mark.parametrize("correction", [1.0, 0.5, 0.0, -1.0])
+def test_agbm_is_algorithm_2(loss, learner, correction):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    steps = list(
+        boosting.agbm(
+            problem, fitter, eta=0.1, momentum=Momentum(0.1), correction=correction, length=lambda gamma: N_ITERATIONS
+        )
+    )
+    assert_same(steps, twin.agbm(problem.start, gradient, fit, 0.1, 0.1, N_ITERATIONS, correction))
+    assert steps[-1].momentum is None
+    assert all(step.momentum is not None for step in steps[:-1])
+
+
+@settings
+def test_agbm_with_theory_momentum(loss, learner):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    steps = list(
+        boosting.agbm(
+            problem, fitter, eta=0.1, momentum=Momentum("theory"), correction=1.0, length=lambda gamma: N_ITERATIONS
+        )
+    )
+    expected = twin.agbm_theory(problem.start, gradient, fit, 0.1, N_ITERATIONS)
+    assert_same(steps, expected)
+    gammas = [step.gamma for step in steps]
+    assert all(after <= before * (1 + 1e-12) for before, after in zip(gammas, gammas[1:], strict=False))
+    assert gammas[0] > 1e-3
+    if learner == "linear":  # cannot fit the noise at all: the cosine falls until the theorem admits no momentum
+        assert gammas[-1] == 0.0
+
+
+@settings
+@pytest.mark.parametrize("mu", [None, 0.5])
+def test_agbmr_restarts_as_the_paper_says(loss, learner, mu):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    eta, gamma = (0.1 if loss == "squared" else 1.0, 1.0) if mu is None else (0.5, 0.1)
+    steps = list(
+        boosting.agbmr(
+            problem, fitter, eta=eta, momentum=Momentum(gamma), correction=1.0, max_iter=N_ITERATIONS,
+            strong_convexity=mu,
+        )
+    )  # fmt: skip
+    trace, begins = twin.agbmr(
+        problem.start, gradient, fit, eta, gamma, N_ITERATIONS, lambda f: problem.train_loss(f), mu
+    )
+    assert len(begins) > 1, "this setting must restart"
+    assert [m for m, step in enumerate(steps) if step.restart] == begins[1:]
+    for step, expected in zip(steps, trace, strict=True):
+        for name in ("f", "g", "r", "c"):
+            np.testing.assert_allclose(getattr(step, name), expected[name], rtol=0, atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_line_search_finds_the_smallest_loss(loss):
+    problem, fitter, _, _ = setting(loss, "stump")
+    before = problem.start
+    for step in boosting.gbm(problem, fitter, eta=None, max_iter=10):
+        around = [problem.train_loss(before + eta * step.primary.values) for eta in step.eta + np.linspace(-1, 1, 21)]
+        assert min(around) >= step.train_loss - 1e-12
+        before = step.f
+
+
+def test_line_search_ends_where_the_loss_falls_for_ever():
+    problem = problem_of(LogLoss(), np.array([0.0, 1.0]))
+    assert boosting.line_search(problem, problem.start, np.array([-1.0, 1.0]), largest=100.0) == 100.0
+
+
+def test_line_search_takes_no_step_uphill():
+    problem = problem_of(HalfSquaredError(), np.array([1.0, 2.0]))
+    assert boosting.line_search(problem, problem.start, np.array([-1.0, -1.0])) == 0.0
+
+
+@pytest.mark.parametrize("correction", [-1.0, 0.0, 0.5, 1.0])
+def test_strong_learner_gives_textbook_nesterov(correction):
+    """x+ = y - eta grad(y), y+ = x+ + m / (m + 3) (x+ - x): the two-sequence form, which the paper does not use."""
+    _, _, labels = make_data(5)
+    problem = problem_of(LogLoss(), labels)
+    eta = 1.0
+    steps = boosting.agbm(
+        problem, VectorFitter(lambda r: r.copy()), eta=eta, momentum=Momentum(1.0), correction=correction,
+        length=lambda gamma: 80,
+    )  # fmt: skip
+    x = y = problem.start
+    for m, step in enumerate(steps):
+        x_before, x = x, y + eta * (labels - 1.0 / (1.0 + np.exp(-y)))
+        y = x + m / (m + 3.0) * (x - x_before)
+        np.testing.assert_allclose(step.f, x, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 1.0, "theory"])
+def test_lemma_of_the_auxiliary_sequence(gamma):
+    """h-hat^{m+1} = h^{m+1} + alpha_m (c^m - b_{m,2}), where h-hat sums alpha_j r^j; also where gamma varies."""
+    X, y, _ = make_data(7)
+    problem = problem_of(HalfSquaredError(), y)
+    h_hat = problem.start
+    for step in boosting.agbm(
+        problem, VectorFitter(best_stump(X)), eta=0.2, momentum=Momentum(gamma), correction=1.0,
+        length=lambda gamma: 40,
+    ):  # fmt: skip
+        h_hat = h_hat + step.alpha * step.r
+        if step.momentum is not None:
+            expected = step.h + step.alpha * (step.c - step.momentum.explained)
+            np.testing.assert_allclose(h_hat, expected, rtol=1e-9, atol=1e-9 * np.abs(h_hat).max())
+
+
+def problems_with_known_optimum():
+    rng = np.random.default_rng(11)
+    y = rng.normal(size=40)
+    yield "squared", problem_of(HalfSquaredError(), y), y
+    soft = rng.uniform(0.05, 0.95, size=40)
+    yield "logistic", problem_of(LogLoss(), soft), np.log(soft / (1 - soft))
+    stretched = StretchedSquaredError(np.geomspace(0.01, 1.0, 40))
+    yield "stretched", problem_of(stretched, y), y
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.2])
+@pytest.mark.parametrize("momentum", ["largest", "theory"])
+def test_theorem_4_1_holds_at_every_iteration(share, momentum):
+    theta = np.sqrt(share)  # the learner's minimal cosine angle, over all residuals
+    for name, problem, optimum in problems_with_known_optimum():
+        eta = 1.0 / problem.loss.smoothness
+        best = total_loss(problem, optimum)
+        gamma = Momentum("theory") if momentum == "theory" else Momentum(admissible_momentum(theta))
+        steps = boosting.agbm(
+            problem, VectorFitter(strongest(share)), eta=eta, momentum=gamma, correction=1.0, length=lambda g: 300
+        )
+        for m, step in enumerate(steps, start=1):
+            assert step.cosine_residual >= theta - 1e-12
+            gap = total_loss(problem, step.f) - best
+            assert gap <= rate_bound(float(optimum @ optimum), eta, step.gamma, m) + 1e-12, (name, m)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_option_1_halves_the_gap_at_every_restart(share):
+    rng = np.random.default_rng(13)
+    y = rng.normal(size=50)
+    mu = 0.02
+    problem = problem_of(StretchedSquaredError(np.geomspace(mu, 1.0, 50)), y)
+    gamma = admissible_momentum(np.sqrt(share))
+    before = total_loss(problem, problem.start)
+    gaps = [before]
+    last = None
+    for step in boosting.agbmr(
+        problem, VectorFitter(strongest(share)), eta=1.0, momentum=Momentum(gamma), correction=1.0, max_iter=2000,
+        strong_convexity=mu,
+    ):  # fmt: skip
+        if step.restart:
+            gaps.append(total_loss(problem, last.f))
+        last = step
+    assert len(gaps) > 5
+    for before, after in zip(gaps, gaps[1:], strict=False):
+        assert after <= before / 2 + 1e-15
+
+
+def test_a_residual_that_is_not_finite_ends_the_algorithm():
+    problem = problem_of(HalfSquaredError(), np.array([1.0, -1.0]), start=np.array([np.inf, 0.0]))
+    with pytest.raises(boosting.DivergedError):
+        next(boosting.gbm(problem, VectorFitter(lambda r: r), eta=1.0, max_iter=3))

@@ -1,0 +1,105 @@
+"""Small learners and losses with known properties."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agbm.learners import Fit, WeightedSum
+from agbm.losses import HalfSquaredError
+from agbm.problem import Problem
+
+
+class VectorModel:
+    """A function known on the rows of the problem only."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def predict(self, X, n_threads):
+        return self.values[:, np.newaxis]
+
+
+@dataclass
+class VectorFitter:
+    """Fits a residual by a function of vectors."""
+
+    fit_vector: object
+
+    def bind(self, X, n_train, weight):
+        return self
+
+    def combine(self, models, weights):
+        return WeightedSum(models, weights)
+
+    def fit(self, target, hessian):
+        values = self.fit_vector(target)
+        return Fit(VectorModel(values), 0, values, values if hessian is None else values * hessian)
+
+    def fit_pair(self, r, c, hessian, *, second):
+        return self.fit(r, hessian), self.fit(c, hessian) if second else None
+
+
+def strongest(share):
+    """Keeps that share of the residual's entries which is largest in size: cosine at least sqrt(share), for any residual."""
+
+    def fit(r):
+        kept = int(np.ceil(share * len(r)))
+        b = np.zeros_like(r)
+        chosen = np.argsort(-np.abs(r), kind="stable")[:kept]
+        b[chosen] = r[chosen]
+        return b
+
+    return fit
+
+
+def projection(columns):
+    """Least squares on fixed columns."""
+    basis, _ = np.linalg.qr(columns)
+    return lambda r: basis @ (basis.T @ r)
+
+
+def best_stump(X):
+    """The best split of one feature into two constants, by trying all of them."""
+    orders = [np.argsort(X[:, j], kind="stable") for j in range(X.shape[1])]
+
+    def fit(r):
+        best = (-np.inf, None, None)
+        for order in orders:
+            left = np.cumsum(r[order])[:-1]
+            n_left = np.arange(1, len(r))
+            scores = left**2 / n_left + (r.sum() - left) ** 2 / (len(r) - n_left)
+            cut = int(np.argmax(scores))
+            if scores[cut] > best[0]:
+                best = (scores[cut], order[: cut + 1], order[cut + 1 :])
+        b = np.empty_like(r)
+        for side in best[1:]:
+            b[side] = r[side].mean()
+        return b
+
+    return fit
+
+
+class StretchedSquaredError(HalfSquaredError):
+    """k_i (y - f)^2 / 2 with row curvatures k: smooth with max k, strongly convex with min k."""
+
+    def __init__(self, curvature):
+        self.curvature = curvature
+        self.smoothness = float(curvature.max())
+
+    def value(self, y, f):
+        return self.curvature * super().value(y, f)
+
+    def negative_gradient(self, y, f):
+        return self.curvature * (y - f)
+
+    def hessian(self, y, f):
+        return self.curvature.copy()
+
+
+def problem_of(loss, y, start=None):
+    return Problem(loss, y, len(y), np.zeros(len(y)) if start is None else start)
+
+
+def total_loss(problem, f):
+    """The paper's L: a sum, not a mean."""
+    return float(problem.loss.value(problem.y, f).sum())
