@@ -1,0 +1,119 @@
+"""Weights, best iterations and folding."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+from agbm import AGBMClassifier, AGBMRegressor
+
+VARIANTS = {
+    "gbm": {"method": "gbm"},
+    "gbm line search": {"method": "gbm", "learning_rate": "line_search"},
+    "vagbm": {"method": "vagbm"},
+    "agbm": {"method": "agbm"},
+    "agbm released sign": {"method": "agbm", "correction": -1.0},
+    "agbm shared": {"method": "agbm", "shared_structure": True},
+    "agbm theory": {"method": "agbm", "momentum": "theory"},
+    "agbmr": {"method": "agbmr", "momentum": 1.0, "learning_rate": 1.0},
+    "agbmr shared": {"method": "agbmr", "momentum": 1.0, "learning_rate": 1.0, "shared_structure": True},
+    "agbmr fixed": {"method": "agbmr", "restart": "fixed", "strong_convexity": 1.0, "momentum": 0.2},
+}
+variants = pytest.mark.parametrize("variant", VARIANTS)
+newton = pytest.mark.parametrize("second_order", [False, True])
+
+
+def regressor(variant, **changes):
+    return AGBMRegressor(**{"max_depth": 3, "learning_rate": 0.3, "max_iter": 20, **VARIANTS[variant], **changes})
+
+
+def classifier(variant, **changes):
+    return AGBMClassifier(**{"max_depth": 3, "learning_rate": 0.3, "max_iter": 20, **VARIANTS[variant], **changes})
+
+
+@variants
+@newton
+def test_staged_prediction_is_the_model_trained_for_fewer_iterations(variant, second_order):
+    for make, (X, y) in (
+        (regressor, load_diabetes(return_X_y=True)),
+        (classifier, load_breast_cancer(return_X_y=True)),
+    ):
+        model = make(variant, second_order=second_order).fit(X, y)
+        staged = list(model.staged_predict(X) if make is regressor else model.staged_decision_function(X))
+        assert len(staged) == model.n_iter_ == 20
+        for m in (1, 2, 3, 7, 13, 20):
+            shorter = make(variant, second_order=second_order, max_iter=m).fit(X, y)
+            expected = shorter.predict(X) if make is regressor else shorter.decision_function(X)
+            np.testing.assert_allclose(staged[m - 1], expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+            assert shorter.n_trees_ == model.history_["trees"][m]
+
+
+@variants
+def test_folding_weights_into_leaves_changes_nothing(variant):
+    X, y = load_diabetes(return_X_y=True)
+    model = regressor(variant, max_iter=60).fit(X, y)
+    unfolded = model._start(X)
+    for tree, weights in zip(model._ensemble.models, model._ensemble.model_weights(), strict=True):
+        unfolded = unfolded + tree.predict(X, 1)[:, : len(weights)] @ weights
+    difference = np.abs(model.predict(X) - unfolded)
+    assert np.all(difference <= 1e-12 * np.abs(unfolded))
+
+
+@variants
+def test_all_weights_are_non_negative(variant):
+    X, y = load_diabetes(return_X_y=True)
+    model = regressor(variant).fit(X, y)
+    for m in range(model.n_iter_ + 1):
+        a, d = model._ensemble.coefficients(m)
+        assert a.min(initial=0.0) >= 0.0
+        assert d.min(initial=0.0) >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("variant", "iterations", "trees"),
+    [
+        ("gbm", 20, 20),
+        ("vagbm", 20, 20),
+        # Two trees an iteration, but one in the first (c = r) and one in the last (no momentum is needed any more).
+        ("agbm", 1, 1),
+        ("agbm", 2, 2),
+        ("agbm", 20, 38),
+        ("agbm shared", 20, 20),
+        # Restarts after ceil(sqrt(2 / (0.3 * 0.2))) = 6 iterations: 10 trees in each full run, 2 in the last.
+        ("agbmr fixed", 20, 32),
+    ],
+)
+def test_number_of_trees(variant, iterations, trees):
+    X, y = load_diabetes(return_X_y=True)
+    model = regressor(variant, max_iter=iterations).fit(X, y)
+    assert model.n_trees_ == trees == len(model._ensemble.models) == model._folded.n_trees
+    assert model.history_["trees"][-1] == trees
+
+
+def test_a_momentum_learner_without_weight_is_not_kept_after_a_restart():
+    X, y = load_diabetes(return_X_y=True)
+    model = regressor("agbmr", max_iter=40).fit(X, y)
+    assert model.history_["restart"].sum() >= 2, "this setting must restart"
+    for weights in model._ensemble.model_weights():
+        assert weights.any()
+
+
+@variants
+def test_early_stopping_returns_the_best_iteration_exactly(variant):
+    X, y = load_breast_cancer(return_X_y=True)
+    train, validation = np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1
+    # A fast learner on few rows overfits within the run.
+    model = classifier(variant, max_iter=80, min_samples_leaf=5, n_iter_no_change=8)
+    if variant == "agbm theory":
+        model.set_params(learning_rate=2.0)
+    model.fit(X[train], y[train], X_val=X[validation], y_val=y[validation])
+    losses = model.history_["validation_loss"]
+    assert model.best_iteration_ == int(np.argmin(losses))
+    assert 0 < model.best_iteration_ <= model.n_iter_
+    again = classifier(variant, max_iter=model.best_iteration_, min_samples_leaf=5, early_stopping=False)
+    if variant == "agbm theory":
+        again.set_params(learning_rate=2.0)
+    again.fit(X[train], y[train])
+    np.testing.assert_allclose(model.decision_function(X), again.decision_function(X), rtol=1e-12, atol=1e-12)
+    assert model.n_trees_ == again.n_trees_
+    proba = model.predict_proba(X[validation])[np.arange(validation.sum()), y[validation]]
+    np.testing.assert_allclose(-np.log(proba).mean(), losses.min(), rtol=1e-9)

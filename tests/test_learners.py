@@ -1,0 +1,103 @@
+"""Weak learners other than trees."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
+
+from agbm import AGBMClassifier, AGBMRegressor
+
+METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
+LEARNERS = {
+    "linear": Ridge(),
+    "spline": make_pipeline(SplineTransformer(n_knots=4), Ridge()),
+    "knn": KNeighborsRegressor(15),
+    "kernel ridge": KernelRidge(alpha=1.0, kernel="rbf"),
+    "mlp": MLPRegressor((8,), solver="lbfgs", max_iter=30),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(150, 3))
+    return X, X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * rng.normal(size=150)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_with_every_method(data, method, learner):
+    X, y = data
+    arguments = {"method": method, "learner": LEARNERS[learner], "max_iter": 8, "learning_rate": 0.3, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # thirty steps are enough for a weak network
+        regressor = AGBMRegressor(**arguments).fit(X, y)
+        classifier = AGBMClassifier(**arguments).fit(X, y > 0)
+        again = AGBMRegressor(**arguments).fit(X, y)
+    assert np.array_equal(regressor.predict(X), again.predict(X)), "the same seed gives the same model"
+    for model in (regressor, classifier):
+        losses = model.history_["train_loss"]
+        assert losses[-1] < 0.9 * losses[0]
+        assert model.n_trees_ == (14 if method in ("agbm", "agbmr") else 8)
+    staged = list(regressor.staged_predict(X))
+    np.testing.assert_allclose(staged[-1], regressor.predict(X), rtol=1e-12)
+    assert classifier.score(X, y > 0) > 0.7
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_validation_rows_and_weights_reach_the_learner(data, method):
+    X, y = data
+    weight = (np.arange(len(y)) < 100).astype(float)
+    model = AGBMRegressor(method=method, learner=LinearRegression(), max_iter=5, init="zero")
+    weighted = model.fit(X, y, sample_weight=weight, X_val=X[100:], y_val=y[100:]).predict(X)
+    model = AGBMRegressor(method=method, learner=LinearRegression(), max_iter=5, init="zero")
+    cut = model.fit(X[:100], y[:100], X_val=X[100:], y_val=y[100:]).predict(X)
+    np.testing.assert_allclose(weighted, cut, rtol=1e-9, atol=1e-9)
+
+
+def test_weights_reach_the_last_step_of_a_pipeline(data):
+    X, y = data
+    weight = (np.arange(len(y)) < 100).astype(float)
+    pipeline = make_pipeline(SplineTransformer(n_knots=3, knots=np.linspace(-1, 1, 3)[:, None] * np.ones(3)), Ridge())
+    weighted = AGBMRegressor(learner=pipeline, max_iter=4).fit(X, y, sample_weight=weight).predict(X)
+    cut = AGBMRegressor(learner=pipeline, max_iter=4).fit(X[:100], y[:100]).predict(X)
+    np.testing.assert_allclose(weighted, cut, rtol=1e-9, atol=1e-9)
+
+
+def test_a_learner_without_weights_says_so(data):
+    X, y = data
+    with pytest.warns(UserWarning, match="takes no sample_weight"):
+        AGBMRegressor(learner=KNeighborsRegressor(), max_iter=2).fit(X, y, sample_weight=np.ones(len(y)))
+    with pytest.raises(ValueError, match="second_order"):
+        AGBMClassifier(learner=KNeighborsRegressor(), second_order=True).fit(X, y > 0)
+
+
+def test_newton_fits_of_a_linear_learner(data):
+    """One full Newton step of GBM with a linear learner is one step of iteratively reweighted least squares."""
+    X, y = data
+    labels = (y > 0).astype(float)
+    model = AGBMClassifier(
+        method="gbm", learner=LinearRegression(), second_order=True, learning_rate=1.0, max_iter=12, init="zero"
+    )
+    model.fit(X, labels)
+    columns = np.column_stack([np.ones(len(X)), X])
+    beta = np.zeros(4)
+    for _ in range(12):
+        p = 1 / (1 + np.exp(-columns @ beta))
+        h = p * (1 - p)
+        beta += np.linalg.solve(columns.T @ (h[:, None] * columns), columns.T @ (labels - p))
+    np.testing.assert_allclose(model.decision_function(X), columns @ beta, rtol=1e-6, atol=1e-8)
+
+
+def test_no_importances_without_trees(data):
+    X, y = data
+    model = AGBMRegressor(learner=Ridge(), max_iter=2).fit(X, y)
+    with pytest.raises(AttributeError, match="trees only"):
+        model.feature_importances_  # noqa: B018

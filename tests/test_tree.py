@@ -1,0 +1,318 @@
+"""The native kernels against their NumPy twin."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tree_twin import Grower, Rules, quantise
+
+from agbm import _native
+from agbm.tree.bins import Bins, feature_thresholds
+from agbm.tree.forest import fold
+from agbm.tree.learner import TreeLearner
+
+
+def random_matrix(rng, n_rows, n_features, kinds="mixed"):
+    """Columns of many kinds: continuous, few values, constant, with holes, all missing."""
+    columns = []
+    for _ in range(n_features):
+        kind = rng.choice(["continuous", "few", "constant", "holes", "missing"]) if kinds == "mixed" else kinds
+        column = rng.normal(size=n_rows)
+        if kind == "few":
+            column = rng.integers(0, 4, size=n_rows).astype(float)
+        elif kind == "constant":
+            column = np.full(n_rows, 2.5)
+        elif kind == "holes":
+            column = np.where(rng.random(n_rows) < 0.4, np.nan, rng.integers(0, 6, size=n_rows))
+        elif kind == "missing":
+            column = np.full(n_rows, np.nan)
+        columns.append(column)
+    return np.column_stack(columns)
+
+
+def grow(matrix, gradients, hessians, rules, n_threads=1):
+    return _native.grow(matrix, gradients, hessians, **asdict(rules), n_threads=n_threads)
+
+
+@st.composite
+def growths(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_rows = draw(st.integers(1, 50))
+    n_features = draw(st.one_of(st.integers(1, 4), st.sampled_from([16, 17, 33])))
+    X = random_matrix(rng, n_rows, n_features)
+    n_train = draw(st.integers(1, n_rows))
+    n_targets = draw(st.integers(1, 4))
+    # Distinct sizes, small integers (many ties), or zeros.
+    gradients = draw(
+        st.sampled_from(
+            [
+                rng.normal(size=(n_targets, n_train)) * 10.0 ** rng.integers(-8, 8),
+                rng.integers(-2, 3, size=(n_targets, n_train)).astype(float),
+                np.zeros((n_targets, n_train)),
+            ]
+        )
+    )
+    hessians = draw(
+        st.sampled_from([None, rng.uniform(0.01, 1.0, n_train), rng.integers(0, 3, size=n_train).astype(float)])
+    )
+    if hessians is not None:
+        gradients = gradients * (hessians > 0)
+    rules = Rules(
+        max_depth=draw(st.integers(1, 5)),
+        max_leaf_nodes=draw(st.sampled_from([0, 0, 2, 5, 9])),
+        min_samples_leaf=draw(st.integers(1, 6)),
+        l2_regularization=draw(st.sampled_from([0.0, 0.0, 1.0, 10.0])),
+        min_split_gain=draw(st.sampled_from([0.0, 0.0, 1e-3, 1.0])),
+        min_hessian_leaf=draw(st.sampled_from([0.0, 0.5])),
+    )
+    max_bins = draw(st.sampled_from([2, 3, 8, 255]))
+    return X, n_train, gradients, hessians, rules, max_bins, draw(st.integers(1, 3))
+
+
+@settings(max_examples=300, deadline=None)
+@given(growths())
+def test_growth_equals_the_twin(case):
+    X, n_train, gradients, hessians, rules, max_bins, n_threads = case
+    bins = Bins.from_data(X[:n_train], max_bins)
+    matrix = bins.encode(X, n_threads)
+    grown = grow(matrix, gradients, hessians, rules, n_threads)
+    twin = Grower(matrix.codes(), matrix.n_bins, gradients, hessians, rules)
+    nodes = twin.grow()
+
+    assert len(grown["feature"]) == len(nodes)
+    scale = np.abs(gradients).max(initial=1e-300)
+    for i, node in enumerate(nodes):
+        if node.children:
+            gain, feature, bin_, missing_left = node.split
+            assert (grown["feature"][i], grown["bin"][i], bool(grown["missing_left"][i])) == (
+                feature, bin_, bool(missing_left),
+            )  # fmt: skip
+            assert grown["gain"][i] == gain
+            assert [grown["left"][i], grown["left"][i] + 1] == node.children
+        else:
+            assert grown["feature"][i] == grown["left"][i] == -1
+            expected = twin.leaf_value(node.rows)
+            tolerance = 1e-11 * np.maximum(np.abs(expected), scale)
+            assert np.all(np.abs(grown["value"][i] - expected) <= tolerance)
+            assert np.array_equal(grown["row_values"][:, node.rows].T, np.tile(grown["value"][i], (len(node.rows), 1)))
+        assert grown["count"][i] == twin.sums(node.rows)[2]
+
+
+@settings(max_examples=200, deadline=None)
+@given(growths())
+def test_histogram_equals_the_twin(case):
+    X, n_train, gradients, hessians, _, max_bins, n_threads = case
+    matrix = Bins.from_data(X[:n_train], max_bins).encode(X, n_threads)
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.choice(n_train, rng.integers(0, n_train + 1), replace=False)).astype(np.uint32)
+    for chosen in (None, rows):
+        cells, unit, count_bits = _native.histogram(matrix, gradients, hessians, chosen, n_threads)
+        channels = [*gradients] if hessians is None else [*gradients, hessians]
+        in_node = np.arange(n_train) if chosen is None else chosen
+        codes = matrix.codes()[in_node]
+        offset = 0
+        for f, n_bins in enumerate(matrix.n_bins):
+            for code in range(n_bins + 1):
+                members = in_node[codes[:, f] == code]
+                for k, x in enumerate(channels):
+                    last = k == len(channels) - 1
+                    q, expected_unit = quantise(x, n_train, last)
+                    assert unit[k] == expected_unit
+                    value = int(cells[offset + code, k])
+                    if last:
+                        counted = members if hessians is None else members[hessians[members] > 0]
+                        assert value & ((1 << count_bits) - 1) == len(counted)
+                        value >>= count_bits
+                    assert value == int(q[members].sum())
+            offset += n_bins + 1
+        assert offset == len(cells)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 80),
+    st.sampled_from([2, 3, 10, 255]),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from("CF"),
+)
+def test_codes_count_the_thresholds_below(seed, n_rows, max_bins, dtype, order):
+    rng = np.random.default_rng(seed)
+    X = np.asarray(random_matrix(rng, n_rows, 19), dtype=dtype, order=order)
+    X.setflags(write=False)
+    bins = Bins.from_data(X, max_bins)
+    matrix = bins.encode(X, 2)
+    codes = matrix.codes()
+    for f, thresholds in enumerate(bins.thresholds):
+        assert np.all(np.diff(thresholds) > 0)
+        assert matrix.n_bins[f] == len(thresholds) + 1 <= max_bins
+        expected = np.searchsorted(thresholds, X[:, f].astype(np.float64))
+        assert np.array_equal(codes[:, f], np.where(np.isnan(X[:, f]), matrix.n_bins[f], expected))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), min_size=1, max_size=40))
+@example([-1.7976931348623157e308, 1.7976931348623157e308])
+@example([0.0, 5e-324])
+def test_every_distinct_value_has_its_own_bin_where_there_are_few(values):
+    thresholds = feature_thresholds(np.array(values), 255)
+    codes = np.searchsorted(thresholds, values)
+    for a, code_a in zip(values, codes, strict=True):
+        for b, code_b in zip(values, codes, strict=True):
+            assert (a < b) == (code_a < code_b)
+
+
+def test_quantile_bins_hold_equal_shares():
+    values = np.random.default_rng(0).lognormal(size=100_000)
+    counts = np.bincount(np.searchsorted(feature_thresholds(values, 100), values))
+    assert len(counts) == 100
+    assert counts.min() > 990
+    assert counts.max() < 1010
+
+
+def test_a_frequent_value_does_not_eat_the_other_bins():
+    values = np.concatenate([np.zeros(90_000), np.random.default_rng(0).normal(size=10_000)])
+    assert len(feature_thresholds(values, 255)) >= 20
+
+
+def test_identical_bits_for_every_number_of_threads():
+    """Enough rows for several pieces in every parallel loop, and weights over many orders of magnitude."""
+    rng = np.random.default_rng(1)
+    n = 70_000
+    X = random_matrix(rng, n, 21)
+    gradients = rng.normal(size=(2, n)) * np.exp(3 * rng.normal(size=n))
+    for hessians in (None, rng.uniform(size=n)):
+        for rules in (Rules(max_depth=7, min_samples_leaf=3), Rules(max_leaf_nodes=40, min_samples_leaf=3)):
+            results = []
+            for n_threads in (1, 2, 3, 4, 7):
+                matrix = Bins.from_data(X, 255).encode(X, n_threads)
+                results.append(grow(matrix, gradients, hessians, rules, n_threads))
+            assert len(results[0]["feature"]) > 30
+            for other in results[1:]:
+                for name, array in results[0].items():
+                    assert np.array_equal(array, other[name]), name
+
+
+def test_growth_does_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(2)
+    X = random_matrix(rng, 3000, 6)
+    gradients = rng.normal(size=(1, 3000))
+    order = rng.permutation(3000)
+    bins = Bins.from_data(X, 64)
+    one = grow(bins.encode(X, 2), gradients, None, Rules(max_depth=6))
+    other = grow(bins.encode(X[order], 2), gradients[:, order].copy(), None, Rules(max_depth=6))
+    for name in ("feature", "bin", "left", "value", "gain"):
+        assert np.array_equal(one[name], other[name]), name
+
+
+def test_deep_trees_work_in_several_batches():
+    """More nodes in a level than one batch holds: every row ends in a leaf of its own."""
+    rng = np.random.default_rng(3)
+    X = rng.permutation(4000).astype(float)[:, np.newaxis] * np.array([1.0, 0.1, 7.0])
+    gradients = rng.normal(size=(1, 4000))
+    matrix = Bins.from_data(X, 255).encode(X, 2)
+    grown = grow(matrix, gradients, None, Rules(), 2)
+    assert (grown["feature"] == -1).sum() == 255
+    for code in range(255):
+        members = matrix.codes()[:, 0] == code
+        np.testing.assert_allclose(grown["row_values"][0, members], gradients[0, members].mean(), atol=1e-11)
+
+
+def test_a_shared_structure_scores_both_targets():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(500, 2))
+    r, c = np.sign(X[:, 0]), 10 * np.sign(X[:, 1])
+    fitter = TreeLearner(max_depth=1, shared_structure=True).bind(X, 500, None)
+    first, second = fitter.fit_pair(r, c, None, second=False)
+    assert first.model is second.model
+    assert first.model.feature[0] == 1, "the larger target decides"
+    separate, none = TreeLearner(max_depth=1).bind(X, 500, None).fit_pair(r, c, None, second=False)
+    assert separate.model.feature[0] == 0
+    assert none is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_prediction_equals_the_values_of_training(dtype, order):
+    rng = np.random.default_rng(5)
+    X = np.asarray(random_matrix(rng, 700, 9), dtype=dtype, order=order)
+    fitter = TreeLearner(max_depth=5, min_samples_leaf=2, shared_structure=True).bind(X, 500, None)
+    pairs = [fitter.fit_pair(rng.normal(size=500), rng.normal(size=500), None, second=True) for _ in range(3)]
+    for pair in pairs:
+        for fit in pair:
+            assert np.array_equal(fit.model.predict(X, 2)[:, fit.output], fit.values)
+    weights = [rng.normal(size=2) for _ in pairs]
+    expected = sum(w[0] * a.values + w[1] * b.values for w, (a, b) in zip(weights, pairs, strict=True))
+    folded = fold([a.model for a, _ in pairs], weights)
+    assert folded.n_trees == 3
+    np.testing.assert_allclose(folded.predict(X, 2)[:, 0], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_missing_values_only_in_prediction_follow_the_larger_child():
+    X = np.array([[0.0], [1.0], [1.0], [1.0]])
+    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([-3.0, 1.0, 1.0, 1.0]), None)
+    assert fit.model.predict(np.array([[np.nan]]), 1)[0, 0] == 1.0
+
+
+def test_missing_values_can_be_split_from_all_values():
+    X = np.array([[0.0], [5.0], [np.nan], [np.nan]])
+    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([1.0, 1.0, -2.0, -2.0]), None)
+    assert np.array_equal(fit.model.predict(np.array([[1e300], [-1e300], [np.nan]]), 1)[:, 0], [1.0, 1.0, -2.0])
+
+
+bad_calls = [
+    ({"gradients": np.zeros((1, 9))}, "gradients"),
+    ({"gradients": np.zeros((0, 5))}, "gradients"),
+    ({"gradients": np.full((1, 5), np.nan)}, "gradients"),
+    ({"gradients": np.full((1, 5), np.inf)}, "gradients"),
+    ({"hessians": np.ones(4)}, "hessians"),
+    ({"hessians": np.array([1.0, 1.0, 1.0, 1.0, -1.0])}, "hessians"),
+    ({"max_depth": 0}, "max_depth"),
+    ({"max_leaf_nodes": 1}, "max_leaf_nodes"),
+    ({"min_samples_leaf": 0}, "min_samples_leaf"),
+    ({"l2_regularization": -1.0}, "l2_regularization"),
+]
+
+
+@pytest.mark.parametrize(("change", "name"), bad_calls)
+def test_kernels_refuse_arrays_that_do_not_fit(change, name):
+    X = np.arange(10.0).reshape(5, 2)
+    arguments = {"gradients": np.zeros((1, 5)), "hessians": None, **asdict(Rules()), "n_threads": 1, **change}
+    with pytest.raises(ValueError, match=name):
+        _native.grow(Bins.from_data(X, 10).encode(X, 1), **arguments)
+
+
+def test_kernels_refuse_other_types():
+    X = np.arange(10.0).reshape(5, 2)
+    with pytest.raises(TypeError):
+        _native.bin_matrix(X.astype(int), np.zeros(0), np.zeros(3, dtype=np.int64), 1)
+    with pytest.raises(ValueError, match="offsets"):
+        _native.bin_matrix(X, np.zeros(3), np.array([0, 5, 3]), 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"left": np.array([0, -1, -1], dtype=np.int32)}, "left"),
+        ({"left": np.array([2, -1, -1], dtype=np.int32)}, "left"),
+        ({"feature": np.array([4, -1, -1], dtype=np.int32)}, "feature"),
+        ({"roots": np.array([3], dtype=np.int32)}, "roots"),
+        ({"threshold": np.zeros(2)}, "threshold"),
+    ],
+)
+def test_forests_are_checked_before_they_walk(change, name):
+    arrays = {
+        "roots": np.zeros(1, dtype=np.int32),
+        "feature": np.array([0, -1, -1], dtype=np.int32),
+        "threshold": np.zeros(3),
+        "left": np.array([1, -1, -1], dtype=np.int32),
+        "missing_left": np.zeros(3, dtype=np.uint8),
+        "value": np.zeros((3, 1)),
+    }
+    forest = _native.Forest(2, **arrays)
+    with pytest.raises(ValueError, match="features"):
+        forest.predict(np.zeros((4, 3)), 1)
+    with pytest.raises(ValueError, match=name):
+        _native.Forest(2, **{**arrays, **change})
