@@ -27,13 +27,15 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
   m.cell_offset.assign(1, 0);
-  for (int bins : n_bins) m.cell_offset.push_back(m.cell_offset.back() + bins + 1);
   const int n_groups = (m.n_features + kMaxGroupWidth - 1) / kMaxGroupWidth;
   int first = 0;
   for (int g = 0; g < n_groups; ++g) {
     const int width = (m.n_features - first + (n_groups - g) - 1) / (n_groups - g);
-    m.groups.push_back({first, width, n_rows * first});
+    const int most = *std::max_element(n_bins.begin() + first, n_bins.begin() + first + width);
+    const int cells = most < kNarrowCells ? kNarrowCells : kWideCells;
+    m.groups.push_back({first, width, cells, n_rows * first});
     m.group_of.insert(m.group_of.end(), width, g);
+    for (int j = 0; j < width; ++j) m.cell_offset.push_back(m.cell_offset.back() + cells);
     first += width;
   }
   m.codes.resize(n_rows * m.n_features);

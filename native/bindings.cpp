@@ -87,10 +87,20 @@ nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
   return to_numpy(std::move(out), m.n_rows, m.n_features);
 }
 
+bool has_no_gradient(const TreeTargets& t, std::size_t row) {
+  for (int k = 0; k < t.n_targets; ++k) {
+    if (t.gradient(k)[row] != 0.0) return false;
+  }
+  return true;
+}
+
 TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradients,
                          const std::optional<Vector<double>>& hessians, int n_threads) {
-  TreeTargets t{static_cast<int>(gradients.shape(0)), gradients.shape(1), gradients.data(),
-                hessians ? hessians->data() : nullptr, {}, 0.0};
+  TreeTargets t;
+  t.n_targets = static_cast<int>(gradients.shape(0));
+  t.n_rows = t.n_counted = gradients.shape(1);
+  t.gradients = gradients.data();
+  t.hessians = hessians ? hessians->data() : nullptr;
   require(t.n_targets > 0, "gradients: no targets");
   require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many columns as X has rows");
   require(!hessians || hessians->size() == t.n_rows, "hessians: must have one entry for each column of gradients");
@@ -103,62 +113,91 @@ TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradient
   if (hessians) {
     t.hessian_max = max_abs(t.hessians, t.n_rows, n_threads);
     require(std::isfinite(t.hessian_max), "hessians: not finite");
-    for (std::size_t i = 0; i < t.n_rows; ++i) require(t.hessians[i] >= 0.0, "hessians: negative");
+    for (std::size_t i = 0; i < t.n_rows; ++i) {
+      require(t.hessians[i] >= 0.0, "hessians: negative");
+      // A row without weight must not have a residual either: the sums are sized for those that count.
+      require(t.hessians[i] > 0.0 || has_no_gradient(t, i), "gradients: not zero where the hessian is");
+      t.n_counted -= t.hessians[i] > 0.0 ? 0 : 1;
+    }
   }
   return t;
 }
 
 // Histogram of the given rows, (cell, channel), with the channels' form: for tests of the kernel against its twin.
+// Cells of a feature: its value bins, then the missing values.
 nb::tuple histogram_of(const BinnedMatrix& m, const RowMajor<double>& gradients,
                        const std::optional<Vector<double>>& hessians, const std::optional<Vector<Row>>& rows,
                        int n_threads) {
   const TreeTargets targets = make_targets(m, gradients, hessians, n_threads);
-  const Channels channels = pack(targets, n_threads);
+  Channels channels;
+  pack(targets, channels, n_threads);
+  const std::size_t n = channels.n();
   if (rows) {
     for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < targets.n_rows, "rows: no such row");
   }
-  std::vector<std::int64_t> cells(m.n_cells() * channels.n());
-  HistogramBuilder(m, channels.packed.data(), channels.n(), n_threads)
-      .build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}});
-  std::vector<double> unit = channels.unit;
-  const int n = channels.n();
-  return nb::make_tuple(to_numpy(std::move(cells), m.n_cells(), n), to_numpy(std::move(unit), n), channels.count_bits);
+  std::vector<std::int64_t> cells(m.n_cells() * n);
+  HistogramBuilder(m, n_threads)
+      .build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}},
+             channels.packed.data(), channels.n());
+  std::vector<std::int64_t> used;
+  for (int f = 0; f < m.n_features; ++f) {
+    const auto begin = cells.begin() + static_cast<std::ptrdiff_t>(m.cell_offset[f] * n);
+    used.insert(used.end(), begin, begin + static_cast<std::ptrdiff_t>((m.n_bins[f] + 1) * n));
+  }
+  const std::size_t n_used = used.size() / n;
+  return nb::make_tuple(to_numpy(std::move(used), n_used, n), to_numpy(std::move(channels.unit), n),
+                        channels.count_bits);
 }
 
-// Grows a tree on the first gradients.shape[1] rows. Returns the node arrays and the tree's values on all rows.
-nb::dict grow(const BinnedMatrix& m, const RowMajor<double>& gradients, const std::optional<Vector<double>>& hessians,
-              int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf, double l2_regularization,
-              double min_split_gain, double min_hessian_leaf, int n_threads) {
+// Grows trees on rows of one matrix, which it keeps alive.
+class Grower {
+ public:
+  Grower(const BinnedMatrix& m, const GrowthRules& rules, int n_threads)
+      : matrix_(m), n_threads_(n_threads), grower_(m, rules, n_threads) {}
+
+  // A tree for the residuals of the first gradients.shape[1] rows: its nodes, and its values on all rows.
+  nb::dict grow(const RowMajor<double>& gradients, const std::optional<Vector<double>>& hessians,
+                double min_hessian_leaf) {
+    TreeTargets targets = make_targets(matrix_, gradients, hessians, n_threads_);
+    require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
+    targets.min_hessian_leaf = min_hessian_leaf;
+    const std::size_t n_rows = matrix_.n_rows;
+    std::vector<double> values(n_rows * targets.n_targets);
+    GrownTree tree;
+    {
+      nb::gil_scoped_release release;
+      grower_.grow(targets, InterruptCheck{});
+      tree = grower_.tree();
+      grower_.training_values(values.data(), n_rows);
+      binned_values(matrix_, tree, targets.n_rows, n_rows - targets.n_rows, values.data() + targets.n_rows, n_rows,
+                    n_threads_);
+    }
+    nb::dict out;
+    const std::size_t n = tree.n_nodes();
+    out["feature"] = to_numpy(std::move(tree.feature), n);
+    out["bin"] = to_numpy(std::move(tree.bin), n);
+    out["missing_left"] = to_numpy(std::move(tree.missing_left), n);
+    out["left"] = to_numpy(std::move(tree.left), n);
+    out["gain"] = to_numpy(std::move(tree.gain), n);
+    out["count"] = to_numpy(std::move(tree.count), n);
+    out["value"] = to_numpy(std::move(tree.value), n, targets.n_targets);
+    out["row_values"] = to_numpy(std::move(values), targets.n_targets, n_rows);
+    return out;
+  }
+
+ private:
+  const BinnedMatrix& matrix_;
+  int n_threads_;
+  TreeGrower grower_;
+};
+
+GrowthRules make_rules(int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf, double l2_regularization,
+                       double min_split_gain) {
   require(max_depth >= 1, "max_depth: must be at least 1");
   require(max_leaf_nodes == 0 || max_leaf_nodes >= 2, "max_leaf_nodes: must be 0 (no limit) or at least 2");
   require(min_samples_leaf >= 1, "min_samples_leaf: must be at least 1");
-  require(l2_regularization >= 0.0 && min_split_gain >= 0.0 && min_hessian_leaf >= 0.0,
-          "l2_regularization, min_split_gain, min_hessian_leaf: must not be negative");
-  const TreeTargets targets = make_targets(m, gradients, hessians, n_threads);
-  const GrowthRules rules{max_depth,      max_leaf_nodes,   min_samples_leaf, l2_regularization,
-                          min_split_gain, min_hessian_leaf};
-  std::vector<double> values(m.n_rows * targets.n_targets);
-  GrownTree tree;
-  {
-    nb::gil_scoped_release release;
-    TreeGrower grower(m, targets, rules, n_threads);
-    grower.grow(InterruptCheck{});
-    tree = grower.tree();
-    grower.training_values(values.data(), m.n_rows);
-    binned_values(m, tree, targets.n_rows, m.n_rows - targets.n_rows, values.data() + targets.n_rows, m.n_rows,
-                  n_threads);
-  }
-  nb::dict out;
-  const std::size_t n = tree.n_nodes();
-  out["feature"] = to_numpy(std::move(tree.feature), n);
-  out["bin"] = to_numpy(std::move(tree.bin), n);
-  out["missing_left"] = to_numpy(std::move(tree.missing_left), n);
-  out["left"] = to_numpy(std::move(tree.left), n);
-  out["gain"] = to_numpy(std::move(tree.gain), n);
-  out["count"] = to_numpy(std::move(tree.count), n);
-  out["value"] = to_numpy(std::move(tree.value), n, targets.n_targets);
-  out["row_values"] = to_numpy(std::move(values), targets.n_targets, m.n_rows);
-  return out;
+  require(l2_regularization >= 0.0 && min_split_gain >= 0.0, "l2_regularization, min_split_gain: must not be negative");
+  return {max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain};
 }
 
 Forest make_forest(int n_features, const Vector<std::int32_t>& roots, const Vector<std::int32_t>& feature,
@@ -210,10 +249,18 @@ NB_MODULE(_native, m) {
   m.def("histogram", &histogram_of, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
         "rows"_a.noconvert().none(), "n_threads"_a,
         "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
-  m.def("grow", &grow, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(), nb::kw_only(),
-        "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a, "min_split_gain"_a,
-        "min_hessian_leaf"_a, "n_threads"_a,
-        "Grows one tree for all rows of gradients (target, training row); returns its nodes and its values on all rows.");
+  nb::class_<Grower>(m, "Grower", "Grows one tree after the other on the rows of a matrix; not for two threads at once.")
+      .def(
+          "__init__",
+          [](Grower* self, const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
+             double l2_regularization, double min_split_gain, int n_threads) {
+            new (self) Grower(
+                m, make_rules(max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain), n_threads);
+          },
+          "matrix"_a, nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a,
+          "min_split_gain"_a, "n_threads"_a, nb::keep_alive<1, 2>())
+      .def("grow", &Grower::grow, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(), "min_hessian_leaf"_a,
+           "A tree for the residuals (target, training row): its nodes, and its values on all rows.");
 
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
       .def(nb::new_(&make_forest), "n_features"_a, "roots"_a.noconvert(), "feature"_a.noconvert(),

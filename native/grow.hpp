@@ -41,23 +41,20 @@ struct GrownTree {
   }
 };
 
+// Grows one tree after the other on the same rows; buffers are kept from tree to tree.
 class TreeGrower {
  public:
-  // Training rows are the first targets.n_rows rows of the matrix.
-  TreeGrower(const BinnedMatrix& matrix, const TreeTargets& targets, const GrowthRules& rules, int n_threads)
+  TreeGrower(const BinnedMatrix& matrix, const GrowthRules& rules, int n_threads)
       : matrix_(matrix),
-        targets_(targets),
         rules_(rules),
         n_threads_(n_threads),
-        channels_(pack(targets, n_threads)),
-        builder_(matrix, channels_.packed.data(), channels_.n(), n_threads),
-        partition_(matrix, targets.n_rows, n_threads) {
-    tree_.n_targets = targets.n_targets;
-  }
+        builder_(matrix, n_threads),
+        partition_(matrix, n_threads) {}
 
-  // `pause` is called between batches and may throw: the way to stop a long growth.
-  void grow(const std::function<void()>& pause) {
-    start();
+  // Training rows are the first targets.n_rows rows of the matrix. `pause` is called between batches and may throw: the
+  // way to stop a long growth.
+  void grow(const TreeTargets& targets, const std::function<void()>& pause) {
+    start(targets);
     while (take_batch()) {
       pause();
       split_batch();
@@ -102,13 +99,14 @@ class TreeGrower {
   std::int64_t* histogram(std::int32_t slot) { return histograms_[slot].data(); }
 
   std::int32_t acquire_slot() {
-    if (!free_slots_.empty()) {
-      const std::int32_t slot = free_slots_.back();
-      free_slots_.pop_back();
-      return slot;
+    if (free_slots_.empty()) {
+      free_slots_.push_back(static_cast<std::int32_t>(histograms_.size()));
+      histograms_.emplace_back();
     }
-    histograms_.emplace_back(cell_count());
-    return static_cast<std::int32_t>(histograms_.size()) - 1;
+    const std::int32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    histograms_[slot].resize(cell_count());
+    return slot;
   }
   void release_slot(std::int32_t node) {
     if (nodes_[node].slot != kNoSlot) free_slots_.push_back(nodes_[node].slot);
@@ -119,14 +117,24 @@ class TreeGrower {
     return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
   }
 
-  void start() {
-    nodes_.push_back({{0, targets_.n_rows}, 0, kNoSlot, {}});
-    tree_.add(static_cast<std::int64_t>(targets_.n_rows));
+  void start(const TreeTargets& targets) {
+    targets_ = targets;
+    pack(targets, channels_, n_threads_);
+    partition_.reset(targets.n_rows);
+    tree_ = GrownTree{};
+    tree_.n_targets = targets.n_targets;
+    n_leaves_ = 1;
+    nodes_.assign(1, {{0, targets.n_rows}, 0, kNoSlot, {}});
+    pending_.clear();
+    scanned_.clear();
+    free_slots_.clear();
+    for (std::size_t slot = histograms_.size(); slot-- > 0;) free_slots_.push_back(static_cast<std::int32_t>(slot));
+
     nodes_[0].slot = acquire_slot();
-    builder_.build({{nullptr, targets_.n_rows, histogram(nodes_[0].slot)}});
+    builder_.build({{nullptr, targets.n_rows, histogram(nodes_[0].slot)}}, channels_.packed.data(), channels_.n());
     total_.assign(1, totals_of(0));
-    tree_.count[0] = row_count(total_[0].data());
-    if (may_split(0)) scanned_.assign(1, 0);
+    tree_.add(row_count(total_[0].data()));
+    if (may_split(0)) scanned_.push_back(0);
     find_splits();
   }
 
@@ -202,7 +210,7 @@ class TreeGrower {
     const Split& split = nodes_[node].split;
     const int channels = channels_.n();
     std::vector<std::int64_t> total(channels, 0);
-    const std::int64_t* cells = histogram(nodes_[node].slot) + std::size_t{matrix_.cell_offset[split.feature]} * channels;
+    const std::int64_t* cells = histogram(nodes_[node].slot) + matrix_.cell_offset[split.feature] * channels;
     for (int code = 0; code <= matrix_.n_bins[split.feature]; ++code) {
       if (!goes_left(code, split.bin, split.missing_left, matrix_.n_bins[split.feature])) continue;
       for (int c = 0; c < channels; ++c) total[c] += cells[code * channels + c];
@@ -223,7 +231,7 @@ class TreeGrower {
       to_build.push_back({partition_.rows() + rows.begin, rows.size(), histogram(nodes_[pair.built].slot)});
       if (pair.scan_derived) to_derive.push_back(&pair);
     }
-    builder_.build(to_build);
+    builder_.build(to_build, channels_.packed.data(), channels_.n());
     for (std::size_t i = 0; i < batch_.size(); ++i) hand_over(batch_[i], siblings_[i], full);
     derive(to_derive);
     for (const Siblings& pair : siblings_) {
@@ -265,7 +273,7 @@ class TreeGrower {
       const int feature = static_cast<int>(task % n_features);
       found[task] = best_split(
           channels_, rules_,
-          {feature, histogram(nodes_[node].slot) + std::size_t{matrix_.cell_offset[feature]} * channels_.n(),
+          {feature, histogram(nodes_[node].slot) + matrix_.cell_offset[feature] * channels_.n(),
            matrix_.n_bins[feature], total_[node].data(), scratch.data() + task * 2 * channels_.n()});
     });
     for (std::size_t i = 0; i < scanned_.size(); ++i) {
@@ -305,7 +313,7 @@ class TreeGrower {
     std::vector<double> scale(n_sums), unit(n_sums);
     for (int k = 0; k < n_sums; ++k) {
       const double largest = k < targets_.n_targets ? targets_.gradient_max[k] : targets_.hessian_max;
-      const int exponent = scale_exponent(largest, value_bits(targets_.n_rows, false));
+      const int exponent = scale_exponent(largest, value_bits(targets_.n_counted, false));
       scale[k] = std::ldexp(1.0, exponent);
       unit[k] = std::ldexp(1.0, -exponent);
     }
@@ -338,10 +346,10 @@ class TreeGrower {
   }
 
   const BinnedMatrix& matrix_;
-  const TreeTargets& targets_;
   const GrowthRules rules_;
   const int n_threads_;
-  const Channels channels_;
+  TreeTargets targets_;  // of the tree that is being grown
+  Channels channels_;
   HistogramBuilder builder_;
   RowPartition partition_;
   GrownTree tree_;

@@ -12,21 +12,18 @@ namespace agbm {
 
 // One feature group, n rows. `rows` is null where the rows are first_row, first_row + 1, ...
 struct HistogramTask {
-  const std::uint8_t* codes;        // of the group
-  const std::uint32_t* cell_offset; // of the group's features, relative to `cells`
+  const std::uint8_t* codes;  // of the group
   const std::int64_t* packed;
   const Row* rows;
   std::size_t first_row;
   std::size_t n;
-  std::int64_t* cells;
+  std::int64_t* cells;  // of the group
 };
 
-// Width (features in the group) and Channels are compile-time constants so that the adds of one row are straight-line
-// code; adds to different features never wait for one another.
-template <int Channels, int Width, bool Indexed>
+// Width (features in the group), Cells (of each) and Channels are compile-time constants so that the adds of one row are
+// straight-line code; adds to different features never wait for one another.
+template <int Channels, int Cells, bool Indexed, int Width>
 void add_rows(const HistogramTask& task) {
-  std::array<std::uint32_t, Width> offset;
-  for (int j = 0; j < Width; ++j) offset[j] = task.cell_offset[j] * Channels;
   constexpr std::size_t ahead = 24;  // rows; a node's rows are far apart, the hardware does not foresee them
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = Indexed ? task.rows[i] : task.first_row + i;
@@ -37,22 +34,22 @@ void add_rows(const HistogramTask& task) {
     }
     const std::uint8_t* code = task.codes + row * Width;
     const std::int64_t* value = task.packed + row * Channels;
+#pragma GCC unroll 16
     for (int j = 0; j < Width; ++j) {
-      std::int64_t* cell = task.cells + offset[j] + std::size_t{code[j]} * Channels;
+      std::int64_t* cell = task.cells + (j * Cells + std::size_t{code[j]}) * Channels;
       for (int c = 0; c < Channels; ++c) cell[c] += value[c];
     }
   }
 }
 
 // Any number of channels: trees with many targets.
-template <bool Indexed>
-void add_rows_wide(const HistogramTask& task, int channels, int width) {
+inline void add_rows_wide(const HistogramTask& task, int channels, const FeatureGroup& group) {
   for (std::size_t i = 0; i < task.n; ++i) {
-    const std::size_t row = Indexed ? task.rows[i] : task.first_row + i;
-    const std::uint8_t* code = task.codes + row * width;
+    const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
+    const std::uint8_t* code = task.codes + row * group.width;
     const std::int64_t* value = task.packed + row * channels;
-    for (int j = 0; j < width; ++j) {
-      std::int64_t* cell = task.cells + (std::size_t{task.cell_offset[j]} + code[j]) * channels;
+    for (int j = 0; j < group.width; ++j) {
+      std::int64_t* cell = task.cells + (std::size_t{static_cast<unsigned>(j * group.cells)} + code[j]) * channels;
       for (int c = 0; c < channels; ++c) cell[c] += value[c];
     }
   }
@@ -60,27 +57,36 @@ void add_rows_wide(const HistogramTask& task, int channels, int width) {
 
 using AddRows = void (*)(const HistogramTask&);
 
-template <int Channels, bool Indexed, int... W>
-constexpr std::array<AddRows, sizeof...(W)> add_rows_table(std::integer_sequence<int, W...>) {
-  return {&add_rows<Channels, W + 1, Indexed>...};
+template <int Channels, int Cells, bool Indexed, int... W>
+constexpr std::array<AddRows, sizeof...(W)> add_rows_by_width(std::integer_sequence<int, W...>) {
+  return {&add_rows<Channels, Cells, Indexed, W + 1>...};
+}
+
+template <int Channels, int Cells, bool Indexed>
+void add_rows_of_width(const HistogramTask& task, int width) {
+  static constexpr auto table = add_rows_by_width<Channels, Cells, Indexed>(
+      std::make_integer_sequence<int, kMaxGroupWidth>{});
+  table[width - 1](task);
 }
 
 template <int Channels>
-void add_rows_of_width(const HistogramTask& task, int width) {
-  using Widths = std::make_integer_sequence<int, kMaxGroupWidth>;
-  static constexpr auto indexed = add_rows_table<Channels, true>(Widths{});
-  static constexpr auto dense = add_rows_table<Channels, false>(Widths{});
-  (task.rows != nullptr ? indexed : dense)[width - 1](task);
+void add_rows_of_channels(const HistogramTask& task, const FeatureGroup& group) {
+  const bool wide = group.cells == kWideCells;
+  if (task.rows != nullptr) {
+    wide ? add_rows_of_width<Channels, kWideCells, true>(task, group.width)
+         : add_rows_of_width<Channels, kNarrowCells, true>(task, group.width);
+  } else {
+    wide ? add_rows_of_width<Channels, kWideCells, false>(task, group.width)
+         : add_rows_of_width<Channels, kNarrowCells, false>(task, group.width);
+  }
 }
 
-inline void accumulate(const HistogramTask& task, int channels, int width) {
-  if (task.n == 0) return;
+inline void accumulate(const HistogramTask& task, int channels, const FeatureGroup& group) {
   switch (channels) {
-    case 1: return add_rows_of_width<1>(task, width);
-    case 2: return add_rows_of_width<2>(task, width);
-    case 3: return add_rows_of_width<3>(task, width);
-    default: return task.rows != nullptr ? add_rows_wide<true>(task, channels, width)
-                                         : add_rows_wide<false>(task, channels, width);
+    case 1: return add_rows_of_channels<1>(task, group);
+    case 2: return add_rows_of_channels<2>(task, group);
+    case 3: return add_rows_of_channels<3>(task, group);
+    default: return add_rows_wide(task, channels, group);
   }
 }
 
@@ -95,15 +101,18 @@ struct NodeRows {
 // first of its node and group adds into a buffer of its own, merged afterwards. Integer sums make every cut equal.
 class HistogramBuilder {
  public:
-  HistogramBuilder(const BinnedMatrix& matrix, const std::int64_t* packed, int channels, int n_threads)
-      : matrix_(matrix), packed_(packed), channels_(channels), n_threads_(n_threads) {}
+  HistogramBuilder(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
-  void build(const std::vector<NodeRows>& nodes) {
+  void build(const std::vector<NodeRows>& nodes, const std::int64_t* packed, int channels) {
+    packed_ = packed;
+    channels_ = channels;
     plan(nodes);
     parallel_for(pieces_.size(), n_threads_, [&](std::size_t p) { run(pieces_[p]); });
     parallel_for(merges_.size(), n_threads_, [&](std::size_t m) {
       const Merge& merge = merges_[m];
-      for (std::size_t i = 0; i < merge.n; ++i) merge.into[i] += merge.from[i];
+      for (std::size_t copy = 0; copy < merge.copies; ++copy) {
+        for (std::size_t i = 0; i < merge.n; ++i) merge.into[i] += merge.from[copy * merge.n + i];
+      }
     });
   }
 
@@ -114,16 +123,21 @@ class HistogramBuilder {
     std::size_t first_row, n;
     std::int64_t* cells;  // of the group
   };
+  // All buffers of one node and group, one after the other: a single task adds them, so none meets another.
   struct Merge {
     std::int64_t* into;
     const std::int64_t* from;
-    std::size_t n;
+    std::size_t n, copies;
   };
 
   std::size_t group_cells(std::size_t g) const {
     const FeatureGroup& group = matrix_.groups[g];
-    return std::size_t{matrix_.cell_offset[group.first_feature + group.width] - matrix_.cell_offset[group.first_feature]} *
-           channels_;
+    return std::size_t{static_cast<unsigned>(group.width * group.cells)} * channels_;
+  }
+
+  // At least one, which clears the cells of a node without rows.
+  static std::size_t piece_count(std::size_t n, std::size_t piece_rows) {
+    return std::max<std::size_t>(1, (n + piece_rows - 1) / piece_rows);
   }
 
   void plan(const std::vector<NodeRows>& nodes) {
@@ -134,29 +148,27 @@ class HistogramBuilder {
     // As many pieces as keep all threads busy, and no piece so short that clearing and merging its cells would dominate.
     const std::size_t slots = std::max<std::size_t>(1, n_threads_ / std::max<std::size_t>(1, matrix_.groups.size()));
     const std::size_t piece_rows = std::max<std::size_t>(total / slots + 1, 8192);
-    std::vector<std::size_t> extra;  // (piece index) of pieces that need a buffer
     std::size_t buffer_size = 0;
     for (const NodeRows& node : nodes) {
       for (std::size_t g = 0; g < matrix_.groups.size(); ++g) {
-        std::int64_t* cells =
-            node.histogram + std::size_t{matrix_.cell_offset[matrix_.groups[g].first_feature]} * channels_;
-        for (std::size_t begin = 0; begin == 0 || begin < node.n; begin += piece_rows) {
-          const std::size_t n = std::min(piece_rows, node.n - begin);
-          pieces_.push_back({g, node.rows == nullptr ? nullptr : node.rows + begin, begin, n, cells});
-          if (begin > 0) {
-            extra.push_back(pieces_.size() - 1);
-            buffer_size += group_cells(g);
-          }
-        }
+        buffer_size += (piece_count(node.n, piece_rows) - 1) * group_cells(g);
       }
     }
     buffer_.resize(buffer_size);
     std::int64_t* free = buffer_.data();
-    for (std::size_t p : extra) {
-      const std::size_t n = group_cells(pieces_[p].group);
-      merges_.push_back({pieces_[p].cells, free, n});
-      pieces_[p].cells = free;
-      free += n;
+    for (const NodeRows& node : nodes) {
+      for (std::size_t g = 0; g < matrix_.groups.size(); ++g) {
+        std::int64_t* cells =
+            node.histogram + matrix_.cell_offset[matrix_.groups[g].first_feature] * channels_;
+        const std::size_t copies = piece_count(node.n, piece_rows) - 1;
+        if (copies > 0) merges_.push_back({cells, free, group_cells(g), copies});
+        for (std::size_t piece = 0; piece <= copies; ++piece) {
+          const std::size_t begin = piece * piece_rows;
+          pieces_.push_back({g, node.rows == nullptr ? nullptr : node.rows + begin, begin,
+                             std::min(piece_rows, node.n - begin), piece == 0 ? cells : free});
+          if (piece > 0) free += group_cells(g);
+        }
+      }
     }
     // Largest first, so that no long piece is left for the end.
     std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.n > b.n; });
@@ -165,19 +177,14 @@ class HistogramBuilder {
   void run(const Piece& piece) const {
     const FeatureGroup& group = matrix_.groups[piece.group];
     std::memset(piece.cells, 0, group_cells(piece.group) * sizeof(std::int64_t));
-    std::array<std::uint32_t, kMaxGroupWidth> offset;
-    for (int j = 0; j < group.width; ++j) {
-      offset[j] = matrix_.cell_offset[group.first_feature + j] - matrix_.cell_offset[group.first_feature];
-    }
-    accumulate({matrix_.codes.data() + group.data_offset, offset.data(), packed_, piece.rows, piece.first_row, piece.n,
-                piece.cells},
-               channels_, group.width);
+    accumulate({matrix_.codes.data() + group.data_offset, packed_, piece.rows, piece.first_row, piece.n, piece.cells},
+               channels_, group);
   }
 
   const BinnedMatrix& matrix_;
-  const std::int64_t* packed_;
-  int channels_;
   int n_threads_;
+  const std::int64_t* packed_ = nullptr;
+  int channels_ = 0;
   std::vector<Piece> pieces_;
   std::vector<Merge> merges_;
   std::vector<std::int64_t> buffer_;

@@ -16,9 +16,15 @@ constexpr int kMaxValueBins = 255;
 // the histograms of one group (16 features x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
 constexpr int kMaxGroupWidth = 16;
 
+// The histogram of every feature of a group has the same number of cells, one of these two, known at compile time: the
+// address of a cell is then a constant plus the code, and an add costs two instructions.
+constexpr int kNarrowCells = 32;
+constexpr int kWideCells = 256;
+
 struct FeatureGroup {
   int first_feature;
   int width;
+  int cells;  // of each feature
   std::size_t data_offset;
 };
 
@@ -28,7 +34,7 @@ struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
   std::vector<int> n_bins;                  // value bins of each feature
-  std::vector<std::uint32_t> cell_offset;   // first histogram cell of each feature; the last entry is the total
+  std::vector<std::size_t> cell_offset;     // first histogram cell of each feature; the last entry is the total
   std::vector<FeatureGroup> groups;
   std::vector<int> group_of;                // feature -> group
   std::vector<std::uint8_t> codes;

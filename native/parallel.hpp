@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -64,12 +65,34 @@ class ThreadPool {
     }
     wake_.notify_all();
     work();
-    while (working_.load(std::memory_order_acquire) != 0) pause();
+    Waiting waiting;
+    while (working_.load(std::memory_order_acquire) != 0) waiting.step();
   }
 
  private:
   static constexpr int kHelperBits = 16;
-  static constexpr int kSpins = 4000;  // some tens of microseconds: the gap between two kernels of one tree level
+
+  // Waiting without sleep: first spinning, for the gaps within a tree; then giving the core away at each turn, for the
+  // gaps between trees, so that a thread that shares this core gets on. A thread that sleeps is often woken on the
+  // core of the one that wakes it, where both would wait for each other.
+  class Waiting {
+   public:
+    void step() {
+      if (++turns_ < 2000) {
+        pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+    bool long_enough() const {
+      using namespace std::chrono;
+      return turns_ >= 2000 && turns_ % 16 == 0 && steady_clock::now() - began_ > milliseconds(5);
+    }
+
+   private:
+    int turns_ = 0;
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  };
 
   static std::atomic<ThreadPool*>& current() {
     static std::atomic<ThreadPool*> pool{nullptr};
@@ -110,8 +133,7 @@ class ThreadPool {
   void serve(std::size_t id, std::uint64_t seen) {
     for (;;) {
       std::uint64_t job = job_.load(std::memory_order_acquire);
-      for (int spin = 0; job >> kHelperBits == seen && spin < kSpins; ++spin) {
-        pause();
+      for (Waiting waiting; job >> kHelperBits == seen && !waiting.long_enough(); waiting.step()) {
         job = job_.load(std::memory_order_acquire);
       }
       if (job >> kHelperBits == seen) {

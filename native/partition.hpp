@@ -21,9 +21,14 @@ inline bool goes_left(int code, int bin, bool missing_left, int missing_code) {
 // every piece of rows is cut first into its two sides, then copied to its place.
 class RowPartition {
  public:
-  RowPartition(const BinnedMatrix& matrix, std::size_t n_rows, int n_threads)
-      : matrix_(matrix), n_threads_(n_threads), rows_(n_rows), left_(n_rows), right_(n_rows) {
-    parallel_rows(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+  RowPartition(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
+
+  // All rows in one range, for a new tree.
+  void reset(std::size_t n_rows) {
+    rows_.resize(n_rows);
+    left_.resize(n_rows);
+    right_.resize(n_rows);
+    parallel_rows(n_rows, n_threads_, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) rows_[i] = static_cast<Row>(i);
     });
   }

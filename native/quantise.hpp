@@ -55,6 +55,7 @@ struct Channels {
   int n_targets = 0;
   bool has_hessian = false;
   int count_bits = 0;
+  double min_hessian_leaf = 0.0;
   std::vector<double> unit;          // value of one step of each channel, a power of two
   std::vector<std::int64_t> packed;  // (row, channel)
 
@@ -64,34 +65,38 @@ struct Channels {
 // Inputs of one tree: residuals (target, row) times weights, and hessians times weights (null where all are 1).
 // A row whose hessian is zero carries no weight and is not counted.
 struct TreeTargets {
-  int n_targets;
-  std::size_t n_rows;
-  const double* gradients;
-  const double* hessians;
+  int n_targets = 0;
+  std::size_t n_rows = 0;
+  const double* gradients = nullptr;
+  const double* hessians = nullptr;
   std::vector<double> gradient_max;  // of each target
-  double hessian_max;
+  double hessian_max = 0.0;
+  double min_hessian_leaf = 0.0;     // keeps Newton leaves away from dividing by nearly nothing
+  std::size_t n_counted = 0;         // rows that carry weight
 
   const double* gradient(int target) const { return gradients + target * n_rows; }
 };
 
-// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, with the count below it in the last channel.
-inline int value_bits(std::size_t n_rows, bool carries_count) {
-  const int row_bits = bits_for(n_rows);
+// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included. Rows
+// without weight are all zeros and do not matter.
+inline int value_bits(std::size_t n_counted, bool carries_count) {
+  const int row_bits = bits_for(n_counted);
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
 }
 
-inline Channels pack(const TreeTargets& t, int n_threads) {
-  Channels c;
+inline void pack(const TreeTargets& t, Channels& c, int n_threads) {
   c.n_targets = t.n_targets;
   c.has_hessian = t.hessians != nullptr;
-  c.count_bits = bits_for(t.n_rows);
+  c.count_bits = bits_for(t.n_counted);
+  c.min_hessian_leaf = t.min_hessian_leaf;
   const int n = c.n();
   c.packed.resize(t.n_rows * n);
+  c.unit.clear();
   for (int k = 0; k < n; ++k) {
     const bool is_hessian = k == t.n_targets;
     const bool last = k == n - 1;
     const double* x = is_hessian ? t.hessians : t.gradient(k);
-    const int exponent = scale_exponent(is_hessian ? t.hessian_max : t.gradient_max[k], value_bits(t.n_rows, last));
+    const int exponent = scale_exponent(is_hessian ? t.hessian_max : t.gradient_max[k], value_bits(t.n_counted, last));
     const double scale = std::ldexp(1.0, exponent);
     c.unit.push_back(std::ldexp(1.0, -exponent));
     std::int64_t* out = c.packed.data() + k;
@@ -104,7 +109,6 @@ inline Channels pack(const TreeTargets& t, int n_threads) {
       }
     });
   }
-  return c;
 }
 
 }  // namespace agbm

@@ -14,7 +14,6 @@ struct GrowthRules {
   std::int64_t min_samples_leaf;
   double l2_regularization;
   double min_split_gain;
-  double min_hessian_leaf;  // keeps Newton leaves away from dividing by nearly nothing
 };
 
 // Values at or below the bin go left.
@@ -104,7 +103,7 @@ class FeatureScan {
   void consider(int bin, bool missing_left) {
     const double h_left = hessian(left_);
     const double h_right = hessian(right_);
-    if (h_left < rules_.min_hessian_leaf || h_right < rules_.min_hessian_leaf) return;
+    if (h_left < channels_.min_hessian_leaf || h_right < channels_.min_hessian_leaf) return;
     const double children = score(left_, h_left) + score(right_, h_right);
     const double gain = children - parent_score_;
     if (gain > best_.gain && gain > kGainNoise * children) {  // ties go to the lower bin

@@ -52,7 +52,7 @@ def agbm(f0, gradient, fit, eta, gamma, iterations, rho=1.0):
 
 
 def agbm_theory(f0, gradient, fit, eta, iterations):
-    """Algorithm 2 with gamma_m from the smallest cosine of the fits before iteration m (of iteration 0 itself first)."""
+    """Algorithm 2 with gamma_m from the smallest cosine of the fits before iteration m (at first, of iteration 0)."""
     f, h = f0.copy(), f0.copy()
     smallest = 1.0
     trace = []

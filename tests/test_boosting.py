@@ -1,15 +1,17 @@
 """The algorithms against the paper: its pseudo-code, its lemma, its theorems."""
 
+from itertools import pairwise
+
 import numpy as np
-import paper_twin as twin
 import pytest
 from sklearn.linear_model import LinearRegression
-from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss
 
+import paper_twin as twin
 from agbm import boosting
 from agbm.learners import RegressorLearner
 from agbm.losses import HalfSquaredError, LogLoss
 from agbm.theory import Momentum, admissible_momentum, rate_bound
+from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss
 
 N_ITERATIONS = 50
 
@@ -94,7 +96,7 @@ def test_agbm_with_theory_momentum(loss, learner):
     expected = twin.agbm_theory(problem.start, gradient, fit, 0.1, N_ITERATIONS)
     assert_same(steps, expected)
     gammas = [step.gamma for step in steps]
-    assert all(after <= before * (1 + 1e-12) for before, after in zip(gammas, gammas[1:], strict=False))
+    assert all(after <= before * (1 + 1e-12) for before, after in pairwise(gammas))
     assert gammas[0] > 1e-3
     if learner == "linear":  # cannot fit the noise at all: the cosine falls until the theorem admits no momentum
         assert gammas[-1] == 0.0
@@ -219,7 +221,7 @@ def test_option_1_halves_the_gap_at_every_restart(share):
             gaps.append(total_loss(problem, last.f))
         last = step
     assert len(gaps) > 5
-    for before, after in zip(gaps, gaps[1:], strict=False):
+    for before, after in pairwise(gaps):
         assert after <= before / 2 + 1e-15
 
 

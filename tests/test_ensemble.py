@@ -14,20 +14,31 @@ VARIANTS = {
     "agbm released sign": {"method": "agbm", "correction": -1.0},
     "agbm shared": {"method": "agbm", "shared_structure": True},
     "agbm theory": {"method": "agbm", "momentum": "theory"},
-    "agbmr": {"method": "agbmr", "momentum": 1.0, "learning_rate": 1.0},
-    "agbmr shared": {"method": "agbmr", "momentum": 1.0, "learning_rate": 1.0, "shared_structure": True},
+    "agbmr": {"method": "agbmr", "momentum": 1.0, "learning_rate": 0.5},
+    "agbmr shared": {"method": "agbmr", "momentum": 1.0, "learning_rate": 0.5, "shared_structure": True},
     "agbmr fixed": {"method": "agbmr", "restart": "fixed", "strong_convexity": 1.0, "momentum": 0.2},
 }
 variants = pytest.mark.parametrize("variant", VARIANTS)
 newton = pytest.mark.parametrize("second_order", [False, True])
 
 
+COMMON = {
+    "max_depth": 3,
+    "max_iter": 20,
+    "learning_rate": 0.3,
+    "momentum": 0.1,
+    "correction": 1.0,
+    "shared_structure": False,
+    "second_order": False,
+}
+
+
 def regressor(variant, **changes):
-    return AGBMRegressor(**{"max_depth": 3, "learning_rate": 0.3, "max_iter": 20, **VARIANTS[variant], **changes})
+    return AGBMRegressor(**{**COMMON, **VARIANTS[variant], **changes})
 
 
 def classifier(variant, **changes):
-    return AGBMClassifier(**{"max_depth": 3, "learning_rate": 0.3, "max_iter": 20, **VARIANTS[variant], **changes})
+    return AGBMClassifier(**{**COMMON, **VARIANTS[variant], **changes})
 
 
 @variants
@@ -91,7 +102,7 @@ def test_number_of_trees(variant, iterations, trees):
 
 def test_a_momentum_learner_without_weight_is_not_kept_after_a_restart():
     X, y = load_diabetes(return_X_y=True)
-    model = regressor("agbmr", max_iter=40).fit(X, y)
+    model = regressor("agbmr", max_iter=40, learning_rate=1.0).fit(X, y)
     assert model.history_["restart"].sum() >= 2, "this setting must restart"
     for weights in model._ensemble.model_weights():
         assert weights.any()

@@ -20,7 +20,7 @@ LEARNERS = {
     "spline": make_pipeline(SplineTransformer(n_knots=4), Ridge()),
     "knn": KNeighborsRegressor(15),
     "kernel ridge": KernelRidge(alpha=1.0, kernel="rbf"),
-    "mlp": MLPRegressor((8,), solver="lbfgs", max_iter=30),
+    "mlp": MLPRegressor(hidden_layer_sizes=(8,), solver="lbfgs", max_iter=30),
 }
 
 
@@ -35,7 +35,14 @@ def data():
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_with_every_method(data, method, learner):
     X, y = data
-    arguments = {"method": method, "learner": LEARNERS[learner], "max_iter": 8, "learning_rate": 0.3, "random_state": 0}
+    arguments = {
+        "method": method,
+        "learner": LEARNERS[learner],
+        "max_iter": 8,
+        "learning_rate": 0.3,
+        "random_state": 0,
+        "second_order": False,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # thirty steps are enough for a weak network
         regressor = AGBMRegressor(**arguments).fit(X, y)

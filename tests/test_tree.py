@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tree_twin import Grower, Rules, quantise
 
 from agbm import _native
 from agbm.tree.bins import Bins, feature_thresholds
 from agbm.tree.forest import fold
 from agbm.tree.learner import TreeLearner
+from tree_twin import Grower, Rules, quantise
 
 
 def random_matrix(rng, n_rows, n_features, kinds="mixed"):
@@ -33,7 +33,9 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
 
 
 def grow(matrix, gradients, hessians, rules, n_threads=1):
-    return _native.grow(matrix, gradients, hessians, **asdict(rules), n_threads=n_threads)
+    arguments = asdict(rules)
+    min_hessian_leaf = arguments.pop("min_hessian_leaf")
+    return _native.Grower(matrix, **arguments, n_threads=n_threads).grow(gradients, hessians, min_hessian_leaf)
 
 
 @st.composite
@@ -110,6 +112,7 @@ def test_histogram_equals_the_twin(case):
     for chosen in (None, rows):
         cells, unit, count_bits = _native.histogram(matrix, gradients, hessians, chosen, n_threads)
         channels = [*gradients] if hessians is None else [*gradients, hessians]
+        n_counted = n_train if hessians is None else (hessians > 0).sum()
         in_node = np.arange(n_train) if chosen is None else chosen
         codes = matrix.codes()[in_node]
         offset = 0
@@ -118,7 +121,7 @@ def test_histogram_equals_the_twin(case):
                 members = in_node[codes[:, f] == code]
                 for k, x in enumerate(channels):
                     last = k == len(channels) - 1
-                    q, expected_unit = quantise(x, n_train, last)
+                    q, expected_unit = quantise(x, n_counted, last)
                     assert unit[k] == expected_unit
                     value = int(cells[offset + code, k])
                     if last:
@@ -186,13 +189,28 @@ def test_identical_bits_for_every_number_of_threads():
     for hessians in (None, rng.uniform(size=n)):
         for rules in (Rules(max_depth=7, min_samples_leaf=3), Rules(max_leaf_nodes=40, min_samples_leaf=3)):
             results = []
-            for n_threads in (1, 2, 3, 4, 7):
+            for n_threads in (1, 2, 3, 4, 7, 4, 2, 7, 3):
                 matrix = Bins.from_data(X, 255).encode(X, n_threads)
                 results.append(grow(matrix, gradients, hessians, rules, n_threads))
             assert len(results[0]["feature"]) > 30
             for other in results[1:]:
                 for name, array in results[0].items():
                     assert np.array_equal(array, other[name]), name
+
+
+def test_a_grower_forgets_the_tree_before():
+    """Buffers are kept from tree to tree, whatever the number of targets of each."""
+    rng = np.random.default_rng(6)
+    X = random_matrix(rng, 2000, 5)
+    matrix = Bins.from_data(X, 255).encode(X, 2)
+    arguments = asdict(Rules(max_depth=5, min_samples_leaf=2))
+    min_hessian_leaf = arguments.pop("min_hessian_leaf")
+    kept = _native.Grower(matrix, **arguments, n_threads=2)
+    for n_targets, weighted in ((2, True), (1, False), (3, False), (1, True), (2, False)):
+        call = (rng.normal(size=(n_targets, 2000)), rng.uniform(size=2000) if weighted else None, min_hessian_leaf)
+        fresh = _native.Grower(matrix, **arguments, n_threads=2).grow(*call)
+        for name, array in kept.grow(*call).items():
+            assert np.array_equal(array, fresh[name]), name
 
 
 def test_growth_does_not_depend_on_the_order_of_rows():
@@ -269,6 +287,7 @@ bad_calls = [
     ({"gradients": np.full((1, 5), np.inf)}, "gradients"),
     ({"hessians": np.ones(4)}, "hessians"),
     ({"hessians": np.array([1.0, 1.0, 1.0, 1.0, -1.0])}, "hessians"),
+    ({"gradients": np.ones((1, 5)), "hessians": np.array([1.0, 1.0, 1.0, 1.0, 0.0])}, "gradients"),
     ({"max_depth": 0}, "max_depth"),
     ({"max_leaf_nodes": 1}, "max_leaf_nodes"),
     ({"min_samples_leaf": 0}, "min_samples_leaf"),
@@ -279,9 +298,10 @@ bad_calls = [
 @pytest.mark.parametrize(("change", "name"), bad_calls)
 def test_kernels_refuse_arrays_that_do_not_fit(change, name):
     X = np.arange(10.0).reshape(5, 2)
-    arguments = {"gradients": np.zeros((1, 5)), "hessians": None, **asdict(Rules()), "n_threads": 1, **change}
+    arguments = {"gradients": np.zeros((1, 5)), "hessians": None, **asdict(Rules()), **change}
+    arrays = [arguments.pop(key) for key in ("gradients", "hessians", "min_hessian_leaf")]
     with pytest.raises(ValueError, match=name):
-        _native.grow(Bins.from_data(X, 10).encode(X, 1), **arguments)
+        _native.Grower(Bins.from_data(X, 10).encode(X, 1), **arguments, n_threads=1).grow(*arrays)
 
 
 def test_kernels_refuse_other_types():

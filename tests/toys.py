@@ -40,7 +40,7 @@ class VectorFitter:
 
 
 def strongest(share):
-    """Keeps that share of the residual's entries which is largest in size: cosine at least sqrt(share), for any residual."""
+    """Keeps that share of a residual's entries which is largest in size: the cosine is at least sqrt(share)."""
 
     def fit(r):
         kept = int(np.ceil(share * len(r)))
@@ -81,6 +81,8 @@ def best_stump(X):
 
 class StretchedSquaredError(HalfSquaredError):
     """k_i (y - f)^2 / 2 with row curvatures k: smooth with max k, strongly convex with min k."""
+
+    constant_hessian = False
 
     def __init__(self, curvature):
         self.curvature = curvature

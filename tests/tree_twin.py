@@ -32,9 +32,9 @@ def bits_for(n):
     return int(n).bit_length()
 
 
-def quantise(x, n_rows, carries_count):
-    """Integers round(x * 2^e) and 2^-e, with the kernels' exponent: a sum of n_rows of them fits an int64."""
-    bits = min(50, 62 - bits_for(n_rows) * (2 if carries_count else 1))
+def quantise(x, n_counted, carries_count):
+    """Integers round(x * 2^e) and 2^-e, with the kernels' exponent: a sum of n_counted of them fits an int64."""
+    bits = min(50, 62 - bits_for(n_counted) * (2 if carries_count else 1))
     largest = np.abs(x).max(initial=0.0)
     exponent = 0 if largest == 0 else min(bits - math.frexp(largest)[1], 1000)
     return np.rint(np.ldexp(x, exponent)).astype(np.int64), 2.0**-exponent
@@ -46,10 +46,11 @@ class Grower:
         self.exact_gradients, self.exact_hessians = gradients, hessians
         n_rows = gradients.shape[1]
         self.counted = np.ones(n_rows, dtype=np.int64) if hessians is None else (hessians > 0).astype(np.int64)
+        n_counted = self.counted.sum()
         self.targets = []
         for k, g in enumerate(gradients):
-            self.targets.append(quantise(g, n_rows, hessians is None and k == len(gradients) - 1))
-        self.hessian = (self.counted, 1.0) if hessians is None else quantise(hessians, n_rows, True)
+            self.targets.append(quantise(g, n_counted, hessians is None and k == len(gradients) - 1))
+        self.hessian = (self.counted, 1.0) if hessians is None else quantise(hessians, n_counted, True)
 
     def sums(self, rows):
         g = [float(q[rows].sum()) * unit for q, unit in self.targets]

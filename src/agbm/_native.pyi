@@ -22,6 +22,22 @@ class _Grown(TypedDict):
     value: NDArray[np.float64]
     row_values: NDArray[np.float64]
 
+class Grower:
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        *,
+        max_depth: int,
+        max_leaf_nodes: int,
+        min_samples_leaf: int,
+        l2_regularization: float,
+        min_split_gain: float,
+        n_threads: int,
+    ) -> None: ...
+    def grow(
+        self, gradients: NDArray[np.float64], hessians: NDArray[np.float64] | None, min_hessian_leaf: float
+    ) -> _Grown: ...
+
 class Forest:
     def __init__(
         self,
@@ -45,16 +61,3 @@ def histogram(
     rows: NDArray[np.uint32] | None,
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]: ...
-def grow(
-    matrix: BinnedMatrix,
-    gradients: NDArray[np.float64],
-    hessians: NDArray[np.float64] | None,
-    *,
-    max_depth: int,
-    max_leaf_nodes: int,
-    min_samples_leaf: int,
-    l2_regularization: float,
-    min_split_gain: float,
-    min_hessian_leaf: float,
-    n_threads: int,
-) -> _Grown: ...

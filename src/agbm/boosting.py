@@ -52,14 +52,12 @@ class Step:
     c: Array | None = None
 
 
-def gbm(
-    problem: Problem, learner: Fitter, *, eta: float | None, max_iter: int, second_order: bool = False
-) -> Iterator[Step]:
+def gbm(problem: Problem, learner: Fitter, *, eta: float | None, max_iter: int) -> Iterator[Step]:
     """Algorithm 1, gradient boosting machine. `eta=None` searches the step along each learner."""
     f = problem.start
     for _ in range(max_iter):
         r = _finite(problem.residual(f))  # (1)
-        b = learner.fit(r, problem.hessian(f) if second_order else None)  # (2)
+        b = learner.fit(r, problem.hessian(f))  # (2)
         step = line_search(problem, f, b.values) if eta is None else eta  # (3)
         f = f + step * b.values  # (4)
         yield Step(f, problem.train_loss(f), b, step, _cosine(problem, r, b), r=r)
@@ -72,7 +70,6 @@ def vagbm(
     eta: float,
     momentum: Momentum,
     max_iter: int,
-    second_order: bool = False,
 ) -> Iterator[Step]:
     """Vanilla accelerated boosting (appendix), with gamma in step (5) as its remark proposes.
 
@@ -83,7 +80,7 @@ def vagbm(
         theta = 2 / (m + 2)
         g = (1 - theta) * f + theta * h  # (1)
         r = _finite(problem.residual(g))  # (2)
-        b = learner.fit(r, problem.hessian(g) if second_order else None)  # (3)
+        b = learner.fit(r, problem.hessian(g))  # (3)
         f = g + eta * b.values  # (4)
         angle = _cosine(problem, r, b)
         momentum.observe(angle)
@@ -100,7 +97,6 @@ def agbm(
     momentum: Momentum,
     correction: float,
     length: Callable[[float], float],
-    second_order: bool = False,
     start: Array | None = None,
     restart: bool = False,
 ) -> Iterator[Step]:
@@ -116,7 +112,7 @@ def agbm(
         last = m + 1 >= length(momentum.gamma)
         g = (1 - theta) * f + theta * h  # (1)
         r = _finite(problem.residual(g))  # (2)
-        hessian = problem.hessian(g) if second_order else None
+        hessian = problem.hessian(g)
         if m == 0:
             c = r  # (5)
             b1: Fit = learner.fit(r, hessian)  # (3)
@@ -153,7 +149,6 @@ def agbmr(
     correction: float,
     max_iter: int,
     strong_convexity: float | None = None,
-    second_order: bool = False,
 ) -> Iterator[Step]:
     """AGBM with restarts: option 1 where the strong-convexity constant mu is given, else option 2."""
     f = problem.start
@@ -170,7 +165,7 @@ def agbmr(
         # (1) Run AGBM from f^p.
         for step in agbm(
             problem, learner, eta=eta, momentum=momentum, correction=correction, length=length,
-            second_order=second_order, start=f, restart=done > 0,
+            start=f, restart=done > 0,
         ):  # fmt: skip
             yield step
             done += 1

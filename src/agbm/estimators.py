@@ -35,17 +35,18 @@ _PARAMETERS = """
         "gbm": gradient boosting (Algorithm 1 of the paper). "agbm": accelerated boosting with a corrected residual
         (Algorithm 2). "agbmr": the same with restarts. "vagbm": accelerated boosting without correction.
     max_iter : int, default=100
-        Boosting iterations. Accelerated methods with separate structures grow two trees in an iteration.
-    learning_rate : float or "line_search", default=0.1
+        Boosting iterations. "agbm" and "agbmr" without shared_structure grow two trees in an iteration.
+    learning_rate : float or "line_search", default=0.3
         The step eta. "line_search" (only "gbm") finds the best step for every tree.
-    momentum : float in (0, 1] or "theory", default=0.1
-        The momentum parameter gamma. "theory": at each iteration the largest value that Theorem 4.1 admits for the
-        cosine angles seen so far, which is small.
-    correction : float in [-1, 1], default=1.0
+    momentum : float in (0, 1] or "theory", default=0.02
+        The momentum parameter gamma; smaller values overfit later. "theory": at each iteration the largest value that
+        Theorem 4.1 admits for the cosine angles seen so far, which is small.
+    correction : float in [-1, 1], default=0.5
         How much of the fitting error the corrected residual carries on. 1 is Algorithm 2, 0 fits the momentum to the
         plain residual, -1 is what the authors' released scripts compute.
-    shared_structure : bool, default=False
-        Grow one tree with two values a leaf for both residuals of an iteration instead of two trees.
+    shared_structure : bool, default=True
+        "agbm" and "agbmr": grow one tree with two values a leaf for both residuals of an iteration instead of the two
+        trees of the paper. Only with trees.
     restart : {"loss_rise", "fixed"}, default="loss_rise"
         When "agbmr" restarts: when the training loss rises (option 2), or after a fixed number of iterations that
         follows from strong_convexity (option 1).
@@ -53,8 +54,9 @@ _PARAMETERS = """
         Strong-convexity constant mu of the loss; needed by restart="fixed". It is 1 for the squared error.
     loss : {LOSSES}
         The loss to minimise; "auto" is the squared error in regression and the logistic loss in classification.
-    second_order : bool, default=False
-        Newton leaves (sums of residuals over sums of hessians) instead of gradient leaves (means of residuals).
+    second_order : bool, default=True
+        Newton leaves (sums of residuals over sums of hessians) instead of the paper's gradient leaves (means of
+        residuals).
     init : "prior", "zero" or fitted estimator, default="prior"
         The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
         sklearn.frozen.FrozenEstimator where this estimator will be cloned.
@@ -141,7 +143,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         "callbacks": [list, tuple, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": [
+            Interval(numbers.Integral, 1, None, closed="left"),
+            Interval(numbers.Integral, None, -1, closed="right"),
+            None,
+        ],
     }
 
     def __init__(
@@ -149,14 +155,14 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         method: str = "agbm",
         max_iter: int = 100,
-        learning_rate: float | str = 0.1,
-        momentum: float | str = 0.1,
-        correction: float = 1.0,
-        shared_structure: bool = False,
+        learning_rate: float | str = 0.3,
+        momentum: float | str = 0.02,
+        correction: float = 0.5,
+        shared_structure: bool = True,
         restart: str = "loss_rise",
         strong_convexity: float | None = None,
         loss: str = "auto",
-        second_order: bool = False,
+        second_order: bool = True,
         init: Any = "prior",
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
@@ -227,7 +233,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         loss = self._make_loss()
         constant = loss.best_constant(y[:n_train], None if weight is None else weight[:n_train])
         self._start_constant = constant if isinstance(self.init, str) and self.init == "prior" else 0.0
-        problem = Problem(loss, y, n_train, self._start(X), weight)
+        problem = Problem(loss, y, n_train, self._start(X), weight, self.second_order)
         learner = self._make_learner(random)
         self._ensemble = Ensemble(learner)
         steps = self._steps(problem, learner.bind(X, n_train, problem.train_weight))
@@ -264,11 +270,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 "strong_convexity=None: restart='fixed' needs the strong-convexity constant of the loss, a positive "
                 "number (1 for the squared error); or use restart='loss_rise'."
-            )
-        if self.learner is not None and self.shared_structure:
-            raise ValueError(
-                f"shared_structure=True works with the built-in trees only, got learner={self.learner!r}; "
-                "use shared_structure=False or learner=None."
             )
         for callback in self.callbacks or ():
             if not callable(callback):
@@ -322,7 +323,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 n_threads=_threads.resolve(self.n_jobs),
             )
         learner = RegressorLearner(self.learner, random)
-        if self.second_order and not learner.takes_weights:
+        if self.second_order and not self._make_loss().constant_hessian and not learner.takes_weights:
             raise ValueError(
                 f"second_order=True needs a learner whose fit takes sample_weight, got learner={self.learner!r}; "
                 "use second_order=False."
@@ -333,12 +334,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """The algorithm that `method` names."""
         if self.method == "gbm":
             eta = None if isinstance(self.learning_rate, str) else self.learning_rate
-            return boosting.gbm(problem, fitter, eta=eta, max_iter=self.max_iter, second_order=self.second_order)
-        shared: dict[str, Any] = {
-            "eta": self.learning_rate,
-            "momentum": Momentum(self.momentum),
-            "second_order": self.second_order,
-        }
+            return boosting.gbm(problem, fitter, eta=eta, max_iter=self.max_iter)
+        shared: dict[str, Any] = {"eta": self.learning_rate, "momentum": Momentum(self.momentum)}
         if self.method == "vagbm":
             return boosting.vagbm(problem, fitter, max_iter=self.max_iter, **shared)
         shared["correction"] = self.correction

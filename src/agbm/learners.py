@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from .losses import Array
@@ -81,7 +80,7 @@ class WeightedSum:
         """Values (row, 1)."""
         total = np.zeros((len(X), 1))
         for model, weight in zip(self.models, self.weights, strict=True):
-            total[:, 0] += model.predict(X, n_threads) @ weight
+            total[:, 0] += np.einsum("nk,k->n", model.predict(X, n_threads), weight)
         return total
 
 
@@ -154,6 +153,8 @@ class RegressorFitter:
 
 def _weight_argument(regressor: Any) -> str | None:
     """Name of the fit argument for sample weights; in a pipeline, that of its last step."""
+    from sklearn.pipeline import Pipeline  # here, not above: it takes long to import
+
     if isinstance(regressor, Pipeline):
         name, last = regressor.steps[-1]
         inner = _weight_argument(last)

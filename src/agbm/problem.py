@@ -24,6 +24,8 @@ class Problem:
     """The start function f^0 on every row."""
     weight: Array | None = None
     """Sample weights of every row; None where all are 1."""
+    second_order: bool = False
+    """Whether learners make Newton steps."""
 
     @property
     def train_weight(self) -> Array | None:
@@ -39,8 +41,10 @@ class Problem:
         """Pseudo residual on the training rows: the negative gradient of the loss at f."""
         return self.loss.negative_gradient(self.y[: self.n_train], f[: self.n_train])
 
-    def hessian(self, f: Array) -> Array:
-        """Second derivative of the loss at f, on the training rows."""
+    def hessian(self, f: Array) -> Array | None:
+        """Second derivative of the loss at f on the training rows, for Newton steps; None for gradient steps."""
+        if not self.second_order or self.loss.constant_hessian:
+            return None
         return self.loss.hessian(self.y[: self.n_train], f[: self.n_train])
 
     def train_loss(self, f: Array) -> float:

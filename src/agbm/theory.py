@@ -14,13 +14,16 @@ def cosine(target: Array, fitted: Array, weight: Array | None = None) -> float:
 
     A residual that is zero is fitted exactly: 1.
     """
-    weighted = target if weight is None else weight * target
-    norms = math.sqrt(float(weighted @ target)) * math.sqrt(
-        float(fitted @ (fitted if weight is None else weight * fitted))
-    )
-    if norms == 0.0:
-        return 1.0 if not np.any(target) else 0.0
-    return min(1.0, max(-1.0, float(weighted @ fitted) / norms))
+    target_norm = math.sqrt(_inner(target, target, weight))
+    fitted_norm = math.sqrt(_inner(fitted, fitted, weight))
+    if target_norm == 0.0 or fitted_norm == 0.0:
+        return 1.0 if target_norm == fitted_norm else 0.0
+    return min(1.0, max(-1.0, _inner(target, fitted, weight) / target_norm / fitted_norm))
+
+
+def _inner(a: Array, b: Array, weight: Array | None) -> float:
+    """Inner product without BLAS, whose threads would change the last bits and then spin beside those of the trees."""
+    return float(np.einsum("i,i->", a, b) if weight is None else np.einsum("i,i,i->", a, b, weight))
 
 
 def admissible_momentum(theta: float) -> float:
@@ -44,7 +47,7 @@ def restart_length(eta: float, gamma: float, strong_convexity: float) -> float:
     return math.sqrt(2.0 / product) if product > 0.0 else math.inf
 
 
-# A smaller gamma is none: its learners would have no visible weight, while the corrected residual, whose error is carried
+# A smaller gamma is none: its learners would have no visible weight, while the corrected residual, which carries errors
 # on times alpha_{m-1} / alpha_m, would grow without bound.
 SMALLEST_MOMENTUM = 1e-6
 

@@ -173,7 +173,7 @@ def progress(
             return _Bar(description, max_iter, stream)
         except ImportError:
             pass
-    return nullcontext(_Lines(description, max_iter, stream))
+    return _Lines(description, max_iter, stream)
 
 
 def _losses(record: Record) -> str:
@@ -182,22 +182,38 @@ def _losses(record: Record) -> str:
 
 
 class _Lines:
-    """Ten lines a run."""
+    """A line every few seconds, and one at the end."""
+
+    seconds_between = 2.0
 
     def __init__(self, description: str, max_iter: int, stream: TextIO) -> None:
         self._description = description
         self._max_iter = max_iter
-        self._every = max(1, max_iter // 10)
         self._stream = stream
+        self._last: Record | None = None
+        self._printed_at = 0.0
 
-    def __call__(self, record: Record) -> None:
-        if record.iteration % self._every == 0 and record.iteration > 0:
-            print(
-                f"{self._description}  {record.iteration}/{self._max_iter}  trees {record.trees}  {_losses(record)}  "
-                f"{record.seconds:.1f} s",
-                file=self._stream,
-                flush=True,
-            )
+    def __enter__(self) -> Watcher:
+        return self._update
+
+    def __exit__(self, *exc: object) -> None:
+        if self._last is not None:
+            self._print(self._last)
+
+    def _update(self, record: Record) -> None:
+        self._last = record
+        if record.seconds - self._printed_at >= self.seconds_between:
+            self._print(record)
+            self._printed_at = record.seconds
+            self._last = None
+
+    def _print(self, record: Record) -> None:
+        print(
+            f"{self._description}  {record.iteration}/{self._max_iter}  trees {record.trees}  {_losses(record)}  "
+            f"{record.seconds:.1f} s",
+            file=self._stream,
+            flush=True,
+        )
 
 
 class _Bar:

@@ -37,9 +37,9 @@ class Bins:
         return _native.bin_matrix(X, flat, offsets, n_threads)
 
     def threshold(self, feature: NDArray[np.int32], code: NDArray[np.int32]) -> Array:
-        """The value at or below which a split on (feature, code) goes left; NaN for leaves (feature -1)."""
+        """The value at or below which a split on (feature, code) goes left; 0 for leaves (feature -1)."""
         return np.array(
-            [self._open[f][b] if f >= 0 else np.nan for f, b in zip(feature.tolist(), code.tolist(), strict=True)]
+            [self._open[f][b] if f >= 0 else 0.0 for f, b in zip(feature.tolist(), code.tolist(), strict=True)]
         )
 
 

@@ -37,8 +37,20 @@ class TreeLearner:
 
     def bind(self, X: NDArray[Any], n_train: int, weight: Array | None) -> TreeFitter:
         """See Learner."""
-        bins = Bins.from_data(X[:n_train], self.max_bins)
-        return TreeFitter(self, bins, bins.encode(X, self.n_threads), n_train, weight)
+        rows = X[:n_train]
+        if weight is not None and not weight.all():
+            rows = rows[weight > 0]  # rows without weight change nothing, quantiles included
+        bins = Bins.from_data(rows, self.max_bins)
+        grower = _native.Grower(
+            bins.encode(X, self.n_threads),
+            max_depth=_NO_DEPTH_LIMIT if self.max_depth is None else self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes or 0,
+            min_samples_leaf=self.min_samples_leaf,
+            l2_regularization=self.l2_regularization,
+            min_split_gain=self.min_split_gain,
+            n_threads=self.n_threads,
+        )
+        return TreeFitter(self, bins, grower, n_train, weight)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Tree:
         """See Learner."""
@@ -52,7 +64,7 @@ class TreeFitter:
 
     learner: TreeLearner
     bins: Bins
-    matrix: _native.BinnedMatrix
+    grower: _native.Grower
     n_train: int
     weight: Array | None
 
@@ -69,26 +81,14 @@ class TreeFitter:
 
     def _grow(self, targets: Sequence[Array], hessian: Array | None) -> list[Fit]:
         """One tree for all targets: residuals and hessians go to the kernel times the sample weights."""
-        learner = self.learner
-        gradients = np.stack(targets)
+        gradients = targets[0][np.newaxis] if len(targets) == 1 else np.stack(targets)
         weights = hessian
         if self.weight is not None:
-            gradients *= self.weight
+            gradients = gradients * self.weight
             weights = self.weight if hessian is None else hessian * self.weight
-        grown = _native.grow(
-            self.matrix,
-            gradients,
-            weights,
-            max_depth=_NO_DEPTH_LIMIT if learner.max_depth is None else learner.max_depth,
-            max_leaf_nodes=learner.max_leaf_nodes or 0,
-            min_samples_leaf=learner.min_samples_leaf,
-            l2_regularization=learner.l2_regularization,
-            min_split_gain=learner.min_split_gain,
-            min_hessian_leaf=0.0 if hessian is None else MIN_HESSIAN_LEAF,
-            n_threads=learner.n_threads,
-        )
+        grown = self.grower.grow(gradients, weights, 0.0 if hessian is None else MIN_HESSIAN_LEAF)
         tree = Tree(
-            n_features=self.matrix.n_features,
+            n_features=len(self.bins.thresholds),
             roots=np.zeros(1, dtype=np.int32),
             feature=grown["feature"],
             threshold=self.bins.threshold(grown["feature"], grown["bin"]),

@@ -1,0 +1,480 @@
+"""The estimators: scikit-learn's rules, bad input, divergence, interruption."""
+
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
+
+from agbm import AGBMClassifier, AGBMRegressor, _threads
+
+METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
+methods = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return load_breast_cancer(return_X_y=True)
+
+
+@parametrize_with_checks(
+    [
+        estimator(method=method, max_iter=20, shared_structure=shared)
+        for estimator in (AGBMRegressor, AGBMClassifier)
+        for method, shared in [("gbm", False), ("vagbm", False), ("agbm", False), ("agbm", True), ("agbmr", False)]
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@methods
+def test_every_method_learns(method, regression, binary):
+    X, y = regression
+    assert cross_val_score(AGBMRegressor(method=method, max_iter=30, max_depth=2), X, y).mean() > 0.4
+    X, y = binary
+    assert cross_val_score(AGBMClassifier(method=method, max_iter=30), X, y).mean() > 0.94
+
+
+def test_gbm_is_close_to_hist_gradient_boosting(regression, binary):
+    """The same algorithm with the same trees: losses must agree closely, on data with as many bins as values."""
+    shared = {"max_iter": 40, "learning_rate": 0.1, "min_samples_leaf": 20, "early_stopping": False}
+    X, y = regression
+    X = np.round(X, 2)
+    theirs = HistGradientBoostingRegressor(**shared, max_leaf_nodes=8).fit(X, y).predict(X)
+    ours = AGBMRegressor(**shared, method="gbm", max_depth=None, max_leaf_nodes=8).fit(X, y).predict(X)
+    assert np.corrcoef(theirs, ours)[0, 1] > 0.999
+    np.testing.assert_allclose(np.mean((ours - y) ** 2), np.mean((theirs - y) ** 2), rtol=0.01)
+    X, y = binary
+    X = np.round(X, 1)
+    theirs = HistGradientBoostingClassifier(**shared, max_leaf_nodes=8).fit(X, y).predict_proba(X)[:, 1]
+    ours = AGBMClassifier(**shared, method="gbm", second_order=True, max_depth=None, max_leaf_nodes=8)
+    ours = ours.fit(X, y).predict_proba(X)[:, 1]
+    np.testing.assert_allclose(np.log(np.abs(ours - 1 + y)).mean(), np.log(np.abs(theirs - 1 + y)).mean(), rtol=0.02)
+
+
+@methods
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("second_order", [False, True])
+def test_identical_bits_for_every_n_jobs(method, shared, second_order):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 12)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.nansum(X[:, :3], axis=1) + rng.normal(size=len(X)) > 0
+    models = [
+        AGBMClassifier(
+            method=method, shared_structure=shared, second_order=second_order, max_iter=6, n_jobs=n, random_state=0
+        ).fit(X, y)
+        for n in (1, 2, 4)
+    ]
+    first = models[0]
+    for other in models[1:]:
+        assert np.array_equal(first.decision_function(X), other.decision_function(X))
+        for name in ("feature", "threshold", "value", "gain"):
+            assert np.array_equal(getattr(first._folded, name), getattr(other._folded, name))
+        for name in ("train_loss", "validation_loss", "cosine_residual"):
+            assert np.array_equal(first.history_[name], other.history_[name], equal_nan=True)
+
+
+def test_n_jobs_honours_limits():
+    assert _threads.resolve(3) == 3
+    assert _threads.resolve(None) == _threads.resolve(-1) >= 1
+    with threadpool_limits(limits=1):
+        assert _threads.resolve(None) == 1
+
+
+def test_fits_in_several_threads_at_once(regression):
+    """The pool serves one caller at a time; the others do their own work."""
+    X, y = regression
+    expected = AGBMRegressor(max_iter=30, n_jobs=2).fit(X, y).predict(X)
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(AGBMRegressor(max_iter=30, n_jobs=2).fit(X, y).predict(X)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(np.array_equal(result, expected) for result in results)
+
+
+def test_fit_after_fork():
+    """A forked child has none of the parent's threads."""
+    run_script(
+        """
+        import multiprocessing, warnings
+        import numpy as np
+        from agbm import AGBMRegressor
+        warnings.simplefilter("ignore")
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(40_000, 5)); y = X[:, 0]
+        def fit():
+            return AGBMRegressor(max_iter=3, n_jobs=2, early_stopping=False).fit(X, y).predict(X[:5])
+        def child(queue):
+            queue.put(fit())
+        expected = fit()
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        process = context.Process(target=child, args=(queue,))
+        process.start()
+        assert np.array_equal(queue.get(timeout=60), expected)
+        process.join(60)
+        assert np.array_equal(fit(), expected)
+        """
+    )
+
+
+def run_script(text):
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("where", ["long tree", "many trees"])
+def test_interrupt_leaves_the_process_usable(where):
+    """Ctrl-C arrives in the middle of one huge tree, or between many small ones."""
+    run_script(
+        f"""
+        import os, signal, threading, time
+        import numpy as np
+        from agbm import AGBMRegressor
+        rng = np.random.default_rng(0)
+        huge = {where == "long tree"}
+        X = rng.normal(size=(400_000 if huge else 2000, 20)); y = rng.normal(size=len(X))
+        model = AGBMRegressor(
+            method="gbm", max_iter=1 if huge else 10**6, early_stopping=False, min_samples_leaf=1,
+            max_depth=None if huge else 3, max_leaf_nodes=10**5 if huge else None,
+        )
+        began = []
+        def interrupt():
+            time.sleep(2.5)
+            began.append(time.time())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt).start()
+        try:
+            model.fit(X, y)
+        except KeyboardInterrupt:
+            print("stopped after", time.time() - began[0])
+        else:
+            raise SystemExit("was not interrupted")
+        assert AGBMRegressor(max_iter=5).fit(X[:500], y[:500]).predict(X[:3]).shape == (3,)
+        """
+    )
+
+
+class TestData:
+    @methods
+    def test_missing_values_are_learned(self, method):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2000, 3))
+        y = (rng.random(2000) < 0.5).astype(int)
+        X[y == 1, 1] = np.where(rng.random((y == 1).sum()) < 0.9, np.nan, X[y == 1, 1])
+        model = AGBMClassifier(method=method, max_iter=10, max_depth=2).fit(X, y)
+        assert model.score(X, y) > 0.9
+
+    def test_columns_that_say_nothing(self):
+        X = np.column_stack([np.full(100, np.nan), np.ones(100)])
+        y = np.arange(100.0)
+        np.testing.assert_allclose(AGBMRegressor(max_iter=5).fit(X, y).predict(X), y.mean())
+
+    @methods
+    def test_one_row_and_few_rows(self, method):
+        for n in (1, 2, 5):
+            X, y = np.arange(float(n))[:, np.newaxis], np.arange(float(n))
+            assert np.isfinite(AGBMRegressor(method=method, max_iter=5).fit(X, y).predict(X)).all()
+        model = AGBMClassifier(method=method, max_iter=5).fit([[0.0], [1.0]], ["no", "yes"])
+        assert set(model.predict([[0.0], [1.0]])) <= {"no", "yes"}
+
+    @methods
+    @pytest.mark.parametrize("shared", [False, True])
+    @pytest.mark.parametrize("second_order", [False, True])
+    def test_rows_without_weight_change_nothing(self, method, shared, second_order, binary):
+        X, y = np.round(binary[0], 1), binary[1]
+        weight = np.arange(len(y)) % 3 + 1.0
+        few = {"method": method, "shared_structure": shared, "second_order": second_order, "max_iter": 6}
+        few |= {"max_depth": 3, "max_bins": 8}
+        rng = np.random.default_rng(0)
+        garbage = X[rng.permutation(len(y))]  # the same values, and so the same bins
+        with_garbage = AGBMClassifier(**few).fit(
+            np.vstack([X, garbage]), np.append(y, 1 - y), sample_weight=np.append(weight, 0 * weight)
+        )
+        without = AGBMClassifier(**few).fit(X, y, sample_weight=weight)
+        np.testing.assert_allclose(with_garbage.decision_function(X), without.decision_function(X), rtol=1e-9)
+
+    @methods
+    def test_equal_weights_change_nothing(self, method, regression):
+        X, y = regression
+        model = AGBMRegressor(method=method, max_iter=10, max_depth=3)
+        plain = clone(model).fit(X, y).predict(X)
+        weighted = clone(model).fit(X, y, sample_weight=np.full(len(y), 4.0)).predict(X)
+        np.testing.assert_allclose(weighted, plain, rtol=1e-9)
+
+    def test_data_frames_and_names(self, regression):
+        X, y = load_diabetes(return_X_y=True, as_frame=True)
+        model = AGBMRegressor(max_iter=10).fit(X, y)
+        assert list(model.feature_names_in_) == list(X.columns)
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(X.rename(columns={"age": "years"}))
+
+    def test_string_labels_and_their_order(self, binary):
+        X, y = binary
+        labels = np.where(y == 1, "benign", "malign")
+        model = AGBMClassifier(max_iter=20).fit(X, labels)
+        assert list(model.classes_) == ["benign", "malign"]
+        assert model.score(X, labels) > 0.95
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+        assert np.array_equal(model.predict(X) == "malign", model.decision_function(X) > 0)
+        for staged in (model.staged_predict(X), model.staged_predict_proba(X), model.staged_decision_function(X)):
+            assert len(list(staged)) == 20
+
+    def test_float32_is_used_as_it_is(self, regression):
+        X, y = regression
+        X = X.astype(np.float32)
+        one = AGBMRegressor(max_iter=10).fit(X, y)
+        other = AGBMRegressor(max_iter=10).fit(X.astype(np.float64), y)
+        assert np.array_equal(one.predict(X), other.predict(X.astype(np.float64)))
+
+
+class TestStart:
+    def test_prior_and_zero(self, regression, binary):
+        X, y = regression
+        assert AGBMRegressor(init="prior", max_iter=1, max_depth=1, min_samples_leaf=400).fit(X, y).predict(X)[
+            0
+        ] == pytest.approx(y.mean())
+        zero = AGBMRegressor(init="zero", max_iter=1, min_samples_leaf=400, learning_rate=0.5).fit(X, y)
+        assert zero.predict(X)[0] == pytest.approx(y.mean() / 2)
+        X, y = binary
+        prior = AGBMClassifier(max_iter=1, min_samples_leaf=600).fit(X, y)
+        assert prior.predict_proba(X)[0, 1] == pytest.approx(y.mean())
+
+    @methods
+    def test_a_given_model(self, method, regression, binary):
+        X, y = regression
+        start = LinearRegression().fit(X, y)
+        model = AGBMRegressor(method=method, init=start, max_iter=5).fit(X, y)
+        assert model.history_["train_loss"][0] == pytest.approx(np.mean((start.predict(X) - y) ** 2) / 2)
+        assert model.history_["train_loss"][-1] < model.history_["train_loss"][0]
+        np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-12)
+        X, y = binary
+        start = LogisticRegression(max_iter=5000).fit(X, y)
+        model = AGBMClassifier(method=method, init=FrozenEstimator(start), max_iter=5)
+        assert clone(model).fit(X, y).history_["train_loss"][0] == pytest.approx(
+            -np.log(start.predict_proba(X)[np.arange(len(y)), y]).mean()
+        )
+
+    def test_training_goes_on_from_a_model_of_ours(self, regression):
+        X, y = regression
+        whole = AGBMRegressor(method="gbm", max_iter=20).fit(X, y)
+        half = AGBMRegressor(method="gbm", max_iter=10).fit(X, y)
+        rest = AGBMRegressor(method="gbm", max_iter=10, init=half).fit(X, y)
+        np.testing.assert_allclose(rest.predict(X), whole.predict(X), rtol=1e-9)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("parameter", "value"),
+        [
+            ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("learning_rate", 0.0),
+            ("learning_rate", "fast"), ("momentum", 0.0), ("momentum", 1.5), ("momentum", "practice"),
+            ("correction", 2.0), ("shared_structure", "yes"), ("restart", "never"), ("strong_convexity", -1.0),
+            ("loss", "hinge"), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
+            ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
+            ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),
+            ("tol", -1.0), ("learner", "tree"), ("callbacks", print), ("verbose", -1), ("random_state", "seed"),
+            ("n_jobs", 1.5), ("n_jobs", 0),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("estimator", [AGBMRegressor, AGBMClassifier])
+    def test_parameters(self, estimator, parameter, value):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            estimator(**{parameter: value}).fit([[0.0], [1.0]], [0, 1])
+        assert f"'{parameter}' parameter" in str(caught.value)
+        assert repr(value) in str(caught.value)
+        assert "must be" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("parameters", "words"),
+        [
+            ({"learning_rate": "line_search"}, ["learning_rate='line_search'", "method='agbm'", "gbm"]),
+            ({"method": "agbmr", "restart": "fixed"}, ["strong_convexity=None", "restart='fixed'", "positive"]),
+            ({"callbacks": [3]}, ["callbacks", "3"]),
+        ],
+    )
+    def test_combinations(self, parameters, words):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            AGBMRegressor(**parameters).fit([[0.0], [1.0]], [0, 1])
+        assert all(word in str(caught.value) for word in words), str(caught.value)
+
+    def test_start_models(self, regression):
+        X, y = regression
+        with pytest.raises(NotFittedError):
+            AGBMRegressor(init=LinearRegression()).fit(X, y)
+        with pytest.raises(TypeError, match="decision_function"):
+            AGBMClassifier(init=LinearRegression().fit(X, y)).fit(X, y > 100)
+        two = LinearRegression().fit(X, np.column_stack([y, y]))
+        with pytest.raises(ValueError, match=r"init=.*shape \(442, 2\)"):
+            AGBMRegressor(init=two).fit(X, y)
+
+    @pytest.mark.parametrize(
+        ("arrays", "words"),
+        [
+            ({"y": [1.0, 2.0]}, ["inconsistent", "3", "2"]),
+            ({"X": [[np.inf], [0.0], [1.0]]}, ["X", "infinity"]),
+            ({"y": [np.nan, 1.0, 2.0]}, ["y", "NaN"]),
+            ({"X": [1.0, 2.0, 3.0]}, ["2D array", "1D array"]),
+            ({"sample_weight": [1.0, 2.0]}, ["sample_weight", "(2,)"]),
+            ({"sample_weight": [1.0, -1.0, 1.0]}, ["egative", "weight"]),
+            ({"sample_weight": [0.0, 0.0, 0.0]}, ["weight", "zero"]),
+            ({"X_val": [[1.0]]}, ["y_val=None", "X_val"]),
+            ({"y_val": [1.0]}, ["X_val=None", "y_val"]),
+            ({"X_val": [[1.0, 2.0]], "y_val": [1.0]}, ["2 features", "1 features"]),
+            ({"X_val": [[1.0]], "y_val": [1.0, 2.0]}, ["y_val", "2", "1"]),
+            ({"X_val": [[1.0]], "y_val": [np.nan]}, ["y_val", "NaN"]),
+        ],
+    )
+    def test_arrays(self, arrays, words):
+        good = {"X": [[0.0], [1.0], [2.0]], "y": [0.0, 1.0, 2.0]}
+        with pytest.raises(ValueError, match=r".") as caught:
+            AGBMRegressor(max_iter=2).fit(**{**good, **arrays})
+        assert all(word in str(caught.value) for word in words), str(caught.value)
+
+    def test_labels(self):
+        X = [[0.0], [1.0], [2.0]]
+        with pytest.raises(ValueError, match=r"Only binary classification .* 3 classes"):
+            AGBMClassifier().fit(X, [0, 1, 2])
+        with pytest.raises(ValueError, match="one class only"):
+            AGBMClassifier().fit(X, ["a", "a", "a"])
+        with pytest.raises(ValueError, match="Unknown label type"):
+            AGBMClassifier().fit(X, [0.5, 1.5, 2.5])
+        with pytest.raises(ValueError, match=r"y_val has labels \['c'\]"):
+            AGBMClassifier().fit(X, ["a", "b", "a"], X_val=[[1.0]], y_val=["c"])
+
+    def test_prediction_before_fit(self):
+        with pytest.raises(NotFittedError):
+            AGBMRegressor().predict([[0.0]])
+        with pytest.raises(NotFittedError):
+            next(AGBMClassifier().staged_predict([[0.0]]))
+
+    def test_wrong_number_of_features_in_prediction(self, regression):
+        X, y = regression
+        model = AGBMRegressor(max_iter=2).fit(X, y)
+        with pytest.raises(ValueError, match="9 features, but AGBMRegressor is expecting 10"):
+            model.predict(X[:, :9])
+
+
+class TestDivergence:
+    @pytest.mark.parametrize("early_stopping", [False, True])
+    def test_the_best_model_so_far_is_kept(self, regression, early_stopping):
+        X, y = regression
+        model = AGBMRegressor(
+            learning_rate=1.0, momentum=1.0, correction=1.0, max_depth=3, max_iter=200, early_stopping=early_stopping,
+            n_iter_no_change=500, random_state=0,
+        )  # fmt: skip
+        with pytest.warns(ConvergenceWarning, match="diverged at iteration .* learning_rate, momentum or correction"):
+            model.fit(X, y)
+        assert model.n_iter_ < 200
+        losses = model.history_["validation_loss" if early_stopping else "train_loss"]
+        assert model.best_iteration_ == int(np.nanargmin(np.where(np.isfinite(losses), losses, np.nan)))
+        assert np.isfinite(model.predict(X)).all()
+        if not early_stopping:
+            assert np.mean((model.predict(X) - y) ** 2) / 2 == pytest.approx(losses.min())
+
+    def test_numbers_out_of_range(self, regression):
+        X, y = regression
+        model = AGBMRegressor(method="gbm", learning_rate=1e160, max_iter=10)
+        with pytest.warns(ConvergenceWarning, match="diverged"):
+            model.fit(X, y)
+        assert model.best_iteration_ == 0
+        np.testing.assert_allclose(model.predict(X), y.mean())
+
+    def test_huge_targets_are_no_divergence(self, regression):
+        X, y = regression
+        model = AGBMRegressor(max_iter=20, max_depth=3).fit(X, y * 1e120)
+        assert model.score(X, y * 1e120) == pytest.approx(AGBMRegressor(max_iter=20, max_depth=3).fit(X, y).score(X, y))
+
+
+def test_pickle_and_read_only_models(regression):
+    X, y = regression
+    model = AGBMRegressor(max_iter=10).fit(X, y)
+    model.predict(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(list(again.staged_predict(X))[-1], list(model.staged_predict(X))[-1])
+
+
+def test_in_a_search(binary):
+    X, y = binary
+    search = GridSearchCV(
+        AGBMClassifier(max_iter=10, max_depth=2), {"method": METHODS, "learning_rate": [0.1, 0.5]}, n_jobs=2
+    )
+    assert search.fit(X, y).best_score_ > 0.93
+
+
+def test_importances(binary):
+    X, y = binary
+    X = np.column_stack([X[:, :3], np.zeros(len(X))])
+    for method in METHODS:
+        importances = AGBMClassifier(method=method, max_iter=10, max_depth=2).fit(X, y).feature_importances_
+        assert importances.sum() == pytest.approx(1.0)
+        assert importances[3] == 0.0
+        assert np.all(importances[:3] >= 0)
+    assert AGBMClassifier(max_iter=1, min_samples_leaf=600).fit(X, y).feature_importances_.sum() == 0.0
+
+
+def test_history_makes_a_data_frame(regression):
+    X, y = regression
+    model = AGBMRegressor(max_iter=10, shared_structure=False).fit(X, y, X_val=X, y_val=y)
+    table = pd.DataFrame(model.history_)
+    assert list(table["iteration"]) == list(range(11))
+    assert table["trees"].is_monotonic_increasing
+    np.testing.assert_allclose(table["theta"][1:], 2 / (np.arange(10) + 2))
+    np.testing.assert_allclose(table["momentum"][1:], 0.02)
+    np.testing.assert_allclose(table["train_loss"], table["validation_loss"])
+    assert table["cosine_residual"][1:].between(0, 1).all()
+    assert table["cosine_corrected"][1:10].between(0, 1).all()
+    assert np.isnan(table["cosine_corrected"][10]), "the last momentum learner is not grown"
+
+
+def test_early_stopping_modes(binary):
+    X, y = binary
+    assert np.isnan(AGBMClassifier(max_iter=3).fit(X, y).history_["validation_loss"]).all()
+    auto = AGBMClassifier(max_iter=3, max_depth=1).fit(np.tile(X, (20, 1)), np.tile(y, 20))
+    assert np.isfinite(auto.history_["validation_loss"]).all()
+    watched = AGBMClassifier(max_iter=300, learning_rate=0.5, early_stopping=False).fit(
+        X, y, X_val=X[:50], y_val=y[:50]
+    )
+    assert watched.best_iteration_ == watched.n_iter_ == 300
+    stopped = AGBMClassifier(
+        max_iter=300,
+        learning_rate=0.5,
+        early_stopping=True,
+        validation_fraction=0.3,
+        n_iter_no_change=3,
+        random_state=0,
+    )
+    stopped.fit(X, y)
+    assert stopped.best_iteration_ < stopped.n_iter_ < 300
+    again = clone(stopped).fit(X, y)
+    assert np.array_equal(stopped.predict_proba(X), again.predict_proba(X))

@@ -1,0 +1,44 @@
+"""What importing costs, and that the stub of the native module tells the truth."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import agbm
+from agbm import _native
+
+
+def test_import_is_light():
+    """Beyond what `import sklearn` loads anyway: no optional package, no heavy part of scikit-learn."""
+    code = "import sklearn, sys; before = set(sys.modules); import agbm; print(*sorted(set(sys.modules) - before))"
+    new = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    foreign = {name.split(".")[0] for name in new} - {"agbm", "nanobind", *sys.stdlib_module_names}
+    assert foreign <= {"sklearn"}
+    assert "sklearn.model_selection" not in new
+    assert "sklearn.ensemble" not in new
+
+
+def test_stub_matches_the_native_module():
+    tree = ast.parse((Path(agbm.__file__).parent / "_native.pyi").read_text())
+    stubs = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            stubs[node.name] = node
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for member in node.body:
+                stubs[f"{node.name}.{member.name}"] = member
+    public = set()
+    for name, value in vars(_native).items():
+        if name.startswith("_"):
+            continue
+        members = [k for k in vars(value) if not k.startswith("_")] if isinstance(value, type) else []
+        public |= {f"{name}.{member}" for member in members} if members else {name}
+    assert public == {name for name in stubs if not name.endswith("__init__")}
+    functions = {"bin_matrix": _native.bin_matrix, "histogram": _native.histogram, "Grower.grow": _native.Grower.grow}
+    for name, function in functions.items():
+        signature = function.__nb_signature__[0][0]
+        arguments = stubs[name].args
+        expected = [a.arg for a in arguments.args + arguments.kwonlyargs if a.arg != "self"]
+        assert re.findall(r"(?:\(|, )(\w+): ", re.sub(r"\[[^:]*?\]", "", signature))[: len(expected)] == expected, name
