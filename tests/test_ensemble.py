@@ -62,7 +62,7 @@ def test_staged_prediction_is_the_model_trained_for_fewer_iterations(variant, se
 def test_folding_weights_into_leaves_changes_nothing(variant):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant, max_iter=60).fit(X, y)
-    unfolded = model._start(X)
+    unfolded = np.full(len(X), y.mean())
     for tree, weights in zip(model._ensemble.models, model._ensemble.model_weights(), strict=True):
         unfolded = unfolded + tree.predict(X, 1)[:, : len(weights)] @ weights
     difference = np.abs(model.predict(X) - unfolded)

@@ -284,6 +284,14 @@ class TestStart:
             -np.log(start.predict_proba(X)[np.arange(len(y)), y]).mean()
         )
 
+    def test_a_given_model_sees_the_data_as_it_was_given(self):
+        """Names of columns reach it; warnings are errors here."""
+        X, y = load_diabetes(return_X_y=True, as_frame=True)
+        start = LinearRegression().fit(X, y)
+        model = AGBMRegressor(init=start, max_iter=5, early_stopping=True, random_state=0).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+        AGBMRegressor(init=start, max_iter=5).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+
     def test_training_goes_on_from_a_model_of_ours(self, regression):
         X, y = regression
         whole = AGBMRegressor(method="gbm", max_iter=20).fit(X, y)
@@ -413,6 +421,21 @@ class TestDivergence:
         X, y = regression
         model = AGBMRegressor(max_iter=20, max_depth=3).fit(X, y * 1e120)
         assert model.score(X, y * 1e120) == pytest.approx(AGBMRegressor(max_iter=20, max_depth=3).fit(X, y).score(X, y))
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(regression):
+    X, y = regression
+    model = AGBMRegressor(max_iter=10).fit(X, y)
+    before = model.predict(X)
+
+    def fail(record):
+        if record.iteration == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(callbacks=[fail], init="zero").fit(X, -y)
+    assert np.array_equal(model.predict(X), before)
+    np.testing.assert_allclose(list(model.staged_predict(X))[-1], before, rtol=1e-12)
 
 
 def test_pickle_and_read_only_models(regression):

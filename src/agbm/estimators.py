@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
 from . import _threads, boosting
 from .ensemble import Ensemble
@@ -113,6 +114,26 @@ _PARAMETERS = """
 """
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Checked rows: features, encoded labels, weights and the values of an init model, where there are such."""
+
+    X: NDArray[Any]
+    y: Array
+    weight: Array | None
+    start: Array | None
+
+    def take(self, order: NDArray[np.intp]) -> _Rows:
+        return self._map(lambda mine: mine[order])
+
+    def followed_by(self, other: _Rows) -> _Rows:
+        return self._map(lambda mine, others: np.concatenate([mine, others]), other)
+
+    def _map(self, change: Callable[..., NDArray[Any]], *others: _Rows) -> _Rows:
+        columns = [[getattr(rows, field.name) for rows in (self, *others)] for field in fields(self)]
+        return _Rows(*[None if arrays[0] is None else change(*arrays) for arrays in columns])  # type: ignore[arg-type]
+
+
 class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     """What the regressor and the classifier share."""
 
@@ -207,56 +228,52 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        X_val: Any,
-        y_val: Any,
-    ) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
         self._validate_params()
         self._check_combinations(X_val, y_val)
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=self._numeric_labels
-        )
-        y = self._encode_fit(y)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            if not np.any(weight > 0):
-                raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
         random = check_random_state(self.random_state)
-        stops_early = self._stops_early(len(y), X_val)
-        X, y, weight, n_train = self._with_validation_rows(X, y, weight, X_val, y_val, stops_early, random)
+        learner = self._make_learner(random)
+        rows = self._check_training_rows(X, y, sample_weight)
+        stops_early = self._stops_early(len(rows.y), X_val)
+        n_train = len(rows.y)
+        if X_val is not None:
+            rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
+        elif stops_early:
+            train, held_out = self._split(rows.y, random)
+            rows, n_train = rows.take(np.concatenate([train, held_out])), len(train)
 
         loss = self._make_loss()
-        constant = loss.best_constant(y[:n_train], None if weight is None else weight[:n_train])
-        self._start_constant = constant if isinstance(self.init, str) and self.init == "prior" else 0.0
-        problem = Problem(loss, y, n_train, self._start(X), weight, self.second_order)
-        learner = self._make_learner(random)
-        self._ensemble = Ensemble(learner)
-        steps = self._steps(problem, learner.bind(X, n_train, problem.train_weight))
+        start: Any = self.init
+        if isinstance(start, str):
+            weight = None if rows.weight is None else rows.weight[:n_train]
+            start = loss.best_constant(rows.y[:n_train], weight) if self.init == "prior" else 0.0
+        start_values = np.full(len(rows.y), start) if rows.start is None else rows.start
+        problem = Problem(loss, rows.y, n_train, start_values, rows.weight, self.second_order)
+        ensemble = Ensemble(learner)
+        steps = self._steps(problem, learner.bind(rows.X, n_train, problem.train_weight))
         with progress(self.method, self.max_iter, self.verbose) as bar:
-            watchers = list(self.callbacks or [])
+            watchers = [*(self.callbacks or []), *([bar] if bar is not None else [])]
             if stops_early:
                 watchers.append(EarlyStopping(self.n_iter_no_change, self.tol))
-            if bar is not None:
-                watchers.append(bar)
-            history, diverged = watch(steps, problem, self._ensemble, watchers)
-        self._keep_best(history, diverged, stops_early, problem.has_validation)
+            history, diverged = watch(steps, problem, ensemble, watchers)
+
+        best = history.records[-1].iteration
+        if stops_early or diverged:
+            best = history.best_iteration(by_validation=problem.has_validation)
+        ensemble.truncate(best)
+        self._keep(start, ensemble, history, best)
+        if diverged:
+            warn_diverged(history, best)
         return self
 
-    def _keep_best(self, history: History, diverged: bool, stops_early: bool, has_validation: bool) -> None:
+    def _keep(self, start: Any, ensemble: Ensemble, history: History, best: int) -> None:
+        """Set what prediction needs, all at the very end: a fit that was interrupted leaves no half of a model."""
+        self._fitted_start = start
+        self._ensemble = ensemble
+        self._folded = ensemble.fold()
         self.n_iter_ = history.records[-1].iteration
-        self.best_iteration_ = self.n_iter_
-        if stops_early or diverged:
-            self.best_iteration_ = history.best_iteration(by_validation=has_validation)
-        if diverged:
-            warn_diverged(history, self.best_iteration_)
-        self._ensemble.truncate(self.best_iteration_)
-        self._folded = self._ensemble.fold()
-        self.n_trees_ = len(self._ensemble.models)
+        self.best_iteration_ = best
+        self.n_trees_ = len(ensemble.models)
         self.history_ = history.columns()
 
     def _check_combinations(self, X_val: Any, y_val: Any) -> None:
@@ -283,32 +300,32 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             return X_val is not None or n_rows > AUTO_EARLY_STOPPING_ROWS
         return bool(self.early_stopping)
 
-    def _with_validation_rows(
-        self,
-        X: NDArray[Any],
-        y: Array,
-        weight: Array | None,
-        X_val: Any,
-        y_val: Any,
-        stops_early: bool,
-        random: np.random.RandomState,
-    ) -> tuple[NDArray[Any], Array, Array | None, int]:
-        """Training rows first, validation rows behind them; and the number of training rows."""
-        if X_val is not None:
-            X_val = self._check_X(X_val)
-            y_val = self._encode_validation(y_val, len(X_val))
-            if weight is not None:
-                weight = np.concatenate([weight, np.ones(len(X_val))])
-            return np.concatenate([X, X_val]), np.concatenate([y, y_val]), weight, len(X)
-        if not stops_early:
-            return X, y, weight, len(X)
-        from sklearn.model_selection import train_test_split
-
-        train, held_out = train_test_split(
-            np.arange(len(X)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=random
+    def _check_training_rows(self, X: Any, y: Any, sample_weight: Any) -> _Rows:
+        checked, y = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=self._numeric_labels
         )
-        order = np.concatenate([train, held_out])
-        return X[order], y[order], None if weight is None else weight[order], len(train)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
+            if not np.any(weight > 0):
+                raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
+        return _Rows(checked, self._encode_fit(y), weight, self._init_values(X))
+
+    def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> _Rows:
+        checked = self._check_X(X_val)
+        y = self._encode_validation(y_val, len(checked))
+        return _Rows(checked, y, np.ones(len(y)) if weighted else None, self._init_values(X_val))
+
+    def _init_values(self, X: Any) -> Array | None:
+        return None if isinstance(self.init, str) else self._start_values(self.init, X)
+
+    def _split(self, y: Array, random: np.random.RandomState) -> list[NDArray[np.intp]]:
+        from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
+
+        split: list[NDArray[np.intp]] = train_test_split(
+            np.arange(len(y)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=random
+        )
+        return split
 
     def _make_learner(self, random: np.random.RandomState) -> Learner:
         if self.learner is None:
@@ -344,17 +361,16 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         mu = self.strong_convexity if self.restart == "fixed" else None
         return boosting.agbmr(problem, fitter, max_iter=self.max_iter, strong_convexity=mu, **shared)
 
-    def _start(self, X: NDArray[Any]) -> Array:
-        """The start function f^0 on the rows of X."""
-        if isinstance(self.init, str):
-            return np.full(len(X), self._start_constant)
-        check_is_fitted(self.init)
-        start = np.asarray(self._raw_score_of(self.init)(X), dtype=np.float64)
-        if start.shape != (len(X),) or not np.isfinite(start).all():
-            raise ValueError(
-                f"init={self.init!r} must give one finite number a row, got an array of shape {start.shape}."
-            )
-        return start
+    def _start_values(self, start: Any, X: Any) -> Array:
+        """The start function f^0, a constant or a model, on the rows of X as the user gave them."""
+        n_rows = _num_samples(X)
+        if isinstance(start, float):
+            return np.full(n_rows, start)
+        check_is_fitted(start)
+        values = np.asarray(self._raw_score_of(start)(X), dtype=np.float64)
+        if values.shape != (n_rows,) or not np.isfinite(values).all():
+            raise ValueError(f"init={start!r} must give one finite number a row, got an array of shape {values.shape}.")
+        return values
 
     def _check_X(self, X: Any) -> NDArray[Any]:
         return np.asarray(
@@ -363,13 +379,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _raw_predict(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = self._check_X(X)
-        return np.asarray(self._start(X) + self._folded.predict(X, _threads.resolve(self.n_jobs))[:, 0])
+        checked = self._check_X(X)
+        values = self._folded.predict(checked, _threads.resolve(self.n_jobs))[:, 0]
+        return np.asarray(self._start_values(self._fitted_start, X) + values)
 
     def _staged_raw_predict(self, X: Any) -> Iterator[Array]:
         check_is_fitted(self)
-        X = self._check_X(X)
-        yield from self._ensemble.staged(X, self._start(X), _threads.resolve(self.n_jobs))
+        checked = self._check_X(X)
+        start = self._start_values(self._fitted_start, X)
+        yield from self._ensemble.staged(checked, start, _threads.resolve(self.n_jobs))
 
     @property
     def feature_importances_(self) -> Array:
