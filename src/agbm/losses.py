@@ -70,19 +70,17 @@ class LogLoss:
     # A row that is certainly right has almost no curvature; this much keeps the Newton step r / hessian finite.
     _min_hessian = 1e-12
 
-    # All three are written with exp(-|f|), which neither overflows nor cancels.
-
     def value(self, y: Array, f: Array) -> Array:
-        """Cross entropy."""
+        """Cross entropy, written with exp(-|f|), which does not overflow."""
         return np.asarray(np.maximum(f, 0.0) - y * f + np.log1p(np.exp(-np.abs(f))))
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
         """The difference y - P(y = 1)."""
-        e = np.exp(-np.abs(f))
-        return np.asarray(y - np.where(f >= 0.0, 1.0, e) / (1.0 + e))
+        with np.errstate(over="ignore"):  # exp(-f) = inf gives P = 0, which is right
+            return np.asarray(y - 1.0 / (1.0 + np.exp(-f)))
 
     def hessian(self, y: Array, f: Array) -> Array:
-        """The variance P (1 - P)."""
+        """The variance P (1 - P), written so that it does not cancel."""
         e = np.exp(-np.abs(f))
         return np.asarray(np.maximum(e / (1.0 + e) ** 2, self._min_hessian))
 
