@@ -38,7 +38,9 @@ COLOURS = {"gbm": "#4d4d4d", "vagbm": "#0072b2", "agbm": "#d55e00", "agbmr": "#0
 def train(name: str, estimator: Any, data: tuple[Any, Any], out: Path) -> dict[str, Any]:
     """All methods on one split; the fitted models by method, predictions saved."""
     X_train, X_test, y_train, y_test = train_test_split(*data, test_size=0.3, random_state=0)
-    table = Table(title=f"{name}: {len(y_train)} training rows, {len(y_test)} test rows", box=SIMPLE, collapse_padding=True)
+    table = Table(
+        title=f"{name}: {len(y_train)} training rows, {len(y_test)} test rows", box=SIMPLE, collapse_padding=True
+    )
     for column in ("method", "iterations", "trees", "train loss", "test loss", "lowest (trees)", "seconds"):
         table.add_column(column, justify="left" if column == "method" else "right")
     models, saved = {}, {"y_test": y_test}

@@ -87,25 +87,16 @@ nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
   return to_numpy(std::move(out), m.n_rows, m.n_features);
 }
 
-bool has_no_gradient(const TreeTargets& t, std::size_t row) {
-  for (int k = 0; k < t.n_targets; ++k) {
-    if (t.gradient(k)[row] != 0.0) return false;
-  }
-  return true;
-}
-
 TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradients,
                          const std::optional<Vector<double>>& hessians, int n_threads) {
   TreeTargets t;
   t.n_targets = static_cast<int>(gradients.shape(0));
-  t.n_rows = t.n_counted = gradients.shape(1);
+  t.n_rows = gradients.shape(1);
   t.gradients = gradients.data();
   t.hessians = hessians ? hessians->data() : nullptr;
   require(t.n_targets > 0, "gradients: no targets");
   require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many columns as X has rows");
   require(!hessians || hessians->size() == t.n_rows, "hessians: must have one entry for each column of gradients");
-  // Fewer than 8 bits a residual would be left beside the row count.
-  require(value_bits(t.n_rows, true) >= 8, "gradients: more than 2^26 - 1 training rows");
   for (int k = 0; k < t.n_targets; ++k) {
     t.gradient_max.push_back(max_abs(t.gradient(k), t.n_rows, n_threads));
     require(std::isfinite(t.gradient_max.back()), "gradients: not finite");
@@ -113,12 +104,7 @@ TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradient
   if (hessians) {
     t.hessian_max = max_abs(t.hessians, t.n_rows, n_threads);
     require(std::isfinite(t.hessian_max), "hessians: not finite");
-    for (std::size_t i = 0; i < t.n_rows; ++i) {
-      require(t.hessians[i] >= 0.0, "hessians: negative");
-      // A row without weight must not have a residual either: the sums are sized for those that count.
-      require(t.hessians[i] > 0.0 || has_no_gradient(t, i), "gradients: not zero where the hessian is");
-      t.n_counted -= t.hessians[i] > 0.0 ? 0 : 1;
-    }
+    for (std::size_t i = 0; i < t.n_rows; ++i) require(t.hessians[i] >= 0.0, "hessians: negative");
   }
   return t;
 }

@@ -89,6 +89,15 @@ class TreeGrower {
     Split split;
   };
 
+  // Order of the heap of best-first growth; ties go to the older node.
+  struct Worse {
+    const std::vector<NodeState>& nodes;
+    bool operator()(std::int32_t a, std::int32_t b) const {
+      const double gain_a = nodes[a].split.gain, gain_b = nodes[b].split.gain;
+      return gain_a != gain_b ? gain_a < gain_b : a > b;
+    }
+  };
+
   // Two children of which `built` gets a histogram from its rows and `derived` the rest of the parent's, where wanted.
   struct Siblings {
     std::int32_t built, derived;
@@ -154,12 +163,9 @@ class TreeGrower {
     batch_.clear();
     if (rules_.max_leaf_nodes > 0) {
       if (n_leaves_ >= rules_.max_leaf_nodes || pending_.empty()) return false;
-      auto best = std::max_element(pending_.begin(), pending_.end(), [&](std::int32_t a, std::int32_t b) {
-        const double gain_a = nodes_[a].split.gain, gain_b = nodes_[b].split.gain;
-        return gain_a != gain_b ? gain_a < gain_b : a > b;  // ties go to the older node
-      });
-      batch_.push_back(*best);
-      pending_.erase(best);
+      std::pop_heap(pending_.begin(), pending_.end(), Worse{nodes_});
+      batch_.push_back(pending_.back());
+      pending_.pop_back();
     } else {
       const std::size_t n = std::min(pending_.size(), kBatchNodes);
       batch_.assign(pending_.end() - static_cast<std::ptrdiff_t>(n), pending_.end());
@@ -286,6 +292,7 @@ class TreeGrower {
       nodes_[node].split = best;
       if (best.exists()) {
         pending_.push_back(node);
+        if (rules_.max_leaf_nodes > 0) std::push_heap(pending_.begin(), pending_.end(), Worse{nodes_});
       } else {
         release_slot(node);
       }
@@ -313,7 +320,7 @@ class TreeGrower {
     std::vector<double> scale(n_sums), unit(n_sums);
     for (int k = 0; k < n_sums; ++k) {
       const double largest = k < targets_.n_targets ? targets_.gradient_max[k] : targets_.hessian_max;
-      const int exponent = scale_exponent(largest, value_bits(targets_.n_counted, false));
+      const int exponent = scale_exponent(largest, value_bits(targets_.n_rows, false));
       scale[k] = std::ldexp(1.0, exponent);
       unit[k] = std::ldexp(1.0, -exponent);
     }
@@ -358,7 +365,8 @@ class TreeGrower {
   std::vector<std::vector<std::int64_t>> total_;    // sums of each node
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
-  std::vector<std::int32_t> pending_, batch_, scanned_;
+  std::vector<std::int32_t> pending_;  // nodes with a split; a heap where growth is best-first
+  std::vector<std::int32_t> batch_, scanned_;
   std::vector<Siblings> siblings_;
 };
 

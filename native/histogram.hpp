@@ -93,6 +93,7 @@ inline void accumulate(const HistogramTask& task, int channels, const FeatureGro
     case 1: return add_rows_of_channels<1>(task, group);
     case 2: return add_rows_of_channels<2>(task, group);
     case 3: return add_rows_of_channels<3>(task, group);
+    case 4: return add_rows_of_channels<4>(task, group);
     default: return add_rows_wide(task, channels, group);
   }
 }

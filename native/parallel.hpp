@@ -1,8 +1,8 @@
 // parallel_for: the only place that knows about threads.
 //
 // A pool of our own rather than OpenMP: no runtime to collide with the one of another package, usable after fork(), and
-// visible to ThreadSanitizer. Results never depend on which thread runs a task, so nested or concurrent calls may simply
-// run in the calling thread.
+// visible to ThreadSanitizer. Results never depend on which thread runs a task, so a second caller at the same time simply
+// runs its tasks itself. Calls must not nest.
 #pragma once
 
 #include <pthread.h>

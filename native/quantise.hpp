@@ -49,21 +49,22 @@ inline double max_abs(const double* x, std::size_t n, int n_threads) {
 }
 
 // What a histogram cell holds: one 64-bit integer for each target, then one for the hessians where these vary. The last
-// of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one target
-// a cell is a single integer, and a row costs one add a feature.
+// of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one target a cell
+// is a single integer, and a row costs one add a feature. Where there are so many rows that the count would leave too
+// few bits for the value, one more integer counts alone.
 struct Channels {
   int n_targets = 0;
   bool has_hessian = false;
+  bool counts_alone = false;
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
   std::vector<double> unit;          // value of one step of each channel, a power of two
   std::vector<std::int64_t> packed;  // (row, channel)
 
-  int n() const { return n_targets + (has_hessian ? 1 : 0); }
+  int n() const { return n_targets + (has_hessian ? 1 : 0) + (counts_alone ? 1 : 0); }
 };
 
 // Inputs of one tree: residuals (target, row) times weights, and hessians times weights (null where all are 1).
-// A row whose hessian is zero carries no weight and is not counted.
 struct TreeTargets {
   int n_targets = 0;
   std::size_t n_rows = 0;
@@ -72,40 +73,42 @@ struct TreeTargets {
   std::vector<double> gradient_max;  // of each target
   double hessian_max = 0.0;
   double min_hessian_leaf = 0.0;     // keeps Newton leaves away from dividing by nearly nothing
-  std::size_t n_counted = 0;         // rows that carry weight
 
   const double* gradient(int target) const { return gradients + target * n_rows; }
 };
 
-// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included. Rows
-// without weight are all zeros and do not matter.
-inline int value_bits(std::size_t n_counted, bool carries_count) {
-  const int row_bits = bits_for(n_counted);
+// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included.
+inline int value_bits(std::size_t n_rows, bool carries_count) {
+  const int row_bits = bits_for(n_rows);
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
 }
+
+// Nearly the precision of float32 is left to a residual, however many rows there are.
+constexpr int kMinValueBits = 22;
 
 inline void pack(const TreeTargets& t, Channels& c, int n_threads) {
   c.n_targets = t.n_targets;
   c.has_hessian = t.hessians != nullptr;
-  c.count_bits = bits_for(t.n_counted);
+  c.counts_alone = value_bits(t.n_rows, true) < kMinValueBits;
+  c.count_bits = bits_for(t.n_rows);
   c.min_hessian_leaf = t.min_hessian_leaf;
   const int n = c.n();
   c.packed.resize(t.n_rows * n);
-  c.unit.clear();
+  c.unit.assign(n, 1.0);
   for (int k = 0; k < n; ++k) {
-    const bool is_hessian = k == t.n_targets;
     const bool last = k == n - 1;
-    const double* x = is_hessian ? t.hessians : t.gradient(k);
-    const int exponent = scale_exponent(is_hessian ? t.hessian_max : t.gradient_max[k], value_bits(t.n_counted, last));
+    const bool counts_only = last && c.counts_alone;
+    const double* x = k < t.n_targets ? t.gradient(k) : t.hessians;
+    const double largest = k < t.n_targets ? t.gradient_max[k] : t.hessian_max;
+    const int exponent = counts_only ? 0 : scale_exponent(largest, value_bits(t.n_rows, last));
     const double scale = std::ldexp(1.0, exponent);
-    c.unit.push_back(std::ldexp(1.0, -exponent));
+    c.unit[k] = std::ldexp(1.0, -exponent);
     std::int64_t* out = c.packed.data() + k;
     const int shift = last ? c.count_bits : 0;
-    const double* weight = t.hessians;
+    const std::int64_t count = last ? 1 : 0;
     parallel_rows(t.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        const std::int64_t count = last && (weight == nullptr || weight[i] > 0.0) ? 1 : 0;
-        out[i * n] = (round_scaled(x[i], scale) << shift) + count;
+        out[i * n] = (counts_only ? 0 : round_scaled(x[i], scale) << shift) + count;
       }
     });
   }

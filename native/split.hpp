@@ -33,7 +33,7 @@ constexpr double kGainNoise = 1e-12;
 // score = sum over targets of G^2 / (H + l2): how much of the squared residual a leaf explains. H is the row count where
 // hessians are constant. No factor 1/2 and no division by n, as in the units that the paper's authors tune in.
 //
-// Targets and HasHessian are compile-time constants for the usual cases; Targets = 0 reads the number at run time.
+// Targets and HasHessian are compile-time constants for the usual cases; Targets = 0 is for all others.
 template <int Targets, bool HasHessian>
 class FeatureScan {
  public:
@@ -62,7 +62,7 @@ class FeatureScan {
 
  private:
   int n_targets() const { return Targets > 0 ? Targets : channels_.n_targets; }
-  int n_channels() const { return n_targets() + (HasHessian ? 1 : 0); }
+  int n_channels() const { return Targets > 0 ? Targets + (HasHessian ? 1 : 0) : channels_.n(); }
 
   std::int64_t count(const std::int64_t* sums) const {
     return sums[n_channels() - 1] & ((std::int64_t{1} << channels_.count_bits) - 1);
@@ -138,7 +138,7 @@ Split scan_feature(const Channels& channels, const GrowthRules& rules, const Sca
 }
 
 inline Split best_split(const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
-  const int targets = channels.n_targets <= 2 ? channels.n_targets : 0;
+  const int targets = channels.n_targets <= 2 && !channels.counts_alone ? channels.n_targets : 0;
   switch (2 * targets + (channels.has_hessian ? 1 : 0)) {
     case 2: return scan_feature<1, false>(channels, rules, task);
     case 3: return scan_feature<1, true>(channels, rules, task);

@@ -32,6 +32,12 @@ def test_callbacks_see_every_iteration_and_may_stop():
     assert seen[-1].train_loss == again.history_["train_loss"][-1]
 
 
+def test_a_callback_may_stop_before_the_first_iteration():
+    model = AGBMRegressor(callbacks=[lambda r: True]).fit([[0.0], [1.0]], [0.0, 1.0])
+    assert model.n_iter_ == model.n_trees_ == 0
+    assert np.array_equal(model.predict([[0.0]]), [0.5])
+
+
 def test_an_error_of_a_callback_reaches_the_user_as_it_is():
     def fail(r):
         raise LookupError("mine")

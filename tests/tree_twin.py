@@ -32,9 +32,10 @@ def bits_for(n):
     return int(n).bit_length()
 
 
-def quantise(x, n_counted, carries_count):
-    """Integers round(x * 2^e) and 2^-e, with the kernels' exponent: a sum of n_counted of them fits an int64."""
-    bits = min(50, 62 - bits_for(n_counted) * (2 if carries_count else 1))
+def quantise(x, carries_count):
+    """Integers round(x * 2^e) and 2^-e, with the kernels' exponent: a sum over all rows fits an int64."""
+    shared = 62 - 2 * bits_for(len(x))
+    bits = min(50, shared) if carries_count and shared >= 22 else min(50, 62 - bits_for(len(x)))
     largest = np.abs(x).max(initial=0.0)
     exponent = 0 if largest == 0 else min(bits - math.frexp(largest)[1], 1000)
     return np.rint(np.ldexp(x, exponent)).astype(np.int64), 2.0**-exponent
@@ -44,18 +45,16 @@ class Grower:
     def __init__(self, codes, n_bins, gradients, hessians, rules):
         self.codes, self.n_bins, self.rules = codes, n_bins, rules
         self.exact_gradients, self.exact_hessians = gradients, hessians
-        n_rows = gradients.shape[1]
-        self.counted = np.ones(n_rows, dtype=np.int64) if hessians is None else (hessians > 0).astype(np.int64)
-        n_counted = self.counted.sum()
         self.targets = []
         for k, g in enumerate(gradients):
-            self.targets.append(quantise(g, n_counted, hessians is None and k == len(gradients) - 1))
-        self.hessian = (self.counted, 1.0) if hessians is None else quantise(hessians, n_counted, True)
+            self.targets.append(quantise(g, hessians is None and k == len(gradients) - 1))
+        ones = np.ones(gradients.shape[1], dtype=np.int64)
+        self.hessian = (ones, 1.0) if hessians is None else quantise(hessians, True)
 
     def sums(self, rows):
         g = [float(q[rows].sum()) * unit for q, unit in self.targets]
         h = float(self.hessian[0][rows].sum()) * self.hessian[1]
-        return g, h, int(self.counted[rows].sum())
+        return g, h, len(rows)
 
     def score(self, g, h):
         denominator = h + self.rules.l2_regularization
@@ -88,8 +87,7 @@ class Grower:
         if node.depth >= self.rules.max_depth or n < 2 * self.rules.min_samples_leaf:
             return None
         for feature in range(self.codes.shape[1]):
-            counted = rows[self.counted[rows] > 0]
-            has_missing = bool((self.codes[counted, feature] == self.n_bins[feature]).any())
+            has_missing = bool((self.codes[rows, feature] == self.n_bins[feature]).any())
             for missing_left in (False, True) if has_missing else (False,):
                 for bin_ in range(self.n_bins[feature]):
                     mask = self.goes_left(rows, feature, bin_, missing_left)
@@ -97,7 +95,7 @@ class Grower:
                     if gain is not None and (best is None or gain > best[0]):
                         side = missing_left
                         if not has_missing:
-                            side = 2 * self.sums(rows[mask])[2] >= n
+                            side = 2 * mask.sum() >= n
                         best = (gain, feature, bin_, side)
         return best
 
@@ -134,6 +132,6 @@ class Grower:
 
     def leaf_value(self, rows):
         g = [math.fsum(target[rows]) for target in self.exact_gradients]
-        h = self.counted[rows].sum() if self.exact_hessians is None else math.fsum(self.exact_hessians[rows])
+        h = len(rows) if self.exact_hessians is None else math.fsum(self.exact_hessians[rows])
         denominator = h + self.rules.l2_regularization
         return np.array([value / denominator if denominator > 0 else 0.0 for value in g])

@@ -123,8 +123,11 @@ def agbm(
             previous_alpha, alpha = alpha, momentum.gamma * eta / theta
             ratio = previous_alpha / alpha if alpha > 0 else 0.0  # (m + 1) / (m + 2) where gamma is constant
             c = _finite(r + correction * ratio * error)  # (5)
-            # The learner for c would have no weight in f: not before the next iteration, nor without momentum.
-            b1, b2 = learner.fit_pair(r, c, hessian, second=alpha > 0 and not last)  # (3), (6)
+            if alpha > 0:
+                # The learner for c has no weight in f before the next iteration: the last one needs none.
+                b1, b2 = learner.fit_pair(r, c, hessian, second=not last)  # (3), (6)
+            else:
+                b1, b2 = learner.fit(r, hessian), None  # (3): no momentum is admissible
         f = g + eta * b1.values  # (4)
         if b2 is not None:
             h = h + alpha * b2.values  # (7)

@@ -7,8 +7,10 @@ the steps; the weights a of f and d of h at any iteration follow from replaying 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -67,16 +69,15 @@ class Ensemble:
 
     def coefficients(self, iteration: int | None = None) -> tuple[Array, Array]:
         """Weights (a, d) of all functions in f and h after an iteration (the last by default)."""
-        a = np.zeros(len(self._functions))
-        d = np.zeros(len(self._functions))
-        for update in self._updates[:iteration]:
-            if update.restart:
-                d = a.copy()
-            a = (1 - update.theta) * a + update.theta * d
-            a[update.primary] += update.eta
-            if update.momentum is not None:
-                d[update.momentum] += update.alpha
-        return a, d
+        none = np.zeros(len(self._functions))
+
+        def unit(function: int) -> Array:
+            vector = np.zeros(len(self._functions))
+            vector[function] = 1.0
+            return vector
+
+        last = deque(islice(self._replay(unit, none), iteration), maxlen=1)
+        return last[0] if last else (none, none)
 
     def model_weights(self) -> list[Array]:
         """For each model, the weights of its outputs in f."""
@@ -94,8 +95,7 @@ class Ensemble:
         return self._learner.combine(self.models, self.model_weights()) if self.models else WeightedSum([], [])
 
     def staged(self, X: Array, start: Array, n_threads: int) -> Iterator[Array]:
-        """f^1, f^2, ... on the rows of X, from f^0 = start: the steps replayed, each model evaluated once."""
-        f = h = start
+        """f^1, f^2, ... on the rows of X, from f^0 = start; each model is evaluated once."""
         outputs: dict[int, Array] = {}
 
         def values(function: int) -> Array:
@@ -105,13 +105,18 @@ class Ensemble:
                 outputs[model] = self.models[model].predict(X, n_threads)
             return outputs[model][:, output]
 
+        return (f for f, _ in self._replay(values, start))
+
+    def _replay(self, values: Callable[[int], Array], start: Array) -> Iterator[tuple[Array, Array]]:
+        """The steps once more, on any vectors that stand for the functions: (f, h) after each."""
+        f = h = start
         for update in self._updates:
             if update.restart:
                 h = f
             f = (1 - update.theta) * f + update.theta * h + update.eta * values(update.primary)
             if update.momentum is not None:
                 h = h + update.alpha * values(update.momentum)
-            yield f
+            yield f, h
 
     def _add(self, fit: Fit) -> int:
         if not self.models or self.models[-1] is not fit.model:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -23,8 +23,8 @@ from .learners import Learner, RegressorLearner
 from .losses import Array, HalfSquaredError, LogLoss, Loss
 from .problem import Problem
 from .theory import Momentum
-from .tree import TreeLearner
-from .watch import EarlyStopping, History, Watcher, progress, warn_diverged, watch
+from .tree import Tree, TreeLearner
+from .watch import EarlyStopping, Watcher, progress, warn_diverged, watch
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000
@@ -229,6 +229,14 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_jobs = n_jobs
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
+        before = dict(self.__dict__)
+        try:
+            return self._fit_new(X, y, sample_weight, X_val, y_val)
+        except BaseException:  # a fit that fails or is interrupted leaves the model as it was
+            self.__dict__ = before
+            raise
+
+    def _fit_new(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
         self._validate_params()
         self._check_combinations(X_val, y_val)
         random = check_random_state(self.random_state)
@@ -261,13 +269,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if stops_early or diverged:
             best = history.best_iteration(by_validation=problem.has_validation)
         ensemble.truncate(best)
-        self._keep(start, ensemble, history, best)
         if diverged:
             warn_diverged(history, best)
-        return self
-
-    def _keep(self, start: Any, ensemble: Ensemble, history: History, best: int) -> None:
-        """Set what prediction needs, all at the very end: a fit that was interrupted leaves no half of a model."""
         self._fitted_start = start
         self._ensemble = ensemble
         self._folded = ensemble.fold()
@@ -275,6 +278,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.best_iteration_ = best
         self.n_trees_ = len(ensemble.models)
         self.history_ = history.columns()
+        return self
 
     def _check_combinations(self, X_val: Any, y_val: Any) -> None:
         """Parameters that are fine alone and not together."""
@@ -287,6 +291,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 "strong_convexity=None: restart='fixed' needs the strong-convexity constant of the loss, a positive "
                 "number (1 for the squared error); or use restart='loss_rise'."
+            )
+        if self.method == "agbmr" and self.restart != "fixed" and self.strong_convexity is not None:
+            raise ValueError(
+                f"strong_convexity={self.strong_convexity} is for restart='fixed', got restart={self.restart!r}; "
+                "use restart='fixed' or strong_convexity=None."
+            )
+        if self.learner is not None and (isinstance(self.learner, type) or not is_regressor(self.learner)):
+            raise TypeError(
+                f"learner={self.learner!r} must be a scikit-learn regressor, an instance and not a class; or None."
             )
         for callback in self.callbacks or ():
             if not callable(callback):
@@ -309,10 +322,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
             if not np.any(weight > 0):
                 raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
-        return _Rows(checked, self._encode_fit(y), weight, self._init_values(X))
+        rows = _Rows(_plain(checked), self._encode_fit(y), weight, self._init_values(X))
+        # Rows without weight must change nothing, not even bins or the validation split.
+        return rows if weight is None or weight.all() else rows.take(np.flatnonzero(weight))
 
     def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> _Rows:
-        checked = self._check_X(X_val)
+        try:
+            checked = self._check_X(X_val)
+        except ValueError as error:
+            raise ValueError(f"X_val: {error}") from error
         y = self._encode_validation(y_val, len(checked))
         return _Rows(checked, y, np.ones(len(y)) if weighted else None, self._init_values(X_val))
 
@@ -322,9 +340,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _split(self, y: Array, random: np.random.RandomState) -> list[NDArray[np.intp]]:
         from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
 
-        split: list[NDArray[np.intp]] = train_test_split(
-            np.arange(len(y)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=random
-        )
+        try:
+            split: list[NDArray[np.intp]] = train_test_split(
+                np.arange(len(y)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=random
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"early_stopping={self.early_stopping!r} with validation_fraction={self.validation_fraction} cannot "
+                f"split {len(y)} rows: {error} Give X_val and y_val, or use early_stopping=False."
+            ) from error
         return split
 
     def _make_learner(self, random: np.random.RandomState) -> Learner:
@@ -366,14 +390,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         n_rows = _num_samples(X)
         if isinstance(start, float):
             return np.full(n_rows, start)
-        check_is_fitted(start)
+        if isinstance(start, BaseEstimator):
+            check_is_fitted(start)
         values = np.asarray(self._raw_score_of(start)(X), dtype=np.float64)
         if values.shape != (n_rows,) or not np.isfinite(values).all():
             raise ValueError(f"init={start!r} must give one finite number a row, got an array of shape {values.shape}.")
         return values
 
     def _check_X(self, X: Any) -> NDArray[Any]:
-        return np.asarray(
+        return _plain(
             validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
         )
 
@@ -393,11 +418,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def feature_importances_(self) -> Array:
         """Gain of the splits on each feature, each tree times its weight in the model, with sum 1."""
         check_is_fitted(self)
-        if self.learner is not None:
-            raise AttributeError(f"feature_importances_ exists for trees only, not for learner={self.learner!r}.")
         total = np.zeros(self.n_features_in_)
-        for tree, weights in zip(self._ensemble.models, self._ensemble.model_weights(), strict=True):
-            total += weights.sum() * tree.gain_by_feature()  # type: ignore[attr-defined]
+        for model, weights in zip(self._ensemble.models, self._ensemble.model_weights(), strict=True):
+            if not isinstance(model, Tree):
+                raise AttributeError("feature_importances_ exists for trees only, this model has another learner.")
+            total += weights.sum() * model.gain_by_feature()
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -430,10 +455,20 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """The function of an `init` model that gives raw scores."""
 
 
-def _check_1d(y: Any, n_rows: int, name: str) -> NDArray[Any]:
-    y = column_or_1d(y)
+def _plain(X: Any) -> NDArray[Any]:
+    """X, copied if it is a view that the kernels cannot take: not aligned, or with rows not whole values apart."""
+    X = np.asarray(X)
+    whole = all(stride % X.itemsize == 0 for stride in X.strides)
+    return X if whole and X.flags.aligned else np.ascontiguousarray(X)
+
+
+def _check_y_val(y_val: Any, n_rows: int, numeric: bool) -> NDArray[Any]:
+    try:
+        y = column_or_1d(check_array(y_val, ensure_2d=False, dtype="numeric" if numeric else None, input_name="y_val"))
+    except ValueError as error:
+        raise ValueError(f"y_val: {error}") from error
     if len(y) != n_rows:
-        raise ValueError(f"{name} has {len(y)} rows, X_val has {n_rows}; they must have as many.")
+        raise ValueError(f"y_val has {len(y)} rows, X_val has {n_rows}; they must have as many.")
     return np.asarray(y)
 
 
@@ -472,8 +507,7 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
         return np.asarray(y, dtype=np.float64)
 
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y_val")
-        return _check_1d(y, n_rows, "y_val")
+        return np.asarray(_check_y_val(y, n_rows, numeric=True), dtype=np.float64)
 
     def _stratify(self, y: Array) -> Array | None:
         return None
@@ -546,9 +580,13 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         return np.asarray(self.classes_[(raw > 0).astype(np.intp)])
 
     def _encode_fit(self, y: NDArray[Any]) -> Array:
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y")
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        try:
+            check_classification_targets(y)
+            kind = type_of_target(y, input_name="y")
+            self.classes_, codes = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in y})
+            raise TypeError(f"y has labels of types {kinds}, which have no order; give labels of one type.") from error
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}: y has "
@@ -559,14 +597,14 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         return np.asarray(codes, dtype=np.float64)
 
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
-        y = _check_1d(y, n_rows, "y_val")
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown) > 0:
-            raise ValueError(f"y_val has labels {unknown.tolist()} that y has not; y has {self.classes_.tolist()}.")
+        y = _check_y_val(y, n_rows, numeric=False)
+        unknown = [label for label in dict.fromkeys(y.tolist()) if label not in self.classes_.tolist()]
+        if unknown:
+            raise ValueError(f"y_val has labels {unknown} that y has not; y has {self.classes_.tolist()}.")
         return np.asarray(np.searchsorted(self.classes_, y), dtype=np.float64)
 
     def _stratify(self, y: Array) -> Array | None:
-        return y
+        return y if np.bincount(y.astype(np.intp)).min() > 1 else None  # a class of one row cannot be in both parts
 
     def _make_loss(self) -> Loss:
         return LogLoss()

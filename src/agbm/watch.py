@@ -89,19 +89,27 @@ class EarlyStopping:
 
 
 class Divergence:
-    """Ends the run when the training loss is no longer finite or has grown a hundredfold."""
+    """Ends the run when the training loss is no longer finite or has grown a hundredfold.
+
+    Growth counts from the lowest loss so far, but not from below a thousandth of the first: a loss that is nearly zero
+    may well multiply.
+    """
 
     growth = 100.0
+    floor = 1e-3
 
     def __init__(self) -> None:
         self._start: float | None = None
+        self._lowest = math.inf
 
     def __call__(self, record: Record) -> bool:
         """Whether the loss is out of hand."""
+        if not math.isfinite(record.train_loss):
+            return True
         if self._start is None:
             self._start = record.train_loss
-        grown = self._start > 0.0 and record.train_loss > self.growth * self._start
-        return not math.isfinite(record.train_loss) or grown
+        self._lowest = min(self._lowest, record.train_loss)
+        return self._start > 0.0 and record.train_loss > self.growth * max(self._lowest, self.floor * self._start)
 
 
 def watch(
@@ -116,10 +124,16 @@ def watch(
         answers = [watcher(record) for watcher in watchers]  # every watcher sees every record
         return any(answers)
 
-    start = Record(0, 0, problem.train_loss(problem.start), problem.validation_loss(problem.start))
-    divergence(start)
-    over(start)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
+        start = Record(0, 0, problem.train_loss(problem.start), problem.validation_loss(problem.start))
+        if divergence(start) or (problem.has_validation and not math.isfinite(start.validation_loss)):
+            raise ValueError(
+                f"The loss of the start function is not finite (training {start.train_loss}, validation "
+                f"{start.validation_loss}): y, y_val or sample_weight has numbers too large to square and to add up; "
+                "scale them down."
+            )
+        if over(start):
+            return history, False
         try:
             for step in steps:
                 ensemble.append(step)

@@ -44,18 +44,36 @@ class Bins:
 
 
 def feature_thresholds(column: NDArray[Any], max_bins: int) -> Array:
-    """Midpoints between neighbouring distinct values; around the quantiles only, where there are too many."""
+    """Midpoints between neighbouring distinct values; where there are too many, at the quantiles only."""
     values = np.sort(column[~np.isnan(column)]).astype(np.float64)
     if len(values) == 0:
         return np.empty(0)
-    distinct = values[np.flatnonzero(np.append(True, values[1:] != values[:-1]))]
+    first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    distinct = values[first]
     if len(distinct) <= max_bins:
         return _between(distinct[:-1], distinct[1:])
-    # The value at each quantile of the sample, and the next larger distinct one.
-    positions = np.arange(1, max_bins) * len(values) // max_bins
-    lower = np.searchsorted(distinct, np.unique(values[positions - 1]))
-    lower = lower[lower < len(distinct) - 1]
-    return _between(distinct[lower], distinct[lower + 1])
+    cuts = _quantile_cuts(np.diff(np.append(first, len(values))), max_bins)
+    return _between(distinct[cuts], distinct[cuts + 1])
+
+
+def _quantile_cuts(counts: NDArray[np.intp], max_bins: int) -> NDArray[np.intp]:
+    """Where to cut a row of distinct values that occur so often: behind which of them a new bin begins.
+
+    A value frequent enough to fill a bin gets one of its own; the bins that are left share the others equally.
+    """
+    frequent = counts * max_bins >= counts.sum()
+    runs = np.count_nonzero(~frequent & np.append(True, frequent[:-1]))  # of other values between frequent ones
+    free = max_bins - int(frequent.sum()) - int(runs)
+    if free < 0:  # too few bins even for that: equal shares for all
+        frequent[:] = False
+        free = max_bins - 1
+    own = np.flatnonzero(frequent[:-1] | frequent[1:])
+    others = np.cumsum(np.where(frequent, 0, counts))
+    targets = np.arange(1, free + 1) * others[-1] / (free + 1)
+    # The cut nearest to each target, among all places but behind the last value.
+    after = np.clip(np.searchsorted(others[:-1], targets), 1, len(counts) - 2)
+    nearest = np.where(targets - others[after - 1] < others[after] - targets, after - 1, after)
+    return np.union1d(own, nearest)
 
 
 def _between(low: Array, high: Array) -> Array:

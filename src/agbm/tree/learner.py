@@ -15,10 +15,12 @@ from ..losses import Array
 from .bins import Bins
 from .forest import Tree, fold
 
-# Newton leaves divide by the sum of hessians; a leaf with less than this would take an unbounded step.
-MIN_HESSIAN_LEAF = 1e-3
+# Newton leaves divide by the sum of hessians; a leaf with less than this would take too large a step (one positive row
+# among ten thousand, say, would get a score in the hundreds). In units of the mean sample weight, whose scale must not
+# matter.
+MIN_HESSIAN_LEAF = 0.1
 
-_NO_DEPTH_LIMIT = np.iinfo(np.int32).max
+_LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,12 @@ class TreeLearner:
 
     def bind(self, X: NDArray[Any], n_train: int, weight: Array | None) -> TreeFitter:
         """See Learner."""
-        rows = X[:n_train]
-        if weight is not None and not weight.all():
-            rows = rows[weight > 0]  # rows without weight change nothing, quantiles included
-        bins = Bins.from_data(rows, self.max_bins)
+        bins = Bins.from_data(X[:n_train], self.max_bins)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
-            max_depth=_NO_DEPTH_LIMIT if self.max_depth is None else self.max_depth,
-            max_leaf_nodes=self.max_leaf_nodes or 0,
-            min_samples_leaf=self.min_samples_leaf,
+            max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
+            max_leaf_nodes=min(self.max_leaf_nodes or 0, _LARGEST),
+            min_samples_leaf=min(self.min_samples_leaf, _LARGEST),
             l2_regularization=self.l2_regularization,
             min_split_gain=self.min_split_gain,
             n_threads=self.n_threads,
@@ -86,7 +85,10 @@ class TreeFitter:
         if self.weight is not None:
             gradients = gradients * self.weight
             weights = self.weight if hessian is None else hessian * self.weight
-        grown = self.grower.grow(gradients, weights, 0.0 if hessian is None else MIN_HESSIAN_LEAF)
+        min_hessian = 0.0 if hessian is None else MIN_HESSIAN_LEAF
+        if self.weight is not None:
+            min_hessian *= float(self.weight.mean())
+        grown = self.grower.grow(gradients, weights, min_hessian)
         tree = Tree(
             n_features=len(self.bins.thresholds),
             roots=np.zeros(1, dtype=np.int32),
