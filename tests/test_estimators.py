@@ -461,8 +461,10 @@ class TestDivergence:
             learning_rate=1.0, momentum=1.0, correction=1.0, max_depth=3, max_iter=200, early_stopping=early_stopping,
             n_iter_no_change=500, random_state=0,
         )  # fmt: skip
-        with pytest.warns(ConvergenceWarning, match="diverged at iteration .* learning_rate, momentum or correction"):
+        message = "diverged at iteration .* learning_rate, momentum or correction"
+        with pytest.warns(ConvergenceWarning, match=message) as caught:
             model.fit(X, y)
+        assert caught[0].filename == __file__, "the warning points at the call of fit"
         assert model.n_iter_ < 200
         losses = model.history_["validation_loss" if early_stopping else "train_loss"]
         assert model.best_iteration_ == int(np.nanargmin(np.where(np.isfinite(losses), losses, np.nan)))

@@ -1,13 +1,14 @@
 """What importing costs, and that the stub of the native module tells the truth."""
 
 import ast
+import doctest
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import agbm
-from agbm import _native
+from agbm import _native, estimators
 
 
 def test_import_is_light():
@@ -18,6 +19,12 @@ def test_import_is_light():
     assert foreign <= {"sklearn"}
     assert "sklearn.model_selection" not in new
     assert "sklearn.ensemble" not in new
+
+
+def test_examples_of_the_docstrings():
+    failed, tried = doctest.testmod(estimators)
+    assert tried >= 8
+    assert failed == 0
 
 
 def test_stub_matches_the_native_module():

@@ -171,7 +171,7 @@ def warn_diverged(history: History, kept: int) -> None:
         f"{history.records[0].train_loss:.6g}); the model of iteration {kept} is kept. "
         "Lower learning_rate, momentum or correction, or use early_stopping=True.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,  # the line that called fit
     )
 
 
