@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from agbm import AGBMClassifier, AGBMRegressor, _threads
+from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
 
 METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
 methods = pytest.mark.parametrize("method", METHODS)
@@ -297,6 +298,83 @@ class TestData:
         assert np.array_equal(one.predict(X), other.predict(X.astype(np.float64)))
 
 
+class TestLosses:
+    @methods
+    @pytest.mark.parametrize("second_order", [False, True])
+    @pytest.mark.parametrize(
+        "loss", ["absolute_error", Quantile(0.8), Huber(20.0), "poisson", "gamma", Tweedie(1.5)], ids=str
+    )
+    def test_regression(self, method, second_order, loss, regression):
+        X, y = regression
+        step = 0.1
+        if not second_order:  # then the step has the units of y, or of its inverse
+            step = {"absolute_error": 5.0, "Quantile": 5.0, "poisson": 0.002}.get(
+                loss if isinstance(loss, str) else type(loss).__name__, 0.1
+            )
+        model = AGBMRegressor(
+            method=method, loss=loss, second_order=second_order, max_iter=30, max_depth=3, learning_rate=step
+        )
+        model.fit(X, y)
+        losses = model.history_["train_loss"]
+        deviance = losses - model._fitted_loss.value(y, model._fitted_loss.link(y)).mean()  # of a perfect fit: zero
+        assert deviance[-1] < 0.9 * deviance[0]
+        assert np.isfinite(model.predict(X)).all()
+        np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-9)
+
+    def test_what_the_losses_estimate(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(size=(6000, 2))
+        y = rng.gamma(2.0, np.exp(X[:, 0]))
+        settings = {"max_iter": 60, "max_depth": 3, "early_stopping": False}
+        for loss in ("poisson", "gamma", Tweedie(1.5)):
+            predicted = AGBMRegressor(loss=loss, **settings).fit(X, y).predict(X)
+            assert predicted.min() > 0
+            np.testing.assert_allclose(predicted.mean(), y.mean(), rtol=0.02)
+            assert np.corrcoef(predicted, np.exp(X[:, 0]))[0, 1] > 0.9
+        for q in (0.1, 0.5, 0.9):
+            below = y < AGBMRegressor(loss=Quantile(q), **settings).fit(X, y).predict(X)
+            assert below.mean() == pytest.approx(q, abs=0.02)
+
+    def test_exponential_is_close_to_logistic(self, binary):
+        X, y = binary
+        logistic = AGBMClassifier(max_iter=30, max_depth=2).fit(X, y).predict_proba(X)
+        exponential = AGBMClassifier(loss="exponential", max_iter=30, max_depth=2).fit(X, y).predict_proba(X)
+        assert np.corrcoef(logistic[:, 1], exponential[:, 1])[0, 1] > 0.98
+
+    def test_a_loss_of_ones_own(self, regression):
+        X, y = regression
+
+        class CauchyLoss(HalfSquaredError):
+            constant_hessian = False
+            smoothness = 1e-3
+
+            def value(self, y, f):
+                return np.log1p((y - f) ** 2 / 2000)
+
+            def negative_gradient(self, y, f):
+                return 2 * (y - f) / (2000 + (y - f) ** 2)
+
+            def hessian(self, y, f):
+                return 2 / (2000 + (y - f) ** 2)
+
+        model = AGBMRegressor(loss=CauchyLoss(), max_iter=30, max_depth=3).fit(X, y)
+        assert model.history_["train_loss"][-1] < 0.8 * model.history_["train_loss"][0]
+        assert clone(model).fit(X, y).score(X, y) == model.score(X, y)
+
+        class FailingLoss(HalfSquaredError):
+            def negative_gradient(self, y, f):
+                raise LookupError("mine")
+
+        with pytest.raises(LookupError, match="mine"):
+            AGBMRegressor(loss=FailingLoss()).fit(X, y)
+
+    def test_a_start_model_goes_through_the_link(self, regression):
+        X, y = regression
+        start = AGBMRegressor(loss="poisson", max_iter=10).fit(X, y)
+        model = AGBMRegressor(loss="gamma", init=start, max_iter=1, learning_rate=1e-12).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), start.predict(X), rtol=1e-9)
+
+
 class TestStart:
     def test_prior_and_zero(self, regression, binary):
         X, y = regression
@@ -426,6 +504,15 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r".") as caught:
             AGBMRegressor(max_iter=2).fit(**{**good, **arrays})
         assert all(word in str(caught.value) for word in words), str(caught.value)
+
+    def test_labels_that_a_loss_does_not_allow(self):
+        X = [[0.0], [1.0], [2.0]]
+        with pytest.raises(ValueError, match=r"y must .* Poisson, got values from -1.0 to 2.0"):
+            AGBMRegressor(loss="poisson").fit(X, [-1.0, 0.0, 2.0])
+        with pytest.raises(ValueError, match="y must be positive for loss Gamma"):
+            AGBMRegressor(loss="gamma").fit(X, [0.0, 1.0, 2.0])
+        with pytest.raises(ValueError, match="y must be positive for loss Gamma"):
+            AGBMRegressor(loss="gamma").fit(X, [1.0, 1.0, 2.0], X_val=X, y_val=[0.0, 1.0, 2.0])
 
     def test_labels(self):
         X = [[0.0], [1.0], [2.0]]

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -20,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 from . import _threads, boosting
 from .ensemble import Ensemble
 from .learners import Learner, RegressorLearner
-from .losses import Array, HalfSquaredError, LogLoss, Loss
+from .losses import AbsoluteError, Array, Exponential, Gamma, HalfSquaredError, LogLoss, Loss, Poisson
 from .problem import Problem
 from .theory import Momentum
 from .tree import Tree, TreeLearner
@@ -28,6 +27,20 @@ from .watch import EarlyStopping, Watcher, progress, warn_diverged, watch
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000
+
+_REGRESSION_LOSSES: dict[str, Callable[[], Loss]] = {
+    "auto": HalfSquaredError,
+    "squared_error": HalfSquaredError,
+    "absolute_error": AbsoluteError,
+    "poisson": Poisson,
+    "gamma": Gamma,
+}
+_CLASSIFICATION_LOSSES: dict[str, Callable[[], Loss]] = {
+    "auto": LogLoss,
+    "log_loss": LogLoss,
+    "exponential": Exponential,
+}
+_LOSS_METHODS = ["check", "value", "negative_gradient", "hessian", "best_constant", "link", "inverse_link"]
 
 _PARAMETERS = """
     Parameters
@@ -53,8 +66,10 @@ _PARAMETERS = """
         follows from strong_convexity (option 1).
     strong_convexity : float, default=None
         Strong-convexity constant mu of the loss; needed by restart="fixed". It is 1 for the squared error.
-    loss : {LOSSES}
+    loss : {LOSSES} or loss object, default="auto"
         The loss to minimise; "auto" is the squared error in regression and the logistic loss in classification.
+        Losses with parameters are given as objects: agbm.losses has Quantile, Huber and Tweedie, and any object with
+        the methods of agbm.losses.Loss will do.
     second_order : bool, default=True
         Newton leaves (sums of residuals over sums of hessians) instead of the paper's gradient leaves (means of
         residuals).
@@ -138,6 +153,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     """What the regressor and the classifier share."""
 
     _numeric_labels: ClassVar[bool]
+    _losses: ClassVar[dict[str, Callable[[], Loss]]]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "method": [StrOptions({"gbm", "agbm", "agbmr", "vagbm"})],
@@ -182,7 +198,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         shared_structure: bool = True,
         restart: str = "loss_rise",
         strong_convexity: float | None = None,
-        loss: str = "auto",
+        loss: str | Loss = "auto",
         second_order: bool = True,
         init: Any = "prior",
         max_depth: int | None = 6,
@@ -240,7 +256,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self._validate_params()
         self._check_combinations(X_val, y_val)
         random = check_random_state(self.random_state)
-        learner = self._make_learner(random)
+        loss = self._make_loss()
+        learner = self._make_learner(random, loss)
         rows = self._check_training_rows(X, y, sample_weight)
         stops_early = self._stops_early(len(rows.y), X_val)
         n_train = len(rows.y)
@@ -250,11 +267,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             train, held_out = self._split(rows.y, random)
             rows, n_train = rows.take(np.concatenate([train, held_out])), len(train)
 
-        loss = self._make_loss()
+        loss.check(rows.y)
         start: Any = self.init
         if isinstance(start, str):
             weight = None if rows.weight is None else rows.weight[:n_train]
-            start = loss.best_constant(rows.y[:n_train], weight) if self.init == "prior" else 0.0
+            start = float(loss.best_constant(rows.y[:n_train], weight)) if self.init == "prior" else 0.0
         start_values = np.full(len(rows.y), start) if rows.start is None else rows.start
         problem = Problem(loss, rows.y, n_train, start_values, rows.weight, self.second_order)
         ensemble = Ensemble(learner)
@@ -272,6 +289,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if diverged:
             warn_diverged(history, best)
         self._fitted_start = start
+        self._fitted_loss = loss
         self._ensemble = ensemble
         self._folded = ensemble.fold()
         self.n_iter_ = history.records[-1].iteration
@@ -308,6 +326,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
             raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
 
+    def _make_loss(self) -> Loss:
+        return self._losses[self.loss]() if isinstance(self.loss, str) else self.loss
+
     def _stops_early(self, n_rows: int, X_val: Any) -> bool:
         if self.early_stopping == "auto":
             return X_val is not None or n_rows > AUTO_EARLY_STOPPING_ROWS
@@ -335,7 +356,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return _Rows(checked, y, np.ones(len(y)) if weighted else None, self._init_values(X_val))
 
     def _init_values(self, X: Any) -> Array | None:
-        return None if isinstance(self.init, str) else self._start_values(self.init, X)
+        return None if isinstance(self.init, str) else self._start_values(self.init, self._make_loss(), X)
 
     def _split(self, y: Array, random: np.random.RandomState) -> list[NDArray[np.intp]]:
         from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
@@ -351,7 +372,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             ) from error
         return split
 
-    def _make_learner(self, random: np.random.RandomState) -> Learner:
+    def _make_learner(self, random: np.random.RandomState, loss: Loss) -> Learner:
         if self.learner is None:
             return TreeLearner(
                 max_depth=self.max_depth,
@@ -361,10 +382,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 min_split_gain=self.min_split_gain,
                 max_bins=self.max_bins,
                 shared_structure=self.shared_structure,
+                largest_hessian=loss.smoothness,
                 n_threads=_threads.resolve(self.n_jobs),
             )
         learner = RegressorLearner(self.learner, random)
-        if self.second_order and not self._make_loss().constant_hessian and not learner.takes_weights:
+        if self.second_order and not loss.constant_hessian and not learner.takes_weights:
             raise ValueError(
                 f"second_order=True needs a learner whose fit takes sample_weight, got learner={self.learner!r}; "
                 "use second_order=False."
@@ -385,14 +407,14 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         mu = self.strong_convexity if self.restart == "fixed" else None
         return boosting.agbmr(problem, fitter, max_iter=self.max_iter, strong_convexity=mu, **shared)
 
-    def _start_values(self, start: Any, X: Any) -> Array:
+    def _start_values(self, start: Any, loss: Loss, X: Any) -> Array:
         """The start function f^0, a constant or a model, on the rows of X as the user gave them."""
         n_rows = _num_samples(X)
         if isinstance(start, float):
             return np.full(n_rows, start)
         if isinstance(start, BaseEstimator):
             check_is_fitted(start)
-        values = np.asarray(self._raw_score_of(start)(X), dtype=np.float64)
+        values = np.asarray(self._raw_score_of(start, loss)(X), dtype=np.float64)
         if values.shape != (n_rows,) or not np.isfinite(values).all():
             raise ValueError(f"init={start!r} must give one finite number a row, got an array of shape {values.shape}.")
         return values
@@ -406,12 +428,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         checked = self._check_X(X)
         values = self._folded.predict(checked, _threads.resolve(self.n_jobs))[:, 0]
-        return np.asarray(self._start_values(self._fitted_start, X) + values)
+        return np.asarray(self._start_values(self._fitted_start, self._fitted_loss, X) + values)
 
     def _staged_raw_predict(self, X: Any) -> Iterator[Array]:
         check_is_fitted(self)
         checked = self._check_X(X)
-        start = self._start_values(self._fitted_start, X)
+        start = self._start_values(self._fitted_start, self._fitted_loss, X)
         yield from self._ensemble.staged(checked, start, _threads.resolve(self.n_jobs))
 
     @property
@@ -447,11 +469,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """What a validation split keeps in proportion."""
 
     @abstractmethod
-    def _make_loss(self) -> Loss:
-        """The loss that `loss` names."""
-
-    @abstractmethod
-    def _raw_score_of(self, model: Any) -> Callable[[NDArray[Any]], Any]:
+    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         """The function of an `init` model that gives raw scores."""
 
 
@@ -474,7 +492,7 @@ def _check_y_val(y_val: Any, n_rows: int, numeric: bool) -> NDArray[Any]:
 
 class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
     __doc__ = f"""Accelerated gradient boosting for regression.
-{_PARAMETERS.replace("{LOSSES}", '{"auto", "squared_error"}, default="auto"')}
+{_PARAMETERS.replace("{LOSSES}", '"auto", "squared_error", "absolute_error", "poisson", "gamma"')}
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -487,9 +505,10 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_BaseAGBM._parameter_constraints,
-        "loss": [StrOptions({"auto", "squared_error"})],
+        "loss": [StrOptions(set(_REGRESSION_LOSSES)), HasMethods(_LOSS_METHODS)],
     }
     _numeric_labels = True
+    _losses = _REGRESSION_LOSSES
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and y; X_val and y_val are watched for early stopping."""
@@ -497,11 +516,12 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
 
     def predict(self, X: Any) -> Array:
         """Predicted values."""
-        return self._raw_predict(X)
+        raw = self._raw_predict(X)
+        return self._fitted_loss.inverse_link(raw)
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Predicted values after each iteration, up to best_iteration_."""
-        return self._staged_raw_predict(X)
+        return (self._fitted_loss.inverse_link(raw) for raw in self._staged_raw_predict(X))
 
     def _encode_fit(self, y: NDArray[Any]) -> Array:
         return np.asarray(y, dtype=np.float64)
@@ -512,18 +532,15 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
     def _stratify(self, y: Array) -> Array | None:
         return None
 
-    def _make_loss(self) -> Loss:
-        return HalfSquaredError()
-
-    def _raw_score_of(self, model: Any) -> Callable[[NDArray[Any]], Any]:
+    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no predict; give 'prior', 'zero' or a fitted regressor.")
-        return model.predict  # type: ignore[no-any-return]
+        return lambda X: loss.link(np.asarray(model.predict(X), dtype=np.float64))
 
 
 class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
     __doc__ = f"""Accelerated gradient boosting for classification into two classes.
-{_PARAMETERS.replace("{LOSSES}", '{"auto", "log_loss"}, default="auto"')}
+{_PARAMETERS.replace("{LOSSES}", '"auto", "log_loss", "exponential"')}
     classes_ : array
         The two labels, sorted.
 
@@ -539,9 +556,10 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_BaseAGBM._parameter_constraints,
-        "loss": [StrOptions({"auto", "log_loss"})],
+        "loss": [StrOptions(set(_CLASSIFICATION_LOSSES)), HasMethods(_LOSS_METHODS)],
     }
     _numeric_labels = False
+    _losses = _CLASSIFICATION_LOSSES
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and y; X_val and y_val are watched for early stopping."""
@@ -553,7 +571,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes."""
-        return _probabilities(self._raw_predict(X))
+        return self._probabilities(self._raw_predict(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The more probable class."""
@@ -565,7 +583,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
         """Probabilities of the two classes after each iteration, up to best_iteration_."""
-        return map(_probabilities, self._staged_raw_predict(X))
+        return map(self._probabilities, self._staged_raw_predict(X))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """The more probable class after each iteration, up to best_iteration_."""
@@ -575,6 +593,10 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+    def _probabilities(self, raw: Array) -> Array:
+        second = self._fitted_loss.inverse_link(raw)
+        return np.column_stack([1.0 - second, second])
 
     def _labels(self, raw: Array) -> NDArray[Any]:
         return np.asarray(self.classes_[(raw > 0).astype(np.intp)])
@@ -606,16 +628,9 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
     def _stratify(self, y: Array) -> Array | None:
         return y if np.bincount(y.astype(np.intp)).min() > 1 else None  # a class of one row cannot be in both parts
 
-    def _make_loss(self) -> Loss:
-        return LogLoss()
-
-    def _raw_score_of(self, model: Any) -> Callable[[NDArray[Any]], Any]:
+    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):
             raise TypeError(
                 f"init={model!r} has no decision_function; give 'prior', 'zero' or a fitted classifier that has."
             )
         return model.decision_function  # type: ignore[no-any-return]
-
-
-def _probabilities(raw: Array) -> Array:
-    return np.column_stack([expit(-raw), expit(raw)])

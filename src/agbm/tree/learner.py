@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,10 +16,10 @@ from ..losses import Array
 from .bins import Bins
 from .forest import Tree, fold
 
-# Newton leaves divide by the sum of hessians; a leaf with less than this would take too large a step (one positive row
-# among ten thousand, say, would get a score in the hundreds). In units of the mean sample weight, whose scale must not
-# matter.
-MIN_HESSIAN_LEAF = 0.1
+# Newton leaves divide by the sum of hessians. A leaf must have at least this much of it, in units of the largest that
+# the loss can have (or that a row has now, where there is no bound) times the mean sample weight. With less, steps get
+# too large: one positive row among ten thousand, say, would get a score in the hundreds.
+MIN_HESSIAN_LEAF = 0.4
 
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
 
@@ -35,6 +36,8 @@ class TreeLearner:
     max_bins: int = 255
     shared_structure: bool = False
     """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
+    largest_hessian: float = math.inf
+    """The bound on the hessians that the loss has."""
     n_threads: int = 1
 
     def bind(self, X: NDArray[Any], n_train: int, weight: Array | None) -> TreeFitter:
@@ -85,9 +88,12 @@ class TreeFitter:
         if self.weight is not None:
             gradients = gradients * self.weight
             weights = self.weight if hessian is None else hessian * self.weight
-        min_hessian = 0.0 if hessian is None else MIN_HESSIAN_LEAF
-        if self.weight is not None:
-            min_hessian *= float(self.weight.mean())
+        min_hessian = 0.0
+        if hessian is not None:
+            bound = self.learner.largest_hessian
+            min_hessian = MIN_HESSIAN_LEAF * (bound if math.isfinite(bound) else float(hessian.max()))
+            if self.weight is not None:
+                min_hessian *= float(self.weight.mean())
         grown = self.grower.grow(gradients, weights, min_hessian)
         tree = Tree(
             n_features=len(self.bins.thresholds),
