@@ -87,16 +87,30 @@ nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
   return to_numpy(std::move(out), m.n_rows, m.n_features);
 }
 
+// Sums of residuals keep at least 24 bits for each.
+constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
+
 TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradients,
-                         const std::optional<Vector<double>>& hessians, int n_threads) {
+                         const std::optional<Vector<double>>& hessians,
+                         const std::optional<Vector<std::int64_t>>& repeats, int n_threads) {
   TreeTargets t;
   t.n_targets = static_cast<int>(gradients.shape(0));
-  t.n_rows = gradients.shape(1);
+  t.n_rows = t.n_repeated = gradients.shape(1);
   t.gradients = gradients.data();
   t.hessians = hessians ? hessians->data() : nullptr;
   require(t.n_targets > 0, "gradients: no targets");
   require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many columns as X has rows");
   require(!hessians || hessians->size() == t.n_rows, "hessians: must have one entry for each column of gradients");
+  if (repeats) {
+    require(repeats->size() == t.n_rows, "repeats: must have one entry for each column of gradients");
+    t.repeats = repeats->data();
+    t.n_repeated = 0;
+    for (std::size_t i = 0; i < t.n_rows; ++i) {
+      require(t.repeats[i] >= 1 && t.repeats[i] <= kMostRepeats, "repeats: must be from 1 to 2^31");
+      t.n_repeated += static_cast<std::size_t>(t.repeats[i]);
+    }
+    require(t.n_repeated <= kMostRepeats * 128, "repeats: more than 2^38 in all");
+  }
   for (int k = 0; k < t.n_targets; ++k) {
     t.gradient_max.push_back(max_abs(t.gradient(k), t.n_rows, n_threads));
     require(std::isfinite(t.gradient_max.back()), "gradients: not finite");
@@ -114,7 +128,7 @@ TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradient
 nb::tuple histogram_of(const BinnedMatrix& m, const RowMajor<double>& gradients,
                        const std::optional<Vector<double>>& hessians, const std::optional<Vector<Row>>& rows,
                        int n_threads) {
-  const TreeTargets targets = make_targets(m, gradients, hessians, n_threads);
+  const TreeTargets targets = make_targets(m, gradients, hessians, std::nullopt, n_threads);
   Channels channels;
   pack(targets, channels, n_threads);
   const std::size_t n = channels.n();
@@ -143,8 +157,8 @@ class Grower {
 
   // A tree for the residuals of the first gradients.shape[1] rows: its nodes, and its values on all rows.
   nb::dict grow(const RowMajor<double>& gradients, const std::optional<Vector<double>>& hessians,
-                double min_hessian_leaf) {
-    TreeTargets targets = make_targets(matrix_, gradients, hessians, n_threads_);
+                const std::optional<Vector<std::int64_t>>& repeats, double min_hessian_leaf) {
+    TreeTargets targets = make_targets(matrix_, gradients, hessians, repeats, n_threads_);
     require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
     targets.min_hessian_leaf = min_hessian_leaf;
     const std::size_t n_rows = matrix_.n_rows;
@@ -245,7 +259,8 @@ NB_MODULE(_native, m) {
           },
           "matrix"_a, nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a,
           "min_split_gain"_a, "n_threads"_a, nb::keep_alive<1, 2>())
-      .def("grow", &Grower::grow, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(), "min_hessian_leaf"_a,
+      .def("grow", &Grower::grow, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
+           "repeats"_a.noconvert().none(), "min_hessian_leaf"_a,
            "A tree for the residuals (target, training row): its nodes, and its values on all rows.");
 
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")

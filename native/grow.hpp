@@ -320,7 +320,7 @@ class TreeGrower {
     std::vector<double> scale(n_sums), unit(n_sums);
     for (int k = 0; k < n_sums; ++k) {
       const double largest = k < targets_.n_targets ? targets_.gradient_max[k] : targets_.hessian_max;
-      const int exponent = scale_exponent(largest, value_bits(targets_.n_rows, false));
+      const int exponent = scale_exponent(largest, value_bits(targets_.n_repeated, false));
       scale[k] = std::ldexp(1.0, exponent);
       unit[k] = std::ldexp(1.0, -exponent);
     }
@@ -332,7 +332,10 @@ class TreeGrower {
       for (int k = 0; k < n_sums; ++k) {
         const double* x = k < targets_.n_targets ? targets_.gradient(k) : targets_.hessians;
         std::int64_t sum = 0;
-        for (std::size_t i = range.begin; i < range.end; ++i) sum += round_scaled(x[partition_.rows()[i]], scale[k]);
+        for (std::size_t i = range.begin; i < range.end; ++i) {
+          const Row row = partition_.rows()[i];
+          sum += round_scaled(x[row], scale[k]) * targets_.repeat(row);
+        }
         partial[piece * n_sums + k] = sum;
       }
     });

@@ -64,22 +64,26 @@ struct Channels {
   int n() const { return n_targets + (has_hessian ? 1 : 0) + (counts_alone ? 1 : 0); }
 };
 
-// Inputs of one tree: residuals (target, row) times weights, and hessians times weights (null where all are 1).
+// Inputs of one tree: residuals (target, row) times weights, and hessians times weights (null where all are 1). A row may
+// stand for several equal ones (null: each for one); sums are then exactly those of the repeated rows.
 struct TreeTargets {
   int n_targets = 0;
   std::size_t n_rows = 0;
+  std::size_t n_repeated = 0;        // rows, each as often as it stands for
   const double* gradients = nullptr;
   const double* hessians = nullptr;
+  const std::int64_t* repeats = nullptr;
   std::vector<double> gradient_max;  // of each target
   double hessian_max = 0.0;
   double min_hessian_leaf = 0.0;     // keeps Newton leaves away from dividing by nearly nothing
 
   const double* gradient(int target) const { return gradients + target * n_rows; }
+  std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }
 };
 
 // 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included.
-inline int value_bits(std::size_t n_rows, bool carries_count) {
-  const int row_bits = bits_for(n_rows);
+inline int value_bits(std::size_t n_repeated, bool carries_count) {
+  const int row_bits = bits_for(n_repeated);
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
 }
 
@@ -89,8 +93,8 @@ constexpr int kMinValueBits = 22;
 inline void pack(const TreeTargets& t, Channels& c, int n_threads) {
   c.n_targets = t.n_targets;
   c.has_hessian = t.hessians != nullptr;
-  c.counts_alone = value_bits(t.n_rows, true) < kMinValueBits;
-  c.count_bits = bits_for(t.n_rows);
+  c.counts_alone = value_bits(t.n_repeated, true) < kMinValueBits;
+  c.count_bits = bits_for(t.n_repeated);
   c.min_hessian_leaf = t.min_hessian_leaf;
   const int n = c.n();
   c.packed.resize(t.n_rows * n);
@@ -100,15 +104,15 @@ inline void pack(const TreeTargets& t, Channels& c, int n_threads) {
     const bool counts_only = last && c.counts_alone;
     const double* x = k < t.n_targets ? t.gradient(k) : t.hessians;
     const double largest = k < t.n_targets ? t.gradient_max[k] : t.hessian_max;
-    const int exponent = counts_only ? 0 : scale_exponent(largest, value_bits(t.n_rows, last));
+    const int exponent = counts_only ? 0 : scale_exponent(largest, value_bits(t.n_repeated, last));
     const double scale = std::ldexp(1.0, exponent);
     c.unit[k] = std::ldexp(1.0, -exponent);
     std::int64_t* out = c.packed.data() + k;
     const int shift = last ? c.count_bits : 0;
-    const std::int64_t count = last ? 1 : 0;
     parallel_rows(t.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        out[i * n] = (counts_only ? 0 : round_scaled(x[i], scale) << shift) + count;
+        const std::int64_t value = counts_only ? 0 : round_scaled(x[i], scale) << shift;
+        out[i * n] = (value + (last ? 1 : 0)) * t.repeat(i);
       }
     });
   }

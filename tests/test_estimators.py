@@ -239,10 +239,25 @@ class TestData:
         assert np.array_equal(with_garbage.decision_function(X), without.decision_function(X))
 
     @methods
+    @pytest.mark.parametrize("shared", [False, True])
+    @pytest.mark.parametrize("second_order", [False, True])
+    def test_a_whole_weight_is_a_repeated_row(self, method, shared, second_order, binary):
+        X, y = binary
+        weight = np.arange(len(y)) % 4 + 1
+        model = AGBMClassifier(
+            method=method, shared_structure=shared, second_order=second_order, max_iter=10, max_depth=3, max_bins=32
+        )
+        weighted = clone(model).fit(X, y, sample_weight=weight)
+        repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+        for name in ("feature", "threshold", "left", "missing_left", "count"):
+            assert np.array_equal(getattr(weighted._folded, name), getattr(repeated._folded, name)), name
+        np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-9)
+
+    @methods
     @pytest.mark.parametrize("scale", [1e-9, 1e9])
     def test_the_scale_of_the_weights_does_not_matter(self, method, scale, binary):
         X, y = binary
-        weight = np.arange(len(y)) % 3 + 1.0
+        weight = np.arange(len(y)) % 3 + 1.3
         model = AGBMClassifier(method=method, max_iter=10, max_depth=3)
         one = clone(model).fit(X, y, sample_weight=weight).decision_function(X)
         other = clone(model).fit(X, y, sample_weight=scale * weight).decision_function(X)
@@ -269,7 +284,8 @@ class TestData:
         X, y = regression
         model = AGBMRegressor(method=method, max_iter=10, max_depth=3)
         plain = clone(model).fit(X, y).predict(X)
-        weighted = clone(model).fit(X, y, sample_weight=np.full(len(y), 4.0)).predict(X)
+        assert np.array_equal(clone(model).fit(X, y, sample_weight=np.ones(len(y))).predict(X), plain)
+        weighted = clone(model).fit(X, y, sample_weight=np.full(len(y), 2.5)).predict(X)
         np.testing.assert_allclose(weighted, plain, rtol=1e-9)
 
     def test_data_frames_and_names(self, regression):

@@ -32,10 +32,10 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
     return np.column_stack(columns)
 
 
-def grow(matrix, gradients, hessians, rules, n_threads=1):
+def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None):
     arguments = asdict(rules)
     min_hessian_leaf = arguments.pop("min_hessian_leaf")
-    return _native.Grower(matrix, **arguments, n_threads=n_threads).grow(gradients, hessians, min_hessian_leaf)
+    return _native.Grower(matrix, **arguments, n_threads=n_threads).grow(gradients, hessians, repeats, min_hessian_leaf)
 
 
 @st.composite
@@ -98,6 +98,27 @@ def test_growth_equals_the_twin(case):
             assert np.all(np.abs(grown["value"][i] - expected) <= tolerance)
             assert np.array_equal(grown["row_values"][:, node.rows].T, np.tile(grown["value"][i], (len(node.rows), 1)))
         assert grown["count"][i] == len(node.rows)
+
+
+@settings(max_examples=200, deadline=None)
+@given(growths(), st.integers(0, 2**32 - 1))
+def test_repeats_equal_repeated_rows(case, seed):
+    X, n_train, gradients, hessians, rules, max_bins, n_threads = case
+    X = X[:n_train]
+    repeats = np.random.default_rng(seed).integers(1, 5, size=n_train)
+    bins = Bins.from_data(X, max_bins, repeats.astype(float))
+    again = Bins.from_data(np.repeat(X, repeats, axis=0), max_bins)
+    assert all(map(np.array_equal, bins.thresholds, again.thresholds))
+    weighted = grow(bins.encode(X, n_threads), gradients, hessians, rules, n_threads, repeats)
+    repeated = grow(
+        again.encode(np.repeat(X, repeats, axis=0), n_threads),
+        np.repeat(gradients, repeats, axis=1),
+        None if hessians is None else np.repeat(hessians, repeats),
+        rules,
+        n_threads,
+    )
+    for name in ("feature", "bin", "missing_left", "left", "gain", "count", "value"):
+        assert np.array_equal(weighted[name], repeated[name]), name
 
 
 @settings(max_examples=200, deadline=None)
@@ -226,7 +247,12 @@ def test_a_grower_forgets_the_tree_before():
     min_hessian_leaf = arguments.pop("min_hessian_leaf")
     kept = _native.Grower(matrix, **arguments, n_threads=2)
     for n_targets, weighted in ((2, True), (1, False), (3, False), (1, True), (2, False)):
-        call = (rng.normal(size=(n_targets, 2000)), rng.uniform(size=2000) if weighted else None, min_hessian_leaf)
+        call = (
+            rng.normal(size=(n_targets, 2000)),
+            rng.uniform(size=2000) if weighted else None,
+            None,
+            min_hessian_leaf,
+        )
         fresh = _native.Grower(matrix, **arguments, n_threads=2).grow(*call)
         for name, array in kept.grow(*call).items():
             assert np.array_equal(array, fresh[name]), name
@@ -347,6 +373,9 @@ bad_calls = [
     ({"gradients": np.full((1, 5), np.inf)}, "gradients"),
     ({"hessians": np.ones(4)}, "hessians"),
     ({"hessians": np.array([1.0, 1.0, 1.0, 1.0, -1.0])}, "hessians"),
+    ({"repeats": np.ones(4, dtype=np.int64)}, "repeats"),
+    ({"repeats": np.zeros(5, dtype=np.int64)}, "repeats"),
+    ({"repeats": np.full(5, 2**40)}, "repeats"),
     ({"max_depth": 0}, "max_depth"),
     ({"max_leaf_nodes": 1}, "max_leaf_nodes"),
     ({"min_samples_leaf": 0}, "min_samples_leaf"),
@@ -358,7 +387,8 @@ bad_calls = [
 def test_kernels_refuse_arrays_that_do_not_fit(change, name):
     X = np.arange(10.0).reshape(5, 2)
     arguments = {"gradients": np.zeros((1, 5)), "hessians": None, **asdict(Rules()), **change}
-    arrays = [arguments.pop(key) for key in ("gradients", "hessians", "min_hessian_leaf")]
+    arguments = {"repeats": None, **arguments}
+    arrays = [arguments.pop(key) for key in ("gradients", "hessians", "repeats", "min_hessian_leaf")]
     with pytest.raises(ValueError, match=name):
         _native.Grower(Bins.from_data(X, 10).encode(X, 1), **arguments, n_threads=1).grow(*arrays)
 

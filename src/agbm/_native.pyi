@@ -35,7 +35,11 @@ class Grower:
         n_threads: int,
     ) -> None: ...
     def grow(
-        self, gradients: NDArray[np.float64], hessians: NDArray[np.float64] | None, min_hessian_leaf: float
+        self,
+        gradients: NDArray[np.float64],
+        hessians: NDArray[np.float64] | None,
+        repeats: NDArray[np.int64] | None,
+        min_hessian_leaf: float,
     ) -> _Grown: ...
 
 class Forest:

@@ -81,7 +81,8 @@ _PARAMETERS = """
     max_leaf_nodes : int, default=None
         Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
     min_samples_leaf : int, default=20
-        Training rows in a leaf, at least.
+        Training rows in a leaf, at least. A row counts as often as its weight says where all weights are whole numbers,
+        else once.
     l2_regularization : float, default=0.0
         Added to the row count (or the sum of hessians) where leaf values and gains divide by it.
     min_split_gain : float, default=0.0

@@ -23,12 +23,13 @@ class Bins:
         self._open = [np.append(t, np.inf) for t in thresholds]
 
     @classmethod
-    def from_data(cls, X: NDArray[Any], max_bins: int) -> Bins:
+    def from_data(cls, X: NDArray[Any], max_bins: int, weight: Array | None = None) -> Bins:
         """Thresholds from the rows of X, or a fixed random sample of them."""
         if len(X) > MAX_SAMPLE:
             # By row number alone, so that the sample does not depend on threads or on how the rows are stored.
-            X = X[np.sort(np.random.default_rng(0).choice(len(X), MAX_SAMPLE, replace=False))]
-        return cls([feature_thresholds(X[:, f], max_bins) for f in range(X.shape[1])])
+            sample = np.sort(np.random.default_rng(0).choice(len(X), MAX_SAMPLE, replace=False))
+            X, weight = X[sample], None if weight is None else weight[sample]
+        return cls([feature_thresholds(X[:, f], max_bins, weight) for f in range(X.shape[1])])
 
     def encode(self, X: NDArray[Any], n_threads: int) -> _native.BinnedMatrix:
         """Codes of X (float32 or float64)."""
@@ -43,20 +44,27 @@ class Bins:
         )
 
 
-def feature_thresholds(column: NDArray[Any], max_bins: int) -> Array:
+def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array | None = None) -> Array:
     """Midpoints between neighbouring distinct values; where there are too many, at the quantiles only."""
-    values = np.sort(column[~np.isnan(column)]).astype(np.float64)
+    present = ~np.isnan(column)
+    values = column[present].astype(np.float64)
     if len(values) == 0:
         return np.empty(0)
+    if weight is None:
+        values.sort()
+    else:
+        order = np.argsort(values, kind="stable")
+        values, weight = values[order], weight[present][order]
     first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     distinct = values[first]
     if len(distinct) <= max_bins:
         return _between(distinct[:-1], distinct[1:])
-    cuts = _quantile_cuts(np.diff(np.append(first, len(values))), max_bins)
+    counts = np.diff(np.append(first, len(values))) if weight is None else np.add.reduceat(weight, first)
+    cuts = _quantile_cuts(counts.astype(np.float64), max_bins)
     return _between(distinct[cuts], distinct[cuts + 1])
 
 
-def _quantile_cuts(counts: NDArray[np.intp], max_bins: int) -> NDArray[np.intp]:
+def _quantile_cuts(counts: Array, max_bins: int) -> NDArray[np.intp]:
     """Where to cut a row of distinct values that occur so often: behind which of them a new bin begins.
 
     A value frequent enough to fill a bin gets one of its own; the bins that are left share the others equally.

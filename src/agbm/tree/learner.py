@@ -42,7 +42,7 @@ class TreeLearner:
 
     def bind(self, X: NDArray[Any], n_train: int, weight: Array | None) -> TreeFitter:
         """See Learner."""
-        bins = Bins.from_data(X[:n_train], self.max_bins)
+        bins = Bins.from_data(X[:n_train], self.max_bins, weight)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
             max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
@@ -52,7 +52,10 @@ class TreeLearner:
             min_split_gain=self.min_split_gain,
             n_threads=self.n_threads,
         )
-        return TreeFitter(self, bins, grower, n_train, weight)
+        # Whole-numbered weights mean repeated rows, and give exactly the trees of the repeated rows.
+        whole = weight is not None and weight.max() <= 2**31 and weight.sum() <= 2**38 and not np.any(weight % 1.0)
+        repeats = weight.astype(np.int64) if weight is not None and whole else None
+        return TreeFitter(self, bins, grower, n_train, None if whole else weight, repeats)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Tree:
         """See Learner."""
@@ -69,6 +72,7 @@ class TreeFitter:
     grower: _native.Grower
     n_train: int
     weight: Array | None
+    repeats: NDArray[np.int64] | None = None
 
     def fit(self, target: Array, hessian: Array | None) -> Fit:
         """See Fitter."""
@@ -94,7 +98,7 @@ class TreeFitter:
             min_hessian = MIN_HESSIAN_LEAF * (bound if math.isfinite(bound) else float(hessian.max()))
             if self.weight is not None:
                 min_hessian *= float(self.weight.mean())
-        grown = self.grower.grow(gradients, weights, min_hessian)
+        grown = self.grower.grow(gradients, weights, self.repeats, min_hessian)
         tree = Tree(
             n_features=len(self.bins.thresholds),
             roots=np.zeros(1, dtype=np.int32),
