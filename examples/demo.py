@@ -109,8 +109,8 @@ def main() -> None:
         )
     }
     draw(fitted, out / "convergence.png")
-    for path in sorted(out.iterdir()):
-        print(f"wrote {path}")
+    for name in ("convergence.png", "predictions_breast_cancer.csv", "predictions_diabetes.csv"):
+        print(f"wrote {out / name}")
 
 
 if __name__ == "__main__":

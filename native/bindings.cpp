@@ -1,4 +1,4 @@
-// The boundary to Python: shapes are checked here, the GIL is released here, and nothing else happens here.
+// The boundary to Python: shapes and values are checked here, the GIL is released and signals are let through here.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

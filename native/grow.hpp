@@ -1,12 +1,12 @@
 // Growth of one tree with K targets and one structure.
 //
 // The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract for the larger, find
-// the next splits. Growing by level, a batch is a level; growing best-first (max_leaf_nodes), a batch is one node.
+// the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
 // build_histograms() is the one step whose result has to be summed when the rows are spread over machines.
 #pragma once
 
 #include <functional>
-#include <stdexcept>
+#include <utility>
 
 #include "histogram.hpp"
 #include "layout.hpp"
@@ -98,10 +98,10 @@ class TreeGrower {
     }
   };
 
-  // Two children of which `built` gets a histogram from its rows and `derived` the rest of the parent's, where wanted.
+  // Two children: the smaller gets its histogram from its rows, the larger what remains of the parent's. The larger may
+  // be split wherever the smaller may: where it may not, neither needs a histogram.
   struct Siblings {
-    std::int32_t built, derived;
-    bool scan_built, scan_derived;
+    std::int32_t small, large;
   };
 
   std::size_t cell_count() const { return matrix_.n_cells() * channels_.n(); }
@@ -142,7 +142,7 @@ class TreeGrower {
     nodes_[0].slot = acquire_slot();
     builder_.build({{nullptr, targets.n_rows, histogram(nodes_[0].slot)}}, channels_.packed.data(), channels_.n());
     total_.assign(1, totals_of(0));
-    tree_.add(row_count(total_[0].data()));
+    tree_.add(channels_.count_in(total_[0].back()));
     if (may_split(0)) scanned_.push_back(0);
     find_splits();
   }
@@ -153,9 +153,6 @@ class TreeGrower {
     const std::int64_t* cells = histogram(nodes_[node].slot);
     for (std::size_t i = 0; i < matrix_.cell_offset[1] * total.size(); ++i) total[i % total.size()] += cells[i];
     return total;
-  }
-  std::int64_t row_count(const std::int64_t* sums) const {
-    return sums[channels_.n() - 1] & ((std::int64_t{1} << channels_.count_bits) - 1);
   }
 
   // The next nodes to split, from those that have a split. Returns false when there are none.
@@ -192,8 +189,8 @@ class TreeGrower {
     std::vector<std::int64_t> right_total = total_[parent];
     for (std::size_t c = 0; c < right_total.size(); ++c) right_total[c] -= left_total[c];
 
-    const std::int32_t left = tree_.add(row_count(left_total.data()));
-    const std::int32_t right = tree_.add(row_count(right_total.data()));
+    const std::int32_t left = tree_.add(channels_.count_in(left_total.back()));
+    const std::int32_t right = tree_.add(channels_.count_in(right_total.back()));
     tree_.feature[parent] = state.split.feature;
     tree_.bin[parent] = state.split.bin;
     tree_.missing_left[parent] = state.split.missing_left;
@@ -209,7 +206,7 @@ class TreeGrower {
     const bool left_smaller = tree_.count[left] <= tree_.count[right];
     const std::int32_t small = left_smaller ? left : right;
     const std::int32_t large = left_smaller ? right : left;
-    siblings_.push_back({small, large, may_split(small), may_split(large)});
+    siblings_.push_back({small, large});
   }
 
   std::vector<std::int64_t> left_totals(std::int32_t node) {
@@ -229,43 +226,39 @@ class TreeGrower {
     scanned_.clear();
     const bool full = rules_.max_leaf_nodes > 0 && n_leaves_ >= rules_.max_leaf_nodes;
     std::vector<NodeRows> to_build;
-    std::vector<const Siblings*> to_derive;
-    for (const Siblings& pair : siblings_) {
-      if (full || !(pair.scan_built || pair.scan_derived)) continue;
-      nodes_[pair.built].slot = acquire_slot();
-      const RowRange rows = nodes_[pair.built].rows;
-      to_build.push_back({partition_.rows() + rows.begin, rows.size(), histogram(nodes_[pair.built].slot)});
-      if (pair.scan_derived) to_derive.push_back(&pair);
+    std::vector<Siblings> wanted;
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+      const Siblings pair = siblings_[i];
+      if (full || !may_split(pair.large)) {
+        release_slot(batch_[i]);
+        continue;
+      }
+      nodes_[pair.large].slot = std::exchange(nodes_[batch_[i]].slot, kNoSlot);  // to be reduced to its own
+      nodes_[pair.small].slot = acquire_slot();
+      const RowRange rows = nodes_[pair.small].rows;
+      to_build.push_back({partition_.rows() + rows.begin, rows.size(), histogram(nodes_[pair.small].slot)});
+      wanted.push_back(pair);
     }
     builder_.build(to_build, channels_.packed.data(), channels_.n());
-    for (std::size_t i = 0; i < batch_.size(); ++i) hand_over(batch_[i], siblings_[i], full);
-    derive(to_derive);
-    for (const Siblings& pair : siblings_) {
-      if (full) continue;
-      if (pair.scan_built) scanned_.push_back(pair.built);
-      if (pair.scan_derived) scanned_.push_back(pair.derived);
-      if (!pair.scan_built) release_slot(pair.built);
+    subtract_small(wanted);
+    for (const Siblings& pair : wanted) {
+      scanned_.push_back(pair.large);
+      if (may_split(pair.small)) {
+        scanned_.push_back(pair.small);
+      } else {
+        release_slot(pair.small);
+      }
     }
     std::sort(scanned_.begin(), scanned_.end());
   }
 
-  // The parent's histogram becomes the larger child's, or is free.
-  void hand_over(std::int32_t parent, const Siblings& pair, bool full) {
-    if (!full && pair.scan_derived) {
-      nodes_[pair.derived].slot = nodes_[parent].slot;
-      nodes_[parent].slot = kNoSlot;
-    } else {
-      release_slot(parent);
-    }
-  }
-
-  void derive(const std::vector<const Siblings*>& pairs) {
+  void subtract_small(const std::vector<Siblings>& pairs) {
     constexpr std::size_t piece = 16384;
     const std::size_t pieces = (cell_count() + piece - 1) / piece;
     parallel_for(pairs.size() * pieces, n_threads_, [&](std::size_t task) {
-      const Siblings& pair = *pairs[task / pieces];
+      const Siblings& pair = pairs[task / pieces];
       const std::size_t begin = task % pieces * piece;
-      subtract(histogram(nodes_[pair.derived].slot) + begin, histogram(nodes_[pair.built].slot) + begin,
+      subtract(histogram(nodes_[pair.large].slot) + begin, histogram(nodes_[pair.small].slot) + begin,
                std::min(piece, cell_count() - begin));
     });
   }

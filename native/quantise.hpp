@@ -62,6 +62,8 @@ struct Channels {
   std::vector<std::int64_t> packed;  // (row, channel)
 
   int n() const { return n_targets + (has_hessian ? 1 : 0) + (counts_alone ? 1 : 0); }
+  // The count within the last integer of a cell or of sums.
+  std::int64_t count_in(std::int64_t last) const { return last & ((std::int64_t{1} << count_bits) - 1); }
 };
 
 // Inputs of one tree: residuals (target, row) times weights, and hessians times weights (null where all are 1). A row may

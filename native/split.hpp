@@ -65,7 +65,7 @@ class FeatureScan {
   int n_channels() const { return Targets > 0 ? Targets + (HasHessian ? 1 : 0) : channels_.n(); }
 
   std::int64_t count(const std::int64_t* sums) const {
-    return sums[n_channels() - 1] & ((std::int64_t{1} << channels_.count_bits) - 1);
+    return channels_.count_in(sums[n_channels() - 1]);
   }
   double value(const std::int64_t* sums, int c) const {
     // An arithmetic shift takes the count off: it is never negative and never reaches the value bits.

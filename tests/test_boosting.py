@@ -71,6 +71,16 @@ def test_vagbm_is_the_appendix(loss, learner, gamma):
     assert_same(steps, twin.vagbm(problem.start, gradient, fit, 0.1, gamma, N_ITERATIONS))
 
 
+def test_vagbm_with_theory_momentum():
+    """gamma_m follows from all fits up to iteration m, its own included."""
+    problem, fitter, _, _ = setting("squared", "stump")
+    smallest = 1.0
+    for step in boosting.vagbm(problem, fitter, eta=0.1, momentum=Momentum("theory"), max_iter=N_ITERATIONS):
+        smallest = min(smallest, step.cosine_residual)
+        assert step.gamma == admissible_momentum(smallest)
+        assert step.alpha == step.gamma * 0.1 / step.theta
+
+
 @settings
 @pytest.mark.parametrize("correction", [1.0, 0.5, 0.0, -1.0])
 def test_agbm_is_algorithm_2(loss, learner, correction):

@@ -15,7 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
@@ -145,6 +145,12 @@ def test_fit_after_fork():
     )
 
 
+def assert_same_model(one, other, X):
+    for name in ("feature", "threshold", "left", "missing_left", "count"):
+        assert np.array_equal(getattr(one._folded, name), getattr(other._folded, name)), name
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-9)
+
+
 def run_script(text):
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=240, check=False
@@ -249,9 +255,41 @@ class TestData:
         )
         weighted = clone(model).fit(X, y, sample_weight=weight)
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-        for name in ("feature", "threshold", "left", "missing_left", "count"):
-            assert np.array_equal(getattr(weighted._folded, name), getattr(repeated._folded, name)), name
-        np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-9)
+        assert_same_model(weighted, repeated, X)
+
+    @pytest.mark.parametrize(
+        "parameters",
+        [
+            {"method": "gbm", "learning_rate": "line_search"},
+            {"method": "vagbm", "momentum": "theory"},
+            {"method": "agbm", "momentum": "theory"},
+            {"method": "agbm", "learning_rate": 3.0, "correction": 1.0},
+        ],
+        ids=str,
+    )
+    def test_whole_weights_reach_every_part(self, parameters, binary):
+        X, y = binary
+        weight = np.arange(len(y)) % 4 + 1
+        settings = {"max_iter": 10, "max_depth": 3, "max_bins": 32, "second_order": False, **parameters}
+        weighted = AGBMClassifier(**settings).fit(X, y, sample_weight=weight)
+        repeated = AGBMClassifier(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+        assert_same_model(weighted, repeated, X)
+        for name in ("train_loss", "cosine_residual", "cosine_corrected", "momentum"):
+            np.testing.assert_allclose(weighted.history_[name], repeated.history_[name], rtol=1e-9)
+
+    def test_held_out_rows_are_weighted(self, regression):
+        X, y = regression
+        weight = np.arange(len(y)) % 5 + 0.5
+        model = AGBMRegressor(early_stopping=True, max_iter=3, random_state=0).fit(X, y, sample_weight=weight)
+        train, held_out = train_test_split(np.arange(len(y)), test_size=0.1, random_state=np.random.RandomState(0))
+        prior = np.average(y[train], weights=weight[train])
+        expected = np.average((y[held_out] - prior) ** 2 / 2, weights=weight[held_out])
+        assert model.history_["validation_loss"][0] == pytest.approx(expected)
+
+    def test_classes_without_weight_are_no_classes(self, binary):
+        X, y = binary
+        with pytest.raises(ValueError, match="one class only"):
+            AGBMClassifier().fit(X, y, sample_weight=y)
 
     @methods
     @pytest.mark.parametrize("scale", [1e-9, 1e9])
@@ -426,6 +464,14 @@ class TestStart:
         assert np.isfinite(model.predict(X)).all()
         AGBMRegressor(init=start, max_iter=5).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
 
+    def test_a_given_model_may_change_later(self, regression):
+        X, y = regression
+        start = LinearRegression().fit(X, y)
+        model = AGBMRegressor(init=start, max_iter=5).fit(X, y)
+        before = model.predict(X)
+        start.fit(X, -y)
+        assert np.array_equal(model.predict(X), before)
+
     def test_training_goes_on_from_a_model_of_ours(self, regression):
         X, y = regression
         whole = AGBMRegressor(method="gbm", max_iter=20).fit(X, y)
@@ -499,6 +545,8 @@ class TestBadInput:
             ({"y": [1.0, 2.0]}, ["inconsistent", "3", "2"]),
             ({"X": [[np.inf], [0.0], [1.0]]}, ["X", "infinity"]),
             ({"y": [np.nan, 1.0, 2.0]}, ["y", "NaN"]),
+            ({"y": ["a", "b", "c"]}, ["y", "numbers", "'a'"]),
+            ({"X": [["a"], ["b"], ["c"]]}, ["X", "numbers", "'a'"]),
             ({"X": [1.0, 2.0, 3.0]}, ["2D array", "1D array"]),
             ({"sample_weight": [1.0, 2.0]}, ["sample_weight", "(2,)"]),
             ({"sample_weight": [1.0, -1.0, 1.0]}, ["egative", "weight"]),
@@ -649,6 +697,17 @@ def test_importances(binary):
     assert AGBMClassifier(max_iter=1, min_samples_leaf=600).fit(X, y).feature_importances_.sum() == 0.0
 
 
+def test_importances_weigh_trees_as_the_model_does(regression):
+    X, y = regression
+    model = AGBMRegressor(max_iter=8, max_depth=2, shared_structure=False, momentum=0.5).fit(X, y)
+    expected = np.zeros(X.shape[1])
+    for tree, weight in zip(model._ensemble.models, model._ensemble.coefficients()[0], strict=True):
+        for feature, gain in zip(tree.feature, tree.gain, strict=True):
+            if feature >= 0:
+                expected[feature] += weight * gain
+    np.testing.assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-12)
+
+
 def test_history_makes_a_data_frame(regression):
     X, y = regression
     model = AGBMRegressor(max_iter=10, shared_structure=False).fit(X, y, X_val=X, y_val=y)
@@ -661,6 +720,15 @@ def test_history_makes_a_data_frame(regression):
     assert table["cosine_residual"][1:].between(0, 1).all()
     assert table["cosine_corrected"][1:10].between(0, 1).all()
     assert np.isnan(table["cosine_corrected"][10]), "the last momentum learner is not grown"
+
+
+def test_the_validation_split_keeps_the_classes_in_proportion():
+    y = np.zeros(2000)
+    y[:100] = 1
+    model = AGBMClassifier(early_stopping=True, max_iter=1, max_depth=1, random_state=1)
+    model.fit(np.zeros((2000, 1)), y)
+    expected = -(0.05 * np.log(0.05) + 0.95 * np.log(0.95))
+    assert model.history_["validation_loss"][0] == pytest.approx(expected)
 
 
 def test_early_stopping_modes(binary):

@@ -103,6 +103,34 @@ def test_newton_fits_of_a_linear_learner(data):
     np.testing.assert_allclose(model.decision_function(X), columns @ beta, rtol=1e-6, atol=1e-8)
 
 
+def test_accelerated_newton_fits_correct_in_units_of_the_gradient(data):
+    """AGBM with Newton steps of a linear learner, written down a second time: c carries on c - hessian * b."""
+    X, y = data
+    labels = (y > 0).astype(float)
+    eta, gamma, iterations = 0.3, 0.2, 8
+    model = AGBMClassifier(
+        learner=LinearRegression(), second_order=True, learning_rate=eta, momentum=gamma, correction=1.0,
+        max_iter=iterations, init="zero",
+    ).fit(X, labels)  # fmt: skip
+    columns = np.column_stack([np.ones(len(X)), X])
+
+    def newton(target, h):
+        return columns @ np.linalg.solve(columns.T @ (h[:, None] * columns), columns.T @ target)
+
+    f = h_model = error = np.zeros(len(y))
+    for m in range(iterations):
+        theta = 2 / (m + 2)
+        g = (1 - theta) * f + theta * h_model
+        p = 1 / (1 + np.exp(-g))
+        hessian = p * (1 - p)
+        c = labels - p + (m + 1) / (m + 2) * error
+        b = newton(c, hessian)
+        f = g + eta * newton(labels - p, hessian)
+        h_model = h_model + gamma * eta / theta * b
+        error = c - hessian * b
+    np.testing.assert_allclose(model.decision_function(X), f, rtol=1e-6, atol=1e-8)
+
+
 def test_no_importances_without_trees(data):
     X, y = data
     model = AGBMRegressor(learner=Ridge(), max_iter=2).fit(X, y)

@@ -209,6 +209,30 @@ def test_bins_do_not_depend_on_the_sign(pairs, max_bins):
     assert abs(len(parts) - len(mirrored_parts)) <= 1 + len(parts) // 4
 
 
+def test_values_frequent_among_the_rest_do_not_waste_bins():
+    rng = np.random.default_rng(0)
+    rounded = np.concatenate([np.zeros(97_000), np.round(rng.lognormal(sigma=1.0, size=3000), 2)])
+    assert len(np.unique(rounded)) > 300
+    assert len(feature_thresholds(rounded, 255)) > 230
+    twice = np.concatenate([np.zeros(97_000), np.ones(1200), rng.uniform(size=1800)])
+    assert len(feature_thresholds(twice, 64)) == 63
+
+
+def test_thresholds_of_many_rows_come_from_all_of_them():
+    values = np.concatenate([np.zeros(250_000), np.linspace(1, 2, 250_000)])
+    thresholds = Bins.from_data(values[:, np.newaxis], 64).thresholds[0]
+    assert (thresholds > 1).sum() > 55
+
+
+@pytest.mark.parametrize("n", range(20, 60))
+def test_rounding_is_no_gain(n):
+    """All residuals are equal, and sums of their thirds are not exact."""
+    X = np.arange(float(n))[:, np.newaxis]
+    matrix = Bins.from_data(X, 255).encode(X, 1)
+    for value in (1 / 3, 0.1, 1e-7, 12345.678):
+        assert len(grow(matrix, np.full((1, n), value), None, Rules())["feature"]) == 1
+
+
 @pytest.mark.parametrize("where", ["below", "above", "around"])
 def test_a_frequent_value_leaves_the_bins_to_the_others(where):
     others = np.random.default_rng(0).uniform(size=3000) + {"below": -1.0, "above": 0.0, "around": -0.5}[where]

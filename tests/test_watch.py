@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agbm import AGBMRegressor
-from agbm.watch import EarlyStopping, Record, progress
+from agbm.watch import Divergence, EarlyStopping, Record, progress
 
 
 def record(iteration, validation_loss=float("nan")):
@@ -50,6 +50,17 @@ def test_early_stopping_counts_iterations_without_improvement():
     stopping = EarlyStopping(n_iter_no_change=2, tol=0.1)
     answers = [stopping(record(i, loss)) for i, loss in enumerate([5.0, 4.0, 3.95, 3.85, 3.84, 3.83])]
     assert answers == [False, False, False, False, False, True]
+
+
+def test_divergence_counts_growth_from_the_lowest_loss_but_not_from_nothing():
+    def answers(losses):
+        divergence = Divergence()
+        return [divergence(replace(record(i), train_loss=loss)) for i, loss in enumerate(losses)]
+
+    assert answers([1.0, 0.5, 49.0, 51.0]) == [False, False, False, True]
+    assert answers([1.0, 1e-9, 0.09, 0.11]) == [False, False, False, True]
+    assert answers([1.0, float("inf")]) == [False, True]
+    assert answers([0.0, 1e-20, 1.0]) == [False, False, False]
 
 
 def test_lines_where_there_is_no_terminal(capfd):

@@ -118,9 +118,11 @@ def agbm(
             b1: Fit = learner.fit(r, hessian)  # (3)
             b2: Fit | None = b1  # (6): c^0 = r^0 has the same best learner
             momentum.observe(_cosine(problem, r, b1))
-            alpha = momentum.gamma * eta / theta
+            gamma = momentum.gamma
+            alpha = gamma * eta / theta
         else:
-            previous_alpha, alpha = alpha, momentum.gamma * eta / theta
+            gamma = momentum.gamma
+            previous_alpha, alpha = alpha, gamma * eta / theta
             ratio = previous_alpha / alpha if alpha > 0 else 0.0  # (m + 1) / (m + 2) where gamma is constant
             c = _finite(r + correction * ratio * error)  # (5)
             if alpha > 0:
@@ -136,7 +138,7 @@ def agbm(
         momentum.observe(*cosines)
         yield Step(
             f=f, train_loss=problem.train_loss(f), primary=b1, eta=eta, cosine_residual=cosines[0], theta=theta,
-            momentum=b2, alpha=alpha, gamma=alpha * theta / eta, restart=restart and m == 0,
+            momentum=b2, alpha=alpha, gamma=gamma, restart=restart and m == 0,
             cosine_corrected=cosines[-1] if b2 is not None else float("nan"), g=g, h=h, r=r, c=c,
         )  # fmt: skip
         if last:

@@ -46,7 +46,7 @@ class Ensemble:
     @property
     def n_models(self) -> int:
         """Models that have weight in f: all but those that only the last momentum update uses."""
-        return self._without_idle_momentum()[1]
+        return self._sizes_without_idle_momentum()[1]
 
     def append(self, step: Step) -> None:
         """Take in one iteration of an algorithm."""
@@ -82,13 +82,10 @@ class Ensemble:
     def model_weights(self) -> list[Array]:
         """For each model, the weights of its outputs in f."""
         a, _ = self.coefficients()
-        weights = [np.zeros(0)] * len(self.models)
-        for (model, output), weight in zip(self._functions, a, strict=True):
-            padded = np.zeros(max(output + 1, len(weights[model])))
-            padded[: len(weights[model])] = weights[model]
-            padded[output] = weight
-            weights[model] = padded
-        return weights
+        weights: list[list[float]] = [[] for _ in self.models]
+        for (model, _), weight in zip(self._functions, a.tolist(), strict=True):
+            weights[model].append(weight)  # outputs of a model are taken in with the first of them first
+        return [np.array(w) for w in weights]
 
     def fold(self) -> Model:
         """The model of the last iteration as one model: weights folded into the learners."""
@@ -96,14 +93,14 @@ class Ensemble:
 
     def staged(self, X: Array, start: Array, n_threads: int) -> Iterator[Array]:
         """f^1, f^2, ... on the rows of X, from f^0 = start; each model is evaluated once."""
-        outputs: dict[int, Array] = {}
+        evaluated, outputs = -1, start  # the outputs of one model are all that is kept
 
         def values(function: int) -> Array:
+            nonlocal evaluated, outputs
             model, output = self._functions[function]
-            if model not in outputs:
-                outputs.clear()
-                outputs[model] = self.models[model].predict(X, n_threads)
-            return outputs[model][:, output]
+            if model != evaluated:
+                evaluated, outputs = model, self.models[model].predict(X, n_threads)
+            return outputs[:, output]
 
         return (f for f, _ in self._replay(values, start))
 
@@ -124,14 +121,15 @@ class Ensemble:
         self._functions.append((len(self.models) - 1, fit.output))
         return len(self._functions) - 1
 
-    def _without_idle_momentum(self) -> tuple[int, int]:
+    def _sizes_without_idle_momentum(self) -> tuple[int, int]:
         """(functions, models) left without the learner of the last momentum update, if it is a model of its own."""
         idle = bool(self._updates) and self._updates[-1].momentum not in (None, self._updates[-1].primary)
         alone = idle and self._functions[-1][0] != self._functions[self._updates[-1].primary][0]
-        return len(self._functions) - alone, len(self.models) - alone
+        dropped = 1 if alone else 0
+        return len(self._functions) - dropped, len(self.models) - dropped
 
     def _drop_idle_momentum(self) -> None:
-        n_functions, n_models = self._without_idle_momentum()
+        n_functions, n_models = self._sizes_without_idle_momentum()
         if n_functions < len(self._functions):
             del self._functions[n_functions:]
             del self.models[n_models:]

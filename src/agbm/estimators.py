@@ -5,7 +5,8 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from .learners import Learner, RegressorLearner
 from .losses import AbsoluteError, Array, Exponential, Gamma, HalfSquaredError, LogLoss, Loss, Poisson
 from .problem import Problem
 from .theory import Momentum
-from .tree import Tree, TreeLearner
+from .tree import Forest, TreeLearner
 from .watch import EarlyStopping, Watcher, progress, warn_diverged, watch
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
@@ -97,9 +98,10 @@ _PARAMETERS = """
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
     tol : float, default=1e-7
-        Smallest improvement that counts.
+        Smallest improvement that counts, in the units of the loss.
     learner : scikit-learn regressor, default=None
-        Weak learner to use instead of trees; the tree parameters are ignored then.
+        Weak learner to use instead of trees; the tree parameters are ignored then. One whose fit takes no sample_weight
+        needs second_order=False where the loss has no constant hessian.
     callbacks : list of callables, default=None
         Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
@@ -115,7 +117,8 @@ _PARAMETERS = """
     n_iter_ : int
         Iterations that were run.
     best_iteration_ : int
-        The iteration whose model predicts: the best one after early stopping or divergence, else the last.
+        The iteration whose model predicts: after early stopping or divergence the one with the lowest validation loss
+        (training loss where there are no validation rows), else the last.
     n_trees_ : int
         Trees (or other learners) in that model.
     history_ : dict of arrays
@@ -140,14 +143,23 @@ class _Rows:
     start: Array | None
 
     def take(self, order: NDArray[np.intp]) -> _Rows:
-        return self._map(lambda mine: mine[order])
+        return _Rows(
+            self.X[order],
+            self.y[order],
+            None if self.weight is None else self.weight[order],
+            None if self.start is None else self.start[order],
+        )
 
     def followed_by(self, other: _Rows) -> _Rows:
-        return self._map(lambda mine, others: np.concatenate([mine, others]), other)
+        def both(mine: Array | None, others: Array | None) -> Array | None:
+            return None if mine is None or others is None else np.concatenate([mine, others])
 
-    def _map(self, change: Callable[..., NDArray[Any]], *others: _Rows) -> _Rows:
-        columns = [[getattr(rows, field.name) for rows in (self, *others)] for field in fields(self)]
-        return _Rows(*[None if arrays[0] is None else change(*arrays) for arrays in columns])  # type: ignore[arg-type]
+        return _Rows(
+            np.concatenate([self.X, other.X]),
+            np.concatenate([self.y, other.y]),
+            both(self.weight, other.weight),
+            both(self.start, other.start),
+        )
 
 
 class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
@@ -269,7 +281,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             rows, n_train = rows.take(np.concatenate([train, held_out])), len(train)
 
         loss.check(rows.y)
-        start: Any = self.init
+        start: Any = deepcopy(self.init)  # what becomes of a given model later is not our model's business
         if isinstance(start, str):
             weight = None if rows.weight is None else rows.weight[:n_train]
             start = float(loss.best_constant(rows.y[:n_train], weight)) if self.init == "prior" else 0.0
@@ -336,17 +348,32 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return bool(self.early_stopping)
 
     def _check_training_rows(self, X: Any, y: Any, sample_weight: Any) -> _Rows:
-        checked, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=self._numeric_labels
+        try:
+            checked, y = validate_data(
+                self,
+                X,
+                y,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+                y_numeric=self._numeric_labels,
+            )
+        except ValueError as error:
+            if "could not convert string" in str(error):
+                raise ValueError(f"X and the y of a regressor must be numbers: {error}.") from error
+            raise
+        start = self._init_values(X)
+        if sample_weight is None:
+            return _Rows(_plain(checked), self._encode_fit(y), None, start)
+        weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
+        kept = np.flatnonzero(weight)  # rows without weight must change nothing: not bins, not classes, not a split
+        if len(kept) == 0:
+            raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
+        weight = weight[kept]
+        if np.any(weight % 1.0):
+            weight = weight / weight.mean()  # the scale of weights does not matter; whole ones mean repeated rows
+        return _Rows(
+            _plain(checked)[kept], self._encode_fit(np.asarray(y)[kept]), weight, None if start is None else start[kept]
         )
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
-            if not np.any(weight > 0):
-                raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
-        rows = _Rows(_plain(checked), self._encode_fit(y), weight, self._init_values(X))
-        # Rows without weight must change nothing, not even bins or the validation split.
-        return rows if weight is None or weight.all() else rows.take(np.flatnonzero(weight))
 
     def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> _Rows:
         try:
@@ -443,7 +470,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         total = np.zeros(self.n_features_in_)
         for model, weights in zip(self._ensemble.models, self._ensemble.model_weights(), strict=True):
-            if not isinstance(model, Tree):
+            if not isinstance(model, Forest):
                 raise AttributeError("feature_importances_ exists for trees only, this model has another learner.")
             total += weights.sum() * model.gain_by_feature()
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
@@ -512,7 +539,11 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
     _losses = _REGRESSION_LOSSES
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (rows, features; NaN is a missing value) and y; X_val and y_val are watched for early stopping."""
+        """Fit to X (rows, features; NaN is a missing value) and y.
+
+        X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
+        repeated rows; of other weights only the ratios matter.
+        """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def predict(self, X: Any) -> Array:
@@ -525,7 +556,10 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
         return (self._fitted_loss.inverse_link(raw) for raw in self._staged_raw_predict(X))
 
     def _encode_fit(self, y: NDArray[Any]) -> Array:
-        return np.asarray(y, dtype=np.float64)
+        try:
+            return np.asarray(y, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"y must be numbers for a regressor: {error}.") from error
 
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
         return np.asarray(_check_y_val(y, n_rows, numeric=True), dtype=np.float64)
@@ -563,7 +597,11 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
     _losses = _CLASSIFICATION_LOSSES
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (rows, features; NaN is a missing value) and y; X_val and y_val are watched for early stopping."""
+        """Fit to X (rows, features; NaN is a missing value) and y.
+
+        X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
+        repeated rows; of other weights only the ratios matter.
+        """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def decision_function(self, X: Any) -> Array:

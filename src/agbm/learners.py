@@ -103,7 +103,7 @@ class RegressorLearner:
             warnings.warn(
                 f"learner={self._regressor!r} takes no sample_weight: the loss is weighted, its fits are not.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=5,  # the line that called fit
             )
         return RegressorFitter(self, X, n_train, weight)
 

@@ -1,6 +1,6 @@
 """The default weak learner: histogram trees grown by the native kernels."""
 
-from .forest import Tree
+from .forest import Forest
 from .learner import TreeLearner
 
-__all__ = ["Tree", "TreeLearner"]
+__all__ = ["Forest", "TreeLearner"]

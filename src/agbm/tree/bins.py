@@ -67,14 +67,17 @@ def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array | None
 def _quantile_cuts(counts: Array, max_bins: int) -> NDArray[np.intp]:
     """Where to cut a row of distinct values that occur so often: behind which of them a new bin begins.
 
-    A value frequent enough to fill a bin gets one of its own; the bins that are left share the others equally.
+    A value frequent enough to fill a bin gets one of its own; the bins that are left share the other values equally.
     """
-    frequent = counts * max_bins >= counts.sum()
-    runs = np.count_nonzero(~frequent & np.append(True, frequent[:-1]))  # of other values between frequent ones
-    free = max_bins - int(frequent.sum()) - int(runs)
-    if free < 0:  # too few bins even for that: equal shares for all
-        frequent[:] = False
-        free = max_bins - 1
+    frequent, free = np.zeros(len(counts), dtype=bool), max_bins - 1
+    while True:
+        bins_left = max_bins - np.count_nonzero(frequent)
+        candidate = frequent | (counts * bins_left >= counts[~frequent].sum())
+        runs = np.count_nonzero(~candidate & np.append(True, candidate[:-1]))  # of others between frequent values
+        free_then = max_bins - int(np.count_nonzero(candidate)) - int(runs)
+        if free_then < 0 or np.array_equal(candidate, frequent):
+            break
+        frequent, free = candidate, free_then  # what is frequent among the rest shows when these are out
     own = np.flatnonzero(frequent[:-1] | frequent[1:])
     others = np.cumsum(np.where(frequent, 0, counts))
     targets = np.arange(1, free + 1) * others[-1] / (free + 1)

@@ -15,7 +15,7 @@ from ..losses import Array
 
 
 @dataclass(frozen=True)
-class Tree:
+class Forest:
     """One or more trees as node arrays. Children of node i are left[i] and left[i] + 1, behind their parent."""
 
     n_features: int
@@ -59,7 +59,7 @@ class Tree:
         )
 
 
-def fold(trees: Sequence[Tree], weights: Sequence[Array]) -> Tree:
+def fold(trees: Sequence[Forest], weights: Sequence[Array]) -> Forest:
     """One forest with a single output: every leaf value times its weight, the outputs of a tree added up."""
     sizes = np.array([len(tree.feature) for tree in trees], dtype=np.int32)
     starts = np.cumsum(sizes, dtype=np.int32) - sizes
@@ -70,7 +70,7 @@ def fold(trees: Sequence[Tree], weights: Sequence[Array]) -> Tree:
     left = joined("left", np.int32)
     left[left >= 0] += np.repeat(starts, sizes)[left >= 0]
     values = [tree.value[:, : len(weight)] @ weight for tree, weight in zip(trees, weights, strict=True)]
-    return Tree(
+    return Forest(
         n_features=trees[0].n_features,
         roots=starts,
         feature=joined("feature", np.int32),

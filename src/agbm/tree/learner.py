@@ -14,11 +14,11 @@ from .. import _native
 from ..learners import Fit, Model
 from ..losses import Array
 from .bins import Bins
-from .forest import Tree, fold
+from .forest import Forest, fold
 
 # Newton leaves divide by the sum of hessians. A leaf must have at least this much of it, in units of the largest that
-# the loss can have (or that a row has now, where there is no bound) times the mean sample weight. With less, steps get
-# too large: one positive row among ten thousand, say, would get a score in the hundreds.
+# the loss can have (or that a row has now, where there is no bound). With less, steps get too large: one positive row
+# among ten thousand, say, would get a score in the hundreds.
 MIN_HESSIAN_LEAF = 0.4
 
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
@@ -57,9 +57,9 @@ class TreeLearner:
         repeats = weight.astype(np.int64) if weight is not None and whole else None
         return TreeFitter(self, bins, grower, n_train, None if whole else weight, repeats)
 
-    def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Tree:
+    def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
-        trees = [cast(Tree, model) for model in models]
+        trees = [cast(Forest, model) for model in models]
         return fold(trees, weights)
 
 
@@ -96,10 +96,8 @@ class TreeFitter:
         if hessian is not None:
             bound = self.learner.largest_hessian
             min_hessian = MIN_HESSIAN_LEAF * (bound if math.isfinite(bound) else float(hessian.max()))
-            if self.weight is not None:
-                min_hessian *= float(self.weight.mean())
         grown = self.grower.grow(gradients, weights, self.repeats, min_hessian)
-        tree = Tree(
+        tree = Forest(
             n_features=len(self.bins.thresholds),
             roots=np.zeros(1, dtype=np.int32),
             feature=grown["feature"],
@@ -112,6 +110,6 @@ class TreeFitter:
         )
         return [self._fit_of(tree, k, grown["row_values"][k], hessian) for k in range(len(targets))]
 
-    def _fit_of(self, tree: Tree, output: int, values: Array, hessian: Array | None) -> Fit:
+    def _fit_of(self, tree: Forest, output: int, values: Array, hessian: Array | None) -> Fit:
         explained = values[: self.n_train]
         return Fit(tree, output, values, explained if hessian is None else explained * hessian)
