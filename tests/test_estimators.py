@@ -281,7 +281,8 @@ class TestData:
         X, y = regression
         weight = np.arange(len(y)) % 5 + 0.5
         model = AGBMRegressor(early_stopping=True, max_iter=3, random_state=0).fit(X, y, sample_weight=weight)
-        train, held_out = train_test_split(np.arange(len(y)), test_size=0.1, random_state=np.random.RandomState(0))
+        seed = model._split_seed
+        train, held_out = train_test_split(np.arange(len(y)), test_size=0.1, random_state=seed)
         prior = np.average(y[train], weights=weight[train])
         expected = np.average((y[held_out] - prior) ** 2 / 2, weights=weight[held_out])
         assert model.history_["validation_loss"][0] == pytest.approx(expected)
@@ -480,6 +481,53 @@ class TestStart:
         np.testing.assert_allclose(rest.predict(X), whole.predict(X), rtol=1e-9)
 
 
+class TestGoingOn:
+    @methods
+    @pytest.mark.parametrize("shared", [False, True])
+    @pytest.mark.parametrize("momentum", [0.3, "theory"])
+    @pytest.mark.parametrize("early_stopping", [False, True])
+    def test_in_two_parts_gives_the_same_bits(self, method, shared, momentum, early_stopping, binary):
+        X, y = binary
+        model = AGBMClassifier(
+            method=method, shared_structure=shared, momentum=momentum, max_depth=3, correction=1.0, learning_rate=0.2,
+            early_stopping=early_stopping, n_iter_no_change=100, random_state=0,
+        )  # fmt: skip
+        whole = clone(model).set_params(max_iter=30).fit(X, y)
+        parts = clone(model).set_params(max_iter=18).fit(X, y)
+        if early_stopping and parts.best_iteration_ < 18:
+            assert parts.best_iteration_ > 5
+        seen = []
+        parts.set_params(max_iter=30, warm_start=True, callbacks=[lambda r: seen.append(r.iteration)])
+        before = parts.best_iteration_
+        parts.fit(X, y)
+        assert np.array_equal(whole.decision_function(X), parts.decision_function(X))
+        assert np.array_equal(whole._folded.value, parts._folded.value)
+        assert whole.n_trees_ == parts.n_trees_
+        for name in ("train_loss", "validation_loss", "trees", "cosine_residual"):
+            assert np.array_equal(whole.history_[name], parts.history_[name], equal_nan=True), name
+        assert seen == list(range(before + 1, 31))
+
+    def test_restarts_are_gone_through_again(self, regression):
+        X, y = regression
+        model = AGBMRegressor(
+            method="agbmr", momentum=1.0, learning_rate=1.0, correction=1.0, max_depth=3, shared_structure=False
+        )
+        whole = clone(model).set_params(max_iter=40).fit(X, y)
+        assert whole.history_["restart"].sum() >= 2
+        parts = clone(model).set_params(max_iter=5, warm_start=True)
+        for max_iter in (5, 6, 17, 33, 40):
+            parts.set_params(max_iter=max_iter).fit(X, y)
+        assert np.array_equal(whole.predict(X), parts.predict(X))
+
+    def test_fewer_iterations_than_there_are(self, regression):
+        X, y = regression
+        model = AGBMRegressor(max_iter=10, warm_start=True).fit(X, y)
+        with pytest.raises(ValueError, match="max_iter=5 must be at least best_iteration_=10"):
+            model.set_params(max_iter=5).fit(X, y)
+        before = model.predict(X)
+        assert np.array_equal(model.set_params(max_iter=10).fit(X, y).predict(X), before)
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("parameter", "value"),
@@ -491,7 +539,7 @@ class TestBadInput:
             ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
             ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),
             ("tol", -1.0), ("learner", "tree"), ("callbacks", print), ("verbose", -1), ("random_state", "seed"),
-            ("n_jobs", 1.5), ("n_jobs", 0),
+            ("n_jobs", 1.5), ("n_jobs", 0), ("warm_start", "yes"),
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("estimator", [AGBMRegressor, AGBMClassifier])

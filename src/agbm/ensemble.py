@@ -48,6 +48,15 @@ class Ensemble:
         """Models that have weight in f: all but those that only the last momentum update uses."""
         return self._sizes_without_idle_momentum()[1]
 
+    def pairs(self) -> list[tuple[int, int | None]]:
+        """For each iteration, the functions that f and h gained."""
+        return [(update.primary, update.momentum) for update in self._updates]
+
+    def function(self, function: int) -> tuple[Model, int]:
+        """The model and the output that a function is."""
+        model, output = self._functions[function]
+        return self.models[model], output
+
     def append(self, step: Step) -> None:
         """Take in one iteration of an algorithm."""
         if step.restart:

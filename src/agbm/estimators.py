@@ -19,12 +19,13 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from . import _threads, boosting
 from .ensemble import Ensemble
-from .learners import Learner, RegressorLearner
+from .learners import Fitter, Learner, RegressorLearner
 from .losses import AbsoluteError, Array, Exponential, Gamma, HalfSquaredError, LogLoss, Loss, Poisson
 from .problem import Problem
+from .resume import ReplayingFitter
 from .theory import Momentum
 from .tree import Forest, TreeLearner
-from .watch import EarlyStopping, Watcher, progress, warn_diverged, watch
+from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000
@@ -105,6 +106,9 @@ _PARAMETERS = """
     callbacks : list of callables, default=None
         Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
+    warm_start : bool, default=False
+        Go on from the model of the last fit, to max_iter iterations in all. With the same data and parameters the
+        result is, bit for bit, that of a single fit. Callbacks see the new iterations only.
     verbose : int, default=0
         1 shows progress: a live bar on a terminal (with rich installed), plain lines elsewhere.
     random_state : int, RandomState or None, default=None
@@ -167,6 +171,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     _numeric_labels: ClassVar[bool]
     _losses: ClassVar[dict[str, Callable[[], Loss]]]
+    _ensemble: Ensemble
+    _split_seed: int
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "method": [StrOptions({"gbm", "agbm", "agbmr", "vagbm"})],
@@ -178,6 +184,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         "restart": [StrOptions({"loss_rise", "fixed"})],
         "strong_convexity": [Interval(numbers.Real, 0, None, closed="neither"), None],
         "second_order": ["boolean"],
+        "warm_start": ["boolean"],
         "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],
         "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
@@ -226,6 +233,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         tol: float = 1e-7,
         learner: Any = None,
         callbacks: Sequence[Watcher] | None = None,
+        warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -253,6 +261,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.tol = tol
         self.learner = learner
         self.callbacks = callbacks
+        self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -268,7 +277,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_new(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
         self._validate_params()
         self._check_combinations(X_val, y_val)
+        earlier = self._ensemble if self.warm_start and hasattr(self, "_folded") else None
         random = check_random_state(self.random_state)
+        split_seed = self._split_seed if earlier is not None else random.randint(np.iinfo(np.int32).max)
         loss = self._make_loss()
         learner = self._make_learner(random, loss)
         rows = self._check_training_rows(X, y, sample_weight)
@@ -277,7 +288,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if X_val is not None:
             rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
         elif stops_early:
-            train, held_out = self._split(rows.y, random)
+            train, held_out = self._split(rows.y, split_seed)
             rows, n_train = rows.take(np.concatenate([train, held_out])), len(train)
 
         loss.check(rows.y)
@@ -288,9 +299,14 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         start_values = np.full(len(rows.y), start) if rows.start is None else rows.start
         problem = Problem(loss, rows.y, n_train, start_values, rows.weight, self.second_order)
         ensemble = Ensemble(learner)
-        steps = self._steps(problem, learner.bind(rows.X, n_train, problem.train_weight))
+        fitter: Fitter = learner.bind(rows.X, n_train, problem.train_weight)
+        if earlier is not None:
+            fitter = ReplayingFitter(earlier, fitter, rows.X, n_train, _threads.resolve(self.n_jobs))
+        steps = self._steps(problem, fitter)
         with progress(self.method, self.max_iter, self.verbose) as bar:
-            watchers = [*(self.callbacks or []), *([bar] if bar is not None else [])]
+            watchers = [after(0 if earlier is None else len(earlier), callback) for callback in self.callbacks or ()]
+            if bar is not None:
+                watchers.append(bar)
             if stops_early:
                 watchers.append(EarlyStopping(self.n_iter_no_change, self.tol))
             history, diverged = watch(steps, problem, ensemble, watchers)
@@ -301,6 +317,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         ensemble.truncate(best)
         if diverged:
             warn_diverged(history, best)
+        self._split_seed = split_seed
         self._fitted_start = start
         self._fitted_loss = loss
         self._ensemble = ensemble
@@ -335,6 +352,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         for callback in self.callbacks or ():
             if not callable(callback):
                 raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
+        if self.warm_start and hasattr(self, "_folded") and self.max_iter < self.best_iteration_:
+            raise ValueError(
+                f"max_iter={self.max_iter} must be at least best_iteration_={self.best_iteration_}, the iterations "
+                "that the model has, with warm_start=True."
+            )
         if (X_val is None) != (y_val is None):
             missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
             raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
@@ -386,12 +408,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _init_values(self, X: Any) -> Array | None:
         return None if isinstance(self.init, str) else self._start_values(self.init, self._make_loss(), X)
 
-    def _split(self, y: Array, random: np.random.RandomState) -> list[NDArray[np.intp]]:
+    def _split(self, y: Array, seed: int) -> list[NDArray[np.intp]]:
         from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
 
         try:
             split: list[NDArray[np.intp]] = train_test_split(
-                np.arange(len(y)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=random
+                np.arange(len(y)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=seed
             )
         except ValueError as error:
             raise ValueError(
@@ -421,7 +443,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return learner
 
-    def _steps(self, problem: Problem, fitter: Any) -> Iterator[boosting.Step]:
+    def _steps(self, problem: Problem, fitter: Fitter) -> Iterator[boosting.Step]:
         """The algorithm that `method` names."""
         if self.method == "gbm":
             eta = None if isinstance(self.learning_rate, str) else self.learning_rate

@@ -34,6 +34,12 @@ class Fit:
     is again in the units of the gradient."""
 
 
+def fit_of(model: Model, output: int, values: Array, n_train: int, hessian: Array | None) -> Fit:
+    """A fit from its values on every row."""
+    explained = values[:n_train]
+    return Fit(model, output, values, explained if hessian is None else explained * hessian)
+
+
 class Fitter(Protocol):
     """A learner bound to the rows of one problem."""
 
@@ -142,9 +148,7 @@ class RegressorFitter:
         else:
             weight = hessian if self.weight is None else hessian * self.weight
             model = self.learner.fit_one(rows, target / hessian, weight)
-        values = model.predict(self.X, 1)[:, 0]
-        explained = values[: self.n_train]
-        return Fit(model, 0, values, explained if hessian is None else explained * hessian)
+        return fit_of(model, 0, model.predict(self.X, 1)[:, 0], self.n_train, hessian)
 
     def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """See Fitter."""

@@ -48,6 +48,15 @@ Watcher = Callable[[Record], bool | None]
 """Returns True to end the run."""
 
 
+def after(iteration: int, watcher: Watcher) -> Watcher:
+    """A watcher that sees only what comes after an iteration, which it has seen before; 0 for one that sees all."""
+
+    def late(record: Record) -> bool | None:
+        return watcher(record) if record.iteration > iteration or iteration == 0 else None
+
+    return late
+
+
 class History:
     """All records of a run."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..learners import Fit, Model
+from ..learners import Fit, Model, fit_of
 from ..losses import Array
 from .bins import Bins
 from .forest import Forest, fold
@@ -108,8 +108,5 @@ class TreeFitter:
             gain=grown["gain"],
             count=grown["count"],
         )
-        return [self._fit_of(tree, k, grown["row_values"][k], hessian) for k in range(len(targets))]
-
-    def _fit_of(self, tree: Forest, output: int, values: Array, hessian: Array | None) -> Fit:
-        explained = values[: self.n_train]
-        return Fit(tree, output, values, explained if hessian is None else explained * hessian)
+        values = grown["row_values"]
+        return [fit_of(tree, k, values[k], self.n_train, hessian) for k in range(len(targets))]
