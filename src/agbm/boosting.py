@@ -28,7 +28,7 @@ class DivergedError(ArithmeticError):
     """The functions have left the range of floating point numbers: there is no next step."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """One iteration: f <- (1 - theta) f + theta h + eta * primary, then h <- h + alpha * momentum.
 

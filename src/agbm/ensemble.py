@@ -19,7 +19,7 @@ from .learners import Fit, Learner, Model, WeightedSum
 from .losses import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Update:
     """The coefficients of one step; learners are named by their place among the ensemble's functions."""
 

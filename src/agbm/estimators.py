@@ -137,7 +137,7 @@ _PARAMETERS = """
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Rows:
     """Checked rows: features, encoded labels, weights and the values of an init model, where there are such."""
 
@@ -390,12 +390,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         kept = np.flatnonzero(weight)  # rows without weight must change nothing: not bins, not classes, not a split
         if len(kept) == 0:
             raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
-        weight = weight[kept]
+        if len(kept) < len(weight):
+            checked, y, weight = checked[kept], np.asarray(y)[kept], weight[kept]
+            start = None if start is None else start[kept]
         if np.any(weight % 1.0):
             weight = weight / weight.mean()  # the scale of weights does not matter; whole ones mean repeated rows
-        return _Rows(
-            _plain(checked)[kept], self._encode_fit(np.asarray(y)[kept]), weight, None if start is None else start[kept]
-        )
+        return _Rows(_plain(checked), self._encode_fit(y), weight, start)
 
     def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> _Rows:
         try:

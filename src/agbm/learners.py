@@ -21,7 +21,7 @@ class Model(Protocol):
         """Values (row, output)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fit:
     """One output of a fitted model, with its values on the rows of the problem."""
 
@@ -64,7 +64,7 @@ class Learner(Protocol):
         """One model with a single output: the sum of all outputs, each times its weight."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedRegressor:
     """A fitted scikit-learn regressor as a model."""
 
@@ -75,7 +75,7 @@ class FittedRegressor:
         return np.asarray(self.regressor.predict(X), dtype=np.float64).reshape(len(X), 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WeightedSum:
     """Models that cannot be merged: their outputs are summed at prediction."""
 
@@ -131,7 +131,7 @@ class RegressorLearner:
         return FittedRegressor(regressor.fit(X, target, **arguments))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RegressorFitter:
     """A scikit-learn regressor bound to rows."""
 

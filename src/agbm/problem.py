@@ -9,7 +9,7 @@ import numpy as np
 from .losses import Array, Loss
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Minimise L(f) = sum over the training rows of w_i l(y_i, f(x_i)).
 

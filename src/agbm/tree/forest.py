@@ -14,7 +14,7 @@ from .. import _native
 from ..losses import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forest:
     """One or more trees as node arrays. Children of node i are left[i] and left[i] + 1, behind their parent."""
 

@@ -24,7 +24,7 @@ MIN_HESSIAN_LEAF = 0.4
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TreeLearner:
     """Regression trees: how to bin the data and when to stop splitting."""
 
@@ -63,7 +63,7 @@ class TreeLearner:
         return fold(trees, weights)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TreeFitter:
     """Trees bound to the binned rows of one problem."""
 
