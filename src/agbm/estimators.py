@@ -6,13 +6,12 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
-from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
@@ -20,29 +19,16 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 from . import _threads, boosting
 from .ensemble import Ensemble
 from .learners import Fitter, Learner, RegressorLearner
-from .losses import AbsoluteError, Array, Exponential, Gamma, HalfSquaredError, LogLoss, Loss, Poisson
+from .losses import CLASSIFICATION_LOSSES, LOSS_METHODS, REGRESSION_LOSSES, Array, Loss
 from .problem import Problem
 from .resume import ReplayingFitter
+from .rows import Rows, check_y_val, plain
 from .theory import Momentum
 from .tree import Forest, TreeLearner
 from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000
-
-_REGRESSION_LOSSES: dict[str, Callable[[], Loss]] = {
-    "auto": HalfSquaredError,
-    "squared_error": HalfSquaredError,
-    "absolute_error": AbsoluteError,
-    "poisson": Poisson,
-    "gamma": Gamma,
-}
-_CLASSIFICATION_LOSSES: dict[str, Callable[[], Loss]] = {
-    "auto": LogLoss,
-    "log_loss": LogLoss,
-    "exponential": Exponential,
-}
-_LOSS_METHODS = ["check", "value", "negative_gradient", "hessian", "best_constant", "link", "inverse_link"]
 
 _PARAMETERS = """
     Parameters
@@ -135,35 +121,6 @@ _PARAMETERS = """
     feature_names_in_ : array
         Their names, where X had names.
 """
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Checked rows: features, encoded labels, weights and the values of an init model, where there are such."""
-
-    X: NDArray[Any]
-    y: Array
-    weight: Array | None
-    start: Array | None
-
-    def take(self, order: NDArray[np.intp]) -> _Rows:
-        return _Rows(
-            self.X[order],
-            self.y[order],
-            None if self.weight is None else self.weight[order],
-            None if self.start is None else self.start[order],
-        )
-
-    def followed_by(self, other: _Rows) -> _Rows:
-        def both(mine: Array | None, others: Array | None) -> Array | None:
-            return None if mine is None or others is None else np.concatenate([mine, others])
-
-        return _Rows(
-            np.concatenate([self.X, other.X]),
-            np.concatenate([self.y, other.y]),
-            both(self.weight, other.weight),
-            both(self.start, other.start),
-        )
 
 
 class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
@@ -369,7 +326,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             return X_val is not None or n_rows > AUTO_EARLY_STOPPING_ROWS
         return bool(self.early_stopping)
 
-    def _check_training_rows(self, X: Any, y: Any, sample_weight: Any) -> _Rows:
+    def _check_training_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         try:
             checked, y = validate_data(
                 self,
@@ -385,7 +342,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise
         start = self._init_values(X)
         if sample_weight is None:
-            return _Rows(_plain(checked), self._encode_fit(y), None, start)
+            return Rows(plain(checked), self._encode_fit(y), None, start)
         weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
         kept = np.flatnonzero(weight)  # rows without weight must change nothing: not bins, not classes, not a split
         if len(kept) == 0:
@@ -395,15 +352,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             start = None if start is None else start[kept]
         if np.any(weight % 1.0):
             weight = weight / weight.mean()  # the scale of weights does not matter; whole ones mean repeated rows
-        return _Rows(_plain(checked), self._encode_fit(y), weight, start)
+        return Rows(plain(checked), self._encode_fit(y), weight, start)
 
-    def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> _Rows:
+    def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> Rows:
         try:
             checked = self._check_X(X_val)
         except ValueError as error:
             raise ValueError(f"X_val: {error}") from error
         y = self._encode_validation(y_val, len(checked))
-        return _Rows(checked, y, np.ones(len(y)) if weighted else None, self._init_values(X_val))
+        return Rows(checked, y, np.ones(len(y)) if weighted else None, self._init_values(X_val))
 
     def _init_values(self, X: Any) -> Array | None:
         return None if isinstance(self.init, str) else self._start_values(self.init, self._make_loss(), X)
@@ -470,9 +427,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return values
 
     def _check_X(self, X: Any) -> NDArray[Any]:
-        return _plain(
-            validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        )
+        return plain(validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False))
 
     def _raw_predict(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -523,23 +478,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """The function of an `init` model that gives raw scores."""
 
 
-def _plain(X: Any) -> NDArray[Any]:
-    """X, copied if it is a view that the kernels cannot take: not aligned, or with rows not whole values apart."""
-    X = np.asarray(X)
-    whole = all(stride % X.itemsize == 0 for stride in X.strides)
-    return X if whole and X.flags.aligned else np.ascontiguousarray(X)
-
-
-def _check_y_val(y_val: Any, n_rows: int, numeric: bool) -> NDArray[Any]:
-    try:
-        y = column_or_1d(check_array(y_val, ensure_2d=False, dtype="numeric" if numeric else None, input_name="y_val"))
-    except ValueError as error:
-        raise ValueError(f"y_val: {error}") from error
-    if len(y) != n_rows:
-        raise ValueError(f"y_val has {len(y)} rows, X_val has {n_rows}; they must have as many.")
-    return np.asarray(y)
-
-
 class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
     __doc__ = f"""Accelerated gradient boosting for regression.
 {_PARAMETERS.replace("{LOSSES}", '"auto", "squared_error", "absolute_error", "poisson", "gamma"')}
@@ -555,10 +493,10 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_BaseAGBM._parameter_constraints,
-        "loss": [StrOptions(set(_REGRESSION_LOSSES)), HasMethods(_LOSS_METHODS)],
+        "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(LOSS_METHODS)],
     }
     _numeric_labels = True
-    _losses = _REGRESSION_LOSSES
+    _losses = REGRESSION_LOSSES
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and y.
@@ -584,7 +522,7 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
             raise ValueError(f"y must be numbers for a regressor: {error}.") from error
 
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
-        return np.asarray(_check_y_val(y, n_rows, numeric=True), dtype=np.float64)
+        return np.asarray(check_y_val(y, n_rows, numeric=True), dtype=np.float64)
 
     def _stratify(self, y: Array) -> Array | None:
         return None
@@ -613,10 +551,10 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_BaseAGBM._parameter_constraints,
-        "loss": [StrOptions(set(_CLASSIFICATION_LOSSES)), HasMethods(_LOSS_METHODS)],
+        "loss": [StrOptions(set(CLASSIFICATION_LOSSES)), HasMethods(LOSS_METHODS)],
     }
     _numeric_labels = False
-    _losses = _CLASSIFICATION_LOSSES
+    _losses = CLASSIFICATION_LOSSES
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and y.
@@ -680,7 +618,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         return np.asarray(codes, dtype=np.float64)
 
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
-        y = _check_y_val(y, n_rows, numeric=False)
+        y = check_y_val(y, n_rows, numeric=False)
         unknown = [label for label in dict.fromkeys(y.tolist()) if label not in self.classes_.tolist()]
         if unknown:
             raise ValueError(f"y_val has labels {unknown} that y has not; y has {self.classes_.tolist()}.")

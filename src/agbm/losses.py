@@ -7,6 +7,7 @@ with the methods of `Loss` can be used.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -356,3 +357,21 @@ class Exponential(_Binary):
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
         return np.asarray(expit(2.0 * f))
+
+
+REGRESSION_LOSSES: dict[str, Callable[[], Loss]] = {
+    "auto": HalfSquaredError,
+    "squared_error": HalfSquaredError,
+    "absolute_error": AbsoluteError,
+    "poisson": Poisson,
+    "gamma": Gamma,
+}
+"""Losses by name. Those with parameters are given as objects."""
+
+CLASSIFICATION_LOSSES: dict[str, Callable[[], Loss]] = {
+    "auto": LogLoss,
+    "log_loss": LogLoss,
+    "exponential": Exponential,
+}
+
+LOSS_METHODS = ["check", "value", "negative_gradient", "hessian", "best_constant", "link", "inverse_link"]
