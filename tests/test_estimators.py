@@ -277,6 +277,14 @@ class TestData:
         for name in ("train_loss", "cosine_residual", "cosine_corrected", "momentum"):
             np.testing.assert_allclose(weighted.history_[name], repeated.history_[name], rtol=1e-9)
 
+    def test_whole_weights_too_large_for_repeats_are_ratios(self, binary):
+        X, y = binary
+        weight = np.arange(len(y)) % 3 + 1.0
+        model = AGBMClassifier(max_iter=10, max_depth=3)
+        one = clone(model).fit(X, y, sample_weight=1e12 * weight).decision_function(X)
+        other = clone(model).fit(X, y, sample_weight=0.1 * weight).decision_function(X)
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
     def test_held_out_rows_are_weighted(self, regression):
         X, y = regression
         weight = np.arange(len(y)) % 5 + 0.5
@@ -518,6 +526,13 @@ class TestGoingOn:
         for max_iter in (5, 6, 17, 33, 40):
             parts.set_params(max_iter=max_iter).fit(X, y)
         assert np.array_equal(whole.predict(X), parts.predict(X))
+
+    def test_other_features_than_before(self, regression):
+        X, y = regression
+        model = AGBMRegressor(max_iter=3, warm_start=True).fit(X, y)
+        with pytest.raises(ValueError, match="X has 4 features, but AGBMRegressor is expecting 10"):
+            model.set_params(max_iter=6).fit(X[:, :4], y)
+        assert model.predict(X).shape == y.shape
 
     def test_fewer_iterations_than_there_are(self, regression):
         X, y = regression

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from . import _threads, boosting
 from .ensemble import Ensemble
-from .learners import Fitter, Learner, RegressorLearner
+from .learners import Fitter, Learner, RegressorLearner, mean_repeats
 from .losses import CLASSIFICATION_LOSSES, LOSS_METHODS, REGRESSION_LOSSES, Array, Loss
 from .problem import Problem
 from .resume import ReplayingFitter
@@ -234,7 +234,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_new(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
         self._validate_params()
         self._check_combinations(X_val, y_val)
-        earlier = self._ensemble if self.warm_start and hasattr(self, "_folded") else None
+        earlier = self._ensemble if self._goes_on() else None
         random = check_random_state(self.random_state)
         split_seed = self._split_seed if earlier is not None else random.randint(np.iinfo(np.int32).max)
         loss = self._make_loss()
@@ -309,7 +309,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         for callback in self.callbacks or ():
             if not callable(callback):
                 raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
-        if self.warm_start and hasattr(self, "_folded") and self.max_iter < self.best_iteration_:
+        if self._goes_on() and self.max_iter < self.best_iteration_:
             raise ValueError(
                 f"max_iter={self.max_iter} must be at least best_iteration_={self.best_iteration_}, the iterations "
                 "that the model has, with warm_start=True."
@@ -317,6 +317,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if (X_val is None) != (y_val is None):
             missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
             raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
+
+    def _goes_on(self) -> bool:
+        return self.warm_start and self.__sklearn_is_fitted__()
 
     def _make_loss(self) -> Loss:
         return self._losses[self.loss]() if isinstance(self.loss, str) else self.loss
@@ -335,6 +338,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 dtype=[np.float64, np.float32],
                 ensure_all_finite="allow-nan",
                 y_numeric=self._numeric_labels,
+                reset=not self._goes_on(),
             )
         except ValueError as error:
             if "could not convert string" in str(error):
@@ -350,8 +354,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if len(kept) < len(weight):
             checked, y, weight = checked[kept], np.asarray(y)[kept], weight[kept]
             start = None if start is None else start[kept]
-        if np.any(weight % 1.0):
-            weight = weight / weight.mean()  # the scale of weights does not matter; whole ones mean repeated rows
+        if not mean_repeats(weight):
+            weight = weight / weight.mean()  # then only their ratios matter
         return Rows(plain(checked), self._encode_fit(y), weight, start)
 
     def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> Rows:

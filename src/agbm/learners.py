@@ -14,6 +14,11 @@ from sklearn.utils.validation import has_fit_parameter
 from .losses import Array
 
 
+def mean_repeats(weight: Array) -> bool:
+    """Whether weights say how often a row is repeated: whole numbers, and not so many that sums would not hold them."""
+    return bool(weight.max() <= 2**31 and weight.sum() <= 2**38 and not np.any(weight % 1.0))
+
+
 class Model(Protocol):
     """A fitted function of x with one or more outputs."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..learners import Fit, Model, fit_of
+from ..learners import Fit, Model, fit_of, mean_repeats
 from ..losses import Array
 from .bins import Bins
 from .forest import Forest, fold
@@ -52,10 +52,9 @@ class TreeLearner:
             min_split_gain=self.min_split_gain,
             n_threads=self.n_threads,
         )
-        # Whole-numbered weights mean repeated rows, and give exactly the trees of the repeated rows.
-        whole = weight is not None and weight.max() <= 2**31 and weight.sum() <= 2**38 and not np.any(weight % 1.0)
-        repeats = weight.astype(np.int64) if weight is not None and whole else None
-        return TreeFitter(self, bins, grower, n_train, None if whole else weight, repeats)
+        if weight is not None and mean_repeats(weight):  # gives exactly the trees of the repeated rows
+            return TreeFitter(self, bins, grower, n_train, None, weight.astype(np.int64))
+        return TreeFitter(self, bins, grower, n_train, weight, None)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
@@ -72,7 +71,7 @@ class TreeFitter:
     grower: _native.Grower
     n_train: int
     weight: Array | None
-    repeats: NDArray[np.int64] | None = None
+    repeats: NDArray[np.int64] | None
 
     def fit(self, target: Array, hessian: Array | None) -> Fit:
         """See Fitter."""
