@@ -12,6 +12,7 @@
 #include "bin.hpp"
 #include "grow.hpp"
 #include "histogram.hpp"
+#include "loss.hpp"
 #include "predict.hpp"
 
 namespace nb = nanobind;
@@ -229,12 +230,55 @@ nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x,
   return to_numpy(std::move(out), x.shape(0), forest.n_outputs);
 }
 
+using Scores = nb::ndarray<const double, nb::device::cpu>;
+using Results = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+
+// Calls use(loss) with the one-score loss of that name.
+template <class Use>
+void with_loss(const std::string& name, double parameter, const Use& use) {
+  if (name == "squared_error") return use(HalfSquaredErrorLoss{});
+  if (name == "absolute_error") return use(AbsoluteErrorLoss{});
+  if (name == "quantile") return use(QuantileLoss{parameter});
+  if (name == "huber") return use(HuberLoss{parameter});
+  if (name == "poisson") return use(PoissonLoss{});
+  if (name == "gamma") return use(GammaLoss{});
+  if (name == "tweedie") return use(TweedieLoss{parameter});
+  if (name == "logistic") return use(LogisticLoss{});
+  if (name == "exponential") return use(ExponentialLoss{});
+  throw std::invalid_argument("name: no such loss");
+}
+
+// One quantity of every row, into out: NumPy's large arrays lie in large pages, which saves more time than some losses
+// take.
+template <Quantity quantity>
+void loss_quantity(const std::string& name, double parameter, const Scores& y, const Scores& f, const Results& out,
+                   int n_threads) {
+  const bool multinomial = name == "multinomial";
+  require(y.ndim() == 1, "y: must be a vector");
+  const std::size_t n = y.shape(0);
+  require(f.ndim() == (multinomial ? 2 : 1), multinomial ? "f: must be (classes, rows)" : "f: must be a vector");
+  require(f.shape(f.ndim() - 1) == n, "f: must have scores for as many rows as y has labels");
+  require(n <= 1 || (y.stride(0) == 1 && f.stride(f.ndim() - 1) == 1), "y, f: rows must lie next to each other");
+  require(!multinomial || (parameter >= 2.0 && static_cast<double>(f.shape(0)) == parameter),
+          "f: must have scores of as many classes as the loss has, at least 2");
+  require(out.size() == (quantity == Quantity::kValue ? n : f.size()), "out: wrong size");
+  nb::gil_scoped_release release;
+  if (multinomial) {
+    const ClassScores scores{f.data(), f.stride(0), f.shape(0), n};
+    require(MultinomialLoss(scores, y.data(), quantity, out.data()).fill(n_threads),
+            "y: must hold codes of classes, whole numbers from 0");
+  } else {
+    with_loss(name, parameter,
+              [&](auto loss) { fill_rows(loss, quantity, y.data(), f.data(), n, out.data(), n_threads); });
+  }
+}
+
 }  // namespace
 }  // namespace agbm
 
 NB_MODULE(_native, m) {
   using namespace agbm;
-  m.doc() = "Kernels of agbm: binning, tree growth, prediction.";
+  m.doc() = "Kernels of agbm: binning, tree growth, prediction, losses.";
 
   nb::class_<BinnedMatrix>(m, "BinnedMatrix", "A matrix of bin codes, one byte a value.")
       .def_ro("n_rows", &BinnedMatrix::n_rows)
@@ -269,4 +313,11 @@ NB_MODULE(_native, m) {
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
            "Sum of the trees' values, (row, output).");
+
+  m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
+        "out"_a.noconvert(), "n_threads"_a, "The loss of each row. f is (row), or (class, row) for \"multinomial\".");
+  m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,
+        "y"_a.noconvert(), "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "-dl/df, in the shape of f.");
+  m.def("loss_hessian", &loss_quantity<Quantity::kHessian>, "name"_a, "parameter"_a, "y"_a.noconvert(),
+        "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "The curvature of each row, in the shape of f.");
 }

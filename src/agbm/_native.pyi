@@ -65,3 +65,27 @@ def histogram(
     rows: NDArray[np.uint32] | None,
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]: ...
+def loss_value(
+    name: str,
+    parameter: float,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def loss_negative_gradient(
+    name: str,
+    parameter: float,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def loss_hessian(
+    name: str,
+    parameter: float,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

@@ -1,25 +1,33 @@
 """Losses: what boosting minimises.
 
 A loss is a function of the label y and the raw score f of each row. Every method works on whole vectors. Any object
-with the methods of `Loss` can be used.
+with the methods of `Loss` can be used. The built-in losses leave what training calls again and again to the kernels.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit
+
+from . import _native
 
 Array = NDArray[np.float64]
 
 
 class Loss(Protocol):
-    """What the algorithms need to know of a loss."""
+    """What the algorithms need to know of a loss.
+
+    Rows are on the last axis. Scores f are a vector with one score a row; a loss of K > 2 classes sees f as (K, n), and
+    gives derivatives of that shape, with the loss of a row still one number. Labels y are a vector, for classes their
+    codes 0 to K - 1.
+    """
 
     @property
     def smoothness(self) -> float:
@@ -44,8 +52,8 @@ class Loss(Protocol):
     def hessian(self, y: Array, f: Array) -> Array:
         """The second derivative at each row, or the curvature of a parabola above the loss where it has a kink."""
 
-    def best_constant(self, y: Array, weight: Array | None) -> float:
-        """The constant score with the smallest total loss."""
+    def best_constant(self, y: Array, weight: Array | None) -> float | Array:
+        """The constant score with the smallest total loss; (K,) where a row has K scores."""
 
     def link(self, prediction: Array) -> Array:
         """The raw score for a prediction."""
@@ -54,10 +62,10 @@ class Loss(Protocol):
         """The prediction for a raw score: the expected label, or for losses with kinks the quantile."""
 
 
-# Keeps Newton steps r / hessian finite where a row has almost no curvature, and means off the ends of their range.
+# Keeps means off the ends of their range. (The kernels keep hessians above the same number.)
 _TINY = 1e-12
 
-# exp() of a larger score is no number; training that gets there has diverged, and is noticed by its loss.
+# exp() of a larger score is no number. The kernels hold exponents below the same number.
 _LARGEST_EXPONENT = 700.0
 
 
@@ -65,14 +73,53 @@ def _exp(f: Array) -> Array:
     return np.asarray(np.exp(np.minimum(f, _LARGEST_EXPONENT)))
 
 
-class _Named:
-    """Losses print as they were made."""
+def _rows(x: ArrayLike) -> Array:
+    """Numbers as the kernels read them: a row's neighbour is next to it. A copy only where that is not so."""
+    x = np.asarray(x, dtype=np.float64)
+    return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
+
+
+class _BuiltIn:
+    """Losses whose value and derivatives are kernels. They print as they were made."""
+
+    n_threads: int = 1
+    """Threads of the kernels. Results have the same bits for every number."""
+
+    _kernel: ClassVar[str]
+
+    @property
+    def _parameter(self) -> float:
+        return 0.0
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        made_of = {name: value for name, value in vars(self).items() if name != "n_threads"}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in made_of.items())})"
+
+    def with_threads(self, n_threads: int) -> Self:
+        """A copy that uses so many threads."""
+        loss = copy.copy(self)
+        loss.n_threads = n_threads
+        return loss
+
+    def value(self, y: Array, f: Array) -> Array:
+        """The loss of each row."""
+        return self._fill(_native.loss_value, np.shape(y), y, f)
+
+    def negative_gradient(self, y: Array, f: Array) -> Array:
+        """The pseudo residual of each row, -dl/df."""
+        return self._fill(_native.loss_negative_gradient, np.shape(f), y, f)
+
+    def hessian(self, y: Array, f: Array) -> Array:
+        """The second derivative at each row, or what the loss has in its place."""
+        return self._fill(_native.loss_hessian, np.shape(f), y, f)
+
+    def _fill(self, kernel: Callable[..., None], shape: tuple[int, ...], y: Array, f: Array) -> Array:
+        out = np.empty(shape)
+        kernel(self._kernel, self._parameter, _rows(y), _rows(f), out, self.n_threads)
+        return out
 
 
-class _Identity(_Named):
+class _Identity(_BuiltIn):
     """Losses whose score is the prediction itself."""
 
     def check(self, y: Array) -> None:
@@ -90,20 +137,9 @@ class _Identity(_Named):
 class HalfSquaredError(_Identity):
     """l(y, f) = (y - f)^2 / 2."""
 
+    _kernel = "squared_error"
     smoothness = 1.0
     constant_hessian = True
-
-    def value(self, y: Array, f: Array) -> Array:
-        """Half the squared difference."""
-        return 0.5 * (y - f) ** 2
-
-    def negative_gradient(self, y: Array, f: Array) -> Array:
-        """The difference y - f."""
-        return y - f
-
-    def hessian(self, y: Array, f: Array) -> Array:
-        """One everywhere."""
-        return np.ones_like(f)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The mean."""
@@ -115,9 +151,12 @@ class Quantile(_Identity):
 
     The loss has no second derivative. Newton steps use the curvature 1 / (2 |y - f|) of the parabola that touches the
     loss at f and lies above it (Hunter and Lange, "Quantile regression via an MM algorithm", 2000), which makes them
-    independent of the scale of y. Gradient steps (second_order=False) move by at most the learning rate, in units of y.
+    independent of the scale of y. The mean distance stands for distances below it: without it, the few rows that are
+    fitted best would hold all others back. Gradient steps (second_order=False) move by at most the learning rate, in
+    units of y.
     """
 
+    _kernel = "quantile"
     smoothness = math.inf
     constant_hessian = False
 
@@ -126,22 +165,9 @@ class Quantile(_Identity):
             raise ValueError(f"quantile={quantile!r} must be between 0 and 1.")
         self.quantile = quantile
 
-    def value(self, y: Array, f: Array) -> Array:
-        """The pinball loss."""
-        return np.maximum(self.quantile * (y - f), (self.quantile - 1.0) * (y - f))
-
-    def negative_gradient(self, y: Array, f: Array) -> Array:
-        """The quantile q above the score, q - 1 below, and between them at it."""
-        return self.quantile - 0.5 + 0.5 * np.sign(y - f)
-
-    def hessian(self, y: Array, f: Array) -> Array:
-        """One over twice the distance, or over twice the mean distance where that is larger.
-
-        Without the mean, the few rows that are fitted best would hold all others back.
-        """
-        distance = np.abs(y - f)
-        mean = float(distance.mean())
-        return np.asarray(0.5 / np.maximum(distance, mean if mean > 0.0 else 1.0))
+    @property
+    def _parameter(self) -> float:
+        return float(self.quantile)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The weighted quantile."""
@@ -153,30 +179,21 @@ class Quantile(_Identity):
 class AbsoluteError(Quantile):
     """l(y, f) = |y - f|, twice the loss of the median."""
 
+    _kernel = "absolute_error"
     quantile = 0.5
 
     def __init__(self) -> None:
         """No parameter."""
 
-    def value(self, y: Array, f: Array) -> Array:
-        """The distance."""
-        return np.abs(y - f)
-
-    def negative_gradient(self, y: Array, f: Array) -> Array:
-        """The sign of y - f."""
-        return np.sign(y - f)
-
-    def hessian(self, y: Array, f: Array) -> Array:
-        """One over the distance, bounded as for quantiles."""
-        return 2.0 * super().hessian(y, f)
-
 
 class Huber(_Identity):
     """l(y, f) = (y - f)^2 / 2 up to a distance of delta, and a straight line beyond. delta is in the units of y.
 
-    Newton steps use the curvature of the parabola that touches the loss and lies above it.
+    Newton steps use the curvature of the parabola that touches the loss and lies above it: 1 near the label, delta /
+    distance far from it.
     """
 
+    _kernel = "huber"
     smoothness = 1.0
     constant_hessian = False
 
@@ -185,19 +202,9 @@ class Huber(_Identity):
             raise ValueError(f"delta={delta!r} must be positive.")
         self.delta = delta
 
-    def value(self, y: Array, f: Array) -> Array:
-        """Square near the label, line far from it."""
-        distance = np.abs(y - f)
-        near = np.minimum(distance, self.delta)
-        return np.asarray(near * (distance - 0.5 * near))
-
-    def negative_gradient(self, y: Array, f: Array) -> Array:
-        """The difference y - f, cut at delta."""
-        return np.clip(y - f, -self.delta, self.delta)
-
-    def hessian(self, y: Array, f: Array) -> Array:
-        """One near the label, delta / distance far from it."""
-        return np.asarray(self.delta / np.maximum(np.abs(y - f), self.delta))
+    @property
+    def _parameter(self) -> float:
+        return float(self.delta)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """Where the slope crosses zero."""
@@ -209,12 +216,13 @@ class Huber(_Identity):
         return low if low == high else float(brentq(slope, low, high))
 
 
-class Tweedie(_Named):
+class Tweedie(_BuiltIn):
     """Half the deviance of a Tweedie distribution with power p between 1 and 2, log link: amounts with many zeros.
 
     l(y, f) = exp((2 - p) f) / (2 - p) - y exp((1 - p) f) / (1 - p), up to a constant.
     """
 
+    _kernel = "tweedie"
     smoothness = math.inf
     constant_hessian = False
 
@@ -223,6 +231,10 @@ class Tweedie(_Named):
             raise ValueError(f"power={power!r} must be between 1 and 2; use Poisson for 1 and Gamma for 2.")
         self.power = power
 
+    @property
+    def _parameter(self) -> float:
+        return float(self.power)
+
     def check(self, y: Array) -> None:
         """No label is negative, and not all are zero."""
         if y.min() < 0.0 or not y.any():
@@ -230,20 +242,6 @@ class Tweedie(_Named):
                 f"y must have no negative value and a positive one for loss {type(self).__name__}, got values from "
                 f"{y.min()} to {y.max()}."
             )
-
-    def value(self, y: Array, f: Array) -> Array:
-        """Half the deviance."""
-        p = self.power
-        return np.asarray(_exp((2.0 - p) * f) / (2.0 - p) - y * _exp((1.0 - p) * f) / (1.0 - p))
-
-    def negative_gradient(self, y: Array, f: Array) -> Array:
-        """Its negative derivative."""
-        return np.asarray(y * _exp((1.0 - self.power) * f) - _exp((2.0 - self.power) * f))
-
-    def hessian(self, y: Array, f: Array) -> Array:
-        """Its second derivative."""
-        p = self.power
-        return np.maximum((2.0 - p) * _exp((2.0 - p) * f) - (1.0 - p) * y * _exp((1.0 - p) * f), _TINY)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The logarithm of the mean."""
@@ -261,19 +259,17 @@ class Tweedie(_Named):
 class Poisson(Tweedie):
     """l(y, f) = exp(f) - y f: counts, log link."""
 
+    _kernel = "poisson"
     power = 1.0
 
     def __init__(self) -> None:
         """No parameter."""
 
-    def value(self, y: Array, f: Array) -> Array:
-        """Half the deviance, up to a constant."""
-        return np.asarray(_exp(f) - y * f)
-
 
 class Gamma(Tweedie):
     """l(y, f) = f + y exp(-f): positive amounts, log link."""
 
+    _kernel = "gamma"
     power = 2.0
 
     def __init__(self) -> None:
@@ -284,12 +280,8 @@ class Gamma(Tweedie):
         if y.min() <= 0.0:
             raise ValueError(f"y must be positive for loss Gamma, got values from {y.min()} to {y.max()}.")
 
-    def value(self, y: Array, f: Array) -> Array:
-        """Half the deviance, up to a constant."""
-        return np.asarray(f + y * _exp(-f))
 
-
-class _Binary(_Named):
+class _Binary(_BuiltIn):
     """Losses of labels 0 and 1."""
 
     def check(self, y: Array) -> None:
@@ -299,21 +291,9 @@ class _Binary(_Named):
 class LogLoss(_Binary):
     """l(y, f) = log(1 + exp(f)) - y f, with y in {0, 1} and f the log-odds: the paper's logistic loss."""
 
+    _kernel = "logistic"
     smoothness = 0.25
     constant_hessian = False
-
-    def value(self, y: Array, f: Array) -> Array:
-        """Cross entropy, written with exp(-|f|), which does not overflow."""
-        return np.asarray(np.maximum(f, 0.0) - y * f + np.log1p(np.exp(-np.abs(f))))
-
-    def negative_gradient(self, y: Array, f: Array) -> Array:
-        """The difference y - P(y = 1)."""
-        return np.asarray(y - 1.0 / (1.0 + _exp(-f)))
-
-    def hessian(self, y: Array, f: Array) -> Array:
-        """The variance P (1 - P), written so that it does not cancel."""
-        e = np.exp(-np.abs(f))
-        return np.asarray(np.maximum(e / (1.0 + e) ** 2, _TINY))
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The log-odds of the mean; kept finite where all labels are equal."""
@@ -331,20 +311,9 @@ class LogLoss(_Binary):
 class Exponential(_Binary):
     """l(y, f) = exp(-f) for label 1 and exp(f) for label 0, the loss of AdaBoost; f is half the log-odds."""
 
+    _kernel = "exponential"
     smoothness = math.inf
     constant_hessian = False
-
-    def value(self, y: Array, f: Array) -> Array:
-        """The exponential of the margin."""
-        return np.asarray(y * _exp(-f) + (1.0 - y) * _exp(f))
-
-    def negative_gradient(self, y: Array, f: Array) -> Array:
-        """Its negative derivative."""
-        return np.asarray(y * _exp(-f) - (1.0 - y) * _exp(f))
-
-    def hessian(self, y: Array, f: Array) -> Array:
-        """Its second derivative, which is the loss itself."""
-        return np.maximum(self.value(y, f), _TINY)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """Half the log-odds of the mean."""
@@ -357,6 +326,51 @@ class Exponential(_Binary):
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
         return np.asarray(expit(2.0 * f))
+
+
+class Multinomial(_BuiltIn):
+    """l(y, f) = log(sum over k of exp(f_k)) - f_y for class codes y from 0 to K - 1, with the scores f as (K, n).
+
+    The negative gradient of score k is (1 if y = k else 0) - p_k with the probabilities p. The hessian is its second
+    derivative p_k (1 - p_k) times K / (K - 1), Friedman's factor ("Greedy function approximation", 2001): the scores of
+    all classes move at once, and Newton steps by the second derivatives alone would be too long.
+    """
+
+    _kernel = "multinomial"
+    smoothness = 0.5  # the largest eigenvalue of diag(p) - p p^T
+    constant_hessian = False
+
+    def __init__(self, n_classes: int) -> None:
+        if n_classes < 2 or n_classes != int(n_classes):
+            raise ValueError(f"n_classes={n_classes!r} must be a whole number of at least 2.")
+        self.n_classes = int(n_classes)
+
+    @property
+    def _parameter(self) -> float:
+        return float(self.n_classes)
+
+    def check(self, y: Array) -> None:
+        """All labels are codes of classes."""
+        if y.min() < 0 or y.max() >= self.n_classes or np.any(y != np.floor(y)):
+            raise ValueError(
+                f"y must hold whole numbers from 0 to {self.n_classes - 1} for loss Multinomial, got values from "
+                f"{y.min()} to {y.max()}."
+            )
+
+    def best_constant(self, y: Array, weight: Array | None) -> Array:
+        """The logarithms of the classes' shares, (K,); kept finite where a class has none."""
+        share = np.bincount(y.astype(np.intp), weights=weight, minlength=self.n_classes)
+        return self.link(share / share.sum())
+
+    def link(self, prediction: Array) -> Array:
+        """The logarithms of the probabilities, less their mean over the classes."""
+        score = np.log(np.maximum(prediction, _TINY))
+        return np.asarray(score - score.mean(axis=0))
+
+    def inverse_link(self, f: Array) -> Array:
+        """The probabilities of the classes."""
+        e = np.exp(f - f.max(axis=0))
+        return np.asarray(e / e.sum(axis=0))
 
 
 REGRESSION_LOSSES: dict[str, Callable[[], Loss]] = {

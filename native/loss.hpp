@@ -1,0 +1,288 @@
+// The built-in losses: value, negative derivative and curvature of each row.
+//
+// A loss is a small struct with three inline functions of a label and a score. They have no branch, so that the loop over
+// the rows becomes one of vectors. A row's result depends on that row alone, and sums are made of fixed pieces added in
+// order: the same bits come out for every number of threads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "elementary.hpp"
+#include "layout.hpp"
+#include "parallel.hpp"
+
+namespace agbm {
+
+enum class Quantity { kValue, kNegativeGradient, kHessian };
+
+// Keeps Newton steps r / hessian finite where a row has almost no curvature.
+constexpr double kLeastHessian = 1e-12;
+
+// -1, 0 or 1, without a branch: the smallest number times 2^2000 is beyond 1. NaN stays NaN.
+inline double sign_of(double x) { return std::copysign(at_most(std::fabs(x) * 0x1p1000 * 0x1p1000, 1.0), x); }
+
+struct HalfSquaredErrorLoss {
+  double value(double y, double f) const { return 0.5 * ((y - f) * (y - f)); }
+  double negative_gradient(double y, double f) const { return y - f; }
+  double hessian(double, double) const { return 1.0; }
+};
+
+// Mean of |y - f|. Each piece of rows has eight sums, which are added in order: a sum may become a vector, but its
+// order does not follow the width of the vector.
+inline double mean_distance(const double* y, const double* f, std::size_t n, int n_threads) {
+  std::vector<double> partial(tasks_for_rows(n), 0.0);
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    double lanes[8] = {};
+    std::size_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      for (std::size_t lane = 0; lane < 8; ++lane) lanes[lane] += std::fabs(y[i + lane] - f[i + lane]);
+    }
+    double sum = 0.0;
+    for (double lane : lanes) sum += lane;
+    for (; i < end; ++i) sum += std::fabs(y[i] - f[i]);
+    partial[begin / kRowsPerTask] = sum;
+  });
+  double sum = 0.0;
+  for (double piece : partial) sum += piece;
+  return sum / static_cast<double>(n);
+}
+
+// The curvature 1 / (2 distance) of a quantile's loss, with the mean distance as the least distance: without it, the few
+// rows that are fitted best would hold all others back.
+struct QuantileLoss {
+  double quantile;
+  double least_distance = 1.0;
+
+  void prepare_hessian(const double* y, const double* f, std::size_t n, int n_threads) {
+    const double mean = mean_distance(y, f, n, n_threads);
+    least_distance = mean > 0.0 ? mean : 1.0;
+  }
+  double value(double y, double f) const {
+    const double above = quantile * (y - f);
+    const double below = (quantile - 1.0) * (y - f);
+    return above > below ? above : below;
+  }
+  double negative_gradient(double y, double f) const { return quantile - 0.5 + 0.5 * sign_of(y - f); }
+  double hessian(double y, double f) const { return 0.5 / at_least(std::fabs(y - f), least_distance); }
+};
+
+// Twice the loss of the median.
+struct AbsoluteErrorLoss {
+  QuantileLoss median{0.5};
+
+  void prepare_hessian(const double* y, const double* f, std::size_t n, int n_threads) {
+    median.prepare_hessian(y, f, n, n_threads);
+  }
+  double value(double y, double f) const { return std::fabs(y - f); }
+  double negative_gradient(double y, double f) const { return sign_of(y - f); }
+  double hessian(double y, double f) const { return 2.0 * median.hessian(y, f); }
+};
+
+struct HuberLoss {
+  double delta;
+
+  double value(double y, double f) const {
+    const double distance = std::fabs(y - f);
+    const double near = at_most(distance, delta);
+    return near * (distance - 0.5 * near);
+  }
+  double negative_gradient(double y, double f) const { return at_least(at_most(y - f, delta), -delta); }
+  double hessian(double y, double f) const { return delta / at_least(std::fabs(y - f), delta); }
+};
+
+struct PoissonLoss {
+  double value(double y, double f) const { return bounded_exp(f) - y * f; }
+  double negative_gradient(double y, double f) const { return y - bounded_exp(f); }
+  double hessian(double, double f) const { return at_least(bounded_exp(f), kLeastHessian); }
+};
+
+struct GammaLoss {
+  double value(double y, double f) const { return f + y * bounded_exp(-f); }
+  double negative_gradient(double y, double f) const { return y * bounded_exp(-f) - 1.0; }
+  double hessian(double y, double f) const { return at_least(y * bounded_exp(-f), kLeastHessian); }
+};
+
+struct TweedieLoss {
+  double power;
+
+  double value(double y, double f) const {
+    return mean_part(f) / (2.0 - power) - label_part(y, f) / (1.0 - power);
+  }
+  double negative_gradient(double y, double f) const { return label_part(y, f) - mean_part(f); }
+  double hessian(double y, double f) const {
+    return at_least((2.0 - power) * mean_part(f) - (1.0 - power) * label_part(y, f), kLeastHessian);
+  }
+
+ private:
+  double mean_part(double f) const { return bounded_exp((2.0 - power) * f); }
+  double label_part(double y, double f) const { return y * bounded_exp((1.0 - power) * f); }
+};
+
+struct LogisticLoss {
+  double value(double y, double f) const {
+    return at_least(f, 0.0) - y * f + log_1_plus(bounded_exp(-std::fabs(f)));
+  }
+  double negative_gradient(double y, double f) const { return y - 1.0 / (1.0 + bounded_exp(-f)); }
+  // P (1 - P), written so that it does not cancel.
+  double hessian(double, double f) const {
+    const double e = bounded_exp(-std::fabs(f));
+    return at_least(e / ((1.0 + e) * (1.0 + e)), kLeastHessian);
+  }
+};
+
+struct ExponentialLoss {
+  double value(double y, double f) const {
+    const double e = bounded_exp(f);
+    return y / e + (1.0 - y) * e;
+  }
+  double negative_gradient(double y, double f) const {
+    const double e = bounded_exp(f);
+    return y / e - (1.0 - y) * e;
+  }
+  double hessian(double y, double f) const { return at_least(value(y, f), kLeastHessian); }
+};
+
+// A quantity of a loss with one score a row.
+template <class Loss>
+void fill_rows(Loss loss, Quantity quantity, const double* y, const double* f, std::size_t n, double* out,
+               int n_threads) {
+  const auto fill = [&](const auto& row) {
+    parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+      const Loss here = loss;
+      double* __restrict to = out;
+      for (std::size_t i = begin; i < end; ++i) to[i] = row(here, y[i], f[i]);
+    });
+  };
+  switch (quantity) {
+    case Quantity::kValue:
+      fill([](const Loss& l, double label, double score) { return l.value(label, score); });
+      break;
+    case Quantity::kNegativeGradient:
+      fill([](const Loss& l, double label, double score) { return l.negative_gradient(label, score); });
+      break;
+    case Quantity::kHessian:
+      if constexpr (requires { loss.prepare_hessian(y, f, n, n_threads); }) loss.prepare_hessian(y, f, n, n_threads);
+      fill([](const Loss& l, double label, double score) { return l.hessian(label, score); });
+      break;
+  }
+}
+
+// Scores (class, row) of n_classes classes; those of a class begin class_stride after those of the one before.
+struct ClassScores {
+  const double* scores;
+  std::ptrdiff_t class_stride;
+  std::size_t n_classes;
+  std::size_t n_rows;
+};
+
+// The multinomial loss, log(sum over classes of exp(f_k)) - f_y, for class codes y. Values are (row), derivatives (class,
+// row) with class after class.
+//
+// The rows are done in blocks, and the exponentials of a block lie together in a buffer that stays in the cache, however
+// far apart the classes are in memory.
+class MultinomialLoss {
+ public:
+  MultinomialLoss(const ClassScores& f, const double* y, Quantity quantity, double* out)
+      : f_(f), y_(y), quantity_(quantity), out_(out), block_(block_rows(f.n_classes)) {}
+
+  // Whether every y is a code; if not, the output is not complete.
+  bool fill(int n_threads) {
+    // Each thread's rows are a few long pieces, each with its own buffer. No row's result depends on the others.
+    const std::size_t n_blocks = (f_.n_rows + block_ - 1) / block_;
+    const std::size_t n_pieces = std::min<std::size_t>(n_blocks, n_threads <= 1 ? 1 : 4 * n_threads);
+    const std::size_t buffer_size = (f_.n_classes + 2) * block_;
+    std::vector<double> buffers(n_pieces * buffer_size);
+    std::atomic<bool> all_codes{true};
+    parallel_for(n_pieces, n_threads, [&](std::size_t piece) {
+      const std::size_t first = piece * n_blocks / n_pieces, last = (piece + 1) * n_blocks / n_pieces;
+      for (std::size_t b = first; b < last; ++b) {
+        const std::size_t begin = b * block_;
+        const std::size_t width = std::min(block_, f_.n_rows - begin);
+        if (!fill_block(begin, width, buffers.data() + piece * buffer_size)) {
+          all_codes.store(false, std::memory_order_relaxed);
+          return;
+        }
+      }
+    });
+    return all_codes.load();
+  }
+
+ private:
+  // 16 K numbers in a buffer: half of a small second-level cache. Whole cache lines of every class.
+  static std::size_t block_rows(std::size_t n_classes) {
+    return std::clamp<std::size_t>(16384 / n_classes / 8 * 8, 16, 256);
+  }
+
+  bool fill_block(std::size_t begin, std::size_t width, double* __restrict buffer) {
+    double* __restrict largest = buffer;
+    double* __restrict sum = buffer + block_;
+    double* __restrict exps = buffer + 2 * block_;  // (class, row of the block)
+    const double* __restrict y = y_ + begin;
+    const double n_classes = static_cast<double>(f_.n_classes);
+    for (std::size_t i = 0; i < width; ++i) {
+      if (!(y[i] >= 0.0 && y[i] < n_classes && y[i] == std::floor(y[i]))) return false;
+    }
+    for (std::size_t k = 0; k < f_.n_classes; ++k) {
+      const double* __restrict scores = f_.scores + static_cast<std::ptrdiff_t>(k) * f_.class_stride + begin;
+      double* __restrict copy = exps + k * block_;
+      for (std::size_t i = 0; i < width; ++i) {
+        copy[i] = scores[i];
+        largest[i] = k == 0 ? scores[i] : at_least(largest[i], scores[i]);
+      }
+    }
+    if (quantity_ == Quantity::kValue) {
+      for (std::size_t i = 0; i < width; ++i) out_[begin + i] = largest[i] - exps[code(y[i]) * block_ + i];
+    }
+    std::fill(sum, sum + width, 0.0);
+    for (std::size_t k = 0; k < f_.n_classes; ++k) {
+      double* __restrict e = exps + k * block_;
+      for (std::size_t i = 0; i < width; ++i) {
+        e[i] = bounded_exp(e[i] - largest[i]);
+        sum[i] += e[i];
+      }
+    }
+    switch (quantity_) {
+      case Quantity::kValue:
+        for (std::size_t i = 0; i < width; ++i) out_[begin + i] += positive_log(sum[i]);
+        break;
+      case Quantity::kNegativeGradient:
+        for (std::size_t i = 0; i < width; ++i) sum[i] = -1.0 / sum[i];
+        for_each_class(begin, width, exps, [&](double e, std::size_t i) { return e * sum[i]; });
+        for (std::size_t i = 0; i < width; ++i) out_[code(y[i]) * f_.n_rows + begin + i] += 1.0;
+        break;
+      case Quantity::kHessian:
+        // Friedman's factor K / (K - 1): the scores of all classes move at once, and a diagonal step without it is too long.
+        const double factor = n_classes / (n_classes - 1.0);
+        for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
+        for_each_class(begin, width, exps, [&](double e, std::size_t i) {
+          const double p = e * sum[i];
+          return at_least(factor * (p * (1.0 - p)), kLeastHessian);
+        });
+        break;
+    }
+    return true;
+  }
+
+  template <class Each>
+  void for_each_class(std::size_t begin, std::size_t width, const double* exps, const Each& each) {
+    for (std::size_t k = 0; k < f_.n_classes; ++k) {
+      const double* __restrict e = exps + k * block_;
+      double* __restrict to = out_ + k * f_.n_rows + begin;
+      for (std::size_t i = 0; i < width; ++i) to[i] = each(e[i], i);
+    }
+  }
+
+  static std::size_t code(double y) { return static_cast<std::size_t>(y); }
+
+  const ClassScores f_;
+  const double* y_;
+  const Quantity quantity_;
+  double* out_;
+  const std::size_t block_;
+};
+
+}  // namespace agbm

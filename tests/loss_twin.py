@@ -1,0 +1,134 @@
+"""The losses in plain NumPy: the oracle of the native kernels.
+
+Each twin has the formulas of one loss, with the loss's own parameter, and NumPy's exp and log.
+"""
+
+import numpy as np
+
+TINY = 1e-12
+
+
+def exp(f):
+    return np.exp(np.minimum(f, 700.0))
+
+
+class Twin:
+    def __init__(self, loss):
+        self.loss = loss
+
+
+class HalfSquaredError(Twin):
+    def value(self, y, f):
+        return 0.5 * (y - f) ** 2
+
+    def negative_gradient(self, y, f):
+        return y - f
+
+    def hessian(self, y, f):
+        return np.ones_like(f)
+
+
+class Quantile(Twin):
+    def value(self, y, f):
+        return np.maximum(self.loss.quantile * (y - f), (self.loss.quantile - 1.0) * (y - f))
+
+    def negative_gradient(self, y, f):
+        return self.loss.quantile - 0.5 + 0.5 * np.sign(y - f)
+
+    def hessian(self, y, f):
+        distance = np.abs(y - f)
+        mean = distance.mean()
+        return 0.5 / np.maximum(distance, mean if mean > 0.0 else 1.0)
+
+
+class AbsoluteError(Quantile):
+    def value(self, y, f):
+        return np.abs(y - f)
+
+    def negative_gradient(self, y, f):
+        return np.sign(y - f)
+
+    def hessian(self, y, f):
+        return 2.0 * super().hessian(y, f)
+
+
+class Huber(Twin):
+    def value(self, y, f):
+        distance = np.abs(y - f)
+        near = np.minimum(distance, self.loss.delta)
+        return near * (distance - 0.5 * near)
+
+    def negative_gradient(self, y, f):
+        return np.clip(y - f, -self.loss.delta, self.loss.delta)
+
+    def hessian(self, y, f):
+        return self.loss.delta / np.maximum(np.abs(y - f), self.loss.delta)
+
+
+class Tweedie(Twin):
+    def value(self, y, f):
+        p = self.loss.power
+        return exp((2.0 - p) * f) / (2.0 - p) - y * exp((1.0 - p) * f) / (1.0 - p)
+
+    def negative_gradient(self, y, f):
+        p = self.loss.power
+        return y * exp((1.0 - p) * f) - exp((2.0 - p) * f)
+
+    def hessian(self, y, f):
+        p = self.loss.power
+        return np.maximum((2.0 - p) * exp((2.0 - p) * f) - (1.0 - p) * y * exp((1.0 - p) * f), TINY)
+
+
+class Poisson(Tweedie):
+    def value(self, y, f):
+        return exp(f) - y * f
+
+
+class Gamma(Tweedie):
+    def value(self, y, f):
+        return f + y * exp(-f)
+
+
+class LogLoss(Twin):
+    def value(self, y, f):
+        return np.maximum(f, 0.0) - y * f + np.log1p(np.exp(-np.abs(f)))
+
+    def negative_gradient(self, y, f):
+        return y - 1.0 / (1.0 + exp(-f))
+
+    def hessian(self, y, f):
+        e = np.exp(-np.abs(f))
+        return np.maximum(e / (1.0 + e) ** 2, TINY)
+
+
+class Exponential(Twin):
+    def value(self, y, f):
+        return y * exp(-f) + (1.0 - y) * exp(f)
+
+    def negative_gradient(self, y, f):
+        return y * exp(-f) - (1.0 - y) * exp(f)
+
+    def hessian(self, y, f):
+        return np.maximum(self.value(y, f), TINY)
+
+
+class Multinomial(Twin):
+    def probabilities(self, f):
+        e = np.exp(f - f.max(axis=0))
+        return e / e.sum(axis=0)
+
+    def value(self, y, f):
+        most = f.max(axis=0)
+        of_label = np.take_along_axis(f, y.astype(int)[np.newaxis], axis=0)[0]
+        return most - of_label + np.log(np.exp(f - most).sum(axis=0))
+
+    def negative_gradient(self, y, f):
+        return (y == np.arange(len(f))[:, np.newaxis]) - self.probabilities(f)
+
+    def hessian(self, y, f):
+        p = self.probabilities(f)
+        return np.maximum(len(f) / (len(f) - 1) * p * (1.0 - p), TINY)
+
+
+def twin_of(loss):
+    return globals()[type(loss).__name__](loss)
