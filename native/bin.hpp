@@ -22,8 +22,10 @@ inline int search(const ThresholdTable& table, double x) {
 }
 
 // Neighbouring features share a group; groups are as equal in width as they can be, so that threads get equal work.
-inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins) {
+inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
+                    const std::vector<std::uint8_t>& categorical) {
   m.n_rows = n_rows;
+  m.categorical = categorical;
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
   m.cell_offset.assign(1, 0);
@@ -41,20 +43,24 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   m.codes.resize(n_rows * m.n_features);
 }
 
-// x[row * row_stride + feature * feature_stride]; strides are in values.
+// Codes of a block of whole columns, first_feature and those behind it: x[row * row_stride + column * column_stride], strides
+// in values. Filling a matrix block by block needs no copy of all values at once.
 template <class T>
-void bin_rows(BinnedMatrix& m, const std::vector<ThresholdTable>& tables, const T* x, std::ptrdiff_t row_stride,
-              std::ptrdiff_t feature_stride, int n_threads) {
+void bin_columns(BinnedMatrix& m, int first_feature, const std::vector<ThresholdTable>& tables, const T* x,
+                 std::ptrdiff_t row_stride, std::ptrdiff_t column_stride, int n_threads) {
   const std::size_t pieces = tasks_for_rows(m.n_rows);
-  parallel_for(pieces * m.groups.size(), n_threads, [&](std::size_t task) {
-    const FeatureGroup& group = m.groups[task / pieces];
+  const int end_feature = first_feature + static_cast<int>(tables.size());
+  const std::size_t first_group = m.group_of[first_feature];
+  const std::size_t n_groups = m.group_of[end_feature - 1] - first_group + 1;
+  parallel_for(pieces * n_groups, n_threads, [&](std::size_t task) {
+    const FeatureGroup& group = m.groups[first_group + task / pieces];
     const std::size_t begin = task % pieces * kRowsPerTask;
     const std::size_t end = std::min(m.n_rows, begin + kRowsPerTask);
-    for (int j = 0; j < group.width; ++j) {
-      const int feature = group.first_feature + j;
-      const ThresholdTable& table = tables[feature];
-      const T* column = x + feature * feature_stride;
-      std::uint8_t* out = m.codes.data() + group.data_offset + j;
+    const int last = std::min(end_feature, group.first_feature + group.width);
+    for (int feature = std::max(first_feature, group.first_feature); feature < last; ++feature) {
+      const ThresholdTable& table = tables[feature - first_feature];
+      const T* column = x + (feature - first_feature) * column_stride;
+      std::uint8_t* out = m.codes.data() + group.data_offset + (feature - group.first_feature);
       const int missing = m.n_bins[feature];
       for (std::size_t row = begin; row < end; ++row) {
         const double value = static_cast<double>(column[static_cast<std::ptrdiff_t>(row) * row_stride]);

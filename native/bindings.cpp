@@ -55,29 +55,34 @@ class InterruptCheck {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-template <class T>
-BinnedMatrix bin_matrix(const Matrix<T>& x, const Vector<double>& thresholds, const Vector<std::int64_t>& offsets,
-                        int n_threads) {
-  const std::size_t n_features = x.shape(1);
-  require(x.shape(0) < (std::size_t{1} << 32), "X: more than 2^32 - 1 rows");
-  require(n_features > 0, "X: no features");
-  require(offsets.size() == n_features + 1 && offsets.data()[0] == 0 &&
-              offsets.data()[n_features] == static_cast<std::int64_t>(thresholds.size()),
-          "offsets: must start at 0, end at len(thresholds) and have one entry more than X has features");
-  std::vector<ThresholdTable> tables(n_features);
-  std::vector<int> n_bins;
-  for (std::size_t f = 0; f < n_features; ++f) {
-    const std::int64_t begin = offsets.data()[f], end = offsets.data()[f + 1];
-    require(begin <= end && end - begin < kMaxValueBins, "offsets: a feature has from 0 to 254 thresholds");
-    std::fill(std::begin(tables[f].values), std::end(tables[f].values), std::numeric_limits<double>::infinity());
-    std::copy(thresholds.data() + begin, thresholds.data() + end, tables[f].values);
-    n_bins.push_back(static_cast<int>(end - begin) + 1);
-  }
+BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<bool>& categorical) {
+  require(n_rows < (std::size_t{1} << 32), "n_rows: more than 2^32 - 1");
+  require(!n_bins.empty(), "n_bins: no features");
+  require(categorical.size() == n_bins.size(), "categorical: must have one entry for each feature");
+  for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: a feature has from 1 to 255");
   BinnedMatrix m;
   nb::gil_scoped_release release;
-  lay_out(m, x.shape(0), n_bins);
-  bin_rows(m, tables, x.data(), x.stride(0), x.stride(1), n_threads);
+  lay_out(m, n_rows, n_bins, {categorical.begin(), categorical.end()});
   return m;
+}
+
+template <class T>
+void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<double>& thresholds, int n_threads) {
+  const int n_columns = static_cast<int>(x.shape(1));
+  require(x.shape(0) == m.n_rows, "X: wrong number of rows");
+  require(first_feature >= 0 && n_columns > 0 && first_feature <= m.n_features - n_columns, "X: no such features");
+  std::vector<ThresholdTable> tables(n_columns);
+  std::size_t used = 0;
+  for (int f = 0; f < n_columns; ++f) {
+    const std::size_t n = m.n_bins[first_feature + f] - 1;
+    require(used + n <= thresholds.size(), "thresholds: one fewer than bins of each feature");
+    std::fill(std::begin(tables[f].values), std::end(tables[f].values), std::numeric_limits<double>::infinity());
+    std::copy_n(thresholds.data() + used, n, tables[f].values);
+    used += n;
+  }
+  require(used == thresholds.size(), "thresholds: one fewer than bins of each feature");
+  nb::gil_scoped_release release;
+  bin_columns(m, first_feature, tables, x.data(), x.stride(0), x.stride(1), n_threads);
 }
 
 nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
@@ -92,16 +97,20 @@ nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
 constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
 TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradients,
-                         const std::optional<Vector<double>>& hessians,
+                         const std::optional<RowMajor<double>>& hessians,
                          const std::optional<Vector<std::int64_t>>& repeats, int n_threads) {
   TreeTargets t;
   t.n_targets = static_cast<int>(gradients.shape(0));
   t.n_rows = t.n_repeated = gradients.shape(1);
   t.gradients = gradients.data();
-  t.hessians = hessians ? hessians->data() : nullptr;
   require(t.n_targets > 0, "gradients: no targets");
   require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many columns as X has rows");
-  require(!hessians || hessians->size() == t.n_rows, "hessians: must have one entry for each column of gradients");
+  if (hessians) {
+    t.hessians = hessians->data();
+    t.n_hessians = static_cast<int>(hessians->shape(0));
+    require(hessians->shape(1) == t.n_rows, "hessians: must have as many columns as gradients");
+    require(t.n_hessians > 0 && t.n_targets % t.n_hessians == 0, "hessians: must have a part of the rows of gradients");
+  }
   if (repeats) {
     require(repeats->size() == t.n_rows, "repeats: must have one entry for each column of gradients");
     t.repeats = repeats->data();
@@ -112,22 +121,18 @@ TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradient
     }
     require(t.n_repeated <= kMostRepeats * 128, "repeats: more than 2^38 in all");
   }
-  for (int k = 0; k < t.n_targets; ++k) {
-    t.gradient_max.push_back(max_abs(t.gradient(k), t.n_rows, n_threads));
-    require(std::isfinite(t.gradient_max.back()), "gradients: not finite");
+  for (int k = 0; k < t.n_sums(); ++k) {
+    t.max.push_back(max_abs(t.summand(k), t.n_rows, n_threads));
+    require(std::isfinite(t.max.back()), k < t.n_targets ? "gradients: not finite" : "hessians: not finite");
   }
-  if (hessians) {
-    t.hessian_max = max_abs(t.hessians, t.n_rows, n_threads);
-    require(std::isfinite(t.hessian_max), "hessians: not finite");
-    for (std::size_t i = 0; i < t.n_rows; ++i) require(t.hessians[i] >= 0.0, "hessians: negative");
-  }
+  for (std::size_t i = 0; i < t.n_hessians * t.n_rows; ++i) require(t.hessians[i] >= 0.0, "hessians: negative");
   return t;
 }
 
 // Histogram of the given rows, (cell, channel), with the channels' form: for tests of the kernel against its twin.
 // Cells of a feature: its value bins, then the missing values.
 nb::tuple histogram_of(const BinnedMatrix& m, const RowMajor<double>& gradients,
-                       const std::optional<Vector<double>>& hessians, const std::optional<Vector<Row>>& rows,
+                       const std::optional<RowMajor<double>>& hessians, const std::optional<Vector<Row>>& rows,
                        int n_threads) {
   const TreeTargets targets = make_targets(m, gradients, hessians, std::nullopt, n_threads);
   Channels channels;
@@ -157,27 +162,33 @@ class Grower {
       : matrix_(m), n_threads_(n_threads), grower_(m, rules, n_threads) {}
 
   // A tree for the residuals of the first gradients.shape[1] rows: its nodes, and its values on all rows.
-  nb::dict grow(const RowMajor<double>& gradients, const std::optional<Vector<double>>& hessians,
-                const std::optional<Vector<std::int64_t>>& repeats, double min_hessian_leaf) {
+  nb::dict grow(const RowMajor<double>& gradients, const std::optional<RowMajor<double>>& hessians,
+                const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
+                const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
+                double min_hessian_leaf) {
     TreeTargets targets = make_targets(matrix_, gradients, hessians, repeats, n_threads_);
     require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
     targets.min_hessian_leaf = min_hessian_leaf;
+    const TreeSample sample = make_sample(targets.n_rows, rows, features, node_share, seed);
     const std::size_t n_rows = matrix_.n_rows;
     std::vector<double> values(n_rows * targets.n_targets);
     GrownTree tree;
     {
       nb::gil_scoped_release release;
-      grower_.grow(targets, InterruptCheck{});
+      grower_.grow(targets, sample, InterruptCheck{});
       tree = grower_.tree();
-      grower_.training_values(values.data(), n_rows);
-      binned_values(matrix_, tree, targets.n_rows, n_rows - targets.n_rows, values.data() + targets.n_rows, n_rows,
-                    n_threads_);
+      const std::size_t known = sample.rows == nullptr ? targets.n_rows : 0;
+      if (known > 0) grower_.training_values(values.data(), n_rows);
+      binned_values(matrix_, tree, known, n_rows - known, values.data() + known, n_rows, n_threads_);
     }
     nb::dict out;
     const std::size_t n = tree.n_nodes();
     out["feature"] = to_numpy(std::move(tree.feature), n);
     out["bin"] = to_numpy(std::move(tree.bin), n);
     out["missing_left"] = to_numpy(std::move(tree.missing_left), n);
+    std::vector<std::uint64_t> left_codes;
+    for (const CodeSet& codes : tree.left_codes) left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
+    out["left_codes"] = to_numpy(std::move(left_codes), n, 4);
     out["left"] = to_numpy(std::move(tree.left), n);
     out["gain"] = to_numpy(std::move(tree.gain), n);
     out["count"] = to_numpy(std::move(tree.count), n);
@@ -187,32 +198,76 @@ class Grower {
   }
 
  private:
+  TreeSample make_sample(std::size_t n_train, const std::optional<Vector<Row>>& rows,
+                         const std::optional<Vector<std::uint8_t>>& features, double node_share,
+                         std::uint64_t seed) const {
+    require(node_share > 0.0 && node_share <= 1.0, "node_share: must be from 0 (excluded) to 1");
+    TreeSample sample{nullptr, 0, nullptr, node_share, seed};
+    if (rows) {
+      require(rows->size() > 0, "rows: none");
+      for (std::size_t i = 0; i < rows->size(); ++i) {
+        require(rows->data()[i] < n_train && (i == 0 || rows->data()[i - 1] < rows->data()[i]),
+                "rows: must be training rows, ascending");
+      }
+      sample.rows = rows->data();
+      sample.n_rows = rows->size();
+    }
+    if (features) {
+      require(static_cast<int>(features->size()) == matrix_.n_features, "features: must have one entry for each feature");
+      sample.features = features->data();
+    }
+    return sample;
+  }
+
   const BinnedMatrix& matrix_;
   int n_threads_;
   TreeGrower grower_;
 };
 
-GrowthRules make_rules(int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf, double l2_regularization,
-                       double min_split_gain) {
+GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
+                       double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
+                       const std::vector<std::vector<int>>& interactions) {
   require(max_depth >= 1, "max_depth: must be at least 1");
   require(max_leaf_nodes == 0 || max_leaf_nodes >= 2, "max_leaf_nodes: must be 0 (no limit) or at least 2");
   require(min_samples_leaf >= 1, "min_samples_leaf: must be at least 1");
   require(l2_regularization >= 0.0 && min_split_gain >= 0.0, "l2_regularization, min_split_gain: must not be negative");
-  return {max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain};
+  require(monotone.empty() || static_cast<int>(monotone.size()) == m.n_features,
+          "monotone: must be empty or have one entry for each feature");
+  for (std::size_t f = 0; f < monotone.size(); ++f) {
+    require(monotone[f] >= -1 && monotone[f] <= 1, "monotone: must be -1, 0 or 1");
+    require(monotone[f] == 0 || m.categorical[f] == 0, "monotone: a feature without order cannot be monotone");
+  }
+  for (const std::vector<int>& group : interactions) {
+    for (int feature : group) require(feature >= 0 && feature < m.n_features, "interactions: no such feature");
+  }
+  return {max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain, monotone, interactions};
 }
 
-Forest make_forest(int n_features, const Vector<std::int32_t>& roots, const Vector<std::int32_t>& feature,
+Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& roots,
+                   const Vector<std::int32_t>& first_column, const Vector<std::int32_t>& feature,
                    const Vector<double>& threshold, const Vector<std::int32_t>& left,
-                   const Vector<std::uint8_t>& missing_left, const RowMajor<double>& value) {
+                   const Vector<std::uint8_t>& missing_left, const Vector<std::int32_t>& categories,
+                   const RowMajor<std::uint64_t>& category_sets, const RowMajor<double>& value) {
   const std::size_t n = feature.size();
-  require(threshold.size() == n && left.size() == n && missing_left.size() == n && value.shape(0) == n,
-          "feature, threshold, left, missing_left, value: must have one entry for each node");
+  require(threshold.size() == n && left.size() == n && missing_left.size() == n && categories.size() == n &&
+              value.shape(0) == n,
+          "feature, threshold, left, missing_left, categories, value: must have one entry for each node");
+  require(first_column.size() == roots.size(), "first_column: must have one entry for each root");
+  require(category_sets.shape(1) == 4, "category_sets: must have four words each");
   Forest forest;
   forest.n_features = n_features;
-  forest.n_outputs = static_cast<int>(value.shape(1));
+  forest.n_columns = n_columns;
+  forest.n_values = static_cast<int>(value.shape(1));
   forest.roots.assign(roots.data(), roots.data() + roots.size());
+  forest.first_column.assign(first_column.data(), first_column.data() + first_column.size());
   for (std::size_t i = 0; i < n; ++i) {
-    forest.nodes.push_back({threshold.data()[i], feature.data()[i], left.data()[i], missing_left.data()[i] != 0});
+    forest.nodes.push_back({threshold.data()[i], feature.data()[i], left.data()[i], categories.data()[i],
+                            missing_left.data()[i] != 0});
+  }
+  for (std::size_t i = 0; i < category_sets.shape(0); ++i) {
+    CodeSet set;
+    std::copy_n(category_sets.data() + 4 * i, 4, set.words.begin());
+    forest.category_sets.push_back(set);
   }
   forest.values.assign(value.data(), value.data() + value.size());
   forest.validate();
@@ -222,12 +277,12 @@ Forest make_forest(int n_features, const Vector<std::int32_t>& roots, const Vect
 template <class T>
 nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x, int n_threads) {
   require(static_cast<int>(x.shape(1)) == forest.n_features, "X: wrong number of features");
-  std::vector<double> out(x.shape(0) * forest.n_outputs, 0.0);
+  std::vector<double> out(x.shape(0) * forest.n_columns, 0.0);
   {
     nb::gil_scoped_release release;
     forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
   }
-  return to_numpy(std::move(out), x.shape(0), forest.n_outputs);
+  return to_numpy(std::move(out), x.shape(0), forest.n_columns);
 }
 
 using Scores = nb::ndarray<const double, nb::device::cpu>;
@@ -237,7 +292,7 @@ using Results = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 template <class Use>
 void with_loss(const std::string& name, double parameter, const Use& use) {
   if (name == "squared_error") return use(HalfSquaredErrorLoss{});
-  if (name == "absolute_error") return use(AbsoluteErrorLoss{});
+  if (name == "absolute_error") return use(AbsoluteErrorLoss{parameter});
   if (name == "quantile") return use(QuantileLoss{parameter});
   if (name == "huber") return use(HuberLoss{parameter});
   if (name == "poisson") return use(PoissonLoss{});
@@ -284,12 +339,12 @@ NB_MODULE(_native, m) {
       .def_ro("n_rows", &BinnedMatrix::n_rows)
       .def_ro("n_features", &BinnedMatrix::n_features)
       .def_ro("n_bins", &BinnedMatrix::n_bins)
+      .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "categorical"_a)
+      .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a)
+      .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
+           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending.")
       .def("codes", &codes_of, "The codes as a (row, feature) array.");
 
-  m.def("bin_matrix", &bin_matrix<double>, "X"_a.noconvert(), "thresholds"_a.noconvert(), "offsets"_a.noconvert(),
-        "n_threads"_a);
-  m.def("bin_matrix", &bin_matrix<float>, "X"_a.noconvert(), "thresholds"_a.noconvert(), "offsets"_a.noconvert(),
-        "n_threads"_a, "Codes of X: thresholds[offsets[f]:offsets[f + 1]] are those of feature f, ascending.");
   m.def("histogram", &histogram_of, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
         "rows"_a.noconvert().none(), "n_threads"_a,
         "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
@@ -297,19 +352,24 @@ NB_MODULE(_native, m) {
       .def(
           "__init__",
           [](Grower* self, const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
-             double l2_regularization, double min_split_gain, int n_threads) {
-            new (self) Grower(
-                m, make_rules(max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain), n_threads);
+             double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
+             const std::vector<std::vector<int>>& interactions, int n_threads) {
+            new (self) Grower(m,
+                              make_rules(m, max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization,
+                                         min_split_gain, monotone, interactions),
+                              n_threads);
           },
           "matrix"_a, nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a,
-          "min_split_gain"_a, "n_threads"_a, nb::keep_alive<1, 2>())
-      .def("grow", &Grower::grow, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
-           "repeats"_a.noconvert().none(), "min_hessian_leaf"_a,
+          "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a, nb::keep_alive<1, 2>())
+      .def("grow", &Grower::grow, nb::kw_only(), "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
+           "repeats"_a.noconvert().none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(), "node_share"_a,
+           "seed"_a, "min_hessian_leaf"_a,
            "A tree for the residuals (target, training row): its nodes, and its values on all rows.");
 
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
-      .def(nb::new_(&make_forest), "n_features"_a, "roots"_a.noconvert(), "feature"_a.noconvert(),
-           "threshold"_a.noconvert(), "left"_a.noconvert(), "missing_left"_a.noconvert(), "value"_a.noconvert())
+      .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
+           "feature"_a.noconvert(), "threshold"_a.noconvert(), "left"_a.noconvert(), "missing_left"_a.noconvert(),
+           "categories"_a.noconvert(), "category_sets"_a.noconvert(), "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
            "Sum of the trees' values, (row, output).");

@@ -23,6 +23,7 @@ struct GrownTree {
   std::vector<std::int32_t> feature;
   std::vector<std::int32_t> bin;
   std::vector<std::uint8_t> missing_left;
+  std::vector<CodeSet> left_codes;
   std::vector<std::int32_t> left;
   std::vector<double> gain;
   std::vector<std::int64_t> count;
@@ -33,6 +34,7 @@ struct GrownTree {
     feature.push_back(-1);
     bin.push_back(0);
     missing_left.push_back(0);
+    left_codes.push_back({});
     left.push_back(-1);
     gain.push_back(0.0);
     count.push_back(rows);
@@ -40,6 +42,24 @@ struct GrownTree {
     return static_cast<std::int32_t>(n_nodes()) - 1;
   }
 };
+
+// What a tree may see: rows (null: all), features (null: all), and the share of them that each node may split on.
+struct TreeSample {
+  const Row* rows = nullptr;
+  std::size_t n_rows = 0;
+  const std::uint8_t* features = nullptr;
+  double node_share = 1.0;
+  std::uint64_t seed = 0;
+};
+
+// A well mixed number from another (the finaliser of splitmix64): random choices that depend on names alone, not on the
+// order in which they are made.
+inline std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
 
 // Grows one tree after the other on the same rows; buffers are kept from tree to tree.
 class TreeGrower {
@@ -53,8 +73,8 @@ class TreeGrower {
 
   // Training rows are the first targets.n_rows rows of the matrix. `pause` is called between batches and may throw: the
   // way to stop a long growth.
-  void grow(const TreeTargets& targets, const std::function<void()>& pause) {
-    start(targets);
+  void grow(const TreeTargets& targets, const TreeSample& sample, const std::function<void()>& pause) {
+    start(targets, sample);
     while (take_batch()) {
       pause();
       split_batch();
@@ -66,7 +86,7 @@ class TreeGrower {
 
   const GrownTree& tree() const { return tree_; }
 
-  // The tree's value on every training row, (target, row): a leaf knows its rows, none walks the tree.
+  // The tree's value on every row that it saw, (target, row): a leaf knows its rows, none walks the tree.
   void training_values(double* out, std::size_t stride) const {
     for_leaf_pieces([&](std::int32_t node, RowRange range, std::size_t) {
       for (int k = 0; k < tree_.n_targets; ++k) {
@@ -79,8 +99,11 @@ class TreeGrower {
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
-  // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees.
+  // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees: about a
+  // batch a level. Trees with many targets have large ones.
   static constexpr std::size_t kBatchNodes = 256;
+  static constexpr std::size_t kHistogramBytes = std::size_t{1} << 31;
+  static constexpr std::size_t kUsualLevels = 8;
 
   struct NodeState {
     RowRange rows;
@@ -105,6 +128,10 @@ class TreeGrower {
   };
 
   std::size_t cell_count() const { return matrix_.n_cells() * channels_.n(); }
+  std::size_t batch_nodes() const {
+    const std::size_t affordable = kHistogramBytes / (cell_count() * sizeof(std::int64_t) * kUsualLevels);
+    return std::min(kBatchNodes, std::max<std::size_t>(1, affordable));
+  }
   std::int64_t* histogram(std::int32_t slot) { return histograms_[slot].data(); }
 
   std::int32_t acquire_slot() {
@@ -126,25 +153,102 @@ class TreeGrower {
     return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
   }
 
-  void start(const TreeTargets& targets) {
+  void start(const TreeTargets& targets, const TreeSample& sample) {
     targets_ = targets;
+    sample_ = sample;
+    const std::size_t n_rows = sample.rows == nullptr ? targets.n_rows : sample.n_rows;
     pack(targets, channels_, n_threads_);
-    partition_.reset(targets.n_rows);
+    partition_.reset(sample.rows, n_rows);
     tree_ = GrownTree{};
     tree_.n_targets = targets.n_targets;
     n_leaves_ = 1;
-    nodes_.assign(1, {{0, targets.n_rows}, 0, kNoSlot, {}});
+    nodes_.assign(1, {{0, n_rows}, 0, kNoSlot, {}});
     pending_.clear();
     scanned_.clear();
     free_slots_.clear();
     for (std::size_t slot = histograms_.size(); slot-- > 0;) free_slots_.push_back(static_cast<std::int32_t>(slot));
 
     nodes_[0].slot = acquire_slot();
-    builder_.build({{nullptr, targets.n_rows, histogram(nodes_[0].slot)}}, channels_.packed.data(), channels_.n());
+    builder_.build({{sample.rows, n_rows, histogram(nodes_[0].slot)}}, channels_.packed.data(), channels_.n());
     total_.assign(1, totals_of(0));
+    start_constraints();
     tree_.add(channels_.count_in(total_[0].back()));
     if (may_split(0)) scanned_.push_back(0);
     find_splits();
+  }
+
+  void start_constraints() {
+    bounds_.clear();
+    if (rules_.bounded()) {
+      bounds_.emplace_back();
+      for (int k = 0; k < targets_.n_targets; ++k) {
+        bounds_[0].insert(bounds_[0].end(),
+                          {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
+      }
+    }
+    groups_.clear();
+    if (!rules_.interactions.empty()) {
+      groups_.emplace_back(rules_.interactions.size());
+      std::iota(groups_[0].begin(), groups_[0].end(), 0);
+    }
+  }
+
+  // Children of a monotone split meet halfway between their values: nothing below either may cross that line.
+  void bound_children(std::int32_t parent, std::int32_t left, std::int32_t right) {
+    bounds_.push_back(bounds_[parent]);
+    bounds_.push_back(bounds_[parent]);
+    const int feature = tree_.feature[parent];
+    const bool unordered = parts_missing_only(tree_.bin[parent], matrix_.n_bins[feature]);
+    const int direction = unordered ? 0 : rules_.monotone[feature];  // zero for categories, too
+    const SumReader<0, false> counted(channels_, rules_.l2_regularization);
+    const SumReader<0, true> weighed(channels_, rules_.l2_regularization);
+    const Bounds bounds{bounds_[parent].data()};
+    const auto value = [&](std::int32_t node, int target) {
+      const std::int64_t* sums = total_[node].data();
+      return channels_.n_hessians > 0 ? weighed.leaf_value(sums, target, bounds)
+                                      : counted.leaf_value(sums, target, bounds);
+    };
+    for (int k = 0; direction != 0 && k < targets_.n_targets; ++k) {
+      const double middle = 0.5 * value(left, k) + 0.5 * value(right, k);
+      bounds_[direction > 0 ? left : right][2 * k + 1] = middle;
+      bounds_[direction > 0 ? right : left][2 * k] = middle;
+    }
+  }
+
+  Bounds bounds_of(std::size_t node) const { return {bounds_.empty() ? nullptr : bounds_[node].data()}; }
+
+  // Below a split only those groups of features go on that have its feature.
+  void pass_groups_on(std::int32_t parent) {
+    std::vector<int> left_over;
+    for (int group : groups_[parent]) {
+      const std::vector<int>& features = rules_.interactions[group];
+      if (std::find(features.begin(), features.end(), tree_.feature[parent]) != features.end()) left_over.push_back(group);
+    }
+    groups_.push_back(left_over);
+    groups_.push_back(left_over);
+  }
+
+  // The features that a node may be split on, ascending.
+  std::vector<int> features_of(std::int32_t node) const {
+    std::vector<std::uint8_t> allowed(matrix_.n_features, groups_.empty() ? 1 : 0);
+    if (!groups_.empty()) {
+      for (int group : groups_[node]) {
+        for (int feature : rules_.interactions[group]) allowed[feature] = 1;
+      }
+    }
+    std::vector<int> features;
+    for (int f = 0; f < matrix_.n_features; ++f) {
+      if (allowed[f] && (sample_.features == nullptr || sample_.features[f])) features.push_back(f);
+    }
+    if (sample_.node_share < 1.0 && !features.empty()) {
+      const std::uint64_t seed = mixed(sample_.seed + mixed(static_cast<std::uint64_t>(node)));
+      const auto lot = [&](int feature) { return mixed(seed + static_cast<std::uint64_t>(feature)); };
+      std::sort(features.begin(), features.end(), [&](int a, int b) { return lot(a) < lot(b); });
+      const double share = sample_.node_share * static_cast<double>(features.size());
+      features.resize(std::max<std::size_t>(1, static_cast<std::size_t>(share)));
+      std::sort(features.begin(), features.end());
+    }
+    return features;
   }
 
   // Any feature's cells sum to the node's sums.
@@ -164,7 +268,7 @@ class TreeGrower {
       batch_.push_back(pending_.back());
       pending_.pop_back();
     } else {
-      const std::size_t n = std::min(pending_.size(), kBatchNodes);
+      const std::size_t n = std::min(pending_.size(), batch_nodes());
       batch_.assign(pending_.end() - static_cast<std::ptrdiff_t>(n), pending_.end());
       pending_.resize(pending_.size() - n);
     }
@@ -194,6 +298,7 @@ class TreeGrower {
     tree_.feature[parent] = state.split.feature;
     tree_.bin[parent] = state.split.bin;
     tree_.missing_left[parent] = state.split.missing_left;
+    tree_.left_codes[parent] = state.split.left;
     tree_.left[parent] = left;
     tree_.gain[parent] = state.split.gain;
     nodes_.push_back({{state.rows.begin, middle}, state.depth + 1, kNoSlot, {}});
@@ -201,6 +306,8 @@ class TreeGrower {
     total_.push_back(left_total);
     total_.push_back(right_total);
     ++n_leaves_;
+    if (!bounds_.empty()) bound_children(parent, left, right);
+    if (!groups_.empty()) pass_groups_on(parent);
 
     // The smaller child by the counts of the sums, which are global where rows are spread over machines.
     const bool left_smaller = tree_.count[left] <= tree_.count[right];
@@ -215,7 +322,7 @@ class TreeGrower {
     std::vector<std::int64_t> total(channels, 0);
     const std::int64_t* cells = histogram(nodes_[node].slot) + matrix_.cell_offset[split.feature] * channels;
     for (int code = 0; code <= matrix_.n_bins[split.feature]; ++code) {
-      if (!goes_left(code, split.bin, split.missing_left, matrix_.n_bins[split.feature])) continue;
+      if (!split.left.has(code)) continue;
       for (int c = 0; c < channels; ++c) total[c] += cells[code * channels + c];
     }
     return total;
@@ -264,26 +371,26 @@ class TreeGrower {
   }
 
   void find_splits() {
-    const std::size_t n_features = static_cast<std::size_t>(matrix_.n_features);
-    std::vector<Split> found(scanned_.size() * n_features);
-    std::vector<std::int64_t> scratch(found.size() * 2 * channels_.n());
-    parallel_for(found.size(), n_threads_, [&](std::size_t task) {
-      const std::int32_t node = scanned_[task / n_features];
-      const int feature = static_cast<int>(task % n_features);
-      found[task] = best_split(
+    std::vector<std::pair<std::int32_t, int>> tasks;  // (node, feature), in this order
+    for (std::int32_t node : scanned_) {
+      for (int feature : features_of(node)) tasks.push_back({node, feature});
+    }
+    std::vector<Split> found(tasks.size());
+    const std::size_t scratch_size = 3 * static_cast<std::size_t>(channels_.n());
+    std::vector<std::int64_t> scratch(tasks.size() * scratch_size);
+    parallel_for(tasks.size(), n_threads_, [&](std::size_t t) {
+      const auto [node, feature] = tasks[t];
+      found[t] = best_split(
           channels_, rules_,
-          {feature, histogram(nodes_[node].slot) + matrix_.cell_offset[feature] * channels_.n(),
-           matrix_.n_bins[feature], total_[node].data(), scratch.data() + task * 2 * channels_.n()});
+          {feature, histogram(nodes_[node].slot) + matrix_.cell_offset[feature] * channels_.n(), matrix_.n_bins[feature],
+           matrix_.categorical[feature] != 0, total_[node].data(), scratch.data() + t * scratch_size, bounds_of(node)});
     });
-    for (std::size_t i = 0; i < scanned_.size(); ++i) {
-      const std::int32_t node = scanned_[i];
-      Split best;
-      for (std::size_t f = 0; f < n_features; ++f) {
-        const Split& split = found[i * n_features + f];
-        if (split.exists() && split.gain > best.gain) best = split;  // ties go to the lower feature
-      }
-      nodes_[node].split = best;
-      if (best.exists()) {
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      Split& best = nodes_[tasks[t].first].split;
+      if (found[t].exists() && found[t].gain > best.gain) best = found[t];  // ties go to the lower feature
+    }
+    for (std::int32_t node : scanned_) {
+      if (nodes_[node].split.exists()) {
         pending_.push_back(node);
         if (rules_.max_leaf_nodes > 0) std::push_heap(pending_.begin(), pending_.end(), Worse{nodes_});
       } else {
@@ -309,11 +416,10 @@ class TreeGrower {
   // value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
   // within rounding of the exact one, while splits may be chosen on fewer bits.
   void fit_leaves() {
-    const int n_sums = targets_.n_targets + (targets_.hessians != nullptr ? 1 : 0);
+    const int n_sums = targets_.n_sums();
     std::vector<double> scale(n_sums), unit(n_sums);
     for (int k = 0; k < n_sums; ++k) {
-      const double largest = k < targets_.n_targets ? targets_.gradient_max[k] : targets_.hessian_max;
-      const int exponent = scale_exponent(largest, value_bits(targets_.n_repeated, false));
+      const int exponent = scale_exponent(targets_.max[k], value_bits(targets_.n_repeated, false));
       scale[k] = std::ldexp(1.0, exponent);
       unit[k] = std::ldexp(1.0, -exponent);
     }
@@ -323,7 +429,7 @@ class TreeGrower {
     for_leaf_pieces([&](std::int32_t node, RowRange range, std::size_t piece) {
       leaf_of[piece] = node;
       for (int k = 0; k < n_sums; ++k) {
-        const double* x = k < targets_.n_targets ? targets_.gradient(k) : targets_.hessians;
+        const double* x = targets_.summand(k);
         std::int64_t sum = 0;
         for (std::size_t i = range.begin; i < range.end; ++i) {
           const Row row = partition_.rows()[i];
@@ -336,14 +442,17 @@ class TreeGrower {
     for (std::size_t piece = 0; piece < max_pieces && leaf_of[piece] >= 0; ++piece) {
       for (int k = 0; k < n_sums; ++k) sums[leaf_of[piece] * n_sums + k] += partial[piece * n_sums + k];
     }
+    const int group_size = targets_.n_hessians > 0 ? targets_.n_targets / targets_.n_hessians : targets_.n_targets;
     for (std::size_t node = 0; node < tree_.n_nodes(); ++node) {
       if (tree_.left[node] >= 0) continue;
       const std::int64_t* s = &sums[node * n_sums];
-      const double h = targets_.hessians != nullptr ? static_cast<double>(s[n_sums - 1]) * unit[n_sums - 1]
-                                                    : static_cast<double>(tree_.count[node]);
-      const double denominator = h + rules_.l2_regularization;
-      for (int k = 0; k < targets_.n_targets && denominator > 0.0; ++k) {
-        tree_.value[node * targets_.n_targets + k] = static_cast<double>(s[k]) * unit[k] / denominator;
+      for (int k = 0; k < targets_.n_targets; ++k) {
+        const int h = targets_.n_targets + k / group_size;
+        const double hessian = targets_.n_hessians > 0 ? static_cast<double>(s[h]) * unit[h]
+                                                       : static_cast<double>(tree_.count[node]);
+        const double denominator = leaf_denominator(hessian, targets_.min_hessian_leaf, rules_.l2_regularization);
+        const double value = denominator > 0.0 ? static_cast<double>(s[k]) * unit[k] / denominator : 0.0;
+        tree_.value[node * targets_.n_targets + k] = bounds_of(node).clip(value, k);
       }
     }
   }
@@ -352,6 +461,7 @@ class TreeGrower {
   const GrowthRules rules_;
   const int n_threads_;
   TreeTargets targets_;  // of the tree that is being grown
+  TreeSample sample_;
   Channels channels_;
   HistogramBuilder builder_;
   RowPartition partition_;
@@ -359,6 +469,8 @@ class TreeGrower {
   int n_leaves_ = 1;
   std::vector<NodeState> nodes_;                    // by node number
   std::vector<std::vector<std::int64_t>> total_;    // sums of each node
+  std::vector<std::vector<double>> bounds_;         // of the values in each node; empty without monotone features
+  std::vector<std::vector<int>> groups_;            // of features that may still meet; empty where all may
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
   std::vector<std::int32_t> pending_;  // nodes with a split; a heap where growth is best-first

@@ -34,6 +34,7 @@ struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
   std::vector<int> n_bins;                  // value bins of each feature
+  std::vector<std::uint8_t> categorical;    // whether codes of a feature have no order
   std::vector<std::size_t> cell_offset;     // first histogram cell of each feature; the last entry is the total
   std::vector<FeatureGroup> groups;
   std::vector<int> group_of;                // feature -> group

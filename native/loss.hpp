@@ -1,8 +1,8 @@
 // The built-in losses: value, negative derivative and curvature of each row.
 //
 // A loss is a small struct with three inline functions of a label and a score. They have no branch, so that the loop over
-// the rows becomes one of vectors. A row's result depends on that row alone, and sums are made of fixed pieces added in
-// order: the same bits come out for every number of threads.
+// the rows becomes one of vectors. A row's result depends on that row alone: the same bits come out for every number of
+// threads.
 #pragma once
 
 #include <algorithm>
@@ -31,55 +31,27 @@ struct HalfSquaredErrorLoss {
   double hessian(double, double) const { return 1.0; }
 };
 
-// Mean of |y - f|. Each piece of rows has eight sums, which are added in order: a sum may become a vector, but its
-// order does not follow the width of the vector.
-inline double mean_distance(const double* y, const double* f, std::size_t n, int n_threads) {
-  std::vector<double> partial(tasks_for_rows(n), 0.0);
-  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-    double lanes[8] = {};
-    std::size_t i = begin;
-    for (; i + 8 <= end; i += 8) {
-      for (std::size_t lane = 0; lane < 8; ++lane) lanes[lane] += std::fabs(y[i + lane] - f[i + lane]);
-    }
-    double sum = 0.0;
-    for (double lane : lanes) sum += lane;
-    for (; i < end; ++i) sum += std::fabs(y[i] - f[i]);
-    partial[begin / kRowsPerTask] = sum;
-  });
-  double sum = 0.0;
-  for (double piece : partial) sum += piece;
-  return sum / static_cast<double>(n);
-}
-
-// The curvature 1 / (2 distance) of a quantile's loss, with the mean distance as the least distance: without it, the few
-// rows that are fitted best would hold all others back.
+// The hessian is the curvature 1 / (2 distance) of a parabola above the loss, where distances below the least one count as
+// that. It does not depend on the quantile, so the one parameter is the quantile, or in the hessian the least distance.
 struct QuantileLoss {
-  double quantile;
-  double least_distance = 1.0;
+  double parameter;
 
-  void prepare_hessian(const double* y, const double* f, std::size_t n, int n_threads) {
-    const double mean = mean_distance(y, f, n, n_threads);
-    least_distance = mean > 0.0 ? mean : 1.0;
-  }
   double value(double y, double f) const {
-    const double above = quantile * (y - f);
-    const double below = (quantile - 1.0) * (y - f);
+    const double above = parameter * (y - f);
+    const double below = (parameter - 1.0) * (y - f);
     return above > below ? above : below;
   }
-  double negative_gradient(double y, double f) const { return quantile - 0.5 + 0.5 * sign_of(y - f); }
-  double hessian(double y, double f) const { return 0.5 / at_least(std::fabs(y - f), least_distance); }
+  double negative_gradient(double y, double f) const { return parameter - 0.5 + 0.5 * sign_of(y - f); }
+  double hessian(double y, double f) const { return 0.5 / at_least(std::fabs(y - f), parameter); }
 };
 
 // Twice the loss of the median.
 struct AbsoluteErrorLoss {
-  QuantileLoss median{0.5};
+  double least_distance;
 
-  void prepare_hessian(const double* y, const double* f, std::size_t n, int n_threads) {
-    median.prepare_hessian(y, f, n, n_threads);
-  }
   double value(double y, double f) const { return std::fabs(y - f); }
   double negative_gradient(double y, double f) const { return sign_of(y - f); }
-  double hessian(double y, double f) const { return 2.0 * median.hessian(y, f); }
+  double hessian(double y, double f) const { return 1.0 / at_least(std::fabs(y - f), least_distance); }
 };
 
 struct HuberLoss {
@@ -165,7 +137,6 @@ void fill_rows(Loss loss, Quantity quantity, const double* y, const double* f, s
       fill([](const Loss& l, double label, double score) { return l.negative_gradient(label, score); });
       break;
     case Quantity::kHessian:
-      if constexpr (requires { loss.prepare_hessian(y, f, n, n_threads); }) loss.prepare_hessian(y, f, n, n_threads);
       fill([](const Loss& l, double label, double score) { return l.hessian(label, score); });
       break;
   }

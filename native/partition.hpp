@@ -12,24 +12,19 @@ struct RowRange {
   std::size_t size() const { return end - begin; }
 };
 
-// Whether a code goes left: one rule for growing and for predicting on binned rows.
-inline bool goes_left(int code, int bin, bool missing_left, int missing_code) {
-  return code == missing_code ? missing_left : code <= bin;
-}
-
 // All rows, permuted so that each node owns a range. Stable, so rows of a node stay in ascending order, which memory likes;
 // every piece of rows is cut first into its two sides, then copied to its place.
 class RowPartition {
  public:
   RowPartition(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
-  // All rows in one range, for a new tree.
-  void reset(std::size_t n_rows) {
+  // The rows of a new tree in one range: those chosen, or all (null).
+  void reset(const Row* chosen, std::size_t n_rows) {
     rows_.resize(n_rows);
     left_.resize(n_rows);
     right_.resize(n_rows);
     parallel_rows(n_rows, n_threads_, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) rows_[i] = static_cast<Row>(i);
+      for (std::size_t i = begin; i < end; ++i) rows_[i] = chosen == nullptr ? static_cast<Row>(i) : chosen[i];
     });
   }
 
@@ -63,16 +58,15 @@ class RowPartition {
   void cut(Piece& piece, const Split& split) {
     const std::uint8_t* codes = matrix_.column(split.feature);
     const std::size_t stride = matrix_.column_stride(split.feature);
-    const int missing_code = matrix_.n_bins[split.feature];
+    const CodeSet to_left = split.left;
     Row* left = left_.data() + piece.begin;
     Row* right = right_.data() + piece.begin;
     std::size_t n_left = 0;
     for (std::size_t i = piece.begin; i < piece.end; ++i) {
       const Row row = rows_[i];
-      const bool to_left = goes_left(codes[row * stride], split.bin, split.missing_left, missing_code);
       left[n_left] = row;
       right[i - piece.begin - n_left] = row;
-      n_left += to_left;
+      n_left += to_left.has(codes[row * stride]);
     }
     piece.n_left = n_left;
   }

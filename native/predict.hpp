@@ -11,31 +11,42 @@
 namespace agbm {
 
 // The trees of a forest, one after the other. Children of a node are left and left + 1, both behind their parent, so a
-// walk always ends.
+// walk always ends. The values of a tree are added to neighbouring columns of the prediction.
 struct Forest {
   struct Node {
-    double threshold;        // values at or below go left
-    std::int32_t feature;    // -1: leaf
-    std::int32_t left;       // within the whole forest
+    double threshold;          // values at or below go left
+    std::int32_t feature;      // -1: leaf
+    std::int32_t left;         // within the whole forest
+    std::int32_t categories;   // number of the set of categories that go left; -1 where the threshold decides
     bool missing_left;
   };
 
   int n_features = 0;
-  int n_outputs = 0;
+  int n_columns = 0;
+  int n_values = 0;  // of each leaf
   std::vector<std::int32_t> roots;
+  std::vector<std::int32_t> first_column;  // of each tree
   std::vector<Node> nodes;
-  std::vector<double> values;  // (node, output)
+  std::vector<CodeSet> category_sets;
+  std::vector<double> values;  // (node, value)
 
   // Checks everything a walk relies on; a walk checks nothing.
   void validate() const {
     for (std::int32_t root : roots) {
       if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
     }
+    for (std::int32_t first : first_column) {
+      if (first < 0 || first > n_columns - n_values) throw std::invalid_argument("first_column: no such column");
+    }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& node = nodes[i];
       if (node.feature < -1 || node.feature >= n_features) {
         throw std::invalid_argument("feature: node " + std::to_string(i) + " splits on feature " +
                                     std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
+      }
+      if (node.categories < -1 || node.categories >= static_cast<std::int64_t>(category_sets.size())) {
+        throw std::invalid_argument("categories: node " + std::to_string(i) + " has set " +
+                                    std::to_string(node.categories) + " of " + std::to_string(category_sets.size()));
       }
       if (node.feature >= 0 && (node.left <= static_cast<std::int64_t>(i) ||
                                 static_cast<std::size_t>(node.left) + 1 >= nodes.size())) {
@@ -44,18 +55,19 @@ struct Forest {
     }
   }
 
-  // out (row, output) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
+  // out (row, column) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
   template <class T>
   void add_predictions(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride,
                        double* out, int n_threads) const {
     constexpr std::size_t block = 256;  // rows that stay in cache while all trees pass over them
     parallel_for((n_rows + block - 1) / block, n_threads, [&](std::size_t b) {
       const std::size_t end = std::min(n_rows, (b + 1) * block);
-      for (std::int32_t root : roots) {
+      for (std::size_t tree = 0; tree < roots.size(); ++tree) {
         for (std::size_t row = b * block; row < end; ++row) {
           const T* values_of_row = x + static_cast<std::ptrdiff_t>(row) * row_stride;
-          const std::size_t leaf = walk(root, [&](std::int32_t f) { return values_of_row[f * feature_stride]; });
-          for (int k = 0; k < n_outputs; ++k) out[row * n_outputs + k] += values[leaf * n_outputs + k];
+          const std::size_t leaf = walk(roots[tree], [&](std::int32_t f) { return values_of_row[f * feature_stride]; });
+          double* columns = out + row * n_columns + first_column[tree];
+          for (int k = 0; k < n_values; ++k) columns[k] += values[leaf * n_values + k];
         }
       }
     });
@@ -68,10 +80,16 @@ struct Forest {
     while (nodes[i].feature >= 0) {
       const Node& node = nodes[i];
       const double x = static_cast<double>(value_of(node.feature));
-      const bool left = x != x ? node.missing_left : x <= node.threshold;
+      const bool left = x != x ? node.missing_left
+                               : (node.categories < 0 ? x <= node.threshold : has_category(node.categories, x));
       i = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
     }
     return i;
+  }
+
+  // Categories are numbered from 0; those from 255 on are one.
+  bool has_category(std::int32_t set, double x) const {
+    return category_sets[set].has(x < 255.0 ? static_cast<int>(std::max(x, 0.0)) : 255);
   }
 };
 
@@ -84,8 +102,7 @@ inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std
       while (tree.left[node] >= 0) {
         const int feature = tree.feature[node];
         const int code = matrix.column(feature)[(first_row + i) * matrix.column_stride(feature)];
-        const bool left = goes_left(code, tree.bin[node], tree.missing_left[node] != 0, matrix.n_bins[feature]);
-        node = static_cast<std::size_t>(tree.left[node]) + (left ? 0 : 1);
+        node = static_cast<std::size_t>(tree.left[node]) + (tree.left_codes[node].has(code) ? 0 : 1);
       }
       for (int k = 0; k < tree.n_targets; ++k) out[k * out_stride + i] = tree.value[node * tree.n_targets + k];
     }

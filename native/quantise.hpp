@@ -48,38 +48,43 @@ inline double max_abs(const double* x, std::size_t n, int n_threads) {
   return largest;
 }
 
-// What a histogram cell holds: one 64-bit integer for each target, then one for the hessians where these vary. The last
+// What a histogram cell holds: one 64-bit integer for each target, then one for each hessian where these vary. The last
 // of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one target a cell
 // is a single integer, and a row costs one add a feature. Where there are so many rows that the count would leave too
 // few bits for the value, one more integer counts alone.
 struct Channels {
   int n_targets = 0;
-  bool has_hessian = false;
+  int n_hessians = 0;
   bool counts_alone = false;
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
   std::vector<double> unit;          // value of one step of each channel, a power of two
   std::vector<std::int64_t> packed;  // (row, channel)
 
-  int n() const { return n_targets + (has_hessian ? 1 : 0) + (counts_alone ? 1 : 0); }
+  int n() const { return n_targets + n_hessians + (counts_alone ? 1 : 0); }
   // The count within the last integer of a cell or of sums.
   std::int64_t count_in(std::int64_t last) const { return last & ((std::int64_t{1} << count_bits) - 1); }
 };
 
-// Inputs of one tree: residuals (target, row) times weights, and hessians times weights (null where all are 1). A row may
-// stand for several equal ones (null: each for one); sums are then exactly those of the repeated rows.
+// Inputs of one tree: residuals (target, row) times weights, and hessians (group, row) times weights, none where all are 1:
+// neighbouring targets share a hessian, as many as make the groups equal. A row may stand for several equal ones (null:
+// each for one); sums are then exactly those of the repeated rows.
 struct TreeTargets {
   int n_targets = 0;
+  int n_hessians = 0;
   std::size_t n_rows = 0;
   std::size_t n_repeated = 0;        // rows, each as often as it stands for
   const double* gradients = nullptr;
   const double* hessians = nullptr;
   const std::int64_t* repeats = nullptr;
-  std::vector<double> gradient_max;  // of each target
-  double hessian_max = 0.0;
+  std::vector<double> max;           // of each target, then of each hessian
   double min_hessian_leaf = 0.0;     // keeps Newton leaves away from dividing by nearly nothing
 
-  const double* gradient(int target) const { return gradients + target * n_rows; }
+  int n_sums() const { return n_targets + n_hessians; }
+  // The k-th of the targets and, behind them, hessians.
+  const double* summand(int k) const {
+    return k < n_targets ? gradients + k * n_rows : hessians + (k - n_targets) * n_rows;
+  }
   std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }
 };
 
@@ -94,30 +99,34 @@ constexpr int kMinValueBits = 22;
 
 inline void pack(const TreeTargets& t, Channels& c, int n_threads) {
   c.n_targets = t.n_targets;
-  c.has_hessian = t.hessians != nullptr;
+  c.n_hessians = t.n_hessians;
   c.counts_alone = value_bits(t.n_repeated, true) < kMinValueBits;
   c.count_bits = bits_for(t.n_repeated);
   c.min_hessian_leaf = t.min_hessian_leaf;
   const int n = c.n();
   c.packed.resize(t.n_rows * n);
   c.unit.assign(n, 1.0);
-  for (int k = 0; k < n; ++k) {
-    const bool last = k == n - 1;
-    const bool counts_only = last && c.counts_alone;
-    const double* x = k < t.n_targets ? t.gradient(k) : t.hessians;
-    const double largest = k < t.n_targets ? t.gradient_max[k] : t.hessian_max;
-    const int exponent = counts_only ? 0 : scale_exponent(largest, value_bits(t.n_repeated, last));
-    const double scale = std::ldexp(1.0, exponent);
+  std::vector<double> scale(n, 0.0);  // zero: a channel that only counts
+  for (int k = 0; k < t.n_sums(); ++k) {
+    const int exponent = scale_exponent(t.max[k], value_bits(t.n_repeated, k == n - 1));
+    scale[k] = std::ldexp(1.0, exponent);
     c.unit[k] = std::ldexp(1.0, -exponent);
-    std::int64_t* out = c.packed.data() + k;
-    const int shift = last ? c.count_bits : 0;
-    parallel_rows(t.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        const std::int64_t value = counts_only ? 0 : round_scaled(x[i], scale) << shift;
-        out[i * n] = (value + (last ? 1 : 0)) * t.repeat(i);
-      }
-    });
   }
+  constexpr std::size_t block = 256;  // rows whose packed channels stay in cache while one channel after the other is filled
+  parallel_rows(t.n_rows, n_threads, [&](std::size_t piece_begin, std::size_t piece_end) {
+    for (std::size_t begin = piece_begin; begin < piece_end; begin += block) {
+      const std::size_t end = std::min(piece_end, begin + block);
+      for (int k = 0; k < n; ++k) {
+        const bool last = k == n - 1;
+        const double* x = k < t.n_sums() ? t.summand(k) : t.gradients;
+        const int shift = last ? c.count_bits : 0;
+        std::int64_t* out = c.packed.data() + k;
+        for (std::size_t i = begin; i < end; ++i) {
+          out[i * n] = ((round_scaled(x[i], scale[k]) << shift) + (last ? 1 : 0)) * t.repeat(i);
+        }
+      }
+    }
+  });
 }
 
 }  // namespace agbm

@@ -1,7 +1,11 @@
 // The best split of a node, from its histogram.
 #pragma once
 
+#include <array>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "layout.hpp"
 #include "quantise.hpp"
@@ -14,14 +18,29 @@ struct GrowthRules {
   std::int64_t min_samples_leaf;
   double l2_regularization;
   double min_split_gain;
+  std::vector<int> monotone;                  // of each feature: 1 increasing, -1 decreasing, 0 free; empty: all free
+  std::vector<std::vector<int>> interactions;  // features that may meet on one path; empty: all may
+
+  // Rows that a category needs in a node to be judged by them; one with fewer follows the missing values.
+  std::int64_t min_category_rows() const { return std::min<std::int64_t>(10, min_samples_leaf); }
+  bool bounded() const { return !monotone.empty(); }
 };
 
-// Values at or below the bin go left.
+// Codes of one feature, that of missing values included.
+struct CodeSet {
+  std::array<std::uint64_t, 4> words{};
+
+  bool has(int code) const { return words[code >> 6] >> (code & 63) & 1; }
+  void add(int code) { words[code >> 6] |= std::uint64_t{1} << (code & 63); }
+};
+
+// Rows whose code is in the set go left. On an ordered feature these are the codes up to `bin`.
 struct Split {
   double gain = -std::numeric_limits<double>::infinity();
   int feature = -1;
   int bin = 0;
   bool missing_left = false;
+  CodeSet left;
 
   bool exists() const { return feature >= 0; }
 };
@@ -29,123 +48,277 @@ struct Split {
 // A gain this small against the score is rounding, not gain.
 constexpr double kGainNoise = 1e-12;
 
-// Sums of one side of a split are a cell of the histogram's form: one integer a channel, the count within the last.
-// score = sum over targets of G^2 / (H + l2): how much of the squared residual a leaf explains. H is the row count where
-// hessians are constant. No factor 1/2 and no division by n, as in the units that the paper's authors tune in.
+// A category is ranked by its mean residual as if the node had this many more rows of it, with residual zero: the order of
+// rare categories is mostly noise.
+constexpr double kCategorySmoothing = 10.0;
+
+// Where a tree has many targets, categories are ranked by the mean residuals of this many of them, one after the other.
+constexpr int kCategoryOrders = 2;
+
+// What a leaf divides its sum of residuals by. The floor keeps a step finite where targets with hessians of their own have
+// hardly any in a leaf; where all share one, leaves below it are not made in the first place.
+inline double leaf_denominator(double hessian, double floor, double l2) { return std::max(hessian, floor) + l2; }
+
+// Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each target.
+struct Bounds {
+  const double* of = nullptr;  // null: none
+
+  double clip(double value, int target) const {
+    return of == nullptr ? value : std::min(std::max(value, of[2 * target]), of[2 * target + 1]);
+  }
+};
+
+// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer a channel, the count
+// within the last. score = sum over targets of G^2 / (H + l2): how much of the squared residual a leaf explains. H is the
+// row count where hessians are constant. No factor 1/2 and no division by n, as in the units that the paper's authors
+// tune in.
 //
 // Targets and HasHessian are compile-time constants for the usual cases; Targets = 0 is for all others.
 template <int Targets, bool HasHessian>
-class FeatureScan {
+class SumReader {
  public:
-  // `scratch`: two cells.
-  FeatureScan(const Channels& channels, const GrowthRules& rules, const std::int64_t* total, std::int64_t* scratch)
-      : channels_(channels), rules_(rules), total_(total), left_(scratch), right_(scratch + n_channels()) {
-    parent_score_ = score(total, hessian(total));
-    n_total_ = count(total);
-  }
+  SumReader(const Channels& channels, double l2) : channels_(channels), l2_(l2) {}
 
-  // `cells`: the value bins of the feature in order, then the cell of missing values. Both directions of the missing
-  // values are tried; where the node has none, later ones will follow the larger child.
-  Split best(int feature, const std::int64_t* cells, int n_bins) {
-    best_ = Split{};
-    const std::int64_t* missing = cells + std::ptrdiff_t{n_bins} * n_channels();
-    const bool has_missing = count(missing) > 0;
-    for (int c = 0; c < n_channels(); ++c) left_[c] = 0;
-    scan(cells, has_missing ? n_bins : n_bins - 1, has_missing, false);
-    if (has_missing) {
-      for (int c = 0; c < n_channels(); ++c) left_[c] = missing[c];
-      scan(cells, n_bins - 1, true, true);
-    }
-    if (best_.gain > rules_.min_split_gain) best_.feature = feature;
-    return best_;
-  }
-
- private:
   int n_targets() const { return Targets > 0 ? Targets : channels_.n_targets; }
   int n_channels() const { return Targets > 0 ? Targets + (HasHessian ? 1 : 0) : channels_.n(); }
+  int n_groups() const { return Targets > 0 || !HasHessian ? 1 : channels_.n_hessians; }
+  int group_size() const { return Targets > 0 ? Targets : channels_.n_targets / n_groups(); }
 
-  std::int64_t count(const std::int64_t* sums) const {
-    return channels_.count_in(sums[n_channels() - 1]);
-  }
+  std::int64_t count(const std::int64_t* sums) const { return channels_.count_in(sums[n_channels() - 1]); }
   double value(const std::int64_t* sums, int c) const {
     // An arithmetic shift takes the count off: it is never negative and never reaches the value bits.
     return static_cast<double>(c == n_channels() - 1 ? sums[c] >> channels_.count_bits : sums[c]) * channels_.unit[c];
   }
-  double hessian(const std::int64_t* sums) const {
-    return HasHessian ? value(sums, n_targets()) : static_cast<double>(count(sums));
+  double hessian(const std::int64_t* sums, int group) const {
+    return HasHessian ? value(sums, n_targets() + group) : static_cast<double>(count(sums));
   }
-  double score(const std::int64_t* sums, double hessian) const {
-    const double denominator = hessian + rules_.l2_regularization;
-    if (!(denominator > 0.0)) return 0.0;
+  double denominator(const std::int64_t* sums, int group) const {
+    return leaf_denominator(hessian(sums, group), channels_.min_hessian_leaf, l2_);
+  }
+  // Whether there are hessians enough for a leaf, those of all targets together.
+  bool enough_hessian(const std::int64_t* sums) const {
+    if (!HasHessian) return true;
     double total = 0.0;
-    for (int k = 0; k < n_targets(); ++k) {
-      const double g = value(sums, k);
-      total += g * g;
-    }
-    return total / denominator;
+    for (int group = 0; group < n_groups(); ++group) total += hessian(sums, group);
+    return !(total < channels_.min_hessian_leaf);
   }
 
-  void scan(const std::int64_t* cells, int end, bool has_missing, bool missing_left) {
-    for (int bin = 0; bin < end; ++bin) {
-      const std::int64_t* cell = cells + std::ptrdiff_t{bin} * n_channels();
-      if (count(cell) == 0) continue;  // the same two sides as one bin before
-      for (int c = 0; c < n_channels(); ++c) {
-        left_[c] += cell[c];
-        right_[c] = total_[c] - left_[c];
+  double score(const std::int64_t* sums) const {
+    double score = 0.0;
+    for (int group = 0; group < n_groups(); ++group) {
+      const double denominator = this->denominator(sums, group);
+      if (!(denominator > 0.0)) continue;
+      double squares = 0.0;
+      for (int k = 0; k < group_size(); ++k) {
+        const double g = value(sums, group * group_size() + k);
+        squares += g * g;
       }
-      const std::int64_t n_left = count(left_);
-      if (n_left < rules_.min_samples_leaf) continue;
-      if (n_total_ - n_left < rules_.min_samples_leaf) break;
-      consider(bin, has_missing ? missing_left : 2 * n_left >= n_total_);
+      score += squares / denominator;
     }
+    return score;
   }
 
-  void consider(int bin, bool missing_left) {
-    const double h_left = hessian(left_);
-    const double h_right = hessian(right_);
-    if (h_left < channels_.min_hessian_leaf || h_right < channels_.min_hessian_leaf) return;
-    const double children = score(left_, h_left) + score(right_, h_right);
-    const double gain = children - parent_score_;
-    if (gain > best_.gain && gain > kGainNoise * children) {  // ties go to the lower bin
-      best_.gain = gain;
-      best_.bin = bin;
-      best_.missing_left = missing_left;
+  double leaf_value(const std::int64_t* sums, int target, Bounds bounds) const {
+    const double denominator = this->denominator(sums, target / group_size());
+    return bounds.clip(denominator > 0.0 ? value(sums, target) / denominator : 0.0, target);
+  }
+  // The same score where values are bounded: 2 G v - (H + l2) v^2.
+  double bounded_score(const std::int64_t* sums, Bounds bounds) const {
+    double score = 0.0;
+    for (int target = 0; target < n_targets(); ++target) {
+      const double v = leaf_value(sums, target, bounds);
+      score += (2.0 * value(sums, target) - denominator(sums, target / group_size()) * v) * v;
     }
+    return score;
   }
 
+ private:
   const Channels& channels_;
-  const GrowthRules& rules_;
-  const std::int64_t* total_;
-  std::int64_t* left_;
-  std::int64_t* right_;
-  double parent_score_ = 0.0;
-  std::int64_t n_total_ = 0;
-  Split best_;
+  const double l2_;
 };
+
+// Whether a split on an ordered feature parts missing values from all others: they have no order.
+inline bool parts_missing_only(int bin, int n_bins) { return bin == n_bins - 1; }
 
 struct ScanTask {
   int feature;
-  const std::int64_t* cells;
+  const std::int64_t* cells;  // the value bins of the feature in order, then the cell of missing values
   int n_bins;
+  bool categorical;
   const std::int64_t* total;
-  std::int64_t* scratch;
+  std::int64_t* scratch;  // three cells
+  Bounds bounds;
 };
 
 template <int Targets, bool HasHessian>
-Split scan_feature(const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
-  return FeatureScan<Targets, HasHessian>(channels, rules, task.total, task.scratch)
-      .best(task.feature, task.cells, task.n_bins);
-}
+class FeatureScan {
+ public:
+  FeatureScan(const Channels& channels, const GrowthRules& rules, const ScanTask& task)
+      : read_(channels, rules.l2_regularization),
+        rules_(rules),
+        task_(task),
+        left_(task.scratch),
+        right_(task.scratch + read_.n_channels()),
+        undecided_(task.scratch + 2 * read_.n_channels()) {
+    parent_score_ = bounded() ? read_.bounded_score(task.total, task.bounds) : read_.score(task.total);
+    n_total_ = read_.count(task.total);
+  }
+
+  Split best() {
+    task_.categorical ? scan_categories() : scan_bins();
+    if (best_.gain > rules_.min_split_gain) best_.feature = task_.feature;
+    return best_;
+  }
+
+ private:
+  bool bounded() const { return task_.bounds.of != nullptr; }
+  const std::int64_t* cell(int code) const { return task_.cells + std::ptrdiff_t{code} * read_.n_channels(); }
+
+  // Values at or below a bin go left. Both directions of the missing values are tried; where the node has none, later
+  // ones will follow the larger child.
+  void scan_bins() {
+    const bool has_missing = read_.count(cell(task_.n_bins)) > 0;
+    const std::vector<int>* in_order = nullptr;
+    scan(in_order, has_missing ? task_.n_bins : task_.n_bins - 1, nullptr, has_missing);
+    if (has_missing) scan(in_order, task_.n_bins - 1, cell(task_.n_bins), has_missing);
+    if (best_place_ < 0) return;
+    best_.bin = best_place_;
+    for (int code = 0; code <= best_.bin; ++code) best_.left.add(code);
+    if (best_.missing_left) best_.left.add(task_.n_bins);
+  }
+
+  // Categories in the order of their mean residual: the best of all subsets is then one of the first so many (Fisher), for
+  // one target. Categories with too few rows here to be ranked, or none, go where the missing values go.
+  void scan_categories() {
+    std::vector<int> ranked;
+    for (int c = 0; c < read_.n_channels(); ++c) undecided_[c] = cell(task_.n_bins)[c];
+    for (int code = 0; code < task_.n_bins; ++code) {
+      if (read_.count(cell(code)) >= rules_.min_category_rows()) {
+        ranked.push_back(code);
+      } else {
+        for (int c = 0; c < read_.n_channels(); ++c) undecided_[c] += cell(code)[c];
+      }
+    }
+    const bool has_undecided = read_.count(undecided_) > 0;
+    std::vector<int> best_order;
+    for (int target : order_targets(ranked)) {
+      sort_by_mean(ranked, target);
+      const double before = best_.gain;
+      scan(&ranked, static_cast<int>(ranked.size()), nullptr, has_undecided);
+      if (has_undecided) scan(&ranked, static_cast<int>(ranked.size()), undecided_, has_undecided);
+      if (best_.gain > before) best_order = ranked;
+    }
+    if (best_place_ < 0) return;
+    if (best_.missing_left) {  // everything but the ranked categories that go right
+      best_.left.words.fill(~std::uint64_t{0});
+      CodeSet right;
+      for (std::size_t i = best_place_ + 1; i < best_order.size(); ++i) right.add(best_order[i]);
+      for (std::size_t w = 0; w < right.words.size(); ++w) best_.left.words[w] &= ~right.words[w];
+    } else {
+      for (int i = 0; i <= best_place_; ++i) best_.left.add(best_order[i]);
+    }
+  }
+
+  double smoothed(int code, int target) const {
+    const int group = target / read_.group_size();
+    const double rows = kCategorySmoothing * read_.hessian(task_.total, group) / static_cast<double>(n_total_);
+    return read_.hessian(cell(code), group) + rows;
+  }
+
+  // The targets whose residuals differ most between categories.
+  std::vector<int> order_targets(const std::vector<int>& codes) const {
+    std::vector<int> targets(read_.n_targets());
+    std::iota(targets.begin(), targets.end(), 0);
+    if (read_.n_targets() <= kCategoryOrders) return targets;
+    std::vector<double> spread(targets.size(), 0.0);
+    for (int target : targets) {
+      for (int code : codes) {
+        const double g = read_.value(cell(code), target), h = smoothed(code, target);
+        if (h > 0.0) spread[target] += g * g / h;
+      }
+    }
+    std::stable_sort(targets.begin(), targets.end(), [&](int a, int b) { return spread[a] > spread[b]; });
+    targets.resize(kCategoryOrders);
+    return targets;
+  }
+
+  void sort_by_mean(std::vector<int>& codes, int target) const {
+    std::vector<double> mean(task_.n_bins, 0.0);
+    for (int code : codes) {
+      const double h = smoothed(code, target);
+      mean[code] = h > 0.0 ? read_.value(cell(code), target) / h : 0.0;
+    }
+    std::sort(codes.begin(), codes.end(), [&](int a, int b) { return mean[a] != mean[b] ? mean[a] < mean[b] : a < b; });
+  }
+
+  // Cuts behind each of the first `end` codes of an order (null: ascending). `base`: what goes left before all of them.
+  void scan(const std::vector<int>* order, int end, const std::int64_t* base, bool missing_decided) {
+    for (int c = 0; c < read_.n_channels(); ++c) left_[c] = base == nullptr ? 0 : base[c];
+    for (int place = 0; place < end; ++place) {
+      const std::int64_t* added = cell(order == nullptr ? place : (*order)[place]);
+      if (read_.count(added) == 0) continue;  // the same two sides as one place before
+      for (int c = 0; c < read_.n_channels(); ++c) {
+        left_[c] += added[c];
+        right_[c] = task_.total[c] - left_[c];
+      }
+      const std::int64_t n_left = read_.count(left_);
+      if (n_left < rules_.min_samples_leaf) continue;
+      if (n_total_ - n_left < rules_.min_samples_leaf) break;
+      // Where only missing values are left for the right, every value goes left, also one that the node has not seen.
+      const bool parts_missing =
+          order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
+      consider(parts_missing ? task_.n_bins - 1 : place, missing_decided ? base != nullptr : 2 * n_left >= n_total_);
+    }
+  }
+
+  void consider(int place, bool missing_left) {
+    if (!read_.enough_hessian(left_) || !read_.enough_hessian(right_)) return;
+    double children = 0.0;
+    if (bounded()) {
+      if (!task_.categorical && !parts_missing_only(place, task_.n_bins) && !ordered()) return;
+      children = read_.bounded_score(left_, task_.bounds) + read_.bounded_score(right_, task_.bounds);
+    } else {
+      children = read_.score(left_) + read_.score(right_);
+    }
+    const double gain = children - parent_score_;
+    if (gain > best_.gain && gain > kGainNoise * std::fabs(children)) {  // ties go to the lower bin
+      best_.gain = gain;
+      best_.missing_left = missing_left;
+      best_place_ = place;
+    }
+  }
+
+  // Whether the values of the two sides are in the order that the feature asks for.
+  bool ordered() const {
+    const int direction = rules_.monotone[task_.feature];
+    for (int target = 0; direction != 0 && target < read_.n_targets(); ++target) {
+      const double rise = read_.leaf_value(right_, target, task_.bounds) - read_.leaf_value(left_, target, task_.bounds);
+      if (direction * rise < 0.0) return false;
+    }
+    return true;
+  }
+
+  const SumReader<Targets, HasHessian> read_;
+  const GrowthRules& rules_;
+  const ScanTask& task_;
+  std::int64_t* left_;
+  std::int64_t* right_;
+  std::int64_t* undecided_;  // missing values, and categories that follow them
+  double parent_score_ = 0.0;
+  std::int64_t n_total_ = 0;
+  int best_place_ = -1;
+  Split best_;
+};
 
 inline Split best_split(const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
-  const int targets = channels.n_targets <= 2 && !channels.counts_alone ? channels.n_targets : 0;
-  switch (2 * targets + (channels.has_hessian ? 1 : 0)) {
-    case 2: return scan_feature<1, false>(channels, rules, task);
-    case 3: return scan_feature<1, true>(channels, rules, task);
-    case 4: return scan_feature<2, false>(channels, rules, task);
-    case 5: return scan_feature<2, true>(channels, rules, task);
-    case 1: return scan_feature<0, true>(channels, rules, task);
-    default: return scan_feature<0, false>(channels, rules, task);
+  const bool usual = channels.n_targets <= 2 && channels.n_hessians <= 1 && !channels.counts_alone;
+  switch ((usual ? 2 * channels.n_targets : 0) + (channels.n_hessians > 0 ? 1 : 0)) {
+    case 2: return FeatureScan<1, false>(channels, rules, task).best();
+    case 3: return FeatureScan<1, true>(channels, rules, task).best();
+    case 4: return FeatureScan<2, false>(channels, rules, task).best();
+    case 5: return FeatureScan<2, true>(channels, rules, task).best();
+    case 1: return FeatureScan<0, true>(channels, rules, task).best();
+    default: return FeatureScan<0, false>(channels, rules, task).best();
   }
 }
 

@@ -105,3 +105,56 @@ def agbmr(f0, gradient, fit, eta, gamma, iterations, total, mu=None):
         trace += run
         f = run[-1]["f"]
     return trace, begins
+
+
+def dart(f0, gradient, fit, eta, iterations, dropped):
+    """GBM that leaves out learners: {iteration: those that it drops}. Also returns the weights of the learners.
+
+    Keeps the learners and their weights, and adds them up anew wherever a function is needed.
+    """
+    learners, weights, trace = [], [], []
+
+    def total(left_out=()):
+        return f0 + sum(w * b for j, (w, b) in enumerate(zip(weights, learners, strict=True)) if j not in left_out)
+
+    for m in range(iterations):
+        out = dropped.get(m, ())
+        learners.append(fit(-gradient(total(out))))
+        for j in out:
+            weights[j] *= len(out) / (len(out) + 1.0)
+        weights.append(eta / (len(out) + 1.0))
+        trace.append(total())
+    return trace, weights
+
+
+def agbm_with_dropout(f0, gradient, fit, eta, gamma, iterations, rho, dropped):
+    """Algorithm 2 with dropout: learners of two kinds, with weights a in f and d in h, added up anew for f, g and h."""
+    learners, owner, trace = [], [], []
+    a, d = np.zeros(0), np.zeros(0)
+
+    def total(weights, left_out=()):
+        return f0 + sum(w * b for w, b, m in zip(weights, learners, owner, strict=True) if m not in left_out)
+
+    error = np.zeros_like(f0)
+    for m in range(iterations):
+        theta = 2.0 / (m + 2.0)
+        out = dropped.get(m, ())
+        k = len(out)
+        shrunk = np.array([k / (k + 1.0) if j in out else 1.0 for j in owner])
+        a, d = a * shrunk, d * shrunk
+        in_g = (1.0 - theta) * a + theta * d
+        r = -gradient(total(in_g, out))
+        g = total(in_g)
+        b1 = fit(r)
+        c = r if m == 0 else r + rho * (m + 1.0) / (m + 2.0) * error
+        b2 = b1 if m == 0 else fit(c)
+        alpha = gamma * eta / theta / (k + 1.0)
+        if m == 0:
+            learners, owner, a, d = [b1], [0], np.array([eta]), np.array([alpha])
+        else:
+            learners += [b1, b2]
+            owner += [m, m]
+            a, d = np.append(in_g, [eta / (k + 1.0), 0.0]), np.append(d, [0.0, alpha])
+        error = c - b2
+        trace.append({"f": total(a), "g": g, "h": total(d), "r": r, "c": c})
+    return trace, a, d

@@ -37,7 +37,7 @@ def setting(loss_name, learner_name):
     if learner_name == "linear":
         # The library clones and fits a regressor; the twin solves the normal equations.
         columns = np.column_stack([np.ones(len(X)), X])
-        fitter = RegressorLearner(LinearRegression(), np.random.RandomState(0)).bind(X, len(X), None)
+        fitter = RegressorLearner(LinearRegression(), seed=0).bind(X, len(X), None)
         return problem, fitter, gradient, projection(columns)
     return problem, VectorFitter(best_stump(X)), gradient, best_stump(X)
 
@@ -48,7 +48,7 @@ def assert_same(steps, trace):
         for name, vector in expected.items():
             if name == "h" and step.momentum is None:
                 continue  # the last momentum learner is not grown
-            np.testing.assert_allclose(getattr(step, name), vector, rtol=0, atol=1e-10, err_msg=name)
+            np.testing.assert_allclose(getattr(step, name)[0], vector, rtol=0, atol=1e-10, err_msg=name)
 
 
 settings = pytest.mark.parametrize(
@@ -60,7 +60,7 @@ settings = pytest.mark.parametrize(
 def test_gbm_is_algorithm_1(loss, learner):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(boosting.gbm(problem, fitter, eta=0.3, max_iter=N_ITERATIONS))
-    assert_same(steps, twin.gbm(problem.start, gradient, fit, 0.3, N_ITERATIONS))
+    assert_same(steps, twin.gbm(problem.start[0], gradient, fit, 0.3, N_ITERATIONS))
 
 
 @settings
@@ -68,7 +68,7 @@ def test_gbm_is_algorithm_1(loss, learner):
 def test_vagbm_is_the_appendix(loss, learner, gamma):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(boosting.vagbm(problem, fitter, eta=0.1, momentum=Momentum(gamma), max_iter=N_ITERATIONS))
-    assert_same(steps, twin.vagbm(problem.start, gradient, fit, 0.1, gamma, N_ITERATIONS))
+    assert_same(steps, twin.vagbm(problem.start[0], gradient, fit, 0.1, gamma, N_ITERATIONS))
 
 
 def test_vagbm_with_theory_momentum():
@@ -90,7 +90,7 @@ def test_agbm_is_algorithm_2(loss, learner, correction):
             problem, fitter, eta=0.1, momentum=Momentum(0.1), correction=correction, length=lambda gamma: N_ITERATIONS
         )
     )
-    assert_same(steps, twin.agbm(problem.start, gradient, fit, 0.1, 0.1, N_ITERATIONS, correction))
+    assert_same(steps, twin.agbm(problem.start[0], gradient, fit, 0.1, 0.1, N_ITERATIONS, correction))
     assert steps[-1].momentum is None
     assert all(step.momentum is not None for step in steps[:-1])
 
@@ -103,7 +103,7 @@ def test_agbm_with_theory_momentum(loss, learner):
             problem, fitter, eta=0.1, momentum=Momentum("theory"), correction=1.0, length=lambda gamma: N_ITERATIONS
         )
     )
-    expected = twin.agbm_theory(problem.start, gradient, fit, 0.1, N_ITERATIONS)
+    expected = twin.agbm_theory(problem.start[0], gradient, fit, 0.1, N_ITERATIONS)
     assert_same(steps, expected)
     gammas = [step.gamma for step in steps]
     assert all(after <= before * (1 + 1e-12) for before, after in pairwise(gammas))
@@ -124,7 +124,7 @@ def test_agbmr_restarts_as_the_paper_says(loss, learner, mu):
         )
     )  # fmt: skip
     trace, begins = twin.agbmr(
-        problem.start, gradient, fit, eta, gamma, N_ITERATIONS, lambda f: problem.train_loss(f), mu
+        problem.start[0], gradient, fit, eta, gamma, N_ITERATIONS, lambda f: problem.train_loss(f[np.newaxis]), mu
     )
     assert len(begins) > 1, "this setting must restart"
     assert [m for m, step in enumerate(steps) if step.restart] == begins[1:]
@@ -143,12 +143,12 @@ def test_line_search_finds_the_smallest_loss(loss):
 
 def test_line_search_ends_where_the_loss_falls_for_ever():
     problem = problem_of(LogLoss(), np.array([0.0, 1.0]))
-    assert boosting.line_search(problem, problem.start, np.array([-1.0, 1.0]), largest=100.0) == 100.0
+    assert boosting.line_search(problem, problem.start, np.array([[-1.0, 1.0]]), largest=100.0) == 100.0
 
 
 def test_line_search_takes_no_step_uphill():
     problem = problem_of(HalfSquaredError(), np.array([1.0, 2.0]))
-    assert boosting.line_search(problem, problem.start, np.array([-1.0, -1.0])) == 0.0
+    assert boosting.line_search(problem, problem.start, np.array([[-1.0, -1.0]])) == 0.0
 
 
 @pytest.mark.parametrize("correction", [-1.0, 0.0, 0.5, 1.0])
@@ -161,11 +161,11 @@ def test_strong_learner_gives_textbook_nesterov(correction):
         problem, VectorFitter(lambda r: r.copy()), eta=eta, momentum=Momentum(1.0), correction=correction,
         length=lambda gamma: 80,
     )  # fmt: skip
-    x = y = problem.start
+    x = y = problem.start[0]
     for m, step in enumerate(steps):
         x_before, x = x, y + eta * (labels - 1.0 / (1.0 + np.exp(-y)))
         y = x + m / (m + 3.0) * (x - x_before)
-        np.testing.assert_allclose(step.f, x, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(step.f[0], x, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("gamma", [0.05, 1.0, "theory"])
@@ -199,8 +199,8 @@ def problems_with_known_optimum():
 def test_theorem_4_1_holds_at_every_iteration(share, momentum):
     theta = np.sqrt(share)  # the learner's minimal cosine angle, over all residuals
     for name, problem, optimum in problems_with_known_optimum():
-        eta = 1.0 / problem.loss.smoothness
-        best = total_loss(problem, optimum)
+        eta = 1.0 / problem.loss.loss.smoothness
+        best = total_loss(problem, optimum[np.newaxis])
         gamma = Momentum("theory") if momentum == "theory" else Momentum(admissible_momentum(theta))
         steps = boosting.agbm(
             problem, VectorFitter(strongest(share)), eta=eta, momentum=gamma, correction=1.0, length=lambda g: 300

@@ -289,7 +289,7 @@ class TestData:
         X, y = regression
         weight = np.arange(len(y)) % 5 + 0.5
         model = AGBMRegressor(early_stopping=True, max_iter=3, random_state=0).fit(X, y, sample_weight=weight)
-        seed = model._split_seed
+        seed = model._seed
         train, held_out = train_test_split(np.arange(len(y)), test_size=0.1, random_state=seed)
         prior = np.average(y[train], weights=weight[train])
         expected = np.average((y[held_out] - prior) ** 2 / 2, weights=weight[held_out])
@@ -417,7 +417,7 @@ class TestLosses:
             def negative_gradient(self, y, f):
                 return 2 * (y - f) / (2000 + (y - f) ** 2)
 
-            def hessian(self, y, f):
+            def hessian(self, y, f, weight):
                 return 2 / (2000 + (y - f) ** 2)
 
         model = AGBMRegressor(loss=CauchyLoss(), max_iter=30, max_depth=3).fit(X, y)
@@ -554,7 +554,9 @@ class TestBadInput:
             ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
             ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),
             ("tol", -1.0), ("learner", "tree"), ("callbacks", print), ("verbose", -1), ("random_state", "seed"),
-            ("n_jobs", 1.5), ("n_jobs", 0), ("warm_start", "yes"),
+            ("n_jobs", 1.5), ("n_jobs", 0), ("warm_start", "yes"), ("multi_strategy", "both"), ("subsample", 0.0),
+            ("subsample", 1.5), ("colsample_bytree", 0.0), ("colsample_bynode", 2.0), ("dropout", 1.0),
+            ("dropout", -0.1), ("categorical_features", "all"), ("monotonic_cst", "up"), ("interaction_cst", "none"),
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("estimator", [AGBMRegressor, AGBMClassifier])
@@ -575,6 +577,17 @@ class TestBadInput:
             ({"learner": LogisticRegression()}, ["learner=LogisticRegression()", "regressor"]),
             ({"early_stopping": True, "validation_fraction": 0.9}, ["early_stopping=True", "validation_fraction=0.9"]),
             ({"callbacks": [3]}, ["callbacks", "3"]),
+            ({"method": "gbm", "learning_rate": "line_search", "dropout": 0.1}, ["line_search", "dropout=0.1"]),
+            ({"learner": LinearRegression(), "subsample": 0.5}, ["subsample=0.5", "trees only"]),
+            ({"learner": LinearRegression(), "monotonic_cst": [1]}, ["monotonic_cst=[1]", "trees only"]),
+            ({"monotonic_cst": [1, 0]}, ["monotonic_cst", "1 features"]),
+            ({"monotonic_cst": [3]}, ["monotonic_cst", "[3]"]),
+            ({"interaction_cst": [[0, 4]]}, ["interaction_cst=[[0, 4]]", "[4]"]),
+            ({"categorical_features": [2]}, ["categorical_features=[2]", "features 0 to 0"]),
+            ({"categorical_features": ["a"]}, ["categorical_features=['a']", "no column names"]),
+            ({"categorical_features": [True, False]}, ["categorical_features", "2 entries", "1 features"]),
+            ({"categorical_features": [0], "monotonic_cst": [1]}, ["monotonic_cst=[1]", "[0]", "categorical"]),
+            ({"categorical_features": [0], "learner": LinearRegression()}, ["categorical", "trees only"]),
         ],
     )
     def test_combinations(self, parameters, words):
@@ -609,7 +622,7 @@ class TestBadInput:
             ({"X": [[np.inf], [0.0], [1.0]]}, ["X", "infinity"]),
             ({"y": [np.nan, 1.0, 2.0]}, ["y", "NaN"]),
             ({"y": ["a", "b", "c"]}, ["y", "numbers", "'a'"]),
-            ({"X": [["a"], ["b"], ["c"]]}, ["X", "numbers", "'a'"]),
+            ({"X": [["a"], [1.0], [2.0]]}, ["X", "numbers", "'a'"]),
             ({"X": [1.0, 2.0, 3.0]}, ["2D array", "1D array"]),
             ({"sample_weight": [1.0, 2.0]}, ["sample_weight", "(2,)"]),
             ({"sample_weight": [1.0, -1.0, 1.0]}, ["egative", "weight"]),
@@ -643,8 +656,8 @@ class TestBadInput:
 
     def test_labels(self):
         X = [[0.0], [1.0], [2.0]]
-        with pytest.raises(ValueError, match=r"Only binary classification .* 3 classes"):
-            AGBMClassifier().fit(X, [0, 1, 2])
+        with pytest.raises(ValueError, match=r"loss='exponential' is for two classes, y has 3"):
+            AGBMClassifier(loss="exponential").fit(X, [0, 1, 2])
         with pytest.raises(ValueError, match="one class only"):
             AGBMClassifier().fit(X, ["a", "a", "a"])
         with pytest.raises(TypeError, match=r"labels of types \['NoneType', 'str'\]"):

@@ -7,13 +7,19 @@ from agbm.theory import Momentum, admissible_momentum, cosine, rate_bound, resta
 
 
 def test_cosine():
-    assert cosine(np.array([1.0, 0.0]), np.array([1.0, 1.0])) == pytest.approx(np.sqrt(0.5))
-    assert cosine(np.array([1.0, 2.0]), np.array([2.0, 4.0])) == pytest.approx(1.0)
-    assert cosine(np.array([1.0, 2.0]), np.zeros(2)) == 0.0
-    assert cosine(np.zeros(2), np.zeros(2)) == 1.0
+    def of(target, fitted, weight=None):
+        return cosine(np.array([target]), np.array([fitted]), weight)
+
+    assert of([1.0, 0.0], [1.0, 1.0]) == pytest.approx(np.sqrt(0.5))
+    assert of([1.0, 2.0], [2.0, 4.0]) == pytest.approx(1.0)
+    assert of([1.0, 2.0], [0.0, 0.0]) == 0.0
+    assert of([0.0, 0.0], [0.0, 0.0]) == 1.0
     # A weight counts a row as often.
-    repeated = cosine(np.array([1.0, 3.0, 3.0]), np.array([2.0, 1.0, 1.0]))
-    assert cosine(np.array([1.0, 3.0]), np.array([2.0, 1.0]), np.array([1.0, 2.0])) == pytest.approx(repeated)
+    repeated = of([1.0, 3.0, 3.0], [2.0, 1.0, 1.0])
+    assert of([1.0, 3.0], [2.0, 1.0], np.array([1.0, 2.0])) == pytest.approx(repeated)
+    # Several outputs are one long vector.
+    several = cosine(np.array([[1.0, 0.0], [2.0, -1.0]]), np.array([[1.0, 1.0], [2.0, 0.5]]))
+    assert several == pytest.approx(of([1.0, 0.0, 2.0, -1.0], [1.0, 1.0, 2.0, 0.5]))
 
 
 def test_admissible_momentum_is_the_theorems():

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from agbm import _native
 from agbm.tree.bins import Bins, feature_thresholds
 from agbm.tree.forest import fold
 from agbm.tree.learner import TreeLearner
-from tree_twin import Grower, Rules, quantise
+from tree_twin import Grower, Rules, Sample, quantise
 
 
 def random_matrix(rng, n_rows, n_features, kinds="mixed"):
@@ -32,21 +33,37 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
     return np.column_stack(columns)
 
 
-def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None):
+def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None, sample=None):
     arguments = asdict(rules)
     min_hessian_leaf = arguments.pop("min_hessian_leaf")
-    return _native.Grower(matrix, **arguments, n_threads=n_threads).grow(gradients, hessians, repeats, min_hessian_leaf)
+    sample = Sample() if sample is None else sample
+    return _native.Grower(matrix, **arguments, n_threads=n_threads).grow(
+        gradients=gradients,
+        hessians=hessians,
+        repeats=repeats,
+        rows=None if sample.rows is None else sample.rows.astype(np.uint32),
+        features=sample.features,
+        node_share=sample.node_share,
+        seed=sample.seed,
+        min_hessian_leaf=min_hessian_leaf,
+    )
 
 
 @st.composite
 def growths(draw):
+    """A matrix with ordered and categorical features, residuals, hessians and rules of all kinds."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_rows = draw(st.integers(1, 50))
     n_features = draw(st.one_of(st.integers(1, 4), st.sampled_from([16, 17, 33])))
     X = random_matrix(rng, n_rows, n_features)
     n_train = draw(st.integers(1, n_rows))
-    n_targets = draw(st.integers(1, 4))
+    categorical = rng.random(n_features) < draw(st.sampled_from([0.0, 0.0, 0.5, 1.0]))
+    for f in np.flatnonzero(categorical):
+        X[:, f] = rng.integers(0, draw(st.sampled_from([1, 3, 12])), size=n_rows)
+        X[rng.random(n_rows) < draw(st.sampled_from([0.0, 0.2])), f] = np.nan
+    group_size, n_groups = draw(st.sampled_from([(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (1, 4)]))
     # Distinct sizes, small integers (many ties), or zeros.
+    n_targets = group_size * n_groups
     gradients = draw(
         st.sampled_from(
             [
@@ -56,64 +73,96 @@ def growths(draw):
             ]
         )
     )
-    hessians = draw(
-        st.sampled_from([None, rng.uniform(0.01, 1.0, n_train), rng.integers(0, 3, size=n_train).astype(float)])
-    )
+    size = (n_groups, n_train)
+    hessians = draw(st.sampled_from([None, rng.uniform(0.01, 1.0, size), rng.integers(0, 3, size=size).astype(float)]))
     rules = Rules(
         max_depth=draw(st.integers(1, 5)),
         max_leaf_nodes=draw(st.sampled_from([0, 0, 2, 5, 9])),
         min_samples_leaf=draw(st.integers(1, 6)),
         l2_regularization=draw(st.sampled_from([0.0, 0.0, 1.0, 10.0])),
         min_split_gain=draw(st.sampled_from([0.0, 0.0, 1e-3, 1.0])),
-        min_hessian_leaf=draw(st.sampled_from([0.0, 0.5])),
+        min_hessian_leaf=draw(st.sampled_from([0.0, 0.5])) if hessians is not None else 0.0,
     )
+    if draw(st.booleans()):
+        rules.monotone = np.where(categorical, 0, rng.integers(-1, 2, size=n_features)).tolist()
+    if draw(st.booleans()):
+        rules.interactions = [sorted(set(rng.integers(0, n_features, size=3).tolist())) for _ in range(3)]
     max_bins = draw(st.sampled_from([2, 3, 8, 255]))
-    return X, n_train, gradients, hessians, rules, max_bins, draw(st.integers(1, 3))
+    return X, n_train, gradients, hessians, rules, max_bins, categorical, draw(st.integers(1, 3))
 
 
-@settings(max_examples=300, deadline=None)
-@given(growths())
-def test_growth_equals_the_twin(case):
-    X, n_train, gradients, hessians, rules, max_bins, n_threads = case
-    bins = Bins.from_data(X[:n_train], max_bins)
+@st.composite
+def samples(draw, n_train, n_features):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sample = Sample(node_share=draw(st.sampled_from([1.0, 0.5, 0.1])), seed=int(rng.integers(2**63)))
+    if draw(st.booleans()):
+        sample.rows = np.sort(rng.choice(n_train, rng.integers(1, n_train + 1), replace=False))
+    if draw(st.booleans()):
+        sample.features = (rng.random(n_features) < 0.6).astype(np.uint8)
+    return sample
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_growth_equals_the_twin(data):
+    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
+    sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
+    bins = Bins.from_data(X[:n_train], max_bins, categorical=categorical)
     matrix = bins.encode(X, n_threads)
-    grown = grow(matrix, gradients, hessians, rules, n_threads)
-    twin = Grower(matrix.codes(), matrix.n_bins, gradients, hessians, rules)
+    grown = grow(matrix, gradients, hessians, rules, n_threads, sample=sample)
+    codes = matrix.codes()
+    twin = Grower(codes, matrix.n_bins, gradients, hessians, rules, categorical, sample)
     nodes = twin.grow()
 
     assert len(grown["feature"]) == len(nodes)
     scale = np.abs(gradients).max(initial=1e-300)
     for i, node in enumerate(nodes):
         if node.children:
-            gain, feature, bin_, missing_left = node.split
-            assert (grown["feature"][i], grown["bin"][i], bool(grown["missing_left"][i])) == (
-                feature, bin_, bool(missing_left),
-            )  # fmt: skip
-            assert grown["gain"][i] == gain
+            split = node.split
+            assert (grown["feature"][i], bool(grown["missing_left"][i])) == (split.feature, split.missing_left)
+            to_left = np.unpackbits(grown["left_codes"][i].view(np.uint8), bitorder="little")
+            known = set(range(matrix.n_bins[split.feature] + 1))
+            assert set(np.flatnonzero(to_left).tolist()) & known == split.left_codes & known
+            assert categorical[split.feature] or grown["bin"][i] == split.bin
+            assert grown["gain"][i] == split.gain
             assert [grown["left"][i], grown["left"][i] + 1] == node.children
         else:
             assert grown["feature"][i] == grown["left"][i] == -1
-            expected = twin.leaf_value(node.rows)
+            expected = twin.leaf_value(node)
             tolerance = 1e-11 * np.maximum(np.abs(expected), scale)
             assert np.all(np.abs(grown["value"][i] - expected) <= tolerance)
             assert np.array_equal(grown["row_values"][:, node.rows].T, np.tile(grown["value"][i], (len(node.rows), 1)))
         assert grown["count"][i] == len(node.rows)
+    assert np.array_equal(grown["row_values"], walk(grown, codes).T), "rows that the tree did not see follow it too"
+
+
+def walk(grown, codes):
+    """Values of a tree on binned rows, (row, target)."""
+    values = []
+    for row in codes:
+        node = 0
+        while grown["left"][node] >= 0:
+            code = int(row[grown["feature"][node]])
+            to_left = int(grown["left_codes"][node][code // 64]) >> (code % 64) & 1
+            node = grown["left"][node] + 1 - to_left
+        values.append(grown["value"][node])
+    return np.array(values)
 
 
 @settings(max_examples=200, deadline=None)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_repeats_equal_repeated_rows(case, seed):
-    X, n_train, gradients, hessians, rules, max_bins, n_threads = case
+    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
     X = X[:n_train]
     repeats = np.random.default_rng(seed).integers(1, 5, size=n_train)
-    bins = Bins.from_data(X, max_bins, repeats.astype(float))
-    again = Bins.from_data(np.repeat(X, repeats, axis=0), max_bins)
+    bins = Bins.from_data(X, max_bins, repeats.astype(float), categorical)
+    again = Bins.from_data(np.repeat(X, repeats, axis=0), max_bins, categorical=categorical)
     assert all(map(np.array_equal, bins.thresholds, again.thresholds))
     weighted = grow(bins.encode(X, n_threads), gradients, hessians, rules, n_threads, repeats)
     repeated = grow(
         again.encode(np.repeat(X, repeats, axis=0), n_threads),
         np.repeat(gradients, repeats, axis=1),
-        None if hessians is None else np.repeat(hessians, repeats),
+        None if hessians is None else np.repeat(hessians, repeats, axis=1),
         rules,
         n_threads,
     )
@@ -124,13 +173,13 @@ def test_repeats_equal_repeated_rows(case, seed):
 @settings(max_examples=200, deadline=None)
 @given(growths())
 def test_histogram_equals_the_twin(case):
-    X, n_train, gradients, hessians, _, max_bins, n_threads = case
+    X, n_train, gradients, hessians, _, max_bins, _, n_threads = case
     matrix = Bins.from_data(X[:n_train], max_bins).encode(X, n_threads)
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(n_train, rng.integers(0, n_train + 1), replace=False)).astype(np.uint32)
     for chosen in (None, rows):
         cells, unit, count_bits = _native.histogram(matrix, gradients, hessians, chosen, n_threads)
-        channels = [*gradients] if hessians is None else [*gradients, hessians]
+        channels = [*gradients] if hessians is None else [*gradients, *hessians]
         in_node = np.arange(n_train) if chosen is None else chosen
         codes = matrix.codes()[in_node]
         offset = 0
@@ -250,7 +299,7 @@ def test_identical_bits_for_every_number_of_threads():
     n = 70_000
     X = random_matrix(rng, n, 21)
     gradients = rng.normal(size=(2, n)) * np.exp(3 * rng.normal(size=n))
-    for hessians in (None, rng.uniform(size=n)):
+    for hessians in (None, rng.uniform(size=(1, n))):
         for rules in (Rules(max_depth=7, min_samples_leaf=3), Rules(max_leaf_nodes=40, min_samples_leaf=3)):
             results = []
             for n_threads in (1, 2, 3, 4, 7, 4, 2, 7, 3):
@@ -267,18 +316,18 @@ def test_a_grower_forgets_the_tree_before():
     rng = np.random.default_rng(6)
     X = random_matrix(rng, 2000, 5)
     matrix = Bins.from_data(X, 255).encode(X, 2)
-    arguments = asdict(Rules(max_depth=5, min_samples_leaf=2))
-    min_hessian_leaf = arguments.pop("min_hessian_leaf")
-    kept = _native.Grower(matrix, **arguments, n_threads=2)
-    for n_targets, weighted in ((2, True), (1, False), (3, False), (1, True), (2, False)):
-        call = (
-            rng.normal(size=(n_targets, 2000)),
-            rng.uniform(size=2000) if weighted else None,
-            None,
-            min_hessian_leaf,
-        )
-        fresh = _native.Grower(matrix, **arguments, n_threads=2).grow(*call)
-        for name, array in kept.grow(*call).items():
+    rules = asdict(Rules(max_depth=5, min_samples_leaf=2))
+    inputs = {"repeats": None, "min_hessian_leaf": rules.pop("min_hessian_leaf"), "node_share": 1.0, "seed": 0}
+    kept = _native.Grower(matrix, **rules, n_threads=2)
+    for n_targets, n_hessians, sampled in ((2, 1, False), (1, 0, True), (3, 3, False), (1, 1, False), (4, 2, True)):
+        inputs |= {
+            "gradients": rng.normal(size=(n_targets, 2000)),
+            "hessians": rng.uniform(size=(n_hessians, 2000)) if n_hessians else None,
+            "rows": np.arange(0, 2000, 3, dtype=np.uint32) if sampled else None,
+            "features": np.array([1, 0, 1, 1, 1], dtype=np.uint8) if sampled else None,
+        }
+        fresh = _native.Grower(matrix, **rules, n_threads=2).grow(**inputs)
+        for name, array in kept.grow(**inputs).items():
             assert np.array_equal(array, fresh[name]), name
 
 
@@ -331,7 +380,9 @@ def test_a_million_rows_keep_their_precision():
     y[7] = 1e6
     for gradients in (y[np.newaxis], np.stack([y, -y])):
         assert_equal_values(X, gradients, Rules(max_depth=2, min_samples_leaf=20))
-        assert_equal_values(X, gradients, Rules(max_depth=2, min_samples_leaf=20), hessians=rng.uniform(0.5, 1.0, n))
+        assert_equal_values(
+            X, gradients, Rules(max_depth=2, min_samples_leaf=20), hessians=rng.uniform(0.5, 1.0, (1, n))
+        )
 
 
 def assert_equal_values(X, gradients, rules, hessians=None, max_bins=255):
@@ -342,7 +393,7 @@ def assert_equal_values(X, gradients, rules, hessians=None, max_bins=255):
     leaves = [node for node in twin.grow() if not node.children]
     assert (grown["feature"] == -1).sum() == len(leaves) > 1
     for leaf in leaves:
-        expected = np.tile(twin.leaf_value(leaf.rows), (len(leaf.rows), 1)).T
+        expected = np.tile(twin.leaf_value(leaf), (len(leaf.rows), 1)).T
         tolerance = 1e-11 * np.abs(gradients).max()
         np.testing.assert_allclose(grown["row_values"][:, leaf.rows], expected, rtol=1e-11, atol=tolerance)
     return len(leaves)
@@ -351,7 +402,7 @@ def assert_equal_values(X, gradients, rules, hessians=None, max_bins=255):
 def test_a_shared_structure_scores_both_targets():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(500, 2))
-    r, c = np.sign(X[:, 0]), 10 * np.sign(X[:, 1])
+    r, c = np.sign(X[:, :1].T), 10 * np.sign(X[:, 1:].T)
     fitter = TreeLearner(max_depth=1, shared_structure=True).bind(X, 500, None)
     first, second = fitter.fit_pair(r, c, None, second=False)
     assert first.model is second.model
@@ -362,32 +413,51 @@ def test_a_shared_structure_scores_both_targets():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_prediction_equals_the_values_of_training(dtype, order):
+@pytest.mark.parametrize("form", ["C", "F", "sparse"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("vector_leaves", [False, True])
+def test_prediction_equals_the_values_of_training(dtype, form, n_outputs, vector_leaves):
     rng = np.random.default_rng(5)
-    X = np.asarray(random_matrix(rng, 700, 9), dtype=dtype, order=order)
-    fitter = TreeLearner(max_depth=5, min_samples_leaf=2, shared_structure=True).bind(X, 500, None)
-    pairs = [fitter.fit_pair(rng.normal(size=500), rng.normal(size=500), None, second=True) for _ in range(3)]
+    X = np.asarray(random_matrix(rng, 700, 9), dtype=dtype)
+    categorical = np.zeros(9, dtype=bool)
+    if form == "sparse":
+        X = csr_array(np.where(rng.random(X.shape) < 0.7, 0, X))
+    else:
+        X[:, 3] = rng.integers(0, 300, size=700)  # more categories than bins
+        X[:, 4] = rng.integers(0, 5, size=700)
+        categorical[[3, 4]] = True
+        X = np.asarray(X, order=form)
+    learner = TreeLearner(
+        max_depth=5, min_samples_leaf=2, shared_structure=True, vector_leaves=vector_leaves, categorical=categorical
+    )
+    fitter = learner.bind(X, 500, None)
+    targets = rng.normal(size=(3, 2, n_outputs, 500))
+    hessian = rng.uniform(0.5, 1.0, size=(n_outputs, 500))
+    pairs = [fitter.fit_pair(r, c, hessian, second=True) for r, c in targets]
     for pair in pairs:
         for fit in pair:
-            assert np.array_equal(fit.model.predict(X, 2)[:, fit.output], fit.values)
+            assert fit.values.shape == (n_outputs, 700)
+            assert np.array_equal(fit.model.predict(X, 2)[fit.function], fit.values)
+            assert np.array_equal(fit.explained, fit.values[:, :500] * hessian)
     weights = [rng.normal(size=2) for _ in pairs]
     expected = sum(w[0] * a.values + w[1] * b.values for w, (a, b) in zip(weights, pairs, strict=True))
     folded = fold([a.model for a, _ in pairs], weights)
-    assert folded.n_trees == 3
-    np.testing.assert_allclose(folded.predict(X, 2)[:, 0], expected, rtol=1e-12, atol=1e-12)
+    assert folded.n_learners == 3 * (1 if vector_leaves else n_outputs)
+    np.testing.assert_allclose(folded.predict(X, 2)[0], expected, rtol=1e-12, atol=1e-12)
+    if form != "sparse":
+        assert (folded.categories >= 0).any(), "some splits are on categories"
 
 
 def test_missing_values_only_in_prediction_follow_the_larger_child():
     X = np.array([[0.0], [1.0], [1.0], [1.0]])
-    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([-3.0, 1.0, 1.0, 1.0]), None)
-    assert fit.model.predict(np.array([[np.nan]]), 1)[0, 0] == 1.0
+    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([[-3.0, 1.0, 1.0, 1.0]]), None)
+    assert fit.model.predict(np.array([[np.nan]]), 1)[0, 0, 0] == 1.0
 
 
 def test_missing_values_can_be_split_from_all_values():
     X = np.array([[0.0], [5.0], [np.nan], [np.nan]])
-    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([1.0, 1.0, -2.0, -2.0]), None)
-    assert np.array_equal(fit.model.predict(np.array([[1e300], [-1e300], [np.nan]]), 1)[:, 0], [1.0, 1.0, -2.0])
+    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([[1.0, 1.0, -2.0, -2.0]]), None)
+    assert np.array_equal(fit.model.predict(np.array([[1e300], [-1e300], [np.nan]]), 1)[0, 0], [1.0, 1.0, -2.0])
 
 
 bad_calls = [
@@ -395,8 +465,17 @@ bad_calls = [
     ({"gradients": np.zeros((0, 5))}, "gradients"),
     ({"gradients": np.full((1, 5), np.nan)}, "gradients"),
     ({"gradients": np.full((1, 5), np.inf)}, "gradients"),
-    ({"hessians": np.ones(4)}, "hessians"),
-    ({"hessians": np.array([1.0, 1.0, 1.0, 1.0, -1.0])}, "hessians"),
+    ({"hessians": np.ones((1, 4))}, "hessians"),
+    ({"hessians": np.ones((2, 5))}, "hessians"),
+    ({"hessians": np.array([[1.0, 1.0, 1.0, 1.0, -1.0]])}, "hessians"),
+    ({"rows": np.array([1, 1], dtype=np.uint32)}, "rows"),
+    ({"rows": np.array([5], dtype=np.uint32)}, "rows"),
+    ({"rows": np.zeros(0, dtype=np.uint32)}, "rows"),
+    ({"features": np.ones(3, dtype=np.uint8)}, "features"),
+    ({"node_share": 0.0}, "node_share"),
+    ({"monotone": [1]}, "monotone"),
+    ({"monotone": [2, 0]}, "monotone"),
+    ({"interactions": [[2]]}, "interactions"),
     ({"repeats": np.ones(4, dtype=np.int64)}, "repeats"),
     ({"repeats": np.zeros(5, dtype=np.int64)}, "repeats"),
     ({"repeats": np.full(5, 2**40)}, "repeats"),
@@ -410,19 +489,40 @@ bad_calls = [
 @pytest.mark.parametrize(("change", "name"), bad_calls)
 def test_kernels_refuse_arrays_that_do_not_fit(change, name):
     X = np.arange(10.0).reshape(5, 2)
-    arguments = {"gradients": np.zeros((1, 5)), "hessians": None, **asdict(Rules()), **change}
-    arguments = {"repeats": None, **arguments}
-    arrays = [arguments.pop(key) for key in ("gradients", "hessians", "repeats", "min_hessian_leaf")]
+    arguments = {"gradients": np.zeros((1, 5)), "hessians": None, "repeats": None, "rows": None, "features": None}
+    arguments = {**arguments, "node_share": 1.0, "seed": 0, **asdict(Rules()), **change}
+    names = ("gradients", "hessians", "repeats", "rows", "features", "node_share", "seed", "min_hessian_leaf")
+    inputs = {key: arguments.pop(key) for key in names}
     with pytest.raises(ValueError, match=name):
-        _native.Grower(Bins.from_data(X, 10).encode(X, 1), **arguments, n_threads=1).grow(*arrays)
+        _native.Grower(Bins.from_data(X, 10).encode(X, 1), **arguments, n_threads=1).grow(**inputs)
 
 
-def test_kernels_refuse_other_types():
+def test_a_feature_without_order_cannot_be_monotone():
+    X = np.zeros((5, 1))
+    matrix = Bins.from_data(X, 10, categorical=np.array([True])).encode(X, 1)
+    with pytest.raises(ValueError, match="monotone"):
+        grow(matrix, np.zeros((1, 5)), None, Rules(monotone=[1]))
+
+
+def test_matrices_refuse_what_does_not_fit():
     X = np.arange(10.0).reshape(5, 2)
+    matrix = _native.BinnedMatrix(5, [3, 2], [False, False])
     with pytest.raises(TypeError):
-        _native.bin_matrix(X.astype(int), np.zeros(0), np.zeros(3, dtype=np.int64), 1)
-    with pytest.raises(ValueError, match="offsets"):
-        _native.bin_matrix(X, np.zeros(3), np.array([0, 5, 3]), 1)
+        matrix.fill(0, X.astype(int), np.zeros(3), 1)
+    for first, block, thresholds, name in (
+        (0, X, np.zeros(2), "thresholds"),
+        (0, X, np.zeros(4), "thresholds"),
+        (1, X, np.zeros(3), "features"),
+        (-1, X, np.zeros(3), "features"),
+        (0, X[:4], np.zeros(3), "rows"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            matrix.fill(first, block, thresholds, 1)
+    for n_bins, categorical, name in (([], [], "n_bins"), ([256], [False], "n_bins"), ([0], [False], "n_bins")):
+        with pytest.raises(ValueError, match=name):
+            _native.BinnedMatrix(5, n_bins, categorical)
+    with pytest.raises(ValueError, match="categorical"):
+        _native.BinnedMatrix(5, [3], [])
 
 
 @pytest.mark.parametrize(
@@ -433,15 +533,23 @@ def test_kernels_refuse_other_types():
         ({"feature": np.array([4, -1, -1], dtype=np.int32)}, "feature"),
         ({"roots": np.array([3], dtype=np.int32)}, "roots"),
         ({"threshold": np.zeros(2)}, "threshold"),
+        ({"first_column": np.array([1], dtype=np.int32)}, "first_column"),
+        ({"first_column": np.zeros(2, dtype=np.int32)}, "first_column"),
+        ({"categories": np.array([1, -1, -1], dtype=np.int32)}, "categories"),
+        ({"category_sets": np.zeros((1, 3), dtype=np.uint64)}, "category_sets"),
     ],
 )
 def test_forests_are_checked_before_they_walk(change, name):
     arrays = {
+        "n_columns": 1,
         "roots": np.zeros(1, dtype=np.int32),
+        "first_column": np.zeros(1, dtype=np.int32),
         "feature": np.array([0, -1, -1], dtype=np.int32),
         "threshold": np.zeros(3),
         "left": np.array([1, -1, -1], dtype=np.int32),
         "missing_left": np.zeros(3, dtype=np.uint8),
+        "categories": np.full(3, -1, dtype=np.int32),
+        "category_sets": np.zeros((1, 4), dtype=np.uint64),
         "value": np.zeros((3, 1)),
     }
     forest = _native.Forest(2, **arrays)

@@ -6,22 +6,24 @@ import numpy as np
 
 from agbm.learners import Fit, WeightedSum
 from agbm.losses import HalfSquaredError
-from agbm.problem import Problem
+from agbm.problem import Outputs, Problem
 
 
 class VectorModel:
     """A function known on the rows of the problem only."""
 
+    n_functions = n_learners = 1
+
     def __init__(self, values):
         self.values = values
 
     def predict(self, X, n_threads):
-        return self.values[:, np.newaxis]
+        return self.values[np.newaxis]
 
 
 @dataclass
 class VectorFitter:
-    """Fits a residual by a function of vectors."""
+    """Fits a residual of one output by a function of vectors."""
 
     fit_vector: object
 
@@ -29,10 +31,10 @@ class VectorFitter:
         return self
 
     def combine(self, models, weights):
-        return WeightedSum(models, weights)
+        return WeightedSum(models, weights, 1)
 
     def fit(self, target, hessian):
-        values = self.fit_vector(target)
+        values = self.fit_vector(target[0])[np.newaxis]
         return Fit(VectorModel(values), 0, values, values if hessian is None else values * hessian)
 
     def fit_pair(self, r, c, hessian, *, second):
@@ -94,12 +96,14 @@ class StretchedSquaredError(HalfSquaredError):
     def negative_gradient(self, y, f):
         return self.curvature * (y - f)
 
-    def hessian(self, y, f):
+    def hessian(self, y, f, weight=None):
         return self.curvature.copy()
 
 
 def problem_of(loss, y, start=None):
-    return Problem(loss, y, len(y), np.zeros(len(y)) if start is None else start)
+    """One output; y and start are vectors."""
+    start = np.zeros(len(y)) if start is None else start
+    return Problem(Outputs(loss), y[np.newaxis], len(y), start[np.newaxis])
 
 
 def total_loss(problem, f):

@@ -17,6 +17,27 @@ class Rules:
     l2_regularization: float = 0.0
     min_split_gain: float = 0.0
     min_hessian_leaf: float = 0.0
+    monotone: list = field(default_factory=list)
+    interactions: list = field(default_factory=list)
+
+
+@dataclass
+class Sample:
+    """What a tree may see."""
+
+    rows: np.ndarray | None = None
+    features: np.ndarray | None = None
+    node_share: float = 1.0
+    seed: int = 0
+
+
+@dataclass(eq=False)
+class Split:
+    gain: float
+    feature: int
+    left_codes: set  # that of missing values included
+    missing_left: bool
+    bin: int = 0
 
 
 @dataclass(eq=False)
@@ -24,7 +45,9 @@ class Node:
     rows: np.ndarray
     depth: int
     number: int
-    split: tuple | None = None  # (gain, feature, bin, missing_left)
+    groups: list  # of features that may still meet; None where all may
+    bounds: list  # (lower, upper) of each target
+    split: Split | None = None
     children: list = field(default_factory=list)
 
 
@@ -41,67 +64,160 @@ def quantise(x, carries_count):
     return np.rint(np.ldexp(x, exponent)).astype(np.int64), 2.0**-exponent
 
 
+def mixed(x):
+    """The finaliser of splitmix64."""
+    mask = 2**64 - 1
+    x = (x + 0x9E3779B97F4A7C15) & mask
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+    return x ^ (x >> 31)
+
+
 class Grower:
-    def __init__(self, codes, n_bins, gradients, hessians, rules):
+    """Gradients are (target, row), hessians (group, row) or None."""
+
+    def __init__(self, codes, n_bins, gradients, hessians, rules, categorical=None, sample=None):
         self.codes, self.n_bins, self.rules = codes, n_bins, rules
+        self.categorical = [False] * len(n_bins) if categorical is None else categorical
+        self.sample = Sample() if sample is None else sample
         self.exact_gradients, self.exact_hessians = gradients, hessians
-        self.targets = []
-        for k, g in enumerate(gradients):
-            self.targets.append(quantise(g, hessians is None and k == len(gradients) - 1))
-        ones = np.ones(gradients.shape[1], dtype=np.int64)
-        self.hessian = (ones, 1.0) if hessians is None else quantise(hessians, True)
+        channels = [*gradients] if hessians is None else [*gradients, *hessians]
+        quantised = [quantise(x, k == len(channels) - 1) for k, x in enumerate(channels)]
+        self.targets, self.hessians = quantised[: len(gradients)], quantised[len(gradients) :]
+        self.group_size = len(gradients) // max(len(self.hessians), 1)
 
     def sums(self, rows):
         g = [float(q[rows].sum()) * unit for q, unit in self.targets]
-        h = float(self.hessian[0][rows].sum()) * self.hessian[1]
+        h = [float(q[rows].sum()) * unit for q, unit in self.hessians] or [float(len(rows))]
         return g, h, len(rows)
 
-    def score(self, g, h):
-        denominator = h + self.rules.l2_regularization
+    def denominators(self, h):
+        return [max(value, self.rules.min_hessian_leaf) + self.rules.l2_regularization for value in h]
+
+    def value(self, sums, target, bounds):
+        g, h, _ = sums
+        denominator = self.denominators(h)[target // self.group_size]
+        value = g[target] / denominator if denominator > 0 else 0.0
+        return min(max(value, bounds[target][0]), bounds[target][1])
+
+    def score(self, sums, bounds):
+        g, h, _ = sums
         total = 0.0
-        for value in g:
-            total += value * value
-        return total / denominator if denominator > 0 else 0.0
+        if self.rules.monotone:  # values are bounded: 2 G v - (H + l2) v^2
+            for target, sum_ in enumerate(g):
+                v = self.value(sums, target, bounds)
+                total += (2.0 * sum_ - self.denominators(h)[target // self.group_size] * v) * v
+            return total
+        for group, denominator in enumerate(self.denominators(h)):
+            squares = 0.0
+            for sum_ in g[group * self.group_size : (group + 1) * self.group_size]:
+                squares += sum_ * sum_
+            total += squares / denominator if denominator > 0 else 0.0
+        return total
 
-    def gain(self, left, right, parent_score):
+    def direction(self, feature, bin_):
+        """Of a monotone feature; a split that parts missing values from all others has none."""
+        return self.rules.monotone[feature] if self.rules.monotone and bin_ < self.n_bins[feature] - 1 else 0
+
+    def gain(self, node, feature, mask, bin_):
         """None where the split is not allowed."""
-        g_left, h_left, n_left = self.sums(left)
-        g_right, h_right, n_right = self.sums(right)
-        if min(n_left, n_right) < self.rules.min_samples_leaf:
+        left, right = self.sums(node.rows[mask]), self.sums(node.rows[~mask])
+        if min(left[2], right[2]) < self.rules.min_samples_leaf:
             return None
-        if min(h_left, h_right) < self.rules.min_hessian_leaf:
+        if self.exact_hessians is not None and min(sum(left[1]), sum(right[1])) < self.rules.min_hessian_leaf:
             return None
-        children = self.score(g_left, h_left) + self.score(g_right, h_right)
-        gain = children - parent_score
-        return gain if gain > self.rules.min_split_gain and gain > 1e-12 * children else None
+        direction = self.direction(feature, bin_)
+        for target in range(len(left[0])):
+            rise = self.value(right, target, node.bounds) - self.value(left, target, node.bounds)
+            if direction * rise < 0:
+                return None
+        children = self.score(left, node.bounds) + self.score(right, node.bounds)
+        gain = children - self.score(self.sums(node.rows), node.bounds)
+        return gain if gain > self.rules.min_split_gain and gain > 1e-12 * abs(children) else None
 
-    def goes_left(self, rows, feature, bin_, missing_left):
-        codes = self.codes[rows, feature]
-        return np.where(codes == self.n_bins[feature], missing_left, codes <= bin_)
+    def features_of(self, node):
+        features = range(self.codes.shape[1])
+        if node.groups is not None:
+            features = [f for f in features if any(f in group for group in node.groups)]
+        if self.sample.features is not None:
+            features = [f for f in features if self.sample.features[f]]
+        if self.sample.node_share < 1.0 and len(features):
+            seed = mixed((self.sample.seed + mixed(node.number)) % 2**64)
+            by_lot = sorted(features, key=lambda f: mixed((seed + f) % 2**64))
+            features = sorted(by_lot[: max(1, int(self.sample.node_share * len(features)))])
+        return features
+
+    def candidates(self, node, feature):
+        """(codes that go left, whether missing values do, bin) of all splits, in the order of the kernels.
+
+        Where the side of missing values is None, no row of the node tells: it is that of the larger child.
+        """
+        codes, n_bins = self.codes[node.rows, feature], self.n_bins[feature]
+        if not self.categorical[feature]:
+            for missing_left in (False, True) if n_bins in codes else (None,):
+                for bin_ in range(n_bins):
+                    values_right = np.any((codes > bin_) & (codes < n_bins))
+                    if values_right or missing_left:
+                        yield set(range(bin_ + 1)), missing_left, bin_
+                    else:  # only missing values go right
+                        yield set(range(n_bins)), missing_left, n_bins - 1
+            return
+        _, h_node, n_node = self.sums(node.rows)
+        ranked = [c for c in range(n_bins) if np.count_nonzero(codes == c) >= min(10, self.rules.min_samples_leaf)]
+        smoothed, sums = {}, {}
+        for code in ranked:
+            sums[code], h, _ = self.sums(node.rows[codes == code])
+            smoothed[code] = [value + 10.0 * whole / n_node for value, whole in zip(h, h_node, strict=True)]
+
+        def mean(code, target):
+            h = smoothed[code][target // self.group_size]
+            return sums[code][target] / h if h > 0 else 0.0
+
+        def spread(target):
+            total = 0.0
+            for code in ranked:
+                h = smoothed[code][target // self.group_size]
+                total += sums[code][target] * sums[code][target] / h if h > 0 else 0.0
+            return total
+
+        targets = range(len(self.targets))
+        if len(targets) > 2:
+            targets = sorted(targets, key=lambda t: (-spread(t), t))[:2]
+        undecided = set(range(n_bins + 1)) - set(ranked)
+        has_undecided = bool(np.isin(codes, list(undecided)).any())
+        for target in targets:
+            order = sorted(ranked, key=lambda code, t=target: (mean(code, t), code))
+            for missing_left in (False, True) if has_undecided else (None,):
+                for place in range(len(order)):
+                    yield set(order[: place + 1]), missing_left, 0
 
     def best_split(self, node):
-        rows = node.rows
-        g, h, n = self.sums(rows)
-        parent = self.score(g, h)
         best = None
-        if node.depth >= self.rules.max_depth or n < 2 * self.rules.min_samples_leaf:
+        if node.depth >= self.rules.max_depth or len(node.rows) < 2 * self.rules.min_samples_leaf:
             return None
-        for feature in range(self.codes.shape[1]):
-            has_missing = bool((self.codes[rows, feature] == self.n_bins[feature]).any())
-            for missing_left in (False, True) if has_missing else (False,):
-                for bin_ in range(self.n_bins[feature]):
-                    mask = self.goes_left(rows, feature, bin_, missing_left)
-                    gain = self.gain(rows[mask], rows[~mask], parent)
-                    if gain is not None and (best is None or gain > best[0]):
-                        side = missing_left
-                        if not has_missing:
-                            side = 2 * mask.sum() >= n
-                        best = (gain, feature, bin_, side)
+        for feature in self.features_of(node):
+            codes = self.codes[node.rows, feature]
+            ranked = set(range(self.n_bins[feature]))
+            if self.categorical[feature]:
+                enough = min(10, self.rules.min_samples_leaf)
+                ranked = {c for c in ranked if np.count_nonzero(codes == c) >= enough}
+            rest = set(range(256)) - ranked
+            for left, missing_left, bin_ in self.candidates(node, feature):
+                mask = np.isin(codes, list(left | rest if missing_left else left))
+                if missing_left and not np.isin(codes, list(left)).any():
+                    continue  # the same as missing values right and all others left
+                gain = self.gain(node, feature, mask, bin_)
+                if gain is None or (best is not None and gain <= best.gain):
+                    continue
+                side = 2 * mask.sum() >= len(mask) if missing_left is None else missing_left
+                best = Split(gain, feature, left | rest if side else left, bool(side), bin_)
         return best
 
     def grow(self):
         """Nodes in the order in which the kernels number them."""
-        nodes = [Node(np.arange(self.exact_gradients.shape[1]), 0, 0)]
+        rows = np.arange(self.exact_gradients.shape[1]) if self.sample.rows is None else self.sample.rows
+        unbounded = [(-math.inf, math.inf)] * len(self.targets)
+        nodes = [Node(rows, 0, 0, self.rules.interactions or None, unbounded)]
         nodes[0].split = self.best_split(nodes[0])
         pending = [nodes[0]] if nodes[0].split else []
         leaves = 1
@@ -109,17 +225,14 @@ class Grower:
             if self.rules.max_leaf_nodes:
                 if leaves >= self.rules.max_leaf_nodes:
                     break
-                best = max(pending, key=lambda node: (node.split[0], -node.number))
+                best = max(pending, key=lambda node: (node.split.gain, -node.number))
                 batch = [best]
                 pending.remove(best)
             else:
                 batch, pending = pending, []
             born = []
             for node in batch:
-                _, feature, bin_, missing_left = node.split
-                mask = self.goes_left(node.rows, feature, bin_, missing_left)
-                for side in (mask, ~mask):
-                    child = Node(node.rows[side], node.depth + 1, len(nodes))
+                for child in self.children(node, len(nodes)):
                     nodes.append(child)
                     node.children.append(child.number)
                     born.append(child)
@@ -130,8 +243,24 @@ class Grower:
                     pending.append(child)
         return nodes
 
-    def leaf_value(self, rows):
-        g = [math.fsum(target[rows]) for target in self.exact_gradients]
-        h = len(rows) if self.exact_hessians is None else math.fsum(self.exact_hessians[rows])
-        denominator = h + self.rules.l2_regularization
-        return np.array([value / denominator if denominator > 0 else 0.0 for value in g])
+    def children(self, node, number):
+        feature = node.split.feature
+        mask = np.isin(self.codes[node.rows, feature], list(node.split.left_codes))
+        groups = None if node.groups is None else [group for group in node.groups if feature in group]
+        rows = node.rows[mask], node.rows[~mask]
+        bounds = [list(node.bounds), list(node.bounds)]
+        direction = self.direction(feature, node.split.bin)
+        for target in range(len(self.targets) if direction else 0):
+            left, right = (self.value(self.sums(side), target, node.bounds) for side in rows)
+            middle = 0.5 * left + 0.5 * right
+            low, high = node.bounds[target]
+            below, above = (low, middle), (middle, high)
+            bounds[0][target], bounds[1][target] = (below, above) if direction > 0 else (above, below)
+        return [Node(rows[i], node.depth + 1, number + i, groups, bounds[i]) for i in range(2)]
+
+    def leaf_value(self, node):
+        g = [math.fsum(target[node.rows]) for target in self.exact_gradients]
+        h = [float(len(node.rows))]
+        if self.exact_hessians is not None:
+            h = [math.fsum(hessian[node.rows]) for hessian in self.exact_hessians]
+        return np.array([self.value((g, h, len(node.rows)), k, node.bounds) for k in range(len(g))])

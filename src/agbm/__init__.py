@@ -1,5 +1,6 @@
 """Accelerated gradient boosting machines with a scikit-learn interface."""
 
+from .checkpoint import Checkpoint
 from .estimators import AGBMClassifier, AGBMRegressor
 
-__all__ = ["AGBMClassifier", "AGBMRegressor"]
+__all__ = ["AGBMClassifier", "AGBMRegressor", "Checkpoint"]

@@ -4,18 +4,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 class BinnedMatrix:
+    def __init__(self, n_rows: int, n_bins: list[int], categorical: list[bool]) -> None: ...
     @property
     def n_rows(self) -> int: ...
     @property
     def n_features(self) -> int: ...
     @property
     def n_bins(self) -> list[int]: ...
+    def fill(self, first_feature: int, X: NDArray[Any], thresholds: NDArray[np.float64], n_threads: int) -> None: ...
     def codes(self) -> NDArray[np.uint8]: ...
 
 class _Grown(TypedDict):
     feature: NDArray[np.int32]
     bin: NDArray[np.int32]
     missing_left: NDArray[np.uint8]
+    left_codes: NDArray[np.uint64]
     left: NDArray[np.int32]
     gain: NDArray[np.float64]
     count: NDArray[np.int64]
@@ -32,13 +35,20 @@ class Grower:
         min_samples_leaf: int,
         l2_regularization: float,
         min_split_gain: float,
+        monotone: list[int],
+        interactions: list[list[int]],
         n_threads: int,
     ) -> None: ...
     def grow(
         self,
+        *,
         gradients: NDArray[np.float64],
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
+        rows: NDArray[np.uint32] | None,
+        features: NDArray[np.uint8] | None,
+        node_share: float,
+        seed: int,
         min_hessian_leaf: float,
     ) -> _Grown: ...
 
@@ -46,18 +56,19 @@ class Forest:
     def __init__(
         self,
         n_features: int,
+        n_columns: int,
         roots: NDArray[np.int32],
+        first_column: NDArray[np.int32],
         feature: NDArray[np.int32],
         threshold: NDArray[np.float64],
         left: NDArray[np.int32],
         missing_left: NDArray[np.uint8],
+        categories: NDArray[np.int32],
+        category_sets: NDArray[np.uint64],
         value: NDArray[np.float64],
     ) -> None: ...
     def predict(self, X: NDArray[Any], n_threads: int) -> NDArray[np.float64]: ...
 
-def bin_matrix(
-    X: NDArray[Any], thresholds: NDArray[np.float64], offsets: NDArray[np.int64], n_threads: int
-) -> BinnedMatrix: ...
 def histogram(
     matrix: BinnedMatrix,
     gradients: NDArray[np.float64],

@@ -6,7 +6,8 @@ Gradient Boosting Machines" (Lu, Karimireddy, Ponomareva, Mirrokni, AISTATS 2020
 h the momentum model, g their combination, r the pseudo residual, c the corrected one, b a weak learner, eta the step,
 gamma the momentum parameter, theta_m = 2 / (m + 2), alpha_m = eta gamma / theta_m.
 
-Functions are vectors over the rows of the problem, validation rows included; r and c cover the training rows.
+Functions are arrays (output, row) over the rows of the problem, validation rows included; r and c cover the training
+rows. `drop` leaves learners out of an iteration (see dropout.py): without it, g is seen as it is and the share is 1.
 """
 
 from __future__ import annotations
@@ -24,6 +25,35 @@ from .problem import Problem
 from .theory import Momentum, cosine, restart_length
 
 
+@dataclass(frozen=True, eq=False)
+class Drop:
+    """f and h of one iteration: as they go on, and what of them the residual does not see."""
+
+    f: Array
+    h: Array
+    hidden_f: Array | float = 0.0
+    hidden_h: Array | float = 0.0
+    share: float = 1.0
+    """Share of its weight that the iteration's learner gets."""
+    iterations: tuple[int, ...] = ()
+    """Those that were dropped."""
+
+    def seen(self, g: Array, theta: float) -> Array:
+        """What the residual is taken at: g without the dropped learners."""
+        if not self.iterations:
+            return g
+        return np.asarray(g - ((1 - theta) * self.hidden_f + theta * self.hidden_h))
+
+
+def keep_all(f: Array, h: Array) -> Drop:
+    """No dropout."""
+    return Drop(f, h)
+
+
+Dropping = Callable[[Array, Array], Drop]
+"""What becomes of f and h before an iteration."""
+
+
 class DivergedError(ArithmeticError):
     """The functions have left the range of floating point numbers: there is no next step."""
 
@@ -32,7 +62,8 @@ class DivergedError(ArithmeticError):
 class Step:
     """One iteration: f <- (1 - theta) f + theta h + eta * primary, then h <- h + alpha * momentum.
 
-    Before a step that restarts, h <- f.
+    Before a step that restarts, h <- f. Before a step that drops the learners of k earlier iterations, these get the
+    share k / (k + 1) of their weights in f and h.
     """
 
     f: Array
@@ -46,21 +77,26 @@ class Step:
     gamma: float = 0.0
     cosine_corrected: float = float("nan")
     restart: bool = False
+    dropped: tuple[int, ...] = ()
     g: Array | None = None
     h: Array | None = None
     r: Array | None = None
     c: Array | None = None
 
 
-def gbm(problem: Problem, learner: Fitter, *, eta: float | None, max_iter: int) -> Iterator[Step]:
+def gbm(
+    problem: Problem, learner: Fitter, *, eta: float | None, max_iter: int, drop: Dropping = keep_all
+) -> Iterator[Step]:
     """Algorithm 1, gradient boosting machine. `eta=None` searches the step along each learner."""
     f = problem.start
     for _ in range(max_iter):
-        r = _finite(problem.residual(f))  # (1)
-        b = learner.fit(r, problem.hessian(f))  # (2)
-        step = line_search(problem, f, b.values) if eta is None else eta  # (3)
-        f = f + step * b.values  # (4)
-        yield Step(f, problem.train_loss(f), b, step, _cosine(problem, r, b), r=r)
+        kept = drop(f, f)
+        seen = kept.seen(kept.f, theta=0.0)
+        r = _finite(problem.residual(seen))  # (1)
+        b = learner.fit(r, problem.hessian(seen))  # (2)
+        step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
+        f = kept.f + step * b.values  # (4)
+        yield Step(f, problem.train_loss(f), b, step, _cosine(problem, r, b), r=r, dropped=kept.iterations)
 
 
 def vagbm(
@@ -70,6 +106,7 @@ def vagbm(
     eta: float,
     momentum: Momentum,
     max_iter: int,
+    drop: Dropping = keep_all,
 ) -> Iterator[Step]:
     """Vanilla accelerated boosting (appendix), with gamma in step (5) as its remark proposes.
 
@@ -78,15 +115,21 @@ def vagbm(
     f = h = problem.start
     for m in range(max_iter):
         theta = 2 / (m + 2)
-        g = (1 - theta) * f + theta * h  # (1)
-        r = _finite(problem.residual(g))  # (2)
-        b = learner.fit(r, problem.hessian(g))  # (3)
-        f = g + eta * b.values  # (4)
+        kept = drop(f, h)
+        g = (1 - theta) * kept.f + theta * kept.h  # (1)
+        seen = kept.seen(g, theta)
+        r = _finite(problem.residual(seen))  # (2)
+        b = learner.fit(r, problem.hessian(seen))  # (3)
+        step = kept.share * eta
+        f = g + step * b.values  # (4)
         angle = _cosine(problem, r, b)
         momentum.observe(angle)
         gamma = momentum.gamma
-        h = h + gamma * eta / theta * b.values  # (5)
-        yield Step(f, problem.train_loss(f), b, eta, angle, theta, b, gamma * eta / theta, gamma, g=g, h=h, r=r)
+        alpha = gamma * step / theta
+        h = kept.h + alpha * b.values  # (5)
+        yield Step(
+            f, problem.train_loss(f), b, step, angle, theta, b, alpha, gamma, dropped=kept.iterations, g=g, h=h, r=r
+        )
 
 
 def agbm(
@@ -99,6 +142,7 @@ def agbm(
     length: Callable[[float], float],
     start: Array | None = None,
     restart: bool = False,
+    drop: Dropping = keep_all,
 ) -> Iterator[Step]:
     """Algorithm 2, accelerated gradient boosting machine, for length(gamma) iterations.
 
@@ -106,13 +150,15 @@ def agbm(
     authors' released scripts.
     """
     f = h = problem.start if start is None else start
-    error = np.zeros(problem.n_train)  # c^{m-1} - b_{m-1,2}
+    error = np.zeros_like(f[:, : problem.n_train])  # c^{m-1} - b_{m-1,2}
     for m in count():
         theta = 2 / (m + 2)
         last = m + 1 >= length(momentum.gamma)
-        g = (1 - theta) * f + theta * h  # (1)
-        r = _finite(problem.residual(g))  # (2)
-        hessian = problem.hessian(g)
+        kept = drop(f, h)
+        g = (1 - theta) * kept.f + theta * kept.h  # (1)
+        seen = kept.seen(g, theta)
+        r = _finite(problem.residual(seen))  # (2)
+        hessian = problem.hessian(seen)
         if m == 0:
             c = r  # (5)
             b1: Fit = learner.fit(r, hessian)  # (3)
@@ -130,16 +176,17 @@ def agbm(
                 b1, b2 = learner.fit_pair(r, c, hessian, second=not last)  # (3), (6)
             else:
                 b1, b2 = learner.fit(r, hessian), None  # (3): no momentum is admissible
-        f = g + eta * b1.values  # (4)
+        f, h = g + kept.share * eta * b1.values, kept.h  # (4)
         if b2 is not None:
-            h = h + alpha * b2.values  # (7)
+            h = h + kept.share * alpha * b2.values  # (7)
             error = c - b2.explained
         cosines = [_cosine(problem, target, b) for target, b in ((r, b1), (c, b2)) if b is not None]
         momentum.observe(*cosines)
         yield Step(
-            f=f, train_loss=problem.train_loss(f), primary=b1, eta=eta, cosine_residual=cosines[0], theta=theta,
-            momentum=b2, alpha=alpha, gamma=gamma, restart=restart and m == 0,
-            cosine_corrected=cosines[-1] if b2 is not None else float("nan"), g=g, h=h, r=r, c=c,
+            f=f, train_loss=problem.train_loss(f), primary=b1, eta=kept.share * eta, cosine_residual=cosines[0],
+            theta=theta, momentum=b2, alpha=kept.share * alpha, gamma=gamma, restart=restart and m == 0,
+            cosine_corrected=cosines[-1] if b2 is not None else float("nan"), dropped=kept.iterations,
+            g=g, h=h, r=r, c=c,
         )  # fmt: skip
         if last:
             return
@@ -154,6 +201,7 @@ def agbmr(
     correction: float,
     max_iter: int,
     strong_convexity: float | None = None,
+    drop: Dropping = keep_all,
 ) -> Iterator[Step]:
     """AGBM with restarts: option 1 where the strong-convexity constant mu is given, else option 2."""
     f = problem.start
@@ -170,7 +218,7 @@ def agbmr(
         # (1) Run AGBM from f^p.
         for step in agbm(
             problem, learner, eta=eta, momentum=momentum, correction=correction, length=length,
-            start=f, restart=done > 0,
+            start=f, restart=done > 0, drop=drop,
         ):  # fmt: skip
             yield step
             done += 1

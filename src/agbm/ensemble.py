@@ -8,9 +8,10 @@ the steps; the weights a of f and d of h at any iteration follow from replaying 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -29,33 +30,48 @@ class Update:
     alpha: float
     momentum: int | None
     restart: bool
+    dropped: tuple[int, ...]
+    """Earlier iterations whose learners were dropped; they keep k / (k + 1) of their weight if there are k."""
 
 
 class Ensemble:
-    """Functions (outputs of fitted models) and the updates that combine them."""
+    """Functions (one or more a fitted model) and the updates that combine them."""
 
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
-        self.models: list[Model] = []
-        self._functions: list[tuple[int, int]] = []  # (model, output)
-        self._updates: list[Update] = []
+    def __init__(
+        self,
+        models: Iterable[Model] = (),
+        functions: Iterable[tuple[int, int]] = (),
+        updates: Iterable[Update] = (),
+    ) -> None:
+        self.models = list(models)
+        self.functions = list(functions)
+        """(model, which of its functions)."""
+        self.updates = list(updates)
 
     def __len__(self) -> int:
-        return len(self._updates)
+        return len(self.updates)
 
     @property
-    def n_models(self) -> int:
-        """Models that have weight in f: all but those that only the last momentum update uses."""
-        return self._sizes_without_idle_momentum()[1]
+    def n_learners(self) -> int:
+        """Trees, or other learners, with weight in f: all but those that only the last momentum update uses."""
+        if not self.models:
+            return 0
+        return self._sizes_without_idle_momentum()[1] * self.models[0].n_learners  # every model has as many
 
     def pairs(self) -> list[tuple[int, int | None]]:
         """For each iteration, the functions that f and h gained."""
-        return [(update.primary, update.momentum) for update in self._updates]
+        return [(update.primary, update.momentum) for update in self.updates]
 
     def function(self, function: int) -> tuple[Model, int]:
-        """The model and the output that a function is."""
-        model, output = self._functions[function]
-        return self.models[model], output
+        """The model that a function belongs to, and which of the model's functions it is."""
+        model, number = self.functions[function]
+        return self.models[model], number
+
+    def functions_of(self, iterations: Iterable[int]) -> list[int]:
+        """The functions that f and h gained in some iterations, each once."""
+        updates = [self.updates[i] for i in iterations]
+        found = [function for u in updates for function in (u.primary, u.momentum) if function is not None]
+        return list(dict.fromkeys(found))
 
     def append(self, step: Step) -> None:
         """Take in one iteration of an algorithm."""
@@ -66,59 +82,76 @@ class Ensemble:
             momentum = None
         else:
             momentum = primary if step.momentum is step.primary else self._add(step.momentum)
-        self._updates.append(Update(step.theta, step.eta, primary, step.alpha, momentum, step.restart))
+        self.updates.append(Update(step.theta, step.eta, primary, step.alpha, momentum, step.restart, step.dropped))
 
     def truncate(self, iteration: int) -> None:
         """Forget what came after an iteration, and the momentum learner that carries no weight in it."""
-        del self._updates[iteration:]
-        used = [i for u in self._updates for i in (u.primary, u.momentum) if i is not None]
-        del self._functions[max(used, default=-1) + 1 :]
-        del self.models[max((model for model, _ in self._functions), default=-1) + 1 :]
+        del self.updates[iteration:]
+        used = [i for u in self.updates for i in (u.primary, u.momentum) if i is not None]
+        del self.functions[max(used, default=-1) + 1 :]
+        del self.models[max((model for model, _ in self.functions), default=-1) + 1 :]
         self._drop_idle_momentum()
 
     def coefficients(self, iteration: int | None = None) -> tuple[Array, Array]:
         """Weights (a, d) of all functions in f and h after an iteration (the last by default)."""
-        none = np.zeros(len(self._functions))
-
-        def unit(function: int) -> Array:
-            vector = np.zeros(len(self._functions))
-            vector[function] = 1.0
-            return vector
-
-        last = deque(islice(self._replay(unit, none), iteration), maxlen=1)
-        return last[0] if last else (none, none)
+        return deque(islice(self._weights(), None if iteration is None else iteration + 1), maxlen=1)[0]
 
     def model_weights(self) -> list[Array]:
-        """For each model, the weights of its outputs in f."""
+        """For each model, the weights of its functions in f."""
         a, _ = self.coefficients()
-        weights: list[list[float]] = [[] for _ in self.models]
-        for (model, _), weight in zip(self._functions, a.tolist(), strict=True):
-            weights[model].append(weight)  # outputs of a model are taken in with the first of them first
-        return [np.array(w) for w in weights]
+        weights = [np.zeros(model.n_functions) for model in self.models]
+        for (model, number), weight in zip(self.functions, a.tolist(), strict=True):
+            weights[model][number] = weight
+        return weights
 
-    def fold(self) -> Model:
+    def fold(self, learner: Learner, n_outputs: int) -> Model:
         """The model of the last iteration as one model: weights folded into the learners."""
-        return self._learner.combine(self.models, self.model_weights()) if self.models else WeightedSum([], [])
+        if not self.models:
+            return WeightedSum([], [], n_outputs)
+        return learner.combine(self.models, self.model_weights())
 
-    def staged(self, X: Array, start: Array, n_threads: int) -> Iterator[Array]:
-        """f^1, f^2, ... on the rows of X, from f^0 = start; each model is evaluated once."""
-        evaluated, outputs = -1, start  # the outputs of one model are all that is kept
+    def staged(self, X: Any, start: Array, n_threads: int) -> Iterator[Array]:
+        """f^1, f^2, ... (output, row) on the rows of X, from f^0 = start; each model is evaluated once.
+
+        After dropout, once more for every time that it was dropped.
+        """
+        evaluated, functions = -1, start  # the values of one model are all that is kept
 
         def values(function: int) -> Array:
-            nonlocal evaluated, outputs
-            model, output = self._functions[function]
+            nonlocal evaluated, functions
+            model, number = self.functions[function]
             if model != evaluated:
-                evaluated, outputs = model, self.models[model].predict(X, n_threads)
-            return outputs[:, output]
+                evaluated, functions = model, self.models[model].predict(X, n_threads)
+            return np.asarray(functions[number])
 
         return (f for f, _ in self._replay(values, start))
 
-    def _replay(self, values: Callable[[int], Array], start: Array) -> Iterator[tuple[Array, Array]]:
-        """The steps once more, on any vectors that stand for the functions: (f, h) after each."""
-        f = h = start
-        for update in self._updates:
+    def _weights(self) -> Iterator[tuple[Array, Array]]:
+        """Weights of all functions in f and h: before the first step, and after each."""
+        a = d = np.zeros(len(self.functions))
+        yield a, d
+        for update in self.updates:
             if update.restart:
-                h = f
+                d = a
+            if update.dropped:
+                kept = np.ones(len(a))
+                kept[self.functions_of(update.dropped)] -= 1.0 / (len(update.dropped) + 1.0)
+                a, d = a * kept, d * kept
+            a, d = (1 - update.theta) * a + update.theta * d, d.copy()
+            a[update.primary] += update.eta
+            if update.momentum is not None:
+                d[update.momentum] += update.alpha
+            yield a, d
+
+    def _replay(self, values: Callable[[int], Array], start: Array) -> Iterator[tuple[Array, Array]]:
+        """The steps once more, on the functions' values: (f, h) after each."""
+        f = h = start
+        for update, (a, d) in zip(self.updates, self._weights(), strict=False):
+            if update.restart:
+                h, d = f, a
+            for function in self.functions_of(update.dropped):
+                lost = values(function) / (len(update.dropped) + 1.0)
+                f, h = f - a[function] * lost, h - d[function] * lost
             f = (1 - update.theta) * f + update.theta * h + update.eta * values(update.primary)
             if update.momentum is not None:
                 h = h + update.alpha * values(update.momentum)
@@ -127,19 +160,19 @@ class Ensemble:
     def _add(self, fit: Fit) -> int:
         if not self.models or self.models[-1] is not fit.model:
             self.models.append(fit.model)
-        self._functions.append((len(self.models) - 1, fit.output))
-        return len(self._functions) - 1
+        self.functions.append((len(self.models) - 1, fit.function))
+        return len(self.functions) - 1
 
     def _sizes_without_idle_momentum(self) -> tuple[int, int]:
         """(functions, models) left without the learner of the last momentum update, if it is a model of its own."""
-        idle = bool(self._updates) and self._updates[-1].momentum not in (None, self._updates[-1].primary)
-        alone = idle and self._functions[-1][0] != self._functions[self._updates[-1].primary][0]
+        idle = bool(self.updates) and self.updates[-1].momentum not in (None, self.updates[-1].primary)
+        alone = idle and self.functions[-1][0] != self.functions[self.updates[-1].primary][0]
         dropped = 1 if alone else 0
-        return len(self._functions) - dropped, len(self.models) - dropped
+        return len(self.functions) - dropped, len(self.models) - dropped
 
     def _drop_idle_momentum(self) -> None:
         n_functions, n_models = self._sizes_without_idle_momentum()
-        if n_functions < len(self._functions):
-            del self._functions[n_functions:]
+        if n_functions < len(self.functions):
+            del self.functions[n_functions:]
             del self.models[n_models:]
-            self._updates[-1] = replace(self._updates[-1], momentum=None, alpha=0.0)
+            self.updates[-1] = replace(self.updates[-1], momentum=None, alpha=0.0)

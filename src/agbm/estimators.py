@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from itertools import combinations
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
+from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_monotonic_cst,
+    _check_sample_weight,
+    _num_samples,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
 
 from . import _threads, boosting
+from ._parameters import CONSTRAINTS, describe
+from .checkpoint import Checkpoint, identity_of
+from .dropout import Dropout
 from .ensemble import Ensemble
-from .learners import Fitter, Learner, RegressorLearner, mean_repeats
-from .losses import CLASSIFICATION_LOSSES, LOSS_METHODS, REGRESSION_LOSSES, Array, Loss
-from .problem import Problem
+from .learners import Fitter, Learner, Model, RegressorLearner, mean_repeats
+from .losses import (
+    CLASSIFICATION_LOSSES,
+    LOSS_METHODS,
+    REGRESSION_LOSSES,
+    Array,
+    BuiltInLoss,
+    LogLoss,
+    Loss,
+    Multinomial,
+)
+from .problem import Outputs, Problem
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain
+from .tables import Categories, as_table, categorical_mask, explain
 from .theory import Momentum
 from .tree import Forest, TreeLearner
 from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
@@ -30,97 +51,8 @@ from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000
 
-_PARAMETERS = """
-    Parameters
-    ----------
-    method : {"gbm", "agbm", "agbmr", "vagbm"}, default="agbm"
-        "gbm": gradient boosting (Algorithm 1 of the paper). "agbm": accelerated boosting with a corrected residual
-        (Algorithm 2). "agbmr": the same with restarts. "vagbm": accelerated boosting without correction.
-    max_iter : int, default=100
-        Boosting iterations. "agbm" and "agbmr" without shared_structure grow two trees in an iteration.
-    learning_rate : float or "line_search", default=0.3
-        The step eta. "line_search" (only "gbm") finds the best step for every tree.
-    momentum : float in (0, 1] or "theory", default=0.02
-        The momentum parameter gamma; smaller values overfit later. "theory": at each iteration the largest value that
-        Theorem 4.1 admits for the cosine angles seen so far, which is small.
-    correction : float in [-1, 1], default=0.5
-        How much of the fitting error the corrected residual carries on. 1 is Algorithm 2, 0 fits the momentum to the
-        plain residual, -1 is what the authors' released scripts compute.
-    shared_structure : bool, default=True
-        "agbm" and "agbmr": grow one tree with two values a leaf for both residuals of an iteration instead of the two
-        trees of the paper. Only with trees.
-    restart : {"loss_rise", "fixed"}, default="loss_rise"
-        When "agbmr" restarts: when the training loss rises (option 2), or after a fixed number of iterations that
-        follows from strong_convexity (option 1).
-    strong_convexity : float, default=None
-        Strong-convexity constant mu of the loss; needed by restart="fixed". It is 1 for the squared error.
-    loss : {LOSSES} or loss object, default="auto"
-        The loss to minimise; "auto" is the squared error in regression and the logistic loss in classification.
-        Losses with parameters are given as objects: agbm.losses has Quantile, Huber and Tweedie, and any object with
-        the methods of agbm.losses.Loss will do.
-    second_order : bool, default=True
-        Newton leaves (sums of residuals over sums of hessians) instead of the paper's gradient leaves (means of
-        residuals).
-    init : "prior", "zero" or fitted estimator, default="prior"
-        The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
-        sklearn.frozen.FrozenEstimator where this estimator will be cloned.
-    max_depth : int, default=6
-        Levels of splits; None for no limit.
-    max_leaf_nodes : int, default=None
-        Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
-    min_samples_leaf : int, default=20
-        Training rows in a leaf, at least. A row counts as often as its weight says where all weights are whole numbers,
-        else once.
-    l2_regularization : float, default=0.0
-        Added to the row count (or the sum of hessians) where leaf values and gains divide by it.
-    min_split_gain : float, default=0.0
-        Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
-    max_bins : int in [2, 255], default=255
-        Bins of each feature; missing values have one more.
-    early_stopping : "auto" or bool, default="auto"
-        Stop when the validation loss no longer improves, and keep the best iteration. "auto": when X_val is given
-        or there are more than 10,000 rows.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out for early stopping where X_val is not given.
-    n_iter_no_change : int, default=10
-        Iterations without improvement before stopping.
-    tol : float, default=1e-7
-        Smallest improvement that counts, in the units of the loss.
-    learner : scikit-learn regressor, default=None
-        Weak learner to use instead of trees; the tree parameters are ignored then. One whose fit takes no sample_weight
-        needs second_order=False where the loss has no constant hessian.
-    callbacks : list of callables, default=None
-        Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
-        momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
-    warm_start : bool, default=False
-        Go on from the model of the last fit, to max_iter iterations in all. With the same data and parameters the
-        result is, bit for bit, that of a single fit. Callbacks see the new iterations only.
-    verbose : int, default=0
-        1 shows progress: a live bar on a terminal (with rich installed), plain lines elsewhere.
-    random_state : int, RandomState or None, default=None
-        For the validation split and for learners that are random.
-    n_jobs : int, default=None
-        Threads. None means all cores that the process may use. The model is the same, bit for bit, for every value.
-
-    Attributes
-    ----------
-    n_iter_ : int
-        Iterations that were run.
-    best_iteration_ : int
-        The iteration whose model predicts: after early stopping or divergence the one with the lowest validation loss
-        (training loss where there are no validation rows), else the last.
-    n_trees_ : int
-        Trees (or other learners) in that model.
-    history_ : dict of arrays
-        One entry an iteration, starting with the start function: iteration, trees, train_loss, validation_loss, theta,
-        momentum, cosine_residual, cosine_corrected, restart, seconds.
-    feature_importances_ : array of shape (n_features,)
-        Gain of the splits on each feature, each tree times its weight in the model, with sum 1. Only with trees.
-    n_features_in_ : int
-        Features seen in fit.
-    feature_names_in_ : array
-        Their names, where X had names.
-"""
+# Parameters of which the model does not depend, given its number of iterations.
+_WITHOUT_EFFECT = {"max_iter", "callbacks", "warm_start", "verbose", "random_state", "n_jobs"}
 
 
 class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
@@ -129,40 +61,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     _numeric_labels: ClassVar[bool]
     _losses: ClassVar[dict[str, Callable[[], Loss]]]
     _ensemble: Ensemble
-    _split_seed: int
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "method": [StrOptions({"gbm", "agbm", "agbmr", "vagbm"})],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"line_search"})],
-        "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"theory"})],
-        "correction": [Interval(numbers.Real, -1, 1, closed="both")],
-        "shared_structure": ["boolean"],
-        "restart": [StrOptions({"loss_rise", "fixed"})],
-        "strong_convexity": [Interval(numbers.Real, 0, None, closed="neither"), None],
-        "second_order": ["boolean"],
-        "warm_start": ["boolean"],
-        "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],
-        "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
-        "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
-        "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left")],
-        "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
-        "min_split_gain": [Interval(numbers.Real, 0, None, closed="left")],
-        "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],
-        "early_stopping": [StrOptions({"auto"}), "boolean"],
-        "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
-        "tol": [Interval(numbers.Real, 0, None, closed="left")],
-        "learner": [HasMethods(["fit", "predict"]), None],
-        "callbacks": [list, tuple, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_jobs": [
-            Interval(numbers.Integral, 1, None, closed="left"),
-            Interval(numbers.Integral, None, -1, closed="right"),
-            None,
-        ],
-    }
+    _categories: Categories
+    _seed: int
 
     def __init__(
         self,
@@ -176,6 +76,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         restart: str = "loss_rise",
         strong_convexity: float | None = None,
         loss: str | Loss = "auto",
+        multi_strategy: str = "one_output_per_tree",
         second_order: bool = True,
         init: Any = "prior",
         max_depth: int | None = 6,
@@ -184,6 +85,13 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         l2_regularization: float = 0.0,
         min_split_gain: float = 0.0,
         max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float = 1.0,
+        dropout: float = 0.0,
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -204,6 +112,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.restart = restart
         self.strong_convexity = strong_convexity
         self.loss = loss
+        self.multi_strategy = multi_strategy
         self.second_order = second_order
         self.init = init
         self.max_depth = max_depth
@@ -212,6 +121,13 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.l2_regularization = l2_regularization
         self.min_split_gain = min_split_gain
         self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
+        self.dropout = dropout
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -234,34 +150,35 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_new(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
         self._validate_params()
         self._check_combinations(X_val, y_val)
-        earlier = self._ensemble if self._goes_on() else None
-        random = check_random_state(self.random_state)
-        split_seed = self._split_seed if earlier is not None else random.randint(np.iinfo(np.int32).max)
-        loss = self._make_loss()
-        learner = self._make_learner(random, loss)
         rows = self._check_training_rows(X, y, sample_weight)
-        stops_early = self._stops_early(len(rows.y), X_val)
-        n_train = len(rows.y)
+        loss = self._make_loss()
+        earlier, self._seed = self._earlier_run(rows)
+        learner = self._make_learner(loss)
+        stops_early = self._stops_early(rows.n, X_val)
+        n_train = rows.n
         if X_val is not None:
             rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
         elif stops_early:
-            train, held_out = self._split(rows.y, split_seed)
+            train, held_out = self._split(rows.y)
             rows, n_train = rows.take(np.concatenate([train, held_out])), len(train)
 
         loss.check(rows.y)
         start: Any = deepcopy(self.init)  # what becomes of a given model later is not our model's business
         if isinstance(start, str):
-            weight = None if rows.weight is None else rows.weight[:n_train]
-            start = float(loss.best_constant(rows.y[:n_train], weight)) if self.init == "prior" else 0.0
-        start_values = np.full(len(rows.y), start) if rows.start is None else rows.start
-        problem = Problem(loss, rows.y, n_train, start_values, rows.weight, self.second_order)
-        ensemble = Ensemble(learner)
+            start = self._start_constants(loss, rows.y[..., :n_train], rows.weight)
+        start_values = np.repeat(start[:, np.newaxis], rows.n, axis=1) if rows.start is None else rows.start
+        problem = Problem(self._joint(loss), rows.y, n_train, start_values, rows.weight, self.second_order)
+        ensemble = Ensemble()
         fitter: Fitter = learner.bind(rows.X, n_train, problem.train_weight)
+
+        def values(model: Model) -> Array:
+            return model.predict(rows.X, _threads.resolve(self.n_jobs))
+
         if earlier is not None:
-            fitter = ReplayingFitter(earlier, fitter, rows.X, n_train, _threads.resolve(self.n_jobs))
-        steps = self._steps(problem, fitter)
+            fitter = ReplayingFitter(earlier, fitter, values, n_train)
+        steps = self._steps(problem, fitter, ensemble, values)
         with progress(self.method, self.max_iter, self.verbose) as bar:
-            watchers = [after(0 if earlier is None else len(earlier), callback) for callback in self.callbacks or ()]
+            watchers = [after(0 if earlier is None else len(earlier), callback) for callback in self._begin(ensemble)]
             if bar is not None:
                 watchers.append(bar)
             if stops_early:
@@ -274,16 +191,50 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         ensemble.truncate(best)
         if diverged:
             warn_diverged(history, best)
-        self._split_seed = split_seed
         self._fitted_start = start
         self._fitted_loss = loss
         self._ensemble = ensemble
-        self._folded = ensemble.fold()
+        self._folded = ensemble.fold(learner, self._n_outputs)
         self.n_iter_ = history.records[-1].iteration
         self.best_iteration_ = best
-        self.n_trees_ = len(ensemble.models)
+        self.n_trees_ = ensemble.n_learners
         self.history_ = history.columns()
         return self
+
+    def _earlier_run(self, rows: Rows) -> tuple[Ensemble | None, int]:
+        """The run that this one goes on from, of warm_start or a checkpoint, and the seed of both."""
+        earlier, seed = None, int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if self._goes_on():
+            earlier, seed = self._ensemble, self._seed
+        for checkpoint in self._checkpoints():
+            parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _WITHOUT_EFFECT}
+            seeded = isinstance(self.random_state, (int, np.integer))
+            parameters["seed"] = seed if seeded else None
+            saved = checkpoint.load(identity_of(parameters, rows))
+            if saved is not None and len(saved[0]) > (0 if earlier is None else len(earlier)):
+                earlier, seed = saved
+        return earlier, seed
+
+    def _checkpoints(self) -> list[Checkpoint]:
+        return [callback for callback in self.callbacks or () if isinstance(callback, Checkpoint)]
+
+    def _begin(self, ensemble: Ensemble) -> Sequence[Watcher]:
+        """The callbacks, with checkpoints told which run to save."""
+        for checkpoint in self._checkpoints():
+            checkpoint.begin(ensemble, self._seed)
+        return self.callbacks or ()
+
+    def _start_constants(self, loss: Loss, y: Array, weight: Array | None) -> Array:
+        if self.init == "zero":
+            return np.zeros(self._n_outputs)
+        weight = None if weight is None else weight[: y.shape[-1]]
+        if y.ndim == 1:
+            return np.asarray(loss.best_constant(y, weight), dtype=np.float64)
+        return np.array([float(loss.best_constant(labels, weight)) for labels in y])
+
+    def _joint(self, loss: Loss) -> Loss | Outputs:
+        """The loss of all outputs at once."""
+        return loss if self._one_label_for_all_outputs() else Outputs(loss)
 
     def _check_combinations(self, X_val: Any, y_val: Any) -> None:
         """Parameters that are fine alone and not together."""
@@ -291,6 +242,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"learning_rate='line_search' works with method='gbm' only, got method={self.method!r}; "
                 "give learning_rate a positive number."
+            )
+        if self.learning_rate == "line_search" and self.dropout > 0.0:
+            raise ValueError(
+                f"learning_rate='line_search' searches the step to the next model, which dropout={self.dropout} "
+                "changes; use dropout=0 or give learning_rate a positive number."
             )
         if self.method == "agbmr" and self.restart == "fixed" and self.strong_convexity is None:
             raise ValueError(
@@ -306,6 +262,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise TypeError(
                 f"learner={self.learner!r} must be a scikit-learn regressor, an instance and not a class; or None."
             )
+        if self.learner is not None:
+            self._check_tree_parameters()
         for callback in self.callbacks or ():
             if not callable(callback):
                 raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
@@ -321,8 +279,24 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _goes_on(self) -> bool:
         return self.warm_start and self.__sklearn_is_fitted__()
 
+    def _check_tree_parameters(self) -> None:
+        """A learner of the user's cannot honour what is asked of trees; where that would change the model, say so."""
+        asked: dict[str, Any] = {"monotonic_cst": None, "interaction_cst": None, "subsample": 1.0}
+        for name, default in asked.items():
+            if getattr(self, name) is not default and getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} works with trees only, got learner={self.learner!r}; "
+                    f"use {name}={default!r}."
+                )
+        if self._checkpoints():
+            raise TypeError(f"Checkpoint saves trees only, got learner={self.learner!r}; leave it out of callbacks.")
+
     def _make_loss(self) -> Loss:
-        return self._losses[self.loss]() if isinstance(self.loss, str) else self.loss
+        loss = self._loss_of_name(self.loss) if isinstance(self.loss, str) else self.loss
+        return loss.with_threads(_threads.resolve(self.n_jobs)) if isinstance(loss, BuiltInLoss) else loss
+
+    def _loss_of_name(self, name: str) -> Loss:
+        return self._losses[name]()
 
     def _stops_early(self, n_rows: int, X_val: Any) -> bool:
         if self.early_stopping == "auto":
@@ -330,61 +304,94 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return bool(self.early_stopping)
 
     def _check_training_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        try:
-            checked, y = validate_data(
-                self,
-                X,
-                y,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
-                y_numeric=self._numeric_labels,
-                reset=not self._goes_on(),
-            )
-        except ValueError as error:
-            if "could not convert string" in str(error):
-                raise ValueError(f"X and the y of a regressor must be numbers: {error}.") from error
-            raise
+        goes_on = self._goes_on()
+        if not goes_on:
+            table = as_table(X)
+            mask = categorical_mask(table, self.categorical_features)
+            weight = None if sample_weight is None or not mask.any() else self._check_weight(sample_weight, table)
+            self._categories = Categories.learn(table, mask, weight)
+        checked, y = self._check_table(X, y, reset=not goes_on)
+        weight = None if sample_weight is None else self._check_weight(sample_weight, checked)
+        kept = np.arange(len(y))
+        if weight is not None:  # rows without weight must change nothing: not bins, not classes, not a split
+            kept = _weighted_rows(weight, "sample_weight")
+            weight = weight[kept]
+        weight = self._weigh_classes(y[kept], weight)
+        if weight is not None:
+            kept, weight = kept[_weighted_rows(weight, "class_weight")], weight[weight > 0]
+            weight = weight if mean_repeats(weight) else weight / weight.mean()  # then only their ratios matter
+        encoded = self._encode_fit(y[kept])
         start = self._init_values(X)
-        if sample_weight is None:
-            return Rows(plain(checked), self._encode_fit(y), None, start)
-        weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
-        kept = np.flatnonzero(weight)  # rows without weight must change nothing: not bins, not classes, not a split
-        if len(kept) == 0:
-            raise ValueError("sample_weight: all weights are zero; at least one row needs a positive weight.")
-        if len(kept) < len(weight):
-            checked, y, weight = checked[kept], np.asarray(y)[kept], weight[kept]
-            start = None if start is None else start[kept]
-        if not mean_repeats(weight):
-            weight = weight / weight.mean()  # then only their ratios matter
-        return Rows(plain(checked), self._encode_fit(y), weight, start)
+        if len(kept) < len(y):
+            checked, start = checked[kept], None if start is None else start[:, kept]
+        return Rows(plain(checked), encoded, weight, start)
 
     def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> Rows:
         try:
-            checked = self._check_X(X_val)
+            checked = self._check_table(X_val)
         except ValueError as error:
             raise ValueError(f"X_val: {error}") from error
-        y = self._encode_validation(y_val, len(checked))
-        return Rows(checked, y, np.ones(len(y)) if weighted else None, self._init_values(X_val))
+        y = self._encode_validation(y_val, checked.shape[0])
+        return Rows(plain(checked), y, np.ones(y.shape[-1]) if weighted else None, self._init_values(X_val))
+
+    def _check_table(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
+        """X, or X and y, as scikit-learn checks them, X with numbers for categories."""
+        options: dict[str, Any] = {
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": "allow-nan",
+            "accept_sparse": "csr",
+            "accept_large_sparse": False,
+        }
+        has_y = not (isinstance(y, str) and y == "no_validation")
+        labels = {"y_numeric": self._numeric_labels, "multi_output": self._numeric_labels} if has_y else {}
+        try:
+            if not self._categories.of:
+                return validate_data(self, X, y, reset=reset, **options, **labels)
+            validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of features
+            encoded = self._categories.encode(as_table(X))
+            if has_y:
+                return check_X_y(encoded, y, estimator=self, **options, **labels)
+            return check_array(encoded, estimator=self, input_name="X", **options)
+        except ValueError as error:
+            raise explain(error, X, getattr(self, "feature_names_in_", None)) from error
+
+    def _check_weight(self, sample_weight: Any, X: Any) -> Array:
+        weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return weight
+
+    def _weigh_classes(self, y: NDArray[Any], weight: Array | None) -> Array | None:
+        """Sample weights times those of the classes."""
+        return weight
 
     def _init_values(self, X: Any) -> Array | None:
         return None if isinstance(self.init, str) else self._start_values(self.init, self._make_loss(), X)
 
-    def _split(self, y: Array, seed: int) -> list[NDArray[np.intp]]:
+    def _split(self, y: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Training and held-out rows. Where classes are kept in proportion, a class of one row is for training."""
         from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
 
+        codes = self._stratify(y)
+        rows = np.arange(y.shape[-1])
+        single = np.zeros(len(rows), dtype=bool) if codes is None else np.bincount(codes)[codes] == 1
         try:
-            split: list[NDArray[np.intp]] = train_test_split(
-                np.arange(len(y)), test_size=self.validation_fraction, stratify=self._stratify(y), random_state=seed
+            train, held_out = train_test_split(
+                rows[~single],
+                test_size=self.validation_fraction,
+                stratify=None if codes is None else codes[~single],
+                random_state=self._seed,
             )
         except ValueError as error:
             raise ValueError(
                 f"early_stopping={self.early_stopping!r} with validation_fraction={self.validation_fraction} cannot "
-                f"split {len(y)} rows: {error} Give X_val and y_val, or use early_stopping=False."
+                f"split {len(rows)} rows: {error} Give X_val and y_val, or use early_stopping=False."
             ) from error
-        return split
+        return np.append(train, rows[single]), held_out
 
-    def _make_learner(self, random: np.random.RandomState, loss: Loss) -> Learner:
+    def _make_learner(self, loss: Loss) -> Learner:
         if self.learner is None:
+            monotone = _check_monotonic_cst(self, self.monotonic_cst)
+            categorical = self._categories.mask(self.n_features_in_)
+            self._check_monotone(monotone, categorical)
             return TreeLearner(
                 max_depth=self.max_depth,
                 max_leaf_nodes=self.max_leaf_nodes,
@@ -393,10 +400,23 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 min_split_gain=self.min_split_gain,
                 max_bins=self.max_bins,
                 shared_structure=self.shared_structure,
+                vector_leaves=self.multi_strategy == "multi_output_tree",
                 largest_hessian=loss.smoothness,
+                categorical=categorical,
+                monotone=monotone.tolist() if monotone.any() else (),
+                interactions=_interaction_groups(self.interaction_cst, self.n_features_in_),
+                subsample=self.subsample,
+                colsample_bytree=self.colsample_bytree,
+                colsample_bynode=self.colsample_bynode,
+                seed=self._seed,
                 n_threads=_threads.resolve(self.n_jobs),
             )
-        learner = RegressorLearner(self.learner, random)
+        learner = RegressorLearner(self.learner, self._seed, self._n_outputs)
+        if self._categories.of:
+            raise ValueError(
+                f"X has categorical features ({sorted(self._categories.of)}), which work with trees only, got "
+                f"learner={self.learner!r}; encode them, or use categorical_features=None."
+            )
         if self.second_order and not loss.constant_hessian and not learner.takes_weights:
             raise ValueError(
                 f"second_order=True needs a learner whose fit takes sample_weight, got learner={self.learner!r}; "
@@ -404,12 +424,25 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return learner
 
-    def _steps(self, problem: Problem, fitter: Fitter) -> Iterator[boosting.Step]:
+    def _check_monotone(self, monotone: NDArray[np.int8], categorical: NDArray[np.bool_]) -> None:
+        both = np.flatnonzero((monotone != 0) & categorical)
+        if len(both):
+            raise ValueError(
+                f"monotonic_cst={self.monotonic_cst!r}: features {both.tolist()} are categorical and have no order; "
+                "give them 0."
+            )
+
+    def _steps(
+        self, problem: Problem, fitter: Fitter, ensemble: Ensemble, values: Callable[[Model], Array]
+    ) -> Iterator[boosting.Step]:
         """The algorithm that `method` names."""
+        shared: dict[str, Any] = {}
+        if self.dropout > 0.0:
+            shared["drop"] = Dropout(self.dropout, self._seed, ensemble, values)
         if self.method == "gbm":
             eta = None if isinstance(self.learning_rate, str) else self.learning_rate
-            return boosting.gbm(problem, fitter, eta=eta, max_iter=self.max_iter)
-        shared: dict[str, Any] = {"eta": self.learning_rate, "momentum": Momentum(self.momentum)}
+            return boosting.gbm(problem, fitter, eta=eta, max_iter=self.max_iter, **shared)
+        shared |= {"eta": self.learning_rate, "momentum": Momentum(self.momentum)}
         if self.method == "vagbm":
             return boosting.vagbm(problem, fitter, max_iter=self.max_iter, **shared)
         shared["correction"] = self.correction
@@ -419,29 +452,31 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return boosting.agbmr(problem, fitter, max_iter=self.max_iter, strong_convexity=mu, **shared)
 
     def _start_values(self, start: Any, loss: Loss, X: Any) -> Array:
-        """The start function f^0, a constant or a model, on the rows of X as the user gave them."""
+        """The start function f^0 (output, row), constants or a model, on the rows of X as the user gave them."""
         n_rows = _num_samples(X)
-        if isinstance(start, float):
-            return np.full(n_rows, start)
+        if isinstance(start, np.ndarray):
+            return np.repeat(start[:, np.newaxis], n_rows, axis=1)
         if isinstance(start, BaseEstimator):
             check_is_fitted(start)
         values = np.asarray(self._raw_score_of(start, loss)(X), dtype=np.float64)
-        if values.shape != (n_rows,) or not np.isfinite(values).all():
-            raise ValueError(f"init={start!r} must give one finite number a row, got an array of shape {values.shape}.")
-        return values
-
-    def _check_X(self, X: Any) -> NDArray[Any]:
-        return plain(validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False))
+        scores = values[np.newaxis] if values.ndim == 1 else values.T
+        if scores.shape != (self._n_outputs, n_rows) or not np.isfinite(scores).all():
+            raise ValueError(
+                f"init={start!r} must give {self._n_outputs} finite numbers a row, got an array of shape "
+                f"{values.shape}."
+            )
+        return np.ascontiguousarray(scores)
 
     def _raw_predict(self, X: Any) -> Array:
+        """Scores (output, row)."""
         check_is_fitted(self)
-        checked = self._check_X(X)
-        values = self._folded.predict(checked, _threads.resolve(self.n_jobs))[:, 0]
+        checked = plain(self._check_table(X))
+        values = self._folded.predict(checked, _threads.resolve(self.n_jobs))[0]
         return np.asarray(self._start_values(self._fitted_start, self._fitted_loss, X) + values)
 
     def _staged_raw_predict(self, X: Any) -> Iterator[Array]:
         check_is_fitted(self)
-        checked = self._check_X(X)
+        checked = plain(self._check_table(X))
         start = self._start_values(self._fitted_start, self._fitted_loss, X)
         yield from self._ensemble.staged(checked, start, _threads.resolve(self.n_jobs))
 
@@ -462,29 +497,61 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.learner is None
+        tags.input_tags.sparse = True
         return tags
 
     # What the two estimators differ in.
+    @property
+    @abstractmethod
+    def _n_outputs(self) -> int:
+        """Scores of a row."""
+
+    @abstractmethod
+    def _one_label_for_all_outputs(self) -> bool:
+        """Whether the loss takes one label and all scores of a row at once, and not a label and a score each."""
+
     @abstractmethod
     def _encode_fit(self, y: NDArray[Any]) -> Array:
-        """Labels of the training rows as numbers."""
+        """Labels of the training rows as numbers (output, row), or (row) where one serves all outputs."""
 
     @abstractmethod
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
-        """Labels of the validation rows as numbers."""
+        """Labels of the validation rows in the same form."""
 
     @abstractmethod
-    def _stratify(self, y: Array) -> Array | None:
-        """What a validation split keeps in proportion."""
+    def _stratify(self, y: Array) -> NDArray[np.intp] | None:
+        """The classes that a validation split keeps in proportion."""
 
     @abstractmethod
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
-        """The function of an `init` model that gives raw scores."""
+        """The function of an `init` model that gives raw scores, (row) or (row, output)."""
+
+
+def _weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
+    kept = np.flatnonzero(weight)
+    if len(kept) == 0:
+        raise ValueError(f"{name}: all weights are zero; at least one row needs a positive weight.")
+    return kept
+
+
+def _interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
+    """Groups of features that may meet, from the parameter `interaction_cst`."""
+    if wanted is None:
+        return []
+    if isinstance(wanted, str):
+        size = 1 if wanted == "no_interactions" else min(2, n_features)
+        return [list(group) for group in combinations(range(n_features), size)]
+    groups = [sorted({int(feature) for feature in group}) for group in wanted]
+    unknown = sorted({f for group in groups for f in group if not 0 <= f < n_features})
+    if unknown:
+        raise ValueError(f"interaction_cst={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
+    left_over = sorted(set(range(n_features)).difference(*groups))
+    return [*groups, left_over] if left_over else groups
 
 
 class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
     __doc__ = f"""Accelerated gradient boosting for regression.
-{_PARAMETERS.replace("{LOSSES}", '"auto", "squared_error", "absolute_error", "poisson", "gamma"')}
+{describe('"auto", "squared_error", "absolute_error", "poisson", "gamma"', classifies=False)}
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -496,39 +563,65 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_BaseAGBM._parameter_constraints,
+        **CONSTRAINTS,
         "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(LOSS_METHODS)],
     }
     _numeric_labels = True
     _losses = REGRESSION_LOSSES
+    _label_shape: tuple[int, ...]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (rows, features; NaN is a missing value) and y.
+        """Fit to X (rows, features; NaN is a missing value) and y (rows, or rows and outputs).
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
-        repeated rows; of other weights only the ratios matter.
+        repeated rows; of other weights only the ratios matter. The losses of several outputs add up.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def predict(self, X: Any) -> Array:
         """Predicted values."""
-        raw = self._raw_predict(X)
-        return self._fitted_loss.inverse_link(raw)
+        return self._values(self._raw_predict(X))
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Predicted values after each iteration, up to best_iteration_."""
-        return (self._fitted_loss.inverse_link(raw) for raw in self._staged_raw_predict(X))
+        return map(self._values, self._staged_raw_predict(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _values(self, raw: Array) -> Array:
+        values = np.stack([self._fitted_loss.inverse_link(scores) for scores in raw], axis=-1)
+        return values.reshape(len(values), *self._label_shape)
+
+    @property
+    def _n_outputs(self) -> int:
+        return self._label_shape[0] if self._label_shape else 1
+
+    def _one_label_for_all_outputs(self) -> bool:
+        return False
 
     def _encode_fit(self, y: NDArray[Any]) -> Array:
+        if self._goes_on() and self._label_shape != y.shape[1:]:
+            raise ValueError(
+                f"y has shape {y.shape}, with warm_start=True it must have as many columns as before: "
+                f"{self._label_shape or 1}."
+            )
+        self._label_shape = y.shape[1:]
+        return self._outputs_first(y)
+
+    def _outputs_first(self, y: NDArray[Any]) -> Array:
         try:
-            return np.asarray(y, dtype=np.float64)
+            numbers = np.asarray(y, dtype=np.float64)
         except ValueError as error:
             raise ValueError(f"y must be numbers for a regressor: {error}.") from error
+        return np.ascontiguousarray(numbers.reshape(len(y), self._n_outputs).T)
 
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
-        return np.asarray(check_y_val(y, n_rows, numeric=True), dtype=np.float64)
+        return self._outputs_first(check_y_val(y, n_rows, numeric=True, shape=self._label_shape))
 
-    def _stratify(self, y: Array) -> Array | None:
+    def _stratify(self, y: Array) -> NDArray[np.intp] | None:
         return None
 
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
@@ -538,30 +631,111 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
 
 
 class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
-    __doc__ = f"""Accelerated gradient boosting for classification into two classes.
-{_PARAMETERS.replace("{LOSSES}", '"auto", "log_loss", "exponential"')}
+    __doc__ = f"""Accelerated gradient boosting for classification.
+{describe('"auto", "log_loss", "exponential"', classifies=True)}
     classes_ : array
-        The two labels, sorted.
+        The labels, sorted.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.datasets import load_iris
     >>> from agbm import AGBMClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X, y = load_iris(return_X_y=True)
     >>> model = AGBMClassifier(max_iter=30, max_depth=3).fit(X, y)
     >>> model.predict_proba(X[:2]).shape
-    (2, 2)
+    (2, 3)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_BaseAGBM._parameter_constraints,
+        **CONSTRAINTS,
         "loss": [StrOptions(set(CLASSIFICATION_LOSSES)), HasMethods(LOSS_METHODS)],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _numeric_labels = False
     _losses = CLASSIFICATION_LOSSES
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        *,
+        method: str = "agbm",
+        max_iter: int = 100,
+        learning_rate: float | str = 0.3,
+        momentum: float | str = 0.02,
+        correction: float = 0.5,
+        shared_structure: bool = True,
+        restart: str = "loss_rise",
+        strong_convexity: float | None = None,
+        loss: str | Loss = "auto",
+        multi_strategy: str = "one_output_per_tree",
+        second_order: bool = True,
+        init: Any = "prior",
+        max_depth: int | None = 6,
+        max_leaf_nodes: int | None = None,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 0.0,
+        min_split_gain: float = 0.0,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float = 1.0,
+        dropout: float = 0.0,
+        early_stopping: bool | str = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-7,
+        learner: Any = None,
+        callbacks: Sequence[Watcher] | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+    ) -> None:
+        super().__init__(
+            method=method,
+            max_iter=max_iter,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            correction=correction,
+            shared_structure=shared_structure,
+            restart=restart,
+            strong_convexity=strong_convexity,
+            loss=loss,
+            multi_strategy=multi_strategy,
+            second_order=second_order,
+            init=init,
+            max_depth=max_depth,
+            max_leaf_nodes=max_leaf_nodes,
+            min_samples_leaf=min_samples_leaf,
+            l2_regularization=l2_regularization,
+            min_split_gain=min_split_gain,
+            max_bins=max_bins,
+            categorical_features=categorical_features,
+            monotonic_cst=monotonic_cst,
+            interaction_cst=interaction_cst,
+            subsample=subsample,
+            colsample_bytree=colsample_bytree,
+            colsample_bynode=colsample_bynode,
+            dropout=dropout,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            learner=learner,
+            callbacks=callbacks,
+            warm_start=warm_start,
+            verbose=verbose,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (rows, features; NaN is a missing value) and y.
+        """Fit to X (rows, features; NaN is a missing value) and the labels y.
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
         repeated rows; of other weights only the ratios matter.
@@ -569,67 +743,114 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class."""
-        return self._raw_predict(X)
+        """Log-odds of the second of two classes; of more, scores (row, class)."""
+        return self._scores(self._raw_predict(X))
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the two classes."""
+        """Probabilities (row, class)."""
         return self._probabilities(self._raw_predict(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The more probable class."""
+        """The most probable class."""
         return self._labels(self._raw_predict(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
-        """Log-odds of the second class after each iteration, up to best_iteration_."""
-        return self._staged_raw_predict(X)
+        """What decision_function gives after each iteration, up to best_iteration_."""
+        return map(self._scores, self._staged_raw_predict(X))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
-        """Probabilities of the two classes after each iteration, up to best_iteration_."""
+        """Probabilities (row, class) after each iteration, up to best_iteration_."""
         return map(self._probabilities, self._staged_raw_predict(X))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """The more probable class after each iteration, up to best_iteration_."""
+        """The most probable class after each iteration, up to best_iteration_."""
         return map(self._labels, self._staged_raw_predict(X))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+    def _scores(self, raw: Array) -> Array:
+        return raw[0] if self._n_outputs == 1 else np.ascontiguousarray(raw.T)
 
     def _probabilities(self, raw: Array) -> Array:
-        second = self._fitted_loss.inverse_link(raw)
+        if self._n_outputs > 1:
+            return np.ascontiguousarray(self._fitted_loss.inverse_link(raw).T)
+        second = self._fitted_loss.inverse_link(raw[0])
         return np.column_stack([1.0 - second, second])
 
     def _labels(self, raw: Array) -> NDArray[Any]:
-        return np.asarray(self.classes_[(raw > 0).astype(np.intp)])
+        codes = raw.argmax(axis=0) if self._n_outputs > 1 else (raw[0] > 0).astype(np.intp)
+        return np.asarray(self.classes_[codes])
 
-    def _encode_fit(self, y: NDArray[Any]) -> Array:
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _one_label_for_all_outputs(self) -> bool:
+        return self._n_outputs > 1
+
+    def _loss_of_name(self, name: str) -> Loss:
+        loss = super()._loss_of_name(name)
+        if self._n_outputs == 1:
+            return loss
+        if not isinstance(loss, LogLoss):
+            raise ValueError(f"loss={name!r} is for two classes, y has {len(self.classes_)}; use loss='log_loss'.")
+        return Multinomial(len(self.classes_))
+
+    def _weigh_classes(self, y: NDArray[Any], weight: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return weight
+        classes, codes = self._unique_labels(y)
+        unknown = [] if isinstance(self.class_weight, str) else sorted(set(self.class_weight) - set(classes.tolist()))
+        if unknown:
+            raise ValueError(f"class_weight has weights for {unknown}, which y has not; y has {classes.tolist()}.")
+        of_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
+        if not np.isfinite(of_class).all() or of_class.min() < 0.0:
+            raise ValueError(f"class_weight={self.class_weight!r}: weights must not be negative.")
+        return np.asarray(of_class[codes] if weight is None else of_class[codes] * weight, dtype=np.float64)
+
+    def _unique_labels(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
         try:
             check_classification_targets(y)
-            kind = type_of_target(y, input_name="y")
-            self.classes_, codes = np.unique(y, return_inverse=True)
+            classes, codes = np.unique(y, return_inverse=True)
         except TypeError as error:
             kinds = sorted({type(label).__name__ for label in y})
+            if len(kinds) == 1:
+                raise
             raise TypeError(f"y has labels of types {kinds}, which have no order; give labels of one type.") from error
-        if len(self.classes_) > 2:
+        return classes, codes
+
+    def _encode_fit(self, y: NDArray[Any]) -> Array:
+        classes, codes = self._unique_labels(y)
+        if len(classes) < 2:
+            raise ValueError(f"y has one class only ({classes[0]!r}); a classifier needs rows of two classes.")
+        if self._goes_on() and not np.array_equal(classes, self.classes_):
             raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}: y has "
-                f"{len(self.classes_)} classes."
+                f"y has classes {classes.tolist()}, with warm_start=True they must be those of before: "
+                f"{self.classes_.tolist()}."
             )
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only ({self.classes_[0]!r}); a classifier needs rows of two classes.")
-        return np.asarray(codes, dtype=np.float64)
+        self.classes_ = classes
+        return self._codes(codes)
+
+    def _codes(self, codes: NDArray[np.intp]) -> Array:
+        numbers = np.asarray(codes, dtype=np.float64)
+        return numbers if self._one_label_for_all_outputs() else numbers[np.newaxis]
 
     def _encode_validation(self, y: Any, n_rows: int) -> Array:
-        y = check_y_val(y, n_rows, numeric=False)
-        unknown = [label for label in dict.fromkeys(y.tolist()) if label not in self.classes_.tolist()]
+        y = check_y_val(y, n_rows, numeric=False, shape=())
+        known = set(self.classes_.tolist())
+        unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
         if unknown:
             raise ValueError(f"y_val has labels {unknown} that y has not; y has {self.classes_.tolist()}.")
-        return np.asarray(np.searchsorted(self.classes_, y), dtype=np.float64)
+        return self._codes(np.searchsorted(self.classes_, y))
 
-    def _stratify(self, y: Array) -> Array | None:
-        return y if np.bincount(y.astype(np.intp)).min() > 1 else None  # a class of one row cannot be in both parts
+    def _stratify(self, y: Array) -> NDArray[np.intp] | None:
+        return y.ravel().astype(np.intp)
+
+    def _check_monotone(self, monotone: NDArray[np.int8], categorical: NDArray[np.bool_]) -> None:
+        super()._check_monotone(monotone, categorical)
+        if monotone.any() and self._n_outputs > 1:
+            raise ValueError(
+                f"monotonic_cst={self.monotonic_cst!r} is for two classes, y has {len(self.classes_)}: a probability "
+                "is not monotone because a score is."
+            )
 
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):

@@ -20,18 +20,26 @@ def mean_repeats(weight: Array) -> bool:
 
 
 class Model(Protocol):
-    """A fitted function of x with one or more outputs."""
+    """One or more fitted functions of x, each with one value for every output of the problem."""
 
-    def predict(self, X: Array, n_threads: int) -> Array:
-        """Values (row, output)."""
+    @property
+    def n_learners(self) -> int:
+        """Trees, or other single learners, that it is made of."""
+
+    @property
+    def n_functions(self) -> int:
+        """Functions that it holds."""
+
+    def predict(self, X: Any, n_threads: int) -> Array:
+        """Values (function, output, row)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One output of a fitted model, with its values on the rows of the problem."""
+    """One function of a fitted model, with its values (output, row) on the rows of the problem."""
 
     model: Model
-    output: int
+    function: int
     values: Array
     """b(x) on every row, validation rows included."""
     explained: Array
@@ -39,17 +47,21 @@ class Fit:
     is again in the units of the gradient."""
 
 
-def fit_of(model: Model, output: int, values: Array, n_train: int, hessian: Array | None) -> Fit:
+def fit_of(model: Model, function: int, values: Array, n_train: int, hessian: Array | None) -> Fit:
     """A fit from its values on every row."""
-    explained = values[:n_train]
-    return Fit(model, output, values, explained if hessian is None else explained * hessian)
+    values = np.ascontiguousarray(values)  # the order of sums over them, and so their last bits, follow the layout
+    explained = values[:, :n_train]
+    return Fit(model, function, values, explained if hessian is None else explained * hessian)
 
 
 class Fitter(Protocol):
-    """A learner bound to the rows of one problem."""
+    """A learner bound to the rows of one problem. Each call is one iteration; what it draws depends on nothing else."""
+
+    def skip(self) -> None:
+        """Pass over an iteration whose learners are known already."""
 
     def fit(self, target: Array, hessian: Array | None) -> Fit:
-        """The best weak learner for a residual of the training rows."""
+        """The best weak learner for a residual (output, training row)."""
 
     def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """The best weak learners for two residuals.
@@ -62,22 +74,28 @@ class Fitter(Protocol):
 class Learner(Protocol):
     """A family of functions that residuals are fitted with."""
 
-    def bind(self, X: Array, n_train: int, weight: Array | None) -> Fitter:
+    def bind(self, X: Any, n_train: int, weight: Array | None) -> Fitter:
         """Prepare for residuals of the first n_train rows of X."""
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
-        """One model with a single output: the sum of all outputs, each times its weight."""
+        """One model with one function: the sum of all functions, each times its weight."""
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRegressor:
-    """A fitted scikit-learn regressor as a model."""
+class FittedRegressors:
+    """Fitted scikit-learn regressors as a model, one for each output."""
 
-    regressor: Any
+    regressors: Sequence[Any]
+    n_functions = 1
 
-    def predict(self, X: Array, n_threads: int) -> Array:
-        """Values (row, 1)."""
-        return np.asarray(self.regressor.predict(X), dtype=np.float64).reshape(len(X), 1)
+    @property
+    def n_learners(self) -> int:
+        """Number of regressors."""
+        return len(self.regressors)
+
+    def predict(self, X: Any, n_threads: int) -> Array:
+        """Values (1, output, row)."""
+        return np.array([[np.asarray(regressor.predict(X), dtype=np.float64).ravel() for regressor in self.regressors]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,21 +104,29 @@ class WeightedSum:
 
     models: Sequence[Model]
     weights: Sequence[Array]
+    n_outputs: int
+    n_functions = 1
 
-    def predict(self, X: Array, n_threads: int) -> Array:
-        """Values (row, 1)."""
-        total = np.zeros((len(X), 1))
+    @property
+    def n_learners(self) -> int:
+        """Learners of all models."""
+        return sum(model.n_learners for model in self.models)
+
+    def predict(self, X: Any, n_threads: int) -> Array:
+        """Values (1, output, row)."""
+        total = np.zeros((1, self.n_outputs, X.shape[0]))
         for model, weight in zip(self.models, self.weights, strict=True):
-            total[:, 0] += np.einsum("nk,k->n", model.predict(X, n_threads), weight)
+            total[0] += np.einsum("fkn,f->kn", model.predict(X, n_threads), weight)
         return total
 
 
 class RegressorLearner:
     """Any scikit-learn regressor: cloned, fitted to the residual, given weights where it takes them."""
 
-    def __init__(self, regressor: Any, random_state: np.random.RandomState) -> None:
+    def __init__(self, regressor: Any, seed: int, n_outputs: int = 1) -> None:
         self._regressor = regressor
-        self._random_state = random_state
+        self._seed = seed
+        self._n_outputs = n_outputs
         self._weight_argument = _weight_argument(regressor)
 
     @property
@@ -108,7 +134,7 @@ class RegressorLearner:
         """Whether the regressor's fit accepts sample weights."""
         return self._weight_argument is not None
 
-    def bind(self, X: Array, n_train: int, weight: Array | None) -> RegressorFitter:
+    def bind(self, X: Any, n_train: int, weight: Array | None) -> RegressorFitter:
         """See Learner."""
         if weight is not None and not self.takes_weights:
             warnings.warn(
@@ -120,44 +146,65 @@ class RegressorLearner:
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
         """See Learner."""
-        return WeightedSum(list(models), list(weights))
+        return WeightedSum(list(models), list(weights), self._n_outputs)
 
-    def fit_one(self, X: Array, target: Array, weight: Array | None) -> FittedRegressor:
+    def lots(self, iteration: int) -> np.random.RandomState:
+        """Random numbers of one iteration."""
+        return np.random.RandomState([self._seed, iteration])
+
+    def fit_one(self, X: Any, target: Array, weight: Array | None, lots: np.random.RandomState) -> Any:
         """A fresh clone fitted to the target."""
         regressor = clone(self._regressor)
         seeds = {
-            name: self._random_state.randint(np.iinfo(np.int32).max)
+            name: lots.randint(np.iinfo(np.int32).max)
             for name, value in sorted(regressor.get_params(deep=True).items())
             if (name == "random_state" or name.endswith("__random_state")) and value is None
         }
         if seeds:
             regressor.set_params(**seeds)
         arguments = {} if weight is None or self._weight_argument is None else {self._weight_argument: weight}
-        return FittedRegressor(regressor.fit(X, target, **arguments))
+        return regressor.fit(X, target, **arguments)
 
 
-@dataclass(frozen=True, eq=False)
 class RegressorFitter:
     """A scikit-learn regressor bound to rows."""
 
-    learner: RegressorLearner
-    X: Array
-    n_train: int
-    weight: Array | None
+    def __init__(self, learner: RegressorLearner, X: Any, n_train: int, weight: Array | None) -> None:
+        self._learner = learner
+        self._X = X
+        self._n_train = n_train
+        self._weight = weight
+        self._iteration = 0
+
+    def skip(self) -> None:
+        """See Fitter."""
+        self._iteration += 1
 
     def fit(self, target: Array, hessian: Array | None) -> Fit:
-        """Least squares on the target; with hessians, weighted least squares on the Newton step target / hessian."""
-        rows = self.X[: self.n_train]
-        if hessian is None:
-            model = self.learner.fit_one(rows, target, self.weight)
-        else:
-            weight = hessian if self.weight is None else hessian * self.weight
-            model = self.learner.fit_one(rows, target / hessian, weight)
-        return fit_of(model, 0, model.predict(self.X, 1)[:, 0], self.n_train, hessian)
+        """See Fitter."""
+        return self._fit(target, hessian, self._lots())
 
     def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """See Fitter."""
-        return self.fit(r, hessian), self.fit(c, hessian) if second else None
+        lots = self._lots()
+        return self._fit(r, hessian, lots), self._fit(c, hessian, lots) if second else None
+
+    def _lots(self) -> np.random.RandomState:
+        lots = self._learner.lots(self._iteration)
+        self._iteration += 1
+        return lots
+
+    def _fit(self, target: Array, hessian: Array | None, lots: np.random.RandomState) -> Fit:
+        """Least squares on the target; with hessians, weighted least squares on the Newton step target / hessian."""
+        rows = self._X[: self._n_train]
+        regressors = []
+        for k in range(len(target)):
+            aim, weight = target[k], self._weight
+            if hessian is not None:
+                aim, weight = target[k] / hessian[k], hessian[k] if weight is None else hessian[k] * weight
+            regressors.append(self._learner.fit_one(rows, aim, weight, lots))
+        model = FittedRegressors(regressors)
+        return fit_of(model, 0, model.predict(self._X, 1)[0], self._n_train, hessian)
 
 
 def _weight_argument(regressor: Any) -> str | None:

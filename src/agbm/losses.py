@@ -49,8 +49,11 @@ class Loss(Protocol):
     def negative_gradient(self, y: Array, f: Array) -> Array:
         """The pseudo residual of each row, -dl/df."""
 
-    def hessian(self, y: Array, f: Array) -> Array:
-        """The second derivative at each row, or the curvature of a parabola above the loss where it has a kink."""
+    def hessian(self, y: Array, f: Array, weight: Array | None) -> Array:
+        """The second derivative at each row, or the curvature of a parabola above the loss where it has a kink.
+
+        The weights of the rows (None: all 1) are for losses whose curvature depends on the other rows.
+        """
 
     def best_constant(self, y: Array, weight: Array | None) -> float | Array:
         """The constant score with the smallest total loss; (K,) where a row has K scores."""
@@ -79,7 +82,7 @@ def _rows(x: ArrayLike) -> Array:
     return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
 
 
-class _BuiltIn:
+class BuiltInLoss:
     """Losses whose value and derivatives are kernels. They print as they were made."""
 
     n_threads: int = 1
@@ -109,17 +112,20 @@ class _BuiltIn:
         """The pseudo residual of each row, -dl/df."""
         return self._fill(_native.loss_negative_gradient, np.shape(f), y, f)
 
-    def hessian(self, y: Array, f: Array) -> Array:
+    def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
         """The second derivative at each row, or what the loss has in its place."""
         return self._fill(_native.loss_hessian, np.shape(f), y, f)
 
-    def _fill(self, kernel: Callable[..., None], shape: tuple[int, ...], y: Array, f: Array) -> Array:
+    def _fill(
+        self, kernel: Callable[..., None], shape: tuple[int, ...], y: Array, f: Array, parameter: float | None = None
+    ) -> Array:
         out = np.empty(shape)
-        kernel(self._kernel, self._parameter, _rows(y), _rows(f), out, self.n_threads)
+        parameter = self._parameter if parameter is None else parameter
+        kernel(self._kernel, parameter, _rows(y), _rows(f), out, self.n_threads)
         return out
 
 
-class _Identity(_BuiltIn):
+class _Identity(BuiltInLoss):
     """Losses whose score is the prediction itself."""
 
     def check(self, y: Array) -> None:
@@ -157,6 +163,7 @@ class Quantile(_Identity):
     """
 
     _kernel = "quantile"
+    _distance_unit = 2.0  # the loss of the median is half the distance
     smoothness = math.inf
     constant_hessian = False
 
@@ -169,6 +176,12 @@ class Quantile(_Identity):
     def _parameter(self) -> float:
         return float(self.quantile)
 
+    def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
+        """One over twice the distance, or over twice the mean distance where that is larger."""
+        distance = self._fill(_native.loss_value, np.shape(y), y, f, 0.5) * self._distance_unit
+        mean = float(np.average(distance, weights=weight))
+        return self._fill(_native.loss_hessian, np.shape(f), y, f, mean if mean > 0.0 else 1.0)
+
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The weighted quantile."""
         order = np.argsort(y, kind="stable")
@@ -180,6 +193,7 @@ class AbsoluteError(Quantile):
     """l(y, f) = |y - f|, twice the loss of the median."""
 
     _kernel = "absolute_error"
+    _distance_unit = 1.0
     quantile = 0.5
 
     def __init__(self) -> None:
@@ -216,7 +230,7 @@ class Huber(_Identity):
         return low if low == high else float(brentq(slope, low, high))
 
 
-class Tweedie(_BuiltIn):
+class Tweedie(BuiltInLoss):
     """Half the deviance of a Tweedie distribution with power p between 1 and 2, log link: amounts with many zeros.
 
     l(y, f) = exp((2 - p) f) / (2 - p) - y exp((1 - p) f) / (1 - p), up to a constant.
@@ -281,7 +295,7 @@ class Gamma(Tweedie):
             raise ValueError(f"y must be positive for loss Gamma, got values from {y.min()} to {y.max()}.")
 
 
-class _Binary(_BuiltIn):
+class _Binary(BuiltInLoss):
     """Losses of labels 0 and 1."""
 
     def check(self, y: Array) -> None:
@@ -328,7 +342,7 @@ class Exponential(_Binary):
         return np.asarray(expit(2.0 * f))
 
 
-class Multinomial(_BuiltIn):
+class Multinomial(BuiltInLoss):
     """l(y, f) = log(sum over k of exp(f_k)) - f_y for class codes y from 0 to K - 1, with the scores f as (K, n).
 
     The negative gradient of score k is (1 if y = k else 0) - p_k with the probabilities p. The hessian is its second

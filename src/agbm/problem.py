@@ -10,14 +10,49 @@ from .losses import Array, Loss
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """Minimise L(f) = sum over the training rows of w_i l(y_i, f(x_i)).
+class Outputs:
+    """A loss of one score a row, for every output: the losses of the outputs add up.
 
-    Vectors over rows have the training rows first and behind them rows that are only watched (validation rows), so that
-    every update of a function is written once for both.
+    Labels and scores are (output, row). The loss itself sees one output at a time, as vectors over rows.
     """
 
     loss: Loss
+
+    @property
+    def constant_hessian(self) -> bool:
+        """See Loss."""
+        return self.loss.constant_hessian
+
+    def value(self, y: Array, f: Array) -> Array:
+        """The loss of each row."""
+        total = self.loss.value(y[0], f[0])
+        for k in range(1, len(f)):
+            total = total + self.loss.value(y[k], f[k])
+        return total
+
+    def negative_gradient(self, y: Array, f: Array) -> Array:
+        """The pseudo residuals (output, row)."""
+        return _stack([self.loss.negative_gradient(y[k], f[k]) for k in range(len(f))])
+
+    def hessian(self, y: Array, f: Array, weight: Array | None) -> Array:
+        """The second derivatives (output, row)."""
+        return _stack([self.loss.hessian(y[k], f[k], weight) for k in range(len(f))])
+
+
+def _stack(vectors: list[Array]) -> Array:
+    return vectors[0][np.newaxis] if len(vectors) == 1 else np.stack(vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise L(f) = sum over the training rows of w_i l(y_i, f(x_i)).
+
+    Functions are arrays (output, row). Rows, always on the last axis, have the training rows first and behind them rows
+    that are only watched (validation rows), so that every update of a function is written once for both.
+    """
+
+    loss: Loss | Outputs
+    """Of several scores a row: one that sees them all at once, or `Outputs`."""
     y: Array
     n_train: int
     start: Array
@@ -28,6 +63,11 @@ class Problem:
     """Whether learners make Newton steps."""
 
     @property
+    def n_rows(self) -> int:
+        """Training and validation rows."""
+        return int(self.start.shape[-1])
+
+    @property
     def train_weight(self) -> Array | None:
         """The weights of the training rows."""
         return None if self.weight is None else self.weight[: self.n_train]
@@ -35,17 +75,17 @@ class Problem:
     @property
     def has_validation(self) -> bool:
         """Whether there are rows behind the training rows."""
-        return len(self.y) > self.n_train
+        return self.n_rows > self.n_train
 
     def residual(self, f: Array) -> Array:
         """Pseudo residual on the training rows: the negative gradient of the loss at f."""
-        return self.loss.negative_gradient(self.y[: self.n_train], f[: self.n_train])
+        return self.loss.negative_gradient(self.y[..., : self.n_train], f[..., : self.n_train])
 
     def hessian(self, f: Array) -> Array | None:
         """Second derivative of the loss at f on the training rows, for Newton steps; None for gradient steps."""
         if not self.second_order or self.loss.constant_hessian:
             return None
-        return self.loss.hessian(self.y[: self.n_train], f[: self.n_train])
+        return self.loss.hessian(self.y[..., : self.n_train], f[..., : self.n_train], self.train_weight)
 
     def train_loss(self, f: Array) -> float:
         """Mean loss over the training rows."""
@@ -57,9 +97,9 @@ class Problem:
 
     def slope(self, f: Array, b: Array) -> float:
         """Derivative of L along b at f."""
-        descent = self.residual(f) * b[: self.n_train]
+        descent = self.residual(f) * b[..., : self.n_train]
         return -float(np.sum(descent if self.train_weight is None else descent * self.train_weight))
 
     def _mean_loss(self, f: Array, rows: slice) -> float:
         weight = None if self.weight is None else self.weight[rows]
-        return float(np.average(self.loss.value(self.y[rows], f[rows]), weights=weight))
+        return float(np.average(self.loss.value(self.y[..., rows], f[..., rows]), weights=weight))

@@ -7,41 +7,48 @@ the result is, bit for bit, that of a single run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .ensemble import Ensemble
-from .learners import Fit, Fitter, fit_of
+from .learners import Fit, Fitter, Model, fit_of
 from .losses import Array
 
 
 class ReplayingFitter:
     """Gives the learners of an earlier run in their order, then those of the fitter.
 
-    The last iteration is fitted anew: its momentum learner may never have been grown.
+    An iteration whose momentum learner is wanted but was not kept, having had no weight, is fitted anew: the last one
+    of the earlier run, and those before a restart.
     """
 
-    def __init__(self, earlier: Ensemble, fitter: Fitter, X: Array, n_train: int, n_threads: int) -> None:
+    def __init__(self, earlier: Ensemble, fitter: Fitter, values: Callable[[Model], Array], n_train: int) -> None:
         self._earlier = earlier
         self._fitter = fitter
-        self._X = X
+        self._values = values
         self._n_train = n_train
-        self._n_threads = n_threads
-        self._pairs: Iterator[tuple[int, int | None]] = iter(earlier.pairs()[:-1])
+        self._pairs: Iterator[tuple[int, int | None]] = iter(earlier.pairs())
+
+    def skip(self) -> None:
+        """See Fitter."""
+        next(self._pairs, None)
+        self._fitter.skip()
 
     def fit(self, target: Array, hessian: Array | None) -> Fit:
         """See Fitter."""
         pair = next(self._pairs, None)
-        return self._fitter.fit(target, hessian) if pair is None else self._known(pair[0], hessian)
+        if pair is None:
+            return self._fitter.fit(target, hessian)
+        self._fitter.skip()
+        return self._known(pair[0], hessian)
 
     def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """See Fitter."""
-        pair = next(self._pairs, None)
-        if pair is None:
+        primary, momentum = next(self._pairs, (None, None))
+        if primary is None or (second and momentum is None):
             return self._fitter.fit_pair(r, c, hessian, second=second)
-        primary, momentum = pair
+        self._fitter.skip()
         return self._known(primary, hessian), None if momentum is None else self._known(momentum, hessian)
 
     def _known(self, function: int, hessian: Array | None) -> Fit:
-        model, output = self._earlier.function(function)
-        values = model.predict(self._X, self._n_threads)[:, output]
-        return fit_of(model, output, values, self._n_train, hessian)
+        model, number = self._earlier.function(function)
+        return fit_of(model, number, self._values(model)[number], self._n_train, hessian)

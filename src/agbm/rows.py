@@ -7,56 +7,69 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array, column_or_1d
+from scipy.sparse import issparse, vstack
+from sklearn.utils import check_array
 
 from .losses import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows: features, encoded labels, weights and the values of an init model, where there are such."""
+    """Checked rows: features, encoded labels, weights and the values of an init model, where there are such.
 
-    X: NDArray[Any]
+    Rows are on the first axis of X and on the last of everything else.
+    """
+
+    X: Any
     y: Array
     weight: Array | None
     start: Array | None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.y.shape[-1])
 
     def take(self, order: NDArray[np.intp]) -> Rows:
         """Some of the rows, in that order."""
         return Rows(
             self.X[order],
-            self.y[order],
+            self.y[..., order],
             None if self.weight is None else self.weight[order],
-            None if self.start is None else self.start[order],
+            None if self.start is None else self.start[..., order],
         )
 
     def followed_by(self, other: Rows) -> Rows:
         """These rows and others behind them."""
 
         def both(mine: Array | None, others: Array | None) -> Array | None:
-            return None if mine is None or others is None else np.concatenate([mine, others])
+            return None if mine is None or others is None else np.concatenate([mine, others], axis=-1)
 
-        return Rows(
-            np.concatenate([self.X, other.X]),
-            np.concatenate([self.y, other.y]),
-            both(self.weight, other.weight),
-            both(self.start, other.start),
-        )
+        sparse = issparse(self.X) or issparse(other.X)
+        X = vstack([self.X, other.X], format="csr") if sparse else np.concatenate([self.X, other.X])
+        y = np.concatenate([self.y, other.y], axis=-1)
+        return Rows(X, y, both(self.weight, other.weight), both(self.start, other.start))
 
 
-def plain(X: Any) -> NDArray[Any]:
+def plain(X: Any) -> Any:
     """X, copied if it is a view that the kernels cannot take: not aligned, or with rows not whole values apart."""
+    if issparse(X):
+        return X
     X = np.asarray(X)
     whole = all(stride % X.itemsize == 0 for stride in X.strides)
     return X if whole and X.flags.aligned else np.ascontiguousarray(X)
 
 
-def check_y_val(y_val: Any, n_rows: int, numeric: bool) -> NDArray[Any]:
-    """The labels of validation rows as one dimension, with errors that name them."""
+def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The labels of validation rows, with errors that name them; `shape` is that of one row's label."""
     try:
-        y = column_or_1d(check_array(y_val, ensure_2d=False, dtype="numeric" if numeric else None, input_name="y_val"))
+        y = check_array(y_val, ensure_2d=False, dtype="numeric" if numeric else None, input_name="y_val")
     except ValueError as error:
         raise ValueError(f"y_val: {error}") from error
+    if shape == () and y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.shape[1:] != shape:
+        raise ValueError(f"y_val has shape {y.shape}; it must be a 1d array, or have as many columns as y.")
     if len(y) != n_rows:
         raise ValueError(f"y_val has {len(y)} rows, X_val has {n_rows}; they must have as many.")
     return np.asarray(y)

@@ -10,7 +10,7 @@ from .losses import Array
 
 
 def cosine(target: Array, fitted: Array, weight: Array | None = None) -> float:
-    """Cosine of the angle between a residual and its fit, cos(r, b(X)) of the paper's definition of Theta.
+    """Cosine of the angle between a residual (output, row) and its fit, cos(r, b(X)) of the paper's Theta.
 
     A residual that is zero is fitted exactly: 1.
     """
@@ -23,7 +23,7 @@ def cosine(target: Array, fitted: Array, weight: Array | None = None) -> float:
 
 def _inner(a: Array, b: Array, weight: Array | None) -> float:
     """Inner product without BLAS, whose threads would change the last bits and then spin beside those of the trees."""
-    return float(np.einsum("i,i->", a, b) if weight is None else np.einsum("i,i,i->", a, b, weight))
+    return float(np.einsum("ki,ki->", a, b) if weight is None else np.einsum("ki,ki,i->", a, b, weight))
 
 
 def admissible_momentum(theta: float) -> float:

@@ -146,7 +146,7 @@ def watch(
         try:
             for step in steps:
                 ensemble.append(step)
-                record = _record(step, len(ensemble), ensemble.n_models, problem, time.perf_counter() - began)
+                record = _record(step, len(ensemble), ensemble.n_learners, problem, time.perf_counter() - began)
                 stop = over(record)
                 if divergence(record):
                     return history, True

@@ -14,7 +14,7 @@ from .. import _native
 from ..learners import Fit, Model, fit_of, mean_repeats
 from ..losses import Array
 from .bins import Bins
-from .forest import Forest, fold
+from .forest import Forest, fold, one_output_each
 
 # Newton leaves divide by the sum of hessians. A leaf must have at least this much of it, in units of the largest that
 # the loss can have (or that a row has now, where there is no bound). With less, steps get too large: one positive row
@@ -26,7 +26,7 @@ _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree 
 
 @dataclass(frozen=True, eq=False)
 class TreeLearner:
-    """Regression trees: how to bin the data and when to stop splitting."""
+    """Regression trees: how to bin the data, what a tree may see, and when to stop splitting."""
 
     max_depth: int | None = 6
     max_leaf_nodes: int | None = None
@@ -36,13 +36,25 @@ class TreeLearner:
     max_bins: int = 255
     shared_structure: bool = False
     """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
+    vector_leaves: bool = False
+    """Whether all outputs get one tree, with a value a leaf for each, instead of a tree each."""
     largest_hessian: float = math.inf
     """The bound on the hessians that the loss has."""
+    categorical: NDArray[np.bool_] | None = None
+    """Which features have numbers of categories for values; None for none."""
+    monotone: Sequence[int] = ()
+    """For each feature 1 (increasing), -1 (decreasing) or 0; empty where no feature is constrained."""
+    interactions: Sequence[Sequence[int]] = ()
+    """Groups of features that may meet on a path; empty where all may."""
+    subsample: float = 1.0
+    colsample_bytree: float = 1.0
+    colsample_bynode: float = 1.0
+    seed: int = 0
     n_threads: int = 1
 
-    def bind(self, X: NDArray[Any], n_train: int, weight: Array | None) -> TreeFitter:
+    def bind(self, X: Any, n_train: int, weight: Array | None) -> TreeFitter:
         """See Learner."""
-        bins = Bins.from_data(X[:n_train], self.max_bins, weight)
+        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
             max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
@@ -50,6 +62,8 @@ class TreeLearner:
             min_samples_leaf=min(self.min_samples_leaf, _LARGEST),
             l2_regularization=self.l2_regularization,
             min_split_gain=self.min_split_gain,
+            monotone=list(self.monotone),
+            interactions=[list(group) for group in self.interactions],
             n_threads=self.n_threads,
         )
         if weight is not None and mean_repeats(weight):  # gives exactly the trees of the repeated rows
@@ -58,54 +72,140 @@ class TreeLearner:
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
-        trees = [cast(Forest, model) for model in models]
-        return fold(trees, weights)
+        return fold([cast(Forest, model) for model in models], weights)
 
 
-@dataclass(frozen=True, eq=False)
 class TreeFitter:
     """Trees bound to the binned rows of one problem."""
 
-    learner: TreeLearner
-    bins: Bins
-    grower: _native.Grower
-    n_train: int
-    weight: Array | None
-    repeats: NDArray[np.int64] | None
+    def __init__(
+        self,
+        learner: TreeLearner,
+        bins: Bins,
+        grower: _native.Grower,
+        n_train: int,
+        weight: Array | None,
+        repeats: NDArray[np.int64] | None,
+    ) -> None:
+        self._learner = learner
+        self._bins = bins
+        self._grower = grower
+        self._n_train = n_train
+        self._weight = weight
+        self._repeats = repeats
+        self._iteration = 0
+
+    def skip(self) -> None:
+        """See Fitter."""
+        self._iteration += 1
 
     def fit(self, target: Array, hessian: Array | None) -> Fit:
         """See Fitter."""
-        return self._grow([target], hessian)[0]
+        return self._fit_all([target], hessian, self._draw())[0]
 
     def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """See Fitter."""
-        if self.learner.shared_structure:
-            first, other = self._grow([r, c], hessian)
+        sample = self._draw()
+        if self._learner.shared_structure:
+            first, other = self._fit_all([r, c], hessian, sample)
             return first, other
-        return self.fit(r, hessian), self.fit(c, hessian) if second else None
+        first = self._fit_all([r], hessian, sample)[0]
+        return first, self._fit_all([c], hessian, sample)[0] if second else None
 
-    def _grow(self, targets: Sequence[Array], hessian: Array | None) -> list[Fit]:
-        """One tree for all targets: residuals and hessians go to the kernel times the sample weights."""
-        gradients = targets[0][np.newaxis] if len(targets) == 1 else np.stack(targets)
-        weights = hessian
-        if self.weight is not None:
-            gradients = gradients * self.weight
-            weights = self.weight if hessian is None else hessian * self.weight
+    def _draw(self) -> _Sample:
+        """What the trees of this iteration see. It follows from the seed and the iteration alone."""
+        sample = _Sample(self._learner, self._n_train, len(self._bins.thresholds), self._iteration)
+        self._iteration += 1
+        return sample
+
+    def _fit_all(self, targets: Sequence[Array], hessian: Array | None, sample: _Sample) -> list[Fit]:
+        """One function for each target, all with one structure: a tree with vector leaves, or a tree an output."""
+        n_outputs = len(targets[0])
+        if self._learner.vector_leaves or n_outputs == 1:
+            model, values = self._grow(_side_by_side(targets), hessian, sample)
+        else:
+            grown = [
+                self._grow(
+                    _side_by_side([target[k : k + 1] for target in targets]),
+                    None if hessian is None else hessian[k : k + 1],
+                    sample,
+                )
+                for k in range(n_outputs)
+            ]
+            model, values = one_output_each([tree for tree, _ in grown]), np.concatenate([v for _, v in grown])
+        return [fit_of(model, j, values[:, j], self._n_train, hessian) for j in range(len(targets))]
+
+    def _grow(self, targets: Array, hessian: Array | None, sample: _Sample) -> tuple[Forest, Array]:
+        """A tree for targets (output, function, row) and its values on all rows, in the same form.
+
+        Residuals and hessians go to the kernel times the sample weights.
+        """
+        n_outputs, n_functions, n_train = targets.shape
+        gradients, weights = targets.reshape(-1, n_train), hessian
+        if self._weight is not None:
+            gradients = gradients * self._weight
+            weights = self._weight[np.newaxis] if hessian is None else hessian * self._weight
         min_hessian = 0.0
         if hessian is not None:
-            bound = self.learner.largest_hessian
+            bound = self._learner.largest_hessian
             min_hessian = MIN_HESSIAN_LEAF * (bound if math.isfinite(bound) else float(hessian.max()))
-        grown = self.grower.grow(gradients, weights, self.repeats, min_hessian)
+        grown = self._grower.grow(
+            gradients=gradients,
+            hessians=weights,
+            repeats=self._repeats,
+            rows=sample.rows,
+            features=sample.draw_features(),
+            node_share=self._learner.colsample_bynode,
+            seed=sample.draw_seed(),
+            min_hessian_leaf=min_hessian,
+        )
+        categories, category_sets = self._bins.category_sets(grown["feature"], grown["left_codes"])
         tree = Forest(
-            n_features=len(self.bins.thresholds),
+            n_features=len(self._bins.thresholds),
+            n_outputs=n_outputs,
+            n_functions=n_functions,
             roots=np.zeros(1, dtype=np.int32),
+            first_column=np.zeros(1, dtype=np.int32),
             feature=grown["feature"],
-            threshold=self.bins.threshold(grown["feature"], grown["bin"]),
+            threshold=self._bins.threshold(grown["feature"], grown["bin"]),
             left=grown["left"],
             missing_left=grown["missing_left"],
+            categories=categories,
+            category_sets=category_sets,
             value=grown["value"],
             gain=grown["gain"],
             count=grown["count"],
         )
-        values = grown["row_values"]
-        return [fit_of(tree, k, values[k], self.n_train, hessian) for k in range(len(targets))]
+        return tree, grown["row_values"].reshape(n_outputs, n_functions, -1)
+
+
+def _side_by_side(targets: Sequence[Array]) -> Array:
+    """Targets (output, row) as (output, function, row); a single one is not copied."""
+    return targets[0][:, np.newaxis] if len(targets) == 1 else np.stack(targets, axis=1)
+
+
+class _Sample:
+    """Rows of one iteration, and features of one tree after the other."""
+
+    def __init__(self, learner: TreeLearner, n_train: int, n_features: int, iteration: int) -> None:
+        self._learner = learner
+        self._n_features = n_features
+        self._random = np.random.default_rng([learner.seed, iteration])
+        self.rows: NDArray[np.uint32] | None = None
+        if learner.subsample < 1.0:
+            # Each row by itself, so that a row's luck does not depend on the others; one row at least.
+            lots = self._random.random(n_train)
+            self.rows = np.flatnonzero(lots < max(learner.subsample, np.nextafter(lots.min(), 1.0))).astype(np.uint32)
+
+    def draw_features(self) -> NDArray[np.uint8] | None:
+        """Which features a tree may use; None for all."""
+        if self._learner.colsample_bytree >= 1.0:
+            return None
+        n = max(1, int(self._learner.colsample_bytree * self._n_features))
+        chosen = np.zeros(self._n_features, dtype=np.uint8)
+        chosen[self._random.choice(self._n_features, n, replace=False)] = 1
+        return chosen
+
+    def draw_seed(self) -> int:
+        """For the choices at the nodes of a tree."""
+        return int(self._random.integers(2**63)) if self._learner.colsample_bynode < 1.0 else 0

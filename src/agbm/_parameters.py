@@ -1,0 +1,176 @@
+"""Parameters of both estimators: what they mean, and which values are allowed."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    method : {"gbm", "agbm", "agbmr", "vagbm"}, default="agbm"
+        "gbm": gradient boosting (Algorithm 1 of the paper). "agbm": accelerated boosting with a corrected residual
+        (Algorithm 2). "agbmr": the same with restarts. "vagbm": accelerated boosting without correction.
+    max_iter : int, default=100
+        Boosting iterations. "agbm" and "agbmr" without shared_structure grow two trees in an iteration.
+    learning_rate : float or "line_search", default=0.3
+        The step eta. "line_search" (only "gbm") finds the best step for every tree.
+    momentum : float in (0, 1] or "theory", default=0.02
+        The momentum parameter gamma; smaller values overfit later. "theory": at each iteration the largest value that
+        Theorem 4.1 admits for the cosine angles seen so far, which is small.
+    correction : float in [-1, 1], default=0.5
+        How much of the fitting error the corrected residual carries on. 1 is Algorithm 2, 0 fits the momentum to the
+        plain residual, -1 is what the authors' released scripts compute.
+    shared_structure : bool, default=True
+        "agbm" and "agbmr": grow one tree with two values a leaf for both residuals of an iteration instead of the two
+        trees of the paper. Only with trees.
+    restart : {"loss_rise", "fixed"}, default="loss_rise"
+        When "agbmr" restarts: when the training loss rises (option 2), or after a fixed number of iterations that
+        follows from strong_convexity (option 1).
+    strong_convexity : float, default=None
+        Strong-convexity constant mu of the loss; needed by restart="fixed". It is 1 for the squared error.
+    loss : {LOSSES} or loss object, default="auto"
+        The loss to minimise; "auto" is the squared error in regression and the logistic loss in classification.
+        Losses with parameters are given as objects: agbm.losses has Quantile, Huber and Tweedie, and any object with
+        the methods of agbm.losses.Loss will do.
+    multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
+        With more than two classes, or several columns in y: a tree for each of them in every iteration, or one tree
+        whose leaves have a value for each. Only with trees.
+{CLASS_WEIGHT}    second_order : bool, default=True
+        Newton leaves (sums of residuals over sums of hessians) instead of the paper's gradient leaves (means of
+        residuals).
+    init : "prior", "zero" or fitted estimator, default="prior"
+        The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
+        sklearn.frozen.FrozenEstimator where this estimator will be cloned.
+    max_depth : int, default=6
+        Levels of splits; None for no limit.
+    max_leaf_nodes : int, default=None
+        Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
+    min_samples_leaf : int, default=20
+        Training rows in a leaf, at least. A row counts as often as its weight says where all weights are whole numbers,
+        else once.
+    l2_regularization : float, default=0.0
+        Added to the row count (or the sum of hessians) where leaf values and gains divide by it.
+    min_split_gain : float, default=0.0
+        Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
+    max_bins : int in [2, 255], default=255
+        Bins of each feature; missing values have one more. The most frequent categories of a categorical feature have
+        a bin each, those that are left share one.
+    categorical_features : "from_dtype", list of names or positions, mask, or None, default="from_dtype"
+        Features whose values are categories: numbers or text without order. "from_dtype": columns of text or categories
+        (pandas, polars, arrow dictionaries, object arrays of strings). Categories that fit has not seen are treated as
+        missing values. Only with trees.
+    monotonic_cst : list of {-1, 0, 1}, or dict from names to these, default=None
+        Features in which the prediction may only rise (1) or only fall (-1): the value for a regressor, the probability
+        of the second class for a classifier of two. An init model is not constrained. Only with trees.
+    interaction_cst : "no_interactions", "pairwise" or list of lists of positions, default=None
+        Features that may be combined: those on a path of a tree are all in one of these groups. Features in no group
+        form one of their own. Only with trees.
+    subsample : float in (0, 1], default=1.0
+        Share of the training rows that the trees of an iteration see, drawn anew for each iteration. Only with trees.
+    colsample_bytree : float in (0, 1], default=1.0
+        Share of the features that a tree may use.
+    colsample_bynode : float in (0, 1], default=1.0
+        Share of these that a node may be split on.
+    dropout : float in [0, 1), default=0.0
+        Probability with which the learners of each earlier iteration are left out of an iteration (DART). With k of
+        them left out, these keep k / (k + 1) of their weight, and the new learners get 1 / (k + 1) of theirs.
+    early_stopping : "auto" or bool, default="auto"
+        Stop when the validation loss no longer improves, and keep the best iteration. "auto": when X_val is given
+        or there are more than 10,000 rows.
+    validation_fraction : float, default=0.1
+        Share of the training rows held out for early stopping where X_val is not given.
+    n_iter_no_change : int, default=10
+        Iterations without improvement before stopping.
+    tol : float, default=1e-7
+        Smallest improvement that counts, in the units of the loss.
+    learner : scikit-learn regressor, default=None
+        Weak learner to use instead of trees; the tree parameters are ignored then. One whose fit takes no sample_weight
+        needs second_order=False where the loss has no constant hessian.
+    callbacks : list of callables, default=None
+        Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
+        momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
+        agbm.Checkpoint is one that saves the run to a file, and from which a later fit goes on.
+    warm_start : bool, default=False
+        Go on from the model of the last fit, to max_iter iterations in all. With the same data and parameters the
+        result is, bit for bit, that of a single fit. Callbacks see the new iterations only.
+    verbose : int, default=0
+        1 shows progress: a live bar on a terminal (with rich installed), plain lines elsewhere.
+    random_state : int, RandomState or None, default=None
+        For the validation split, sampling, dropout, and learners that are random.
+    n_jobs : int, default=None
+        Threads. None means all cores that the process may use. The model is the same, bit for bit, for every value.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Iterations that were run.
+    best_iteration_ : int
+        The iteration whose model predicts: after early stopping or divergence the one with the lowest validation loss
+        (training loss where there are no validation rows), else the last.
+    n_trees_ : int
+        Trees (or other learners) in that model.
+    history_ : dict of arrays
+        One entry an iteration, starting with the start function: iteration, trees, train_loss, validation_loss, theta,
+        momentum, cosine_residual, cosine_corrected, restart, seconds.
+    feature_importances_ : array of shape (n_features,)
+        Gain of the splits on each feature, each tree times its weight in the model, with sum 1. Only with trees.
+    n_features_in_ : int
+        Features seen in fit.
+    feature_names_in_ : array
+        Their names, where X had names.
+"""
+
+_CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes by label, times those of the rows. "balanced": such that every class weighs as much as
+        any other.
+"""
+
+
+def describe(losses: str, classifies: bool) -> str:
+    """The parameters and attributes of an estimator, for its docstring."""
+    return _PARAMETERS.replace("{LOSSES}", losses).replace("{CLASS_WEIGHT}", _CLASS_WEIGHT if classifies else "")
+
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "method": [StrOptions({"gbm", "agbm", "agbmr", "vagbm"})],
+    "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+    "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"line_search"})],
+    "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"theory"})],
+    "correction": [Interval(numbers.Real, -1, 1, closed="both")],
+    "shared_structure": ["boolean"],
+    "restart": [StrOptions({"loss_rise", "fixed"})],
+    "strong_convexity": [Interval(numbers.Real, 0, None, closed="neither"), None],
+    "multi_strategy": [StrOptions({"one_output_per_tree", "multi_output_tree"})],
+    "second_order": ["boolean"],
+    "warm_start": ["boolean"],
+    "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],
+    "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
+    "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left")],
+    "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
+    "min_split_gain": [Interval(numbers.Real, 0, None, closed="left")],
+    "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],
+    "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+    "monotonic_cst": ["array-like", dict, None],
+    "interaction_cst": [list, tuple, StrOptions({"no_interactions", "pairwise"}), None],
+    "subsample": [Interval(numbers.Real, 0, 1, closed="right")],
+    "colsample_bytree": [Interval(numbers.Real, 0, 1, closed="right")],
+    "colsample_bynode": [Interval(numbers.Real, 0, 1, closed="right")],
+    "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
+    "early_stopping": [StrOptions({"auto"}), "boolean"],
+    "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
+    "tol": [Interval(numbers.Real, 0, None, closed="left")],
+    "learner": [HasMethods(["fit", "predict"]), None],
+    "callbacks": [list, tuple, None],
+    "verbose": ["verbose"],
+    "random_state": ["random_state"],
+    "n_jobs": [
+        Interval(numbers.Integral, 1, None, closed="left"),
+        Interval(numbers.Integral, None, -1, closed="right"),
+        None,
+    ],
+}

@@ -1,0 +1,232 @@
+"""Tables of every kind to matrices of numbers: categories become numbers, the most frequent first.
+
+Arrays and sparse matrices of numbers pass as they are. Data frames (pandas, polars, arrow) are read through narwhals, a
+column at a time, where they have categories; scikit-learn reads the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from .losses import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The categories of the categorical features of a table, as fit has seen them."""
+
+    of: dict[int, list[Any]] = field(default_factory=dict)
+    """For each categorical feature its categories, by their numbers."""
+
+    @classmethod
+    def learn(cls, X: Any, features: NDArray[np.bool_], weight: Array | None) -> Categories:
+        """The categories in X, the heaviest first; those of rows without weight are none."""
+        if not features.any():
+            return cls()
+        column = _columns_of(X)
+        return cls({f: _by_frequency(*column(f), weight) for f in np.flatnonzero(features).tolist()})
+
+    def mask(self, n_features: int) -> NDArray[np.bool_]:
+        """Which features are categorical."""
+        mask = np.zeros(n_features, dtype=bool)
+        mask[list(self.of)] = True
+        return mask
+
+    def encode(self, X: Any) -> Any:
+        """X as a matrix of numbers. Missing and unknown categories are NaN. Without categories, X as it is."""
+        if not self.of:
+            return X
+        n_features = _n_columns(X)
+        column = _columns_of(X)
+        encoded: list[NDArray[Any]] = []
+        for f in range(n_features):
+            values, missing = column(f)
+            if f in self.of:
+                number = {category: float(i) for i, category in enumerate(self.of[f])}
+                codes = np.array([number.get(value, np.nan) for value in values.tolist()])
+                codes[missing] = np.nan
+                encoded.append(codes)
+            else:
+                encoded.append(_numbers(values, missing, _column_names(X)[f]))
+        dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
+        matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
+        for f, codes in enumerate(encoded):
+            matrix[:, f] = codes
+        return matrix
+
+
+def as_table(X: Any) -> Any:
+    """Lists as an array, in which text stays text and numbers numbers; everything else as it is."""
+    if not isinstance(X, (list, tuple)):
+        return X
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths: scikit-learn's checks will say so
+        return X
+    return np.array(X, dtype=object) if array.dtype.kind == "U" else array
+
+
+def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
+    """Which columns of X the parameter `categorical_features` names."""
+    n_features = _n_columns(X)
+    if wanted is None:
+        return np.zeros(n_features, dtype=bool)
+    if isinstance(wanted, str) and wanted == "from_dtype":
+        return _mask_from_types(X, n_features)
+    chosen = np.asarray(wanted)
+    if issparse(X) and chosen.size:
+        raise ValueError(f"categorical_features={wanted!r}: a sparse X has numbers only; use a dense table.")
+    if chosen.size == 0:
+        return np.zeros(n_features, dtype=bool)
+    if chosen.ndim != 1:
+        raise ValueError(f"categorical_features={wanted!r} must be one list, got an array of shape {chosen.shape}.")
+    if chosen.dtype.kind == "b":
+        if len(chosen) != n_features:
+            raise ValueError(
+                f"categorical_features is a mask of {len(chosen)} entries, X has {n_features} features; they must "
+                "agree."
+            )
+        return chosen
+    mask = np.zeros(n_features, dtype=bool)
+    if chosen.dtype.kind in "iu":
+        unknown = [int(f) for f in chosen if not 0 <= f < n_features]
+        if unknown:
+            raise ValueError(f"categorical_features={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
+        mask[chosen] = True
+        return mask
+    names = [] if not _is_frame(X) else _column_names(X)
+    unknown_names = [name for name in chosen.tolist() if name not in names]
+    if unknown_names:
+        known = f"its columns are {names}" if names else "it has no column names; give positions"
+        raise ValueError(f"categorical_features={wanted!r}: X has no columns {unknown_names}; {known}.")
+    mask[[names.index(name) for name in chosen.tolist()]] = True
+    return mask
+
+
+def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
+    """Columns of text or categories."""
+    frame = _frame(X)
+    if frame is not None:
+        import narwhals as nw
+
+        column = _columns_of(X)
+        return np.array(
+            [
+                isinstance(dtype, (nw.Categorical, nw.Enum, nw.String))
+                or (isinstance(dtype, nw.Object) and _is_text(column(f)[0]))
+                for f, dtype in enumerate(frame.schema.values())
+            ],
+            dtype=bool,
+        )
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OU":
+        return np.array([_is_text(X[:, f]) for f in range(n_features)], dtype=bool)
+    return np.zeros(n_features, dtype=bool)
+
+
+def _is_text(column: NDArray[Any]) -> bool:
+    if column.dtype.kind == "U":
+        return True
+    present = column[~_missing(column)].tolist()
+    return len(present) > 0 and all(isinstance(value, str) for value in present)
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray)
+
+
+def _frame(X: Any) -> Any:
+    """X as a narwhals frame; None where it is no data frame, or narwhals is not there to read it."""
+    if not _is_frame(X):
+        return None
+    try:
+        import narwhals as nw
+    except ImportError:
+        return None
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _n_columns(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    if shape is None or len(shape) != 2:
+        return 0  # scikit-learn's checks will say what is wrong with it
+    return int(shape[1])
+
+
+def _column_names(X: Any) -> list[Any]:
+    frame = _frame(X)
+    return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
+
+
+def _columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
+    """A function that gives the values of a column and which of them are missing."""
+    frame = _frame(X)
+    if frame is None:
+        return lambda f: (X[:, f], _missing(X[:, f]))
+
+    def column(f: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        series = frame[:, f]
+        values = np.asarray(series.to_numpy())
+        return values, np.asarray(series.is_null().to_numpy()) | _missing(values)
+
+    return column
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    na = getattr(sys.modules.get("pandas"), "NA", None)
+    return np.array([v is None or v is na or bool(v != v) for v in values.tolist()], dtype=bool)
+
+
+def _by_frequency(values: NDArray[Any], missing: NDArray[np.bool_], weight: Array | None) -> list[Any]:
+    """Distinct values by weight, the heaviest first; ties by type and value."""
+    place: dict[Any, int] = {}
+    codes = np.array([place.setdefault(value, len(place)) for value in values[~missing].tolist()], dtype=np.intp)
+    totals = np.bincount(codes, weights=None if weight is None else weight[~missing], minlength=len(place))
+    seen = [(-total, type(value).__name__, value) for value, total in zip(place, totals.tolist(), strict=True) if total]
+    return [value for _, _, value in sorted(seen)]
+
+
+def _numbers(values: NDArray[Any], missing: NDArray[np.bool_], name: Any) -> NDArray[Any]:
+    """A column of numbers; an error says which column has none."""
+    if values.dtype.kind == "f":
+        return values
+    if values.dtype.kind in "Mm":
+        raise ValueError(f"X: column {name!r} has dates or times ({values.dtype}); make numbers of them.")
+    numbers = np.full(len(values), np.nan)
+    try:
+        numbers[~missing] = values[~missing].astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"X: column {name!r} must have numbers, or be named in categorical_features: {error}."
+        ) from error
+    return numbers
+
+
+def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueError:
+    """An error of scikit-learn's about a table, with what the user needs to find the place."""
+    text = str(error)
+    if "Feature names must be in the same order" in text and names is not None:
+        moved = [
+            f"column {i} is {given!r}, in fit it was {known!r}"
+            for i, (given, known) in enumerate(zip(_column_names(X), names, strict=True))
+            if given != known
+        ]
+        more = f"; and {len(moved) - 5} more" if len(moved) > 5 else ""
+        return ValueError(f"{text}\nX: {'; '.join(moved[:5])}{more}.")
+    if "could not convert string" in text:
+        return ValueError(
+            f"X and the y of a regressor must be numbers: {text}. Columns of X with text only are categories: name "
+            "them in categorical_features, or leave that at 'from_dtype'."
+        )
+    return error

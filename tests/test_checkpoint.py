@@ -1,0 +1,254 @@
+"""Runs that are saved, killed and taken up again."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+
+from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
+
+METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
+methods = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return load_diabetes(return_X_y=True)
+
+
+def stop_at(iteration):
+    """What a killed process leaves behind is what was saved; a callback that stops leaves the same."""
+
+    def stop(record):
+        if record.iteration == iteration:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+class TestGoingOn:
+    @methods
+    @pytest.mark.parametrize("shared_structure", [False, True])
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {},
+            {"early_stopping": True, "n_iter_no_change": 40},
+            {"subsample": 0.5, "colsample_bynode": 0.5, "dropout": 0.1},
+            {"momentum": "theory"},
+        ],
+        ids=str,
+    )
+    def test_same_bits_as_a_run_that_was_never_interrupted(self, regression, tmp_path, method, shared_structure, more):
+        X, y = regression
+        model = AGBMRegressor(
+            method=method, shared_structure=shared_structure, max_iter=30, max_depth=3, random_state=0, **more
+        )
+        whole = clone(model).fit(X, y)
+        path = tmp_path / "run"
+        for interrupted in (3, 8, 17):  # nothing saved yet; saved at 5; saved at 15
+            with pytest.raises(KeyboardInterrupt):
+                clone(model).set_params(callbacks=[Checkpoint(path, every=5), stop_at(interrupted)]).fit(X, y)
+        seen = []
+        resumed = clone(model).set_params(callbacks=[Checkpoint(path, every=5), seen.append]).fit(X, y)
+        assert seen[0].iteration == 16, "callbacks see what is new"
+        assert np.array_equal(resumed.predict(X), whole.predict(X))
+        assert resumed.best_iteration_ == whole.best_iteration_
+        assert resumed.n_trees_ == whole.n_trees_
+        for name in ("train_loss", "validation_loss", "cosine_residual", "cosine_corrected", "momentum", "restart"):
+            assert np.array_equal(resumed.history_[name], whole.history_[name], equal_nan=True), name
+
+    def test_restarts_with_momentum_from_the_theorem(self, regression, tmp_path):
+        """A learner without weight is dropped at a restart, and its cosine still counts when the run is repeated."""
+        X, y = regression
+        model = AGBMRegressor(
+            method="agbmr", momentum="theory", learning_rate=2.0, correction=1.0, max_iter=40, max_depth=3,
+            shared_structure=False, min_samples_leaf=2,
+        )  # fmt: skip
+        whole = clone(model).fit(X, y)
+        assert whole.history_["restart"][:30].sum() >= 1
+        with pytest.raises(KeyboardInterrupt):
+            clone(model).set_params(callbacks=[Checkpoint(tmp_path / "run", every=30), stop_at(31)]).fit(X, y)
+        resumed = clone(model).set_params(callbacks=[Checkpoint(tmp_path / "run", every=30)]).fit(X, y)
+        assert np.array_equal(resumed.history_["momentum"], whole.history_["momentum"], equal_nan=True)
+        assert np.array_equal(resumed.predict(X), whole.predict(X))
+
+    @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+    def test_classes_categories_and_weights(self, tmp_path, strategy):
+        X, y = load_iris(return_X_y=True)
+        table = pd.DataFrame({"a": X[:, 0], "kind": [f"k{i % 7}" for i in range(150)], "b": X[:, 2]})
+        weight = np.arange(150) % 3 + 0.5
+        model = AGBMClassifier(multi_strategy=strategy, max_iter=12, class_weight="balanced")
+        whole = clone(model).fit(table, y, sample_weight=weight)
+        saving = clone(model).set_params(callbacks=[Checkpoint(tmp_path / "run", every=1), stop_at(7)])
+        with pytest.raises(KeyboardInterrupt):
+            saving.fit(table, y, sample_weight=weight)
+        resumed = clone(model).set_params(callbacks=[Checkpoint(tmp_path / "run")]).fit(table, y, sample_weight=weight)
+        assert np.array_equal(resumed.decision_function(table), whole.decision_function(table))
+
+    def test_more_iterations_and_a_seed_that_nobody_chose(self, regression, tmp_path):
+        X, y = regression
+        model = AGBMRegressor(max_iter=10, subsample=0.5, callbacks=[Checkpoint(tmp_path / "run", every=10)])
+        short = clone(model).fit(X, y)
+        long = clone(model).set_params(max_iter=20, n_jobs=1, verbose=0).fit(X, y)
+        np.testing.assert_allclose(list(long.staged_predict(X))[9], short.predict(X), rtol=1e-12)
+        again = clone(model).set_params(max_iter=20).fit(X, y)
+        assert np.array_equal(again.predict(X), long.predict(X))
+
+    def test_with_warm_start_the_longer_one_counts(self, regression, tmp_path):
+        X, y = regression
+        whole = AGBMRegressor(max_iter=30).fit(X, y).predict(X)
+        model = AGBMRegressor(max_iter=10, warm_start=True, callbacks=[Checkpoint(tmp_path / "run", every=10)]).fit(
+            X, y
+        )
+        assert np.array_equal(model.set_params(max_iter=30).fit(X, y).predict(X), whole)
+
+
+KILLED = """
+    import sys, time
+    import numpy as np
+    from sklearn.datasets import load_diabetes
+    from agbm import AGBMRegressor, Checkpoint
+    X, y = load_diabetes(return_X_y=True)
+    X, y = np.tile(X, (4, 1)), np.tile(y, 4)
+    def say(record):
+        print(record.iteration, flush=True)
+    model = AGBMRegressor(
+        max_iter=400, max_depth=4, subsample=0.7, random_state=0, shared_structure=False,
+        callbacks=[Checkpoint(sys.argv[1], every=1), say],
+    )
+    np.save(sys.argv[2], model.fit(X, y).predict(X))
+"""
+
+
+def test_killed_at_any_moment(tmp_path):
+    """SIGKILL at random moments, in the middle of a saving for one; then the same model as without."""
+
+    def run(path, out, seconds=None):
+        """Until the end, or until so long after the first iteration; returns the first iteration."""
+        command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path), str(out)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            first = int(process.stdout.readline())
+            if seconds is None:
+                process.communicate(timeout=120)
+                assert process.returncode == 0
+            else:
+                time.sleep(seconds)
+                process.send_signal(signal.SIGKILL)
+        return first
+
+    run(tmp_path / "whole", tmp_path / "whole.npy")
+    rng = np.random.default_rng(0)
+    reached = 0
+    for _ in range(5):
+        first = run(tmp_path / "run", tmp_path / "run.npy", rng.uniform(0.0, 0.15))
+        assert first >= reached, "nothing that was saved is lost"
+        reached = first
+    assert run(tmp_path / "run", tmp_path / "run.npy") > 0
+    assert np.array_equal(np.load(tmp_path / "run.npy"), np.load(tmp_path / "whole.npy"))
+
+
+class TestFiles:
+    def test_nothing_but_the_checkpoint_is_left(self, regression, tmp_path):
+        X, y = regression
+        AGBMRegressor(max_iter=10, callbacks=[Checkpoint(tmp_path / "run", every=3)]).fit(X, y)
+        assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"learning_rate": 0.2}, {"method": "gbm"}, {"max_depth": 2}, {"random_state": 1}, {"loss": "absolute_error"}],
+        ids=str,
+    )
+    def test_of_another_run(self, regression, tmp_path, change):
+        X, y = regression
+        model = AGBMRegressor(max_iter=4, random_state=0, callbacks=[Checkpoint(tmp_path / "run", every=2)]).fit(X, y)
+        before = (tmp_path / "run").read_bytes()
+        with pytest.raises(ValueError, match=r"run is the checkpoint of a run with other data or other parameters"):
+            clone(model).set_params(**change).fit(X, y)
+        for other_X, other_y in ((X[::-1], y), (X, y + 1), (X[:-1], y[:-1])):
+            with pytest.raises(ValueError, match="other data"):
+                clone(model).fit(other_X, other_y)
+        assert (tmp_path / "run").read_bytes() == before
+
+    def test_damaged_files(self, regression, tmp_path):
+        X, y = regression
+        path = tmp_path / "run"
+        model = AGBMRegressor(max_iter=4, callbacks=[Checkpoint(path, every=2)]).fit(X, y)
+        whole = path.read_bytes()
+        for damaged in (b"", b"not a checkpoint", whole[: len(whole) // 2], whole[:-30]):
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match="not a checkpoint that can be read"):
+                clone(model).fit(X, y)
+
+    @settings(max_examples=150, deadline=None)
+    @given(data=st.data())
+    def test_numbers_that_make_no_forest(self, tmp_path_factory, data):
+        """Whatever a file holds: an error, or a run that goes on; never a crash."""
+        path = tmp_path_factory.mktemp("damaged") / "run"
+        X, y = load_diabetes(return_X_y=True)
+        model = AGBMRegressor(max_iter=3, max_depth=2, callbacks=[Checkpoint(path, every=2)]).fit(X, y)
+        with np.load(path) as archive:
+            arrays = dict(archive)
+        name = data.draw(st.sampled_from(sorted(set(arrays) - {"identity"})))
+        array = arrays[name]
+        if array.size and array.ndim:
+            flat = array.reshape(-1).copy()
+            if flat.dtype.kind in "iu":
+                limits = np.iinfo(flat.dtype)
+                value = data.draw(st.sampled_from([-2, -1, 0, 1, 2, 7, 1000, limits.min, limits.max]))
+                value = min(max(value, limits.min), limits.max)
+            else:
+                value = data.draw(st.sampled_from([0.0, np.nan, np.inf]))
+            flat[data.draw(st.integers(0, len(flat) - 1))] = value
+            arrays[name] = data.draw(st.sampled_from([flat.reshape(array.shape), array[:-1], array.astype("f4")]))
+        else:
+            del arrays[name]
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+        with suppress(ValueError, ConvergenceWarning):
+            model.fit(X, y)
+
+    def test_nothing_in_a_file_runs(self, regression, tmp_path):
+        X, y = regression
+
+        class Boom:
+            def __reduce__(self):
+                return os.remove, (str(tmp_path / "victim"),)
+
+        (tmp_path / "victim").touch()
+        with open(tmp_path / "run", "wb") as file:
+            np.savez(file, format=1, identity=np.array([Boom()], dtype=object))
+        with pytest.raises(ValueError, match="not a checkpoint"):
+            AGBMRegressor(callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
+        assert (tmp_path / "victim").exists()
+
+    def test_a_disk_that_takes_nothing(self, regression, tmp_path):
+        X, y = regression
+        path = tmp_path / "folder" / "run"  # which is not there
+        model = AGBMRegressor(max_iter=4, callbacks=[Checkpoint(path, every=3)])
+        with pytest.warns(RuntimeWarning, match="could not save iteration 3"):
+            model.fit(X, y)
+        assert np.array_equal(model.predict(X), AGBMRegressor(max_iter=4).fit(X, y).predict(X)), "training went on"
+
+    def test_other_learners_cannot_be_saved(self, regression, tmp_path):
+        X, y = regression
+        with pytest.raises(TypeError, match=r"Checkpoint saves trees only, got learner=Ridge\(\)"):
+            AGBMRegressor(learner=Ridge(), callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
+
+    @pytest.mark.parametrize("every", [0, -1, 2.5, "often"])
+    def test_how_often(self, every):
+        with pytest.raises(ValueError, match=r"every=.*at least 1"):
+            Checkpoint("run", every=every)

@@ -1,0 +1,368 @@
+"""Tables of every kind, and categories in them."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import Ridge
+
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm.tables import Categories
+
+METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
+methods = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Numbers with holes, whole numbers, flags, text with holes; the text says most about y."""
+    rng = np.random.default_rng(0)
+    n = 600
+    colour = rng.choice(["red", "green", "blue", "grey"], size=n)
+    y = pd.Series(colour).map({"red": 0.0, "green": 5.0, "blue": 1.0, "grey": 4.0}).to_numpy() + rng.normal(size=n)
+    number = rng.normal(size=n)
+    number[::7] = np.nan
+    count = rng.integers(0, 9, size=n)
+    flag = rng.random(n) < 0.5
+    text = np.where(rng.random(n) < 0.1, None, colour)
+    return {"number": number, "count": count, "flag": flag, "colour": text}, y + flag
+
+
+def as_pandas(columns):
+    return pd.DataFrame({**columns, "colour": pd.Series(columns["colour"], dtype="str")})
+
+
+def as_pandas_category(columns):
+    return as_pandas(columns).astype({"colour": "category"})
+
+
+def as_pandas_nullable(columns):
+    return as_pandas(columns).astype({"count": "Int64", "flag": "boolean", "number": "Float64"})
+
+
+def as_pandas_object(columns):
+    return pd.DataFrame(columns).astype({"colour": object})
+
+
+def as_polars(columns):
+    number = pl.Series(columns["number"]).fill_nan(None)
+    return pl.DataFrame({**columns, "number": number, "colour": columns["colour"].tolist()})
+
+
+def as_polars_object(columns):
+    return as_polars(columns).with_columns(pl.Series("colour", columns["colour"], dtype=pl.Object))
+
+
+def as_polars_category(columns):
+    return as_polars(columns).with_columns(pl.col("colour").cast(pl.Categorical))
+
+
+def as_polars_enum(columns):
+    return as_polars(columns).with_columns(pl.col("colour").cast(pl.Enum(["blue", "green", "grey", "red"])))
+
+
+def as_arrow(columns):
+    return pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+
+
+def as_arrow_dictionary(columns):
+    table = as_arrow(columns)
+    return table.set_column(3, "colour", table["colour"].dictionary_encode())
+
+
+def as_object_array(columns):
+    return np.column_stack([np.asarray(values, dtype=object) for values in columns.values()])
+
+
+FRAMES = [
+    as_pandas, as_pandas_category, as_pandas_nullable, as_pandas_object, as_polars, as_polars_category, as_polars_enum,
+    as_polars_object, as_arrow, as_arrow_dictionary,
+]  # fmt: skip
+TABLES = [*FRAMES, as_object_array]
+
+
+class TestSameModelFromEveryTable:
+    @pytest.mark.parametrize("make", TABLES)
+    def test_mixed_columns(self, mixed, make):
+        columns, y = mixed
+        expected = AGBMRegressor(max_iter=10).fit(as_pandas(columns), y)
+        table = make(columns)
+        model = AGBMRegressor(max_iter=10).fit(table, y)
+        assert np.array_equal(model.predict(table), expected.predict(as_pandas(columns)))
+        assert model.n_features_in_ == 4
+        if make is not as_object_array:
+            assert list(model.feature_names_in_) == ["number", "count", "flag", "colour"]
+        assert model.feature_importances_.argmax() == 3
+
+    @pytest.mark.parametrize("make", FRAMES)
+    @pytest.mark.parametrize(
+        "wanted", ["from_dtype", ["colour"], [3], [False, False, False, True], np.array([3])], ids=str
+    )
+    def test_categories_by_name_position_mask_or_type(self, mixed, make, wanted):
+        columns, y = mixed
+        table = make(columns)
+        expected = AGBMRegressor(max_iter=5).fit(as_pandas(columns), y).predict(as_pandas(columns))
+        assert np.array_equal(
+            AGBMRegressor(max_iter=5, categorical_features=wanted).fit(table, y).predict(table), expected
+        )
+
+    @pytest.mark.parametrize("make", [pl.DataFrame, pa.table, pd.DataFrame])
+    def test_numbers(self, regression, make):
+        X, y = regression
+        table = make({f"x{j}": X[:, j] for j in range(X.shape[1])})
+        model = AGBMRegressor(max_iter=5).fit(table, y)
+        assert np.array_equal(model.predict(table), AGBMRegressor(max_iter=5).fit(X, y).predict(X))
+        assert list(model.feature_names_in_) == [f"x{j}" for j in range(10)]
+
+    def test_arrays(self, regression, tmp_path):
+        X, y = regression
+        expected = AGBMRegressor(max_iter=5).fit(X, y).predict(X)
+        np.save(tmp_path / "x.npy", X)
+        read_only = X.copy()
+        read_only.setflags(write=False)
+        for table in (
+            np.asfortranarray(X), read_only, np.load(tmp_path / "x.npy", mmap_mode="r"), X[::-1][::-1], X.astype(">f8"),
+            X.astype(np.longdouble), X.tolist(), X.astype(object), np.repeat(X, 2, axis=0)[::2],
+        ):  # fmt: skip
+            assert np.array_equal(AGBMRegressor(max_iter=5).fit(table, y).predict(table), expected)
+        whole = np.round(X * 100)
+        expected = AGBMRegressor(max_iter=5).fit(whole, y).predict(whole)
+        for dtype in (np.int8, np.int64, np.uint8, np.float16, np.float32):
+            shifted = (whole + 50).astype(dtype)
+            assert np.array_equal(AGBMRegressor(max_iter=5).fit(shifted, y).predict(shifted), expected)
+
+
+class TestSparse:
+    @methods
+    @pytest.mark.parametrize("make", [csr_array, csc_matrix, csr_matrix, coo_array])
+    def test_is_the_dense_matrix(self, method, make):
+        X, y = load_breast_cancer(return_X_y=True)
+        X = np.where(np.median(X, axis=0) > X, 0.0, X)
+        X[::50, 3] = np.nan
+        model = AGBMClassifier(method=method, max_iter=5, max_depth=3)
+        dense = clone(model).fit(X, y)
+        sparse = clone(model).fit(make(X), y, X_val=make(X), y_val=y)
+        assert np.array_equal(dense.decision_function(X), sparse.decision_function(make(X)))
+        assert np.array_equal(dense.decision_function(X), sparse.decision_function(X)), "fit sparse, predict dense"
+        np.testing.assert_array_equal(
+            list(sparse.staged_decision_function(make(X)))[-1], list(dense.staged_decision_function(X))[-1]
+        )
+        stopped = clone(model).set_params(early_stopping=True, random_state=0)
+        weight = np.arange(len(y)) % 3
+        one = clone(stopped).fit(X, y, sample_weight=weight).decision_function(X)
+        assert np.array_equal(clone(stopped).fit(make(X), y, sample_weight=weight).decision_function(X), one)
+
+    def test_another_learner(self, regression):
+        X, y = regression
+        model = AGBMRegressor(learner=Ridge(), max_iter=3)
+        dense = clone(model).fit(X, y).predict(X)
+        np.testing.assert_allclose(clone(model).fit(csr_array(X), y).predict(csr_array(X)), dense, rtol=1e-4)
+
+    def test_is_never_dense_as_a_whole(self):
+        """A matrix whose dense form would need 16 GB is fitted and predicted within a few hundred MB."""
+        script = """
+            import resource
+            import numpy as np
+            from scipy.sparse import csr_array, random_array
+            from agbm import AGBMRegressor
+            rng = np.random.default_rng(0)
+            X = random_array((100_000, 2000), density=1e-4, format="csr", rng=rng)
+            y = np.asarray(X[:, [0]].todense())[:, 0] + rng.normal(size=100_000)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            model = AGBMRegressor(max_iter=2, max_depth=2, early_stopping=False).fit(X, y)
+            assert model.predict(X).shape == (100_000,)
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+            print(grown)
+            assert grown < 700, grown  # 200 MB of codes, one byte a value; the dense matrix has 1600 MB
+        """
+        result = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=240, check=False
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    def test_categories_need_a_dense_table(self, regression):
+        X, y = regression
+        with pytest.raises(ValueError, match=r"categorical_features=\[1\]: a sparse X has numbers only"):
+            AGBMRegressor(categorical_features=[1]).fit(csr_array(X), y)
+
+
+class TestCategories:
+    @methods
+    def test_subsets_need_one_split(self, method):
+        """Six categories, those with even numbers high: ordered splits would need many."""
+        rng = np.random.default_rng(0)
+        X = rng.integers(0, 6, size=(1000, 1)).astype(float)
+        y = np.where(X[:, 0] % 2 == 0, 10.0, 0.0)
+        settings = {"method": method, "max_depth": 1, "max_iter": 1, "learning_rate": 1.0, "categorical_features": [0]}
+        np.testing.assert_allclose(AGBMRegressor(**settings).fit(X, y).predict(X), y, atol=1e-9)
+
+    def test_order_and_names_of_categories_do_not_matter(self, mixed):
+        columns, y = mixed
+        table = as_pandas_category(columns)
+        renamed = table.copy()
+        renamed["colour"] = table["colour"].cat.rename_categories({"red": "zz", "green": "a", "blue": "m", "grey": "k"})
+        shuffled = table.copy()
+        shuffled["colour"] = table["colour"].cat.reorder_categories(["grey", "red", "blue", "green"])
+        expected = AGBMRegressor(max_iter=10).fit(table, y).predict(table)
+        assert np.array_equal(AGBMRegressor(max_iter=10).fit(renamed, y).predict(renamed), expected)
+        assert np.array_equal(AGBMRegressor(max_iter=10).fit(shuffled, y).predict(shuffled), expected)
+
+    @methods
+    def test_unknown_categories_go_where_missing_ones_go(self, mixed, method):
+        columns, y = mixed
+        table = as_pandas(columns)
+        model = AGBMRegressor(method=method, max_iter=10).fit(table, y)
+        unknown, missing = table.copy(), table.copy()
+        unknown["colour"] = "violet"
+        missing["colour"] = None
+        assert np.array_equal(model.predict(unknown), model.predict(missing))
+
+    def test_missing_categories_are_learned(self):
+        rng = np.random.default_rng(0)
+        text = rng.choice(["a", "b", None], size=900)
+        y = np.where(text == None, 5.0, 0.0)  # noqa: E711
+        table = pd.DataFrame({"x": pd.Series(text, dtype="str")})
+        model = AGBMRegressor(method="gbm", max_iter=20, learning_rate=0.5).fit(table, y)
+        np.testing.assert_allclose(model.predict(table), y, atol=0.01)
+
+    @pytest.mark.parametrize("n_categories", [254, 255, 256, 1000, 20_000])
+    def test_any_number_of_categories(self, n_categories):
+        """The most frequent ones are told apart, the others share a bin."""
+        rng = np.random.default_rng(0)
+        common = rng.integers(0, 10, size=20_000)
+        rare = np.arange(20_000) % n_categories
+        names = np.where(rng.random(20_000) < 0.5, common, rare)
+        y = np.where(names < 10, names % 2 * 10.0, 3.0)
+        table = pd.DataFrame({"id": pd.Series([f"n{i}" for i in names])})
+        model = AGBMRegressor(method="gbm", max_iter=30, early_stopping=False, max_depth=3).fit(table, y)
+        predicted = model.predict(table)
+        assert np.abs(predicted - y)[names < 10].max() < 0.5
+        assert np.abs(predicted - y).mean() < 0.1
+
+    def test_numbers_by_frequency(self):
+        columns = pd.DataFrame({"x": ["b", "a", "c", "a", None, "c", "d"]})
+        assert Categories.learn(columns, np.array([True]), None).of == {0: ["a", "c", "b", "d"]}
+        weight = np.array([5.0, 1.0, 1.0, 1.0, 9.0, 1.0, 0.0])
+        assert Categories.learn(columns, np.array([True]), weight).of == {0: ["b", "a", "c"]}
+
+    def test_kinds_of_values(self):
+        values = np.array([3, "3", 2.5, True, None, ("a", 1)] * 40, dtype=object)[:, np.newaxis]
+        y = np.tile(np.arange(6.0), 40)
+        settings = {"method": "gbm", "max_iter": 40, "min_samples_leaf": 5, "learning_rate": 0.5}
+        model = AGBMRegressor(categorical_features=[0], **settings).fit(values, y)
+        np.testing.assert_allclose(model.predict(values), y, atol=0.01)
+
+    def test_whole_numbers_are_the_same_category_in_every_type(self):
+        y = np.tile([0.0, 5.0, 1.0], 50)
+        numbers = np.tile([7, 8, 9], 50)[:, np.newaxis]
+        model = AGBMRegressor(categorical_features=[0], max_iter=5).fit(numbers, y)
+        assert np.array_equal(model.predict(numbers), model.predict(numbers.astype(np.float32)))
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_weights_mean_repeats(self, mixed, method):
+        columns, y = mixed
+        table = as_pandas(columns)
+        weight = np.arange(len(y)) % 4
+        model = AGBMRegressor(method=method, max_iter=6)
+        weighted = clone(model).fit(table, y, sample_weight=weight).predict(table)
+        repeated = clone(model).fit(table.loc[table.index.repeat(weight)], np.repeat(y, weight)).predict(table)
+        np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
+
+    def test_early_stopping_and_validation_tables(self, mixed):
+        columns, y = mixed
+        table = as_pandas(columns)
+        model = AGBMRegressor(max_iter=5).fit(table[:400], y[:400], X_val=table[400:], y_val=y[400:])
+        expected = ((model.predict(table[400:]) - y[400:]) ** 2 / 2).mean()
+        assert model.history_["validation_loss"][model.best_iteration_] == pytest.approx(expected)
+        AGBMRegressor(max_iter=5, early_stopping=True, random_state=0).fit(table, y)
+
+    def test_warm_start(self, mixed):
+        columns, y = mixed
+        table = as_pandas(columns)
+        whole = AGBMRegressor(max_iter=12).fit(table, y).predict(table)
+        parts = AGBMRegressor(max_iter=5, warm_start=True).fit(table, y)
+        assert np.array_equal(parts.set_params(max_iter=12).fit(table, y).predict(table), whole)
+
+    def test_many_classes_and_vector_leaves(self, mixed):
+        columns, y = mixed
+        table, labels = as_pandas(columns), np.digitize(y, [0, 2, 4])
+        for strategy in ("one_output_per_tree", "multi_output_tree"):
+            model = AGBMClassifier(multi_strategy=strategy, max_iter=10).fit(table, labels)
+            assert model.score(table, labels) > 0.6
+
+    def test_none_means_numbers_only(self, mixed):
+        columns, y = mixed
+        with pytest.raises(ValueError, match=r"must be numbers.*categorical_features"):
+            AGBMRegressor(categorical_features=None).fit(as_pandas_object(columns), y)
+
+
+class TestNames:
+    @pytest.mark.parametrize("make", FRAMES)
+    def test_columns_in_another_order(self, mixed, make):
+        columns, y = mixed
+        model = AGBMRegressor(max_iter=2).fit(make(columns), y)
+        table = make(columns)
+        names = ["count", "number", "flag", "colour"]
+        moved = table.select(names) if hasattr(table, "select") else table[names]
+        with pytest.raises(
+            ValueError, match=r"column 0 is 'count', in fit it was 'number'; column 1 is 'number', in fit"
+        ):
+            model.predict(moved)
+
+    def test_of_numbers(self, regression):
+        X, y = load_diabetes(return_X_y=True, as_frame=True)
+        model = AGBMRegressor(max_iter=2).fit(X, y)
+        with pytest.raises(ValueError, match=r"column 0 is 's6', in fit it was 'age'.*and 5 more"):
+            model.predict(X[X.columns[::-1]])
+        with pytest.raises(ValueError, match="years"):
+            model.predict(X.rename(columns={"age": "years"}))
+        with pytest.raises(ValueError, match=r"(?s)X_val: .*column 0 is 's6'"):
+            AGBMRegressor(max_iter=2).fit(X, y, X_val=X[X.columns[::-1]], y_val=y)
+
+
+class TestBadTables:
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"number": np.array(["2020-01-01"] * 600, dtype="datetime64[s]")}, ["column 'number'", "dates"]),
+            ({"number": np.array([np.inf] * 600)}, ["X", "infinity"]),
+        ],
+    )
+    def test_columns(self, mixed, change, words):
+        columns, y = mixed
+        with pytest.raises(ValueError, match=r".") as caught:
+            AGBMRegressor().fit(pd.DataFrame({**columns, **change}), y)
+        assert all(word in str(caught.value) for word in words), str(caught.value)
+
+    def test_text_among_numbers(self, mixed):
+        columns, y = mixed
+        values = np.array(columns["number"], dtype=object)
+        values[5] = "seven"
+        table = pd.DataFrame({**columns, "number": values})
+        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+            AGBMRegressor().fit(table, y)
+        with pytest.raises(ValueError, match=r"must be numbers.*'seven'"):
+            AGBMRegressor().fit(table[["number", "count"]], y)
+        model = AGBMRegressor(max_iter=2).fit(as_pandas(columns), y)
+        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+            model.predict(table)
+
+    def test_unknown_names(self, mixed):
+        columns, y = mixed
+        with pytest.raises(ValueError, match=r"X has no columns \['taste'\]; its columns are \['number', 'count'"):
+            AGBMRegressor(categorical_features=["colour", "taste"]).fit(as_pandas(columns), y)
+        with pytest.raises(ValueError, match="one list"):
+            AGBMRegressor(categorical_features=[["colour"]]).fit(as_pandas(columns), y)
