@@ -17,7 +17,7 @@ import numpy as np
 from agbm import _threads
 from agbm.boosting import agbm, gbm
 from agbm.losses import HalfSquaredError, LogLoss
-from agbm.problem import Problem
+from agbm.problem import Outputs, Problem
 from agbm.theory import Momentum
 from agbm.tree import TreeLearner
 
@@ -40,8 +40,9 @@ def lightgbm_trees(X: np.ndarray, y: np.ndarray, objective: str, threads: int, q
 def our_trees(X: np.ndarray, y: np.ndarray, threads: int, kind: str) -> Iterator[float]:
     """Seconds of one iteration of ours after the other."""
     logistic = len(np.unique(y)) == 2
-    loss = LogLoss() if logistic else HalfSquaredError()
-    problem = Problem(loss, y.astype(np.float64), len(y), np.full(len(y), y.mean()), second_order=logistic)
+    loss = (LogLoss() if logistic else HalfSquaredError()).with_threads(threads)
+    start = np.full((1, len(y)), y.mean())
+    problem = Problem(Outputs(loss), y[np.newaxis].astype(np.float64), len(y), start, second_order=logistic)
     fitter = TreeLearner(n_threads=threads, shared_structure=kind == "shared").bind(X, len(y), None)
     if kind == "gbm":
         steps = gbm(problem, fitter, eta=0.1, max_iter=10**6)
