@@ -43,7 +43,7 @@ def our_trees(X: np.ndarray, y: np.ndarray, threads: int, kind: str) -> Iterator
     loss = (LogLoss() if logistic else HalfSquaredError()).with_threads(threads)
     start = np.full((1, len(y)), y.mean())
     problem = Problem(Outputs(loss), y[np.newaxis].astype(np.float64), len(y), start, second_order=logistic)
-    fitter = TreeLearner(n_threads=threads, shared_structure=kind == "shared").bind(X, len(y), None)
+    fitter = TreeLearner(n_threads=threads, shared_structure=kind == "shared").bind(X, len(y), None, start)
     if kind == "gbm":
         steps = gbm(problem, fitter, eta=0.1, max_iter=10**6)
     else:

@@ -23,9 +23,9 @@ inline int search(const ThresholdTable& table, double x) {
 
 // Neighbouring features share a group; groups are as equal in width as they can be, so that threads get equal work.
 inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
-                    const std::vector<std::uint8_t>& categorical) {
+                    const std::vector<int>& n_categories) {
   m.n_rows = n_rows;
-  m.categorical = categorical;
+  m.n_categories = n_categories;
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
   m.cell_offset.assign(1, 0);

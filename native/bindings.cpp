@@ -55,14 +55,15 @@ class InterruptCheck {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<bool>& categorical) {
+BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories) {
   require(n_rows < (std::size_t{1} << 32), "n_rows: more than 2^32 - 1");
   require(!n_bins.empty(), "n_bins: no features");
-  require(categorical.size() == n_bins.size(), "categorical: must have one entry for each feature");
+  require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
+  for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
   for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: a feature has from 1 to 255");
   BinnedMatrix m;
   nb::gil_scoped_release release;
-  lay_out(m, n_rows, n_bins, {categorical.begin(), categorical.end()});
+  lay_out(m, n_rows, n_bins, n_categories);
   return m;
 }
 
@@ -235,7 +236,7 @@ GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes,
           "monotone: must be empty or have one entry for each feature");
   for (std::size_t f = 0; f < monotone.size(); ++f) {
     require(monotone[f] >= -1 && monotone[f] <= 1, "monotone: must be -1, 0 or 1");
-    require(monotone[f] == 0 || m.categorical[f] == 0, "monotone: a feature without order cannot be monotone");
+    require(monotone[f] == 0 || !m.categorical(static_cast<int>(f)), "monotone: a feature without order cannot be monotone");
   }
   for (const std::vector<int>& group : interactions) {
     for (int feature : group) require(feature >= 0 && feature < m.n_features, "interactions: no such feature");
@@ -247,13 +248,13 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
                    const Vector<std::int32_t>& first_column, const Vector<std::int32_t>& feature,
                    const Vector<double>& threshold, const Vector<std::int32_t>& left,
                    const Vector<std::uint8_t>& missing_left, const Vector<std::int32_t>& categories,
-                   const RowMajor<std::uint64_t>& category_sets, const RowMajor<double>& value) {
+                   const Vector<std::uint64_t>& category_words, const Vector<std::int64_t>& category_start,
+                   const RowMajor<double>& value) {
   const std::size_t n = feature.size();
   require(threshold.size() == n && left.size() == n && missing_left.size() == n && categories.size() == n &&
               value.shape(0) == n,
           "feature, threshold, left, missing_left, categories, value: must have one entry for each node");
   require(first_column.size() == roots.size(), "first_column: must have one entry for each root");
-  require(category_sets.shape(1) == 4, "category_sets: must have four words each");
   Forest forest;
   forest.n_features = n_features;
   forest.n_columns = n_columns;
@@ -264,11 +265,8 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
     forest.nodes.push_back({threshold.data()[i], feature.data()[i], left.data()[i], categories.data()[i],
                             missing_left.data()[i] != 0});
   }
-  for (std::size_t i = 0; i < category_sets.shape(0); ++i) {
-    CodeSet set;
-    std::copy_n(category_sets.data() + 4 * i, 4, set.words.begin());
-    forest.category_sets.push_back(set);
-  }
+  forest.category_words.assign(category_words.data(), category_words.data() + category_words.size());
+  forest.category_start.assign(category_start.data(), category_start.data() + category_start.size());
   forest.values.assign(value.data(), value.data() + value.size());
   forest.validate();
   return forest;
@@ -339,7 +337,7 @@ NB_MODULE(_native, m) {
       .def_ro("n_rows", &BinnedMatrix::n_rows)
       .def_ro("n_features", &BinnedMatrix::n_features)
       .def_ro("n_bins", &BinnedMatrix::n_bins)
-      .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "categorical"_a)
+      .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "n_categories"_a)
       .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a)
       .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
            "Codes of some neighbouring features from their values; thresholds of one after the other, ascending.")
@@ -369,7 +367,8 @@ NB_MODULE(_native, m) {
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
            "feature"_a.noconvert(), "threshold"_a.noconvert(), "left"_a.noconvert(), "missing_left"_a.noconvert(),
-           "categories"_a.noconvert(), "category_sets"_a.noconvert(), "value"_a.noconvert())
+           "categories"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(),
+           "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
            "Sum of the trees' values, (row, output).");

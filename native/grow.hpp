@@ -68,6 +68,7 @@ class TreeGrower {
       : matrix_(matrix),
         rules_(rules),
         n_threads_(n_threads),
+        has_categories_(std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
         builder_(matrix, n_threads),
         partition_(matrix, n_threads) {}
 
@@ -158,6 +159,7 @@ class TreeGrower {
     sample_ = sample;
     const std::size_t n_rows = sample.rows == nullptr ? targets.n_rows : sample.n_rows;
     pack(targets, channels_, n_threads_);
+    if (has_categories_) channels_.noise = noise_of(targets, n_threads_);
     partition_.reset(sample.rows, n_rows);
     tree_ = GrownTree{};
     tree_.n_targets = targets.n_targets;
@@ -383,7 +385,7 @@ class TreeGrower {
       found[t] = best_split(
           channels_, rules_,
           {feature, histogram(nodes_[node].slot) + matrix_.cell_offset[feature] * channels_.n(), matrix_.n_bins[feature],
-           matrix_.categorical[feature] != 0, total_[node].data(), scratch.data() + t * scratch_size, bounds_of(node)});
+           matrix_.n_categories[feature], total_[node].data(), scratch.data() + t * scratch_size, bounds_of(node)});
     });
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       Split& best = nodes_[tasks[t].first].split;
@@ -460,6 +462,7 @@ class TreeGrower {
   const BinnedMatrix& matrix_;
   const GrowthRules rules_;
   const int n_threads_;
+  const bool has_categories_;
   TreeTargets targets_;  // of the tree that is being grown
   TreeSample sample_;
   Channels channels_;

@@ -34,13 +34,14 @@ struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
   std::vector<int> n_bins;                  // value bins of each feature
-  std::vector<std::uint8_t> categorical;    // whether codes of a feature have no order
+  std::vector<int> n_categories;            // behind the bins of a feature whose codes have no order; 0 where they have
   std::vector<std::size_t> cell_offset;     // first histogram cell of each feature; the last entry is the total
   std::vector<FeatureGroup> groups;
   std::vector<int> group_of;                // feature -> group
   std::vector<std::uint8_t> codes;
 
   std::size_t n_cells() const { return cell_offset.back(); }
+  bool categorical(int feature) const { return n_categories[feature] > 0; }
 
   // Codes of one feature: the code of row i is at column(f)[i * column_stride(f)].
   const std::uint8_t* column(int feature) const {

@@ -27,13 +27,21 @@ struct Forest {
   std::vector<std::int32_t> roots;
   std::vector<std::int32_t> first_column;  // of each tree
   std::vector<Node> nodes;
-  std::vector<CodeSet> category_sets;
+  std::vector<std::uint64_t> category_words;  // of all sets, one bit a category
+  std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
   std::vector<double> values;  // (node, value)
+
+  std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
 
   // Checks everything a walk relies on; a walk checks nothing.
   void validate() const {
     for (std::int32_t root : roots) {
       if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
+    }
+    if (category_start.empty() || category_start.front() != 0 ||
+        category_start.back() != static_cast<std::int64_t>(category_words.size()) ||
+        !std::is_sorted(category_start.begin(), category_start.end())) {
+      throw std::invalid_argument("category_start: must rise from 0 to the number of words");
     }
     for (std::int32_t first : first_column) {
       if (first < 0 || first > n_columns - n_values) throw std::invalid_argument("first_column: no such column");
@@ -44,9 +52,9 @@ struct Forest {
         throw std::invalid_argument("feature: node " + std::to_string(i) + " splits on feature " +
                                     std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
       }
-      if (node.categories < -1 || node.categories >= static_cast<std::int64_t>(category_sets.size())) {
+      if (node.categories < -1 || node.categories >= n_sets()) {
         throw std::invalid_argument("categories: node " + std::to_string(i) + " has set " +
-                                    std::to_string(node.categories) + " of " + std::to_string(category_sets.size()));
+                                    std::to_string(node.categories) + " of " + std::to_string(n_sets()));
       }
       if (node.feature >= 0 && (node.left <= static_cast<std::int64_t>(i) ||
                                 static_cast<std::size_t>(node.left) + 1 >= nodes.size())) {
@@ -80,16 +88,18 @@ struct Forest {
     while (nodes[i].feature >= 0) {
       const Node& node = nodes[i];
       const double x = static_cast<double>(value_of(node.feature));
-      const bool left = x != x ? node.missing_left
-                               : (node.categories < 0 ? x <= node.threshold : has_category(node.categories, x));
+      const bool left = node.categories >= 0 ? has_category(node, x) : x != x ? node.missing_left : x <= node.threshold;
       i = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
     }
     return i;
   }
 
-  // Categories are numbered from 0; those from 255 on are one.
-  bool has_category(std::int32_t set, double x) const {
-    return category_sets[set].has(x < 255.0 ? static_cast<int>(std::max(x, 0.0)) : 255);
+  // Categories are numbered from 0. What the set does not know is missing.
+  bool has_category(const Node& node, double x) const {
+    const std::int64_t begin = category_start[node.categories], end = category_start[node.categories + 1];
+    if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left;
+    const std::int64_t category = static_cast<std::int64_t>(x);
+    return category_words[begin + category / 64] >> (category % 64) & 1;
   }
 };
 

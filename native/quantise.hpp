@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "layout.hpp"
@@ -58,6 +59,7 @@ struct Channels {
   bool counts_alone = false;
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
+  std::vector<double> noise;         // of each target: mean square of the residuals over mean hessian
   std::vector<double> unit;          // value of one step of each channel, a power of two
   std::vector<std::int64_t> packed;  // (row, channel)
 
@@ -92,6 +94,39 @@ struct TreeTargets {
 inline int value_bits(std::size_t n_repeated, bool carries_count) {
   const int row_bits = bits_for(n_repeated);
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
+}
+
+// Sum of round(x * scale)^power over all rows, each as often as it stands for: exact, so that it does not depend on order.
+inline std::int64_t sum_of_powers(const TreeTargets& t, const double* x, double scale, int power, int n_threads) {
+  std::vector<std::int64_t> partial(tasks_for_rows(t.n_rows), 0);
+  parallel_rows(t.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    std::int64_t sum = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::int64_t value = round_scaled(x[i], scale);
+      sum += (power == 2 ? value * value : value) * t.repeat(i);
+    }
+    partial[begin / kRowsPerTask] = sum;
+  });
+  return std::accumulate(partial.begin(), partial.end(), std::int64_t{0});
+}
+
+// What one row adds to the score G^2 / H of a leaf by chance alone, for each target.
+inline std::vector<double> noise_of(const TreeTargets& t, int n_threads) {
+  std::vector<double> hessian(std::max(t.n_hessians, 1), static_cast<double>(t.n_repeated));
+  for (int group = 0; group < t.n_hessians; ++group) {
+    const int exponent = scale_exponent(t.max[t.n_targets + group], value_bits(t.n_repeated, false));
+    const std::int64_t sum =
+        sum_of_powers(t, t.summand(t.n_targets + group), std::ldexp(1.0, exponent), 1, n_threads);
+    hessian[group] = std::ldexp(static_cast<double>(sum), -exponent);
+  }
+  std::vector<double> noise;
+  for (int k = 0; k < t.n_targets; ++k) {
+    const int exponent = scale_exponent(t.max[k], value_bits(t.n_repeated, false) / 2);
+    const std::int64_t sum = sum_of_powers(t, t.summand(k), std::ldexp(1.0, exponent), 2, n_threads);
+    const double h = hessian[k * hessian.size() / t.n_targets];
+    noise.push_back(h > 0.0 ? std::ldexp(static_cast<double>(sum), -2 * exponent) / h : 0.0);
+  }
+  return noise;
 }
 
 // Nearly the precision of float32 is left to a residual, however many rows there are.

@@ -52,6 +52,11 @@ constexpr double kGainNoise = 1e-12;
 // rare categories is mostly noise.
 constexpr double kCategorySmoothing = 10.0;
 
+// Parting categories in the order of their mean residuals gains much where these differ by chance alone. With m categories
+// that are all alike, the sum of their G^2 / H beyond that of the node is about (m - 1) times the noise of a row, and the best
+// cut through sorted normal numbers takes 2 / pi of it. That much is no gain.
+constexpr double kGainByChance = 0.6366197723675814;
+
 // Where a tree has many targets, categories are ranked by the mean residuals of this many of them, one after the other.
 constexpr int kCategoryOrders = 2;
 
@@ -144,7 +149,7 @@ struct ScanTask {
   int feature;
   const std::int64_t* cells;  // the value bins of the feature in order, then the cell of missing values
   int n_bins;
-  bool categorical;
+  int n_categories;  // 0: the bins have an order
   const std::int64_t* total;
   std::int64_t* scratch;  // three cells
   Bounds bounds;
@@ -159,13 +164,14 @@ class FeatureScan {
         task_(task),
         left_(task.scratch),
         right_(task.scratch + read_.n_channels()),
-        undecided_(task.scratch + 2 * read_.n_channels()) {
+        undecided_(task.scratch + 2 * read_.n_channels()),
+        noise_(channels.noise) {
     parent_score_ = bounded() ? read_.bounded_score(task.total, task.bounds) : read_.score(task.total);
     n_total_ = read_.count(task.total);
   }
 
   Split best() {
-    task_.categorical ? scan_categories() : scan_bins();
+    task_.n_categories > 0 ? scan_categories() : scan_bins();
     if (best_.gain > rules_.min_split_gain) best_.feature = task_.feature;
     return best_;
   }
@@ -203,6 +209,7 @@ class FeatureScan {
     std::vector<int> best_order;
     for (int target : order_targets(ranked)) {
       sort_by_mean(ranked, target);
+      by_chance_ = gain_by_chance(ranked.size(), target);
       const double before = best_.gain;
       scan(&ranked, static_cast<int>(ranked.size()), nullptr, has_undecided);
       if (has_undecided) scan(&ranked, static_cast<int>(ranked.size()), undecided_, has_undecided);
@@ -217,6 +224,12 @@ class FeatureScan {
     } else {
       for (int i = 0; i <= best_place_; ++i) best_.left.add(best_order[i]);
     }
+  }
+
+  // A bin may stand for several categories, which were put together because their first residuals were alike.
+  double gain_by_chance(std::size_t n_ranked, int target) const {
+    const double a_bin = std::max(1.0, static_cast<double>(task_.n_categories) / task_.n_bins);
+    return kGainByChance * std::max(0.0, static_cast<double>(n_ranked) * a_bin - 1.0) * noise_[target];
   }
 
   double smoothed(int code, int target) const {
@@ -275,12 +288,12 @@ class FeatureScan {
     if (!read_.enough_hessian(left_) || !read_.enough_hessian(right_)) return;
     double children = 0.0;
     if (bounded()) {
-      if (!task_.categorical && !parts_missing_only(place, task_.n_bins) && !ordered()) return;
+      if (task_.n_categories == 0 && !parts_missing_only(place, task_.n_bins) && !ordered()) return;
       children = read_.bounded_score(left_, task_.bounds) + read_.bounded_score(right_, task_.bounds);
     } else {
       children = read_.score(left_) + read_.score(right_);
     }
-    const double gain = children - parent_score_;
+    const double gain = children - parent_score_ - by_chance_;
     if (gain > best_.gain && gain > kGainNoise * std::fabs(children)) {  // ties go to the lower bin
       best_.gain = gain;
       best_.missing_left = missing_left;
@@ -306,6 +319,8 @@ class FeatureScan {
   std::int64_t* undecided_;  // missing values, and categories that follow them
   double parent_score_ = 0.0;
   std::int64_t n_total_ = 0;
+  const std::vector<double>& noise_;
+  double by_chance_ = 0.0;
   int best_place_ = -1;
   Split best_;
 };

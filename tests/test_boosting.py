@@ -37,7 +37,7 @@ def setting(loss_name, learner_name):
     if learner_name == "linear":
         # The library clones and fits a regressor; the twin solves the normal equations.
         columns = np.column_stack([np.ones(len(X)), X])
-        fitter = RegressorLearner(LinearRegression(), seed=0).bind(X, len(X), None)
+        fitter = RegressorLearner(LinearRegression(), seed=0).bind(X, len(X), None, y[np.newaxis])
         return problem, fitter, gradient, projection(columns)
     return problem, VectorFitter(best_stump(X)), gradient, best_stump(X)
 

@@ -101,7 +101,7 @@ class TestRows:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(5000, 3))
         target = rng.normal(size=(1, 5000))
-        fit = TreeLearner(subsample=0.3, seed=7, max_depth=2).bind(X, 5000, None).fit(target, None)
+        fit = TreeLearner(subsample=0.3, seed=7, max_depth=2).bind(X, 5000, None, target).fit(target, None)
         assert 1300 < fit.model.count[0] < 1700
         assert fit.model.count[0] == fit.model.count[fit.model.feature < 0].sum()
         assert np.array_equal(fit.model.predict(X, 1)[0], fit.values), "rows outside follow the tree"
@@ -110,12 +110,12 @@ class TestRows:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(1000, 2))
         target = rng.normal(size=(1, 1000))
-        fitter = TreeLearner(subsample=0.5, max_depth=1).bind(X, 1000, None)
+        fitter = TreeLearner(subsample=0.5, max_depth=1).bind(X, 1000, None, target)
         r, c = fitter.fit_pair(target, target, None, second=True)
         assert np.array_equal(r.values, c.values)
         later = fitter.fit(target, None)
         assert not np.array_equal(later.values, r.values)
-        skipping = TreeLearner(subsample=0.5, max_depth=1).bind(X, 1000, None)
+        skipping = TreeLearner(subsample=0.5, max_depth=1).bind(X, 1000, None, target)
         skipping.skip()
         assert np.array_equal(skipping.fit(target, None).values, later.values)
 

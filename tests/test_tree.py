@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from agbm import _native
-from agbm.tree.bins import Bins, feature_thresholds
+from agbm.tree.bins import Bins, GroupedCategories, feature_thresholds
 from agbm.tree.forest import fold
 from agbm.tree.learner import TreeLearner
 from tree_twin import Grower, Rules, Sample, quantise
@@ -107,11 +107,12 @@ def samples(draw, n_train, n_features):
 def test_growth_equals_the_twin(data):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
-    bins = Bins.from_data(X[:n_train], max_bins, categorical=categorical)
+    bins = Bins.from_data(X[:n_train], max_bins, categorical=categorical, residual=gradients)
     matrix = bins.encode(X, n_threads)
     grown = grow(matrix, gradients, hessians, rules, n_threads, sample=sample)
     codes = matrix.codes()
-    twin = Grower(codes, matrix.n_bins, gradients, hessians, rules, categorical, sample)
+    n_categories = [bins.grouped[f].n_told_apart if c else 0 for f, c in enumerate(categorical)]
+    twin = Grower(codes, matrix.n_bins, gradients, hessians, rules, n_categories, sample)
     nodes = twin.grow()
 
     assert len(grown["feature"]) == len(nodes)
@@ -155,8 +156,9 @@ def test_repeats_equal_repeated_rows(case, seed):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
     X = X[:n_train]
     repeats = np.random.default_rng(seed).integers(1, 5, size=n_train)
-    bins = Bins.from_data(X, max_bins, repeats.astype(float), categorical)
-    again = Bins.from_data(np.repeat(X, repeats, axis=0), max_bins, categorical=categorical)
+    bins = Bins.from_data(X, max_bins, repeats.astype(float), categorical, gradients)
+    many = np.repeat(X, repeats, axis=0), max_bins
+    again = Bins.from_data(*many, categorical=categorical, residual=np.repeat(gradients, repeats, axis=1))
     assert all(map(np.array_equal, bins.thresholds, again.thresholds))
     weighted = grow(bins.encode(X, n_threads), gradients, hessians, rules, n_threads, repeats)
     repeated = grow(
@@ -403,11 +405,11 @@ def test_a_shared_structure_scores_both_targets():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(500, 2))
     r, c = np.sign(X[:, :1].T), 10 * np.sign(X[:, 1:].T)
-    fitter = TreeLearner(max_depth=1, shared_structure=True).bind(X, 500, None)
+    fitter = TreeLearner(max_depth=1, shared_structure=True).bind(X, 500, None, np.zeros((1, 500)))
     first, second = fitter.fit_pair(r, c, None, second=False)
     assert first.model is second.model
     assert first.model.feature[0] == 1, "the larger target decides"
-    separate, none = TreeLearner(max_depth=1).bind(X, 500, None).fit_pair(r, c, None, second=False)
+    separate, none = TreeLearner(max_depth=1).bind(X, 500, None, np.zeros((1, 500))).fit_pair(r, c, None, second=False)
     assert separate.model.feature[0] == 0
     assert none is None
 
@@ -430,8 +432,8 @@ def test_prediction_equals_the_values_of_training(dtype, form, n_outputs, vector
     learner = TreeLearner(
         max_depth=5, min_samples_leaf=2, shared_structure=True, vector_leaves=vector_leaves, categorical=categorical
     )
-    fitter = learner.bind(X, 500, None)
     targets = rng.normal(size=(3, 2, n_outputs, 500))
+    fitter = learner.bind(X, 500, None, targets[0, 0])
     hessian = rng.uniform(0.5, 1.0, size=(n_outputs, 500))
     pairs = [fitter.fit_pair(r, c, hessian, second=True) for r, c in targets]
     for pair in pairs:
@@ -448,15 +450,81 @@ def test_prediction_equals_the_values_of_training(dtype, form, n_outputs, vector
         assert (folded.categories >= 0).any(), "some splits are on categories"
 
 
+class TestGroupedCategories:
+    def test_few_have_a_bin_each(self):
+        grouped = GroupedCategories.from_data(np.array([0.0, 3.0, np.nan, 1.0, 3.0]), 4, None, np.ones((1, 5)))
+        assert grouped.bins.tolist() == [0, 1, -1, 2]
+        assert (grouped.n_bins, grouped.n_told_apart) == (3, 3)
+        assert np.array_equal(
+            grouped.bins_of(np.array([3.0, 2.0, 9.0, np.nan])), [2, np.nan, np.nan, np.nan], equal_nan=True
+        )
+
+    def test_none_at_all(self):
+        grouped = GroupedCategories.from_data(np.full(3, np.nan), 4, None, np.ones((1, 3)))
+        assert (grouped.n_bins, grouped.n_told_apart, len(grouped.bins)) == (1, 1, 0)
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 3), st.booleans())
+    def test_many_share_with_those_that_are_alike(self, seed, max_bins, n_outputs, weighted):
+        rng = np.random.default_rng(seed)
+        n_categories = int(rng.integers(max_bins + 1, 200))
+        column = np.append(np.arange(n_categories), rng.integers(0, n_categories, size=3000) ** 2 // n_categories)
+        residual = rng.normal(size=(n_outputs, len(column))) * np.array([[1.0], [5.0], [2.0]])[:n_outputs]
+        weight = rng.integers(1, 4, size=len(column)).astype(float) if weighted else None
+        grouped = GroupedCategories.from_data(column.astype(float), max_bins, weight, residual)
+        rows = np.bincount(column, weights=weight)
+        assert grouped.bins.min() == 0
+        assert grouped.n_bins <= max_bins
+        assert np.array_equal(np.unique(grouped.bins), np.arange(grouped.n_bins)), "no bin is empty"
+        few = rows < 10
+        assert grouped.n_told_apart == np.count_nonzero(~few) + few.any()
+        if few.any():
+            assert np.array_equal(grouped.bins == 0, few)
+        means = [np.bincount(column, weights=r if weight is None else r * weight) / (rows + 10) for r in residual]
+        mean = max(means, key=lambda m: (m**2 * rows).sum())[~few]
+        order = np.argsort(mean, kind="stable")
+        assert np.all(np.diff(grouped.bins[~few][order]) >= 0), "bins follow the means"
+        repeated = column if weight is None else np.repeat(column, weight.astype(int))
+        again = GroupedCategories.from_data(
+            repeated.astype(float),
+            max_bins,
+            None,
+            residual if weight is None else np.repeat(residual, weight.astype(int), axis=1),
+        )
+        assert np.array_equal(again.bins, grouped.bins), "a whole weight is a repeated row"
+
+
+def test_categories_that_are_all_alike_are_not_split():
+    """Sorted by chance, a thousand categories would look like a strong feature."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 1000, size=20_000), rng.normal(size=20_000)]).astype(float)
+    target = 0.1 * np.sign(X[:, 1])[np.newaxis] + rng.normal(size=(1, 20_000))
+    learner = TreeLearner(max_depth=4, categorical=np.array([True, False]))
+    split_on = learner.bind(X, 20_000, None, target).fit(target, None).model.feature
+    assert split_on[0] == 1
+    assert np.count_nonzero(split_on == 0) <= 1
+    ids = np.column_stack([np.arange(20_000), X[:, 1]]).astype(float)  # a name for every row
+    labels = np.sign(target)
+    assert 0 not in learner.bind(ids, 20_000, None, labels).fit(labels, None).model.feature
+
+
 def test_missing_values_only_in_prediction_follow_the_larger_child():
     X = np.array([[0.0], [1.0], [1.0], [1.0]])
-    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([[-3.0, 1.0, 1.0, 1.0]]), None)
+    fit = (
+        TreeLearner(max_depth=1, min_samples_leaf=1)
+        .bind(X, 4, None, np.zeros((1, 4)))
+        .fit(np.array([[-3.0, 1.0, 1.0, 1.0]]), None)
+    )
     assert fit.model.predict(np.array([[np.nan]]), 1)[0, 0, 0] == 1.0
 
 
 def test_missing_values_can_be_split_from_all_values():
     X = np.array([[0.0], [5.0], [np.nan], [np.nan]])
-    fit = TreeLearner(max_depth=1, min_samples_leaf=1).bind(X, 4, None).fit(np.array([[1.0, 1.0, -2.0, -2.0]]), None)
+    fit = (
+        TreeLearner(max_depth=1, min_samples_leaf=1)
+        .bind(X, 4, None, np.zeros((1, 4)))
+        .fit(np.array([[1.0, 1.0, -2.0, -2.0]]), None)
+    )
     assert np.array_equal(fit.model.predict(np.array([[1e300], [-1e300], [np.nan]]), 1)[0, 0], [1.0, 1.0, -2.0])
 
 
@@ -506,7 +574,7 @@ def test_a_feature_without_order_cannot_be_monotone():
 
 def test_matrices_refuse_what_does_not_fit():
     X = np.arange(10.0).reshape(5, 2)
-    matrix = _native.BinnedMatrix(5, [3, 2], [False, False])
+    matrix = _native.BinnedMatrix(5, [3, 2], [0, 0])
     with pytest.raises(TypeError):
         matrix.fill(0, X.astype(int), np.zeros(3), 1)
     for first, block, thresholds, name in (
@@ -518,10 +586,15 @@ def test_matrices_refuse_what_does_not_fit():
     ):
         with pytest.raises(ValueError, match=name):
             matrix.fill(first, block, thresholds, 1)
-    for n_bins, categorical, name in (([], [], "n_bins"), ([256], [False], "n_bins"), ([0], [False], "n_bins")):
+    for n_bins, n_categories, name in (
+        ([], [], "n_bins"),
+        ([256], [0], "n_bins"),
+        ([0], [0], "n_bins"),
+        ([3], [-1], "n_categories"),
+    ):
         with pytest.raises(ValueError, match=name):
-            _native.BinnedMatrix(5, n_bins, categorical)
-    with pytest.raises(ValueError, match="categorical"):
+            _native.BinnedMatrix(5, n_bins, n_categories)
+    with pytest.raises(ValueError, match="n_categories"):
         _native.BinnedMatrix(5, [3], [])
 
 
@@ -536,7 +609,9 @@ def test_matrices_refuse_what_does_not_fit():
         ({"first_column": np.array([1], dtype=np.int32)}, "first_column"),
         ({"first_column": np.zeros(2, dtype=np.int32)}, "first_column"),
         ({"categories": np.array([1, -1, -1], dtype=np.int32)}, "categories"),
-        ({"category_sets": np.zeros((1, 3), dtype=np.uint64)}, "category_sets"),
+        ({"category_start": np.zeros(0, dtype=np.int64)}, "category_start"),
+        ({"category_start": np.array([0, 2])}, "category_start"),
+        ({"category_start": np.array([1, 1])}, "category_start"),
     ],
 )
 def test_forests_are_checked_before_they_walk(change, name):
@@ -549,7 +624,8 @@ def test_forests_are_checked_before_they_walk(change, name):
         "left": np.array([1, -1, -1], dtype=np.int32),
         "missing_left": np.zeros(3, dtype=np.uint8),
         "categories": np.full(3, -1, dtype=np.int32),
-        "category_sets": np.zeros((1, 4), dtype=np.uint64),
+        "category_words": np.zeros(1, dtype=np.uint64),
+        "category_start": np.array([0, 1]),
         "value": np.zeros((3, 1)),
     }
     forest = _native.Forest(2, **arrays)

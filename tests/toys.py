@@ -27,7 +27,7 @@ class VectorFitter:
 
     fit_vector: object
 
-    def bind(self, X, n_train, weight):
+    def bind(self, X, n_train, weight, residual):
         return self
 
     def combine(self, models, weights):

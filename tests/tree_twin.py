@@ -76,15 +76,30 @@ def mixed(x):
 class Grower:
     """Gradients are (target, row), hessians (group, row) or None."""
 
-    def __init__(self, codes, n_bins, gradients, hessians, rules, categorical=None, sample=None):
+    def __init__(self, codes, n_bins, gradients, hessians, rules, n_categories=None, sample=None):
         self.codes, self.n_bins, self.rules = codes, n_bins, rules
-        self.categorical = [False] * len(n_bins) if categorical is None else categorical
+        self.n_categories = [0] * len(n_bins) if n_categories is None else n_categories
         self.sample = Sample() if sample is None else sample
         self.exact_gradients, self.exact_hessians = gradients, hessians
         channels = [*gradients] if hessians is None else [*gradients, *hessians]
         quantised = [quantise(x, k == len(channels) - 1) for k, x in enumerate(channels)]
         self.targets, self.hessians = quantised[: len(gradients)], quantised[len(gradients) :]
         self.group_size = len(gradients) // max(len(self.hessians), 1)
+        self.noise = [self.noise_of(k) for k in range(len(gradients))]
+
+    def noise_of(self, target):
+        """Mean square of the residuals over mean hessian, from integers."""
+        x = self.exact_gradients[target]
+        n = len(x)
+        h = float(n)
+        if self.exact_hessians is not None:
+            q, unit = quantise(self.exact_hessians[target // self.group_size], False)
+            h = float(q.sum()) * unit
+        bits = min(50, 62 - bits_for(n)) // 2
+        largest = np.abs(x).max(initial=0.0)
+        exponent = 0 if largest == 0 else min(bits - math.frexp(largest)[1], 1000)
+        squares = sum(int(v) ** 2 for v in np.rint(np.ldexp(x, exponent)))
+        return math.ldexp(float(squares), -2 * exponent) / h if h > 0 else 0.0
 
     def sums(self, rows):
         g = [float(q[rows].sum()) * unit for q, unit in self.targets]
@@ -119,7 +134,14 @@ class Grower:
         """Of a monotone feature; a split that parts missing values from all others has none."""
         return self.rules.monotone[feature] if self.rules.monotone and bin_ < self.n_bins[feature] - 1 else 0
 
-    def gain(self, node, feature, mask, bin_):
+    def by_chance(self, feature, n_ranked, target):
+        """What categories that are all alike would gain; nothing for ordered features."""
+        if not self.n_categories[feature]:
+            return 0.0
+        a_bin = max(1.0, self.n_categories[feature] / self.n_bins[feature])
+        return 0.6366197723675814 * max(0.0, n_ranked * a_bin - 1.0) * self.noise[target]
+
+    def gain(self, node, feature, mask, bin_, by_chance):
         """None where the split is not allowed."""
         left, right = self.sums(node.rows[mask]), self.sums(node.rows[~mask])
         if min(left[2], right[2]) < self.rules.min_samples_leaf:
@@ -132,7 +154,7 @@ class Grower:
             if direction * rise < 0:
                 return None
         children = self.score(left, node.bounds) + self.score(right, node.bounds)
-        gain = children - self.score(self.sums(node.rows), node.bounds)
+        gain = children - self.score(self.sums(node.rows), node.bounds) - by_chance
         return gain if gain > self.rules.min_split_gain and gain > 1e-12 * abs(children) else None
 
     def features_of(self, node):
@@ -148,19 +170,19 @@ class Grower:
         return features
 
     def candidates(self, node, feature):
-        """(codes that go left, whether missing values do, bin) of all splits, in the order of the kernels.
+        """(codes that go left, whether missing values do, bin, gain by chance) of all splits, in the kernels' order.
 
         Where the side of missing values is None, no row of the node tells: it is that of the larger child.
         """
         codes, n_bins = self.codes[node.rows, feature], self.n_bins[feature]
-        if not self.categorical[feature]:
+        if not self.n_categories[feature]:
             for missing_left in (False, True) if n_bins in codes else (None,):
                 for bin_ in range(n_bins):
                     values_right = np.any((codes > bin_) & (codes < n_bins))
                     if values_right or missing_left:
-                        yield set(range(bin_ + 1)), missing_left, bin_
+                        yield set(range(bin_ + 1)), missing_left, bin_, 0.0
                     else:  # only missing values go right
-                        yield set(range(n_bins)), missing_left, n_bins - 1
+                        yield set(range(n_bins)), missing_left, n_bins - 1, 0.0
             return
         _, h_node, n_node = self.sums(node.rows)
         ranked = [c for c in range(n_bins) if np.count_nonzero(codes == c) >= min(10, self.rules.min_samples_leaf)]
@@ -189,7 +211,7 @@ class Grower:
             order = sorted(ranked, key=lambda code, t=target: (mean(code, t), code))
             for missing_left in (False, True) if has_undecided else (None,):
                 for place in range(len(order)):
-                    yield set(order[: place + 1]), missing_left, 0
+                    yield set(order[: place + 1]), missing_left, 0, self.by_chance(feature, len(order), target)
 
     def best_split(self, node):
         best = None
@@ -198,15 +220,15 @@ class Grower:
         for feature in self.features_of(node):
             codes = self.codes[node.rows, feature]
             ranked = set(range(self.n_bins[feature]))
-            if self.categorical[feature]:
+            if self.n_categories[feature]:
                 enough = min(10, self.rules.min_samples_leaf)
                 ranked = {c for c in ranked if np.count_nonzero(codes == c) >= enough}
             rest = set(range(256)) - ranked
-            for left, missing_left, bin_ in self.candidates(node, feature):
+            for left, missing_left, bin_, by_chance in self.candidates(node, feature):
                 mask = np.isin(codes, list(left | rest if missing_left else left))
                 if missing_left and not np.isin(codes, list(left)).any():
                     continue  # the same as missing values right and all others left
-                gain = self.gain(node, feature, mask, bin_)
+                gain = self.gain(node, feature, mask, bin_, by_chance)
                 if gain is None or (best is not None and gain <= best.gain):
                     continue
                 side = 2 * mask.sum() >= len(mask) if missing_left is None else missing_left

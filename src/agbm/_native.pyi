@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 class BinnedMatrix:
-    def __init__(self, n_rows: int, n_bins: list[int], categorical: list[bool]) -> None: ...
+    def __init__(self, n_rows: int, n_bins: list[int], n_categories: list[int]) -> None: ...
     @property
     def n_rows(self) -> int: ...
     @property
@@ -64,7 +64,8 @@ class Forest:
         left: NDArray[np.int32],
         missing_left: NDArray[np.uint8],
         categories: NDArray[np.int32],
-        category_sets: NDArray[np.uint64],
+        category_words: NDArray[np.uint64],
+        category_start: NDArray[np.int64],
         value: NDArray[np.float64],
     ) -> None: ...
     def predict(self, X: NDArray[Any], n_threads: int) -> NDArray[np.float64]: ...

@@ -47,6 +47,7 @@ _PER_NODE = {
     "gain": np.float64,
     "count": np.int64,
 }
+_PER_SET = {"category_start": np.int64, "category_words": np.uint64}
 _SIZES = ("n_features", "n_outputs", "n_functions")
 
 
@@ -162,13 +163,23 @@ def _written(ensemble: Ensemble, seed: int) -> dict[str, Any]:
         arrays[name] = np.array([row[column] for row in rows], dtype=dtype)
     arrays["dropped"] = np.array([i for u in updates for i in u.dropped], dtype=np.int64)
     arrays["sizes"] = np.array(
-        [[*(getattr(f, name) for name in _SIZES), len(f.roots), *f.value.shape, len(f.category_sets)] for f in forests],
+        [
+            [
+                *(getattr(f, name) for name in _SIZES),
+                len(f.roots),
+                *f.value.shape,
+                len(f.category_start),
+                len(f.category_words),
+            ]
+            for f in forests
+        ],
         dtype=np.int64,
-    ).reshape(-1, len(_SIZES) + 4)
+    ).reshape(-1, len(_SIZES) + 5)
     for name, dtype in {**_PER_TREE, **_PER_NODE}.items():
         arrays[name] = np.concatenate([np.zeros(0, dtype), *(getattr(f, name) for f in forests)])
     arrays["value"] = np.concatenate([np.zeros(0), *(f.value.ravel() for f in forests)])
-    arrays["category_sets"] = np.concatenate([np.zeros((0, 4), np.uint64), *(f.category_sets for f in forests)])
+    for name, dtype in _PER_SET.items():
+        arrays[name] = np.concatenate([np.zeros(0, dtype), *(getattr(f, name) for f in forests)])
     return arrays
 
 
@@ -176,11 +187,11 @@ def _read(arrays: dict[str, NDArray[Any]]) -> tuple[Ensemble, int]:
     """The reverse of `_written`; every number is checked before it is used."""
     take: dict[str, Callable[[int], NDArray[Any]]] = {
         name: _pieces(_checked(arrays[name], dtype), name)
-        for name, dtype in {**_PER_TREE, **_PER_NODE, "value": np.float64, "category_sets": np.uint64}.items()
+        for name, dtype in {**_PER_TREE, **_PER_NODE, **_PER_SET, "value": np.float64}.items()
     }
     models: list[Model] = []
     for size in _checked(arrays["sizes"], np.int64).tolist():
-        n_features, n_outputs, n_functions, n_trees, n_nodes, n_values, n_sets = size
+        n_features, n_outputs, n_functions, n_trees, n_nodes, n_values, n_starts, n_words = size
         if min(size) < 0 or not n_trees or not n_functions or not n_outputs:
             raise ValueError(f"a forest has sizes {size}")
         forest = Forest(
@@ -188,7 +199,8 @@ def _read(arrays: dict[str, NDArray[Any]]) -> tuple[Ensemble, int]:
             n_outputs=n_outputs,
             n_functions=n_functions,
             value=take["value"](n_nodes * n_values).reshape(n_nodes, n_values),
-            category_sets=take["category_sets"](n_sets).reshape(n_sets, 4),
+            category_start=take["category_start"](n_starts),
+            category_words=take["category_words"](n_words),
             **{name: take[name](n_trees) for name in _PER_TREE},
             **{name: take[name](n_nodes) for name in _PER_NODE},
         )

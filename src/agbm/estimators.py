@@ -169,7 +169,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         start_values = np.repeat(start[:, np.newaxis], rows.n, axis=1) if rows.start is None else rows.start
         problem = Problem(self._joint(loss), rows.y, n_train, start_values, rows.weight, self.second_order)
         ensemble = Ensemble()
-        fitter: Fitter = learner.bind(rows.X, n_train, problem.train_weight)
+        fitter: Fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
 
         def values(model: Model) -> Array:
             return model.predict(rows.X, _threads.resolve(self.n_jobs))

@@ -74,8 +74,11 @@ class Fitter(Protocol):
 class Learner(Protocol):
     """A family of functions that residuals are fitted with."""
 
-    def bind(self, X: Any, n_train: int, weight: Array | None) -> Fitter:
-        """Prepare for residuals of the first n_train rows of X."""
+    def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> Fitter:
+        """Prepare for residuals (output, row) of the first n_train rows of X.
+
+        `residual` is that of the start function.
+        """
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
         """One model with one function: the sum of all functions, each times its weight."""
@@ -134,7 +137,7 @@ class RegressorLearner:
         """Whether the regressor's fit accepts sample weights."""
         return self._weight_argument is not None
 
-    def bind(self, X: Any, n_train: int, weight: Array | None) -> RegressorFitter:
+    def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> RegressorFitter:
         """See Learner."""
         if weight is not None and not self.takes_weights:
             warnings.warn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,44 +15,57 @@ from ..losses import Array
 # Thresholds come from at most this many rows; more would not move a quantile that 255 bins can show.
 MAX_SAMPLE = 200_000
 
+# A category needs so many rows to be put beside others by its mean residual, which is taken as if it had so many more
+# rows with residual zero: as in the kernels.
+MIN_CATEGORY_ROWS = 10
+CATEGORY_SMOOTHING = 10.0
+
 # Columns of a sparse matrix that are made dense at a time: those of one group of the kernels.
 SPARSE_COLUMNS = 16
 
 
 class Bins:
-    """Thresholds of every feature. The bin of x is the number of thresholds below it: x <= thresholds[bin].
+    """Bins of every feature.
 
-    Values of a categorical feature are numbers of categories, the most frequent first. Each has a bin of its own, but
-    those beyond the number of bins share the last.
+    The bin of x is the number of thresholds below it: x <= thresholds[bin]. Values of a categorical feature are numbers
+    of categories, which `grouped` puts into bins.
     """
 
-    def __init__(self, thresholds: list[Array], categorical: NDArray[np.bool_]) -> None:
+    def __init__(self, thresholds: list[Array], grouped: dict[int, GroupedCategories]) -> None:
         self.thresholds = thresholds
-        self.categorical = categorical
+        self.grouped = grouped
         # The last bin is open above: a split behind it sends all values left and only missing ones right.
         self._open = [np.append(t, np.inf) for t in thresholds]
 
     @classmethod
     def from_data(
-        cls, X: Any, max_bins: int, weight: Array | None = None, categorical: NDArray[np.bool_] | None = None
+        cls,
+        X: Any,
+        max_bins: int,
+        weight: Array | None = None,
+        categorical: NDArray[np.bool_] | None = None,
+        residual: Array | None = None,
     ) -> Bins:
-        """Thresholds from the rows of X, or a fixed random sample of them."""
-        if categorical is None:
-            categorical = np.zeros(X.shape[1], dtype=bool)
-        rows = X
+        """Thresholds from the rows of X, or a fixed random sample of them; categories from all rows.
+
+        `residual` (output, row) tells which categories are alike, where there are more of them than bins.
+        """
+        grouped = {
+            int(f): GroupedCategories.from_data(X[:, f], max_bins, weight, residual)
+            for f in ([] if categorical is None else np.flatnonzero(categorical))
+        }
         if X.shape[0] > MAX_SAMPLE:
             # By row number alone, so that the sample does not depend on threads or on how the rows are stored.
             sample = np.sort(np.random.default_rng(0).choice(X.shape[0], MAX_SAMPLE, replace=False))
-            rows, weight = X[sample], None if weight is None else weight[sample]
+            X, weight = X[sample], None if weight is None else weight[sample]
         thresholds = []
-        for first, block in _column_blocks(rows):
-            for j in range(block.shape[1]):
-                f = first + j
-                if categorical[f]:
-                    thresholds.append(_category_thresholds(X[:, f], max_bins))
+        for first, block in _column_blocks(X):
+            for f, column in enumerate(block.T, start=first):
+                if f in grouped:
+                    thresholds.append(np.arange(grouped[f].n_bins - 1, dtype=np.float64) + 0.5)
                 else:
-                    thresholds.append(feature_thresholds(block[:, j], max_bins, weight))
-        return cls(thresholds, categorical)
+                    thresholds.append(feature_thresholds(column, max_bins, weight))
+        return cls(thresholds, grouped)
 
     @property
     def n_bins(self) -> list[int]:
@@ -60,10 +74,15 @@ class Bins:
 
     def encode(self, X: Any, n_threads: int) -> _native.BinnedMatrix:
         """Codes of X (float32 or float64, dense or sparse)."""
-        matrix = _native.BinnedMatrix(X.shape[0], self.n_bins, self.categorical.tolist())
+        n_categories = [0] * len(self.thresholds)
+        for f, grouped in self.grouped.items():
+            n_categories[f] = grouped.n_told_apart
+        matrix = _native.BinnedMatrix(X.shape[0], self.n_bins, n_categories)
         for first, block in _column_blocks(X):
             thresholds = np.concatenate(self.thresholds[first : first + block.shape[1]], dtype=np.float64)
             matrix.fill(first, block, thresholds, n_threads)
+        for f, grouped in self.grouped.items():
+            matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], self.thresholds[f], n_threads)
         return matrix
 
     def threshold(self, feature: NDArray[np.int32], code: NDArray[np.int32]) -> Array:
@@ -73,16 +92,93 @@ class Bins:
         )
 
     def category_sets(
-        self, feature: NDArray[np.int32], left_codes: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-        """The sets of categories that go left, 256 bits each, and for each node the number of its set (-1: none)."""
-        nodes = np.flatnonzero((feature >= 0) & self.categorical[feature])
+        self, feature: NDArray[np.int32], left_codes: NDArray[np.uint64], missing_left: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.int64]]:
+        """For each node the number of its set of categories that go left (-1: none), and the sets (see Forest)."""
         number = np.full(len(feature), -1, dtype=np.int32)
-        number[nodes] = np.arange(len(nodes))
-        bits = np.unpackbits(left_codes[nodes].view(np.uint8), axis=1, bitorder="little")
-        for row, f in zip(bits, feature[nodes].tolist(), strict=True):
-            row[len(self.thresholds[f]) :] = row[len(self.thresholds[f])]  # categories that share the last bin
-        return number, np.packbits(bits, axis=1, bitorder="little").view(np.uint64).reshape(len(nodes), 4)
+        words: list[NDArray[np.uint64]] = []
+        for node, f in enumerate(feature.tolist()):
+            if f not in self.grouped:
+                continue
+            number[node] = len(words)
+            bins = self.grouped[f].bins
+            by_bin = np.unpackbits(left_codes[node].view(np.uint8), bitorder="little")
+            by_category = np.where(bins >= 0, by_bin[bins], missing_left[node])
+            # What is beyond the last category, up to a whole word, is missing like all that is beyond.
+            padded = np.append(by_category, np.full(-len(bins) % 64, missing_left[node])).astype(np.uint8)
+            words.append(np.packbits(padded, bitorder="little").view(np.uint64))
+        start = np.cumsum([0, *(len(w) for w in words)], dtype=np.int64)
+        return number, np.concatenate([np.zeros(0, dtype=np.uint64), *words]), start
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedCategories:
+    """Categories of one feature in bins."""
+
+    bins: NDArray[np.int16]
+    """The bin of each category, by its number; -1 for those that no training row has."""
+    n_told_apart: int
+    """Categories that were put into bins one by one; those that share a bin for want of rows count as one."""
+
+    @property
+    def n_bins(self) -> int:
+        """Bins that there are, at least one."""
+        return max(1, int(self.bins.max(initial=-1)) + 1)
+
+    def bins_of(self, column: NDArray[Any]) -> Array:
+        """The bin of each row's category; NaN where it is missing or training has not seen it."""
+        known = column < len(self.bins)  # not so for NaN
+        bins = np.full(len(column), -1.0)
+        bins[known] = self.bins[column[known].astype(np.intp)]
+        bins[bins < 0] = np.nan
+        return bins
+
+    @classmethod
+    def from_data(
+        cls, column: NDArray[Any], max_bins: int, weight: Array | None, residual: Array | None
+    ) -> GroupedCategories:
+        """A bin for each category where there are enough.
+
+        Where there are more categories than bins, those with similar mean residuals share one, about as many rows in
+        each bin; a category frequent enough to fill a bin has one of its own. Those with too few rows for a mean share
+        the first.
+        """
+        present = ~np.isnan(column)
+        numbers = column[present].astype(np.intp)
+        total = np.bincount(numbers, weights=None if weight is None else weight[present]).astype(np.float64)
+        seen = np.flatnonzero(total)
+        bins = np.full(len(total), -1, dtype=np.int16)
+        if len(seen) <= max_bins:
+            bins[seen] = np.arange(len(seen))
+            return cls(bins, max(1, len(seen)))
+        judged = seen[total[seen] >= MIN_CATEGORY_ROWS] if residual is not None else seen[:0]
+        few = 1 if len(judged) < len(seen) else 0
+        bins[seen] = 0
+        if residual is not None and len(judged) > 0:
+            order = judged[np.argsort(_means(numbers, total, present, weight, residual)[judged], kind="stable")]
+            cuts = (
+                _quantile_cuts(total[order], max_bins - few) if len(order) > max_bins - few else np.arange(len(order))
+            )
+            bins[order] = few + np.searchsorted(cuts, np.arange(len(order)))
+        return cls(bins, len(judged) + few)
+
+
+def _means(
+    numbers: NDArray[np.intp],
+    total: Array,
+    present: NDArray[np.bool_],
+    weight: Array | None,
+    residual: Array,
+) -> Array:
+    """Mean residual of each category, as if it had some more rows with residual zero; of the output that says most."""
+    best, means = -1.0, np.zeros(len(total))
+    for r in residual:
+        parts = r[present] if weight is None else r[present] * weight[present]
+        mean = np.bincount(numbers, weights=parts, minlength=len(total)) / (total + CATEGORY_SMOOTHING)
+        spread = float(np.einsum("c,c,c->", mean, mean, total))
+        if spread > best:
+            best, means = spread, mean
+    return means
 
 
 def _column_blocks(X: Any) -> Any:
@@ -93,12 +189,6 @@ def _column_blocks(X: Any) -> Any:
     columns = X.tocsc()
     for first in range(0, X.shape[1], SPARSE_COLUMNS):
         yield first, columns[:, first : first + SPARSE_COLUMNS].toarray(order="F")
-
-
-def _category_thresholds(column: NDArray[Any], max_bins: int) -> Array:
-    present = column[~np.isnan(column)]
-    n_categories = int(present.max()) + 1 if len(present) else 1
-    return np.arange(min(n_categories, max_bins) - 1, dtype=np.float64) + 0.5
 
 
 def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array | None = None) -> Array:

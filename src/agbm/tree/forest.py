@@ -40,8 +40,10 @@ class Forest:
     missing_left: NDArray[np.uint8]
     categories: NDArray[np.int32]
     """Number of the set of categories that go left; -1 where the threshold decides."""
-    category_sets: NDArray[np.uint64]
-    """(set, 4): one bit a category; those from 255 on share the last bit."""
+    category_words: NDArray[np.uint64]
+    """The sets, one bit a category. What is beyond the end of a set is missing."""
+    category_start: NDArray[np.int64]
+    """First word of each set; the last entry is the total."""
     value: Array
     """(node, value)."""
     gain: Array
@@ -60,7 +62,8 @@ class Forest:
             self.left,
             self.missing_left,
             self.categories,
-            self.category_sets,
+            self.category_words,
+            self.category_start,
             self.value,
         )
 
@@ -131,10 +134,11 @@ def _join(
         arrays = [getattr(forest, name) for forest in forests]
         if shift is not None:
             arrays = [np.where(a >= 0, a + by, a).astype(np.int32) for a, by in zip(arrays, shift, strict=True)]
-        return np.ascontiguousarray(np.concatenate(arrays))  # rows of four may come out the other way round
+        return np.concatenate(arrays)
 
     nodes_before = np.cumsum([0, *(len(forest.feature) for forest in forests)]).tolist()[:-1]
-    sets_before = np.cumsum([0, *(len(forest.category_sets) for forest in forests)]).tolist()[:-1]
+    sets_before = np.cumsum([0, *(len(forest.category_start) - 1 for forest in forests)]).tolist()[:-1]
+    set_sizes = np.concatenate([np.diff(forest.category_start) for forest in forests])
     return Forest(
         n_features=forests[0].n_features,
         n_outputs=n_outputs,
@@ -146,7 +150,8 @@ def _join(
         left=joined("left", nodes_before),
         missing_left=joined("missing_left"),
         categories=joined("categories", sets_before),
-        category_sets=joined("category_sets"),
+        category_words=joined("category_words"),
+        category_start=np.cumsum(np.append(0, set_sizes), dtype=np.int64),
         value=np.ascontiguousarray(np.concatenate(values)),
         gain=joined("gain"),
         count=joined("count"),

@@ -52,9 +52,9 @@ class TreeLearner:
     seed: int = 0
     n_threads: int = 1
 
-    def bind(self, X: Any, n_train: int, weight: Array | None) -> TreeFitter:
+    def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> TreeFitter:
         """See Learner."""
-        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical)
+        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
             max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
@@ -159,7 +159,8 @@ class TreeFitter:
             seed=sample.draw_seed(),
             min_hessian_leaf=min_hessian,
         )
-        categories, category_sets = self._bins.category_sets(grown["feature"], grown["left_codes"])
+        sets = self._bins.category_sets(grown["feature"], grown["left_codes"], grown["missing_left"])
+        categories, category_words, category_start = sets
         tree = Forest(
             n_features=len(self._bins.thresholds),
             n_outputs=n_outputs,
@@ -171,7 +172,8 @@ class TreeFitter:
             left=grown["left"],
             missing_left=grown["missing_left"],
             categories=categories,
-            category_sets=category_sets,
+            category_words=category_words,
+            category_start=category_start,
             value=grown["value"],
             gain=grown["gain"],
             count=grown["count"],
