@@ -22,6 +22,14 @@ enum class Quantity { kValue, kNegativeGradient, kHessian };
 // Keeps Newton steps r / hessian finite where a row has almost no curvature.
 constexpr double kLeastHessian = 1e-12;
 
+// A row that a classifier is wrong about, and sure, has a residual near 1 and next to no curvature: its Newton step, residual
+// over hessian, would be many thousand log-odds long. LogitBoost (Friedman, Hastie, Tibshirani 2000) cuts the step; here the
+// hessian is held above the residual over the longest step, which does the same for a row and bounds leaves as well.
+constexpr double kLongestStep = 6.0;
+inline double for_steps(double hessian, double residual) {
+  return at_least(at_least(hessian, std::fabs(residual) * (1.0 / kLongestStep)), kLeastHessian);
+}
+
 // -1, 0 or 1, without a branch: the smallest number times 2^2000 is beyond 1. NaN stays NaN.
 inline double sign_of(double x) { return std::copysign(at_most(std::fabs(x) * 0x1p1000 * 0x1p1000, 1.0), x); }
 
@@ -100,9 +108,10 @@ struct LogisticLoss {
   }
   double negative_gradient(double y, double f) const { return y - 1.0 / (1.0 + bounded_exp(-f)); }
   // P (1 - P), written so that it does not cancel.
-  double hessian(double, double f) const {
+  double hessian(double y, double f) const {
     const double e = bounded_exp(-std::fabs(f));
-    return at_least(e / ((1.0 + e) * (1.0 + e)), kLeastHessian);
+    const double nearer = 1.0 / (1.0 + e);  // the larger one of P and 1 - P
+    return for_steps(e * nearer * nearer, y - (0.5 + std::copysign(nearer - 0.5, f)));
   }
 };
 
@@ -231,8 +240,12 @@ class MultinomialLoss {
         for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
         for_each_class(begin, width, exps, [&](double e, std::size_t i) {
           const double p = e * sum[i];
-          return at_least(factor * (p * (1.0 - p)), kLeastHessian);
+          return for_steps(factor * (p * (1.0 - p)), p);
         });
+        for (std::size_t i = 0; i < width; ++i) {
+          const double p = exps[code(y[i]) * block_ + i] * sum[i];
+          out_[code(y[i]) * f_.n_rows + begin + i] = for_steps(factor * (p * (1.0 - p)), 1.0 - p);
+        }
         break;
     }
     return true;

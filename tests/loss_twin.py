@@ -98,7 +98,7 @@ class LogLoss(Twin):
 
     def hessian(self, y, f):
         e = np.exp(-np.abs(f))
-        return np.maximum(e / (1.0 + e) ** 2, TINY)
+        return np.maximum(np.maximum(e / (1.0 + e) ** 2, np.abs(self.negative_gradient(y, f)) / 6), TINY)
 
 
 class Exponential(Twin):
@@ -127,7 +127,8 @@ class Multinomial(Twin):
 
     def hessian(self, y, f):
         p = self.probabilities(f)
-        return np.maximum(len(f) / (len(f) - 1) * p * (1.0 - p), TINY)
+        second = len(f) / (len(f) - 1) * p * (1.0 - p)
+        return np.maximum(np.maximum(second, np.abs(self.negative_gradient(y, f)) / 6), TINY)
 
 
 def twin_of(loss):

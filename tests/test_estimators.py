@@ -703,7 +703,7 @@ class TestDivergence:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(4000, 10))
         y = X[:, 0] + rng.normal(size=4000) > 0
-        model = AGBMClassifier(correction=1.0, momentum=0.1, max_iter=80)
+        model = AGBMClassifier(correction=1.0, momentum=0.1, max_iter=200)
         with pytest.warns(ConvergenceWarning, match="diverged"):
             model.fit(X, y)
         losses = model.history_["train_loss"]

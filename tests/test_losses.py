@@ -91,7 +91,10 @@ def test_hessian(name):
             factor = 1.0 if scores.ndim == 1 else len(scores) / (len(scores) - 1)
             for k, down, up in along_each_score(loss, y, scores, step):
                 bend = (loss.negative_gradient(y, down) - loss.negative_gradient(y, up)) / (2 * step)
-                np.testing.assert_allclose(hessian[k], factor * np.atleast_2d(bend)[k], rtol=1e-4, atol=1e-7)
+                expected = factor * np.atleast_2d(bend)[k]
+                if isinstance(loss, (LogLoss, Multinomial)):  # no step is longer than 6
+                    expected = np.maximum(expected, np.abs(np.atleast_2d(loss.negative_gradient(y, scores))[k]) / 6)
+                np.testing.assert_allclose(hessian[k], expected, rtol=1e-4, atol=1e-7)
             assert np.all(hessian <= loss.smoothness + 1e-12)
 
 
@@ -288,7 +291,7 @@ class TestElementaryFunctions:
         for quantity in QUANTITIES:
             scores = np.stack([f, f[::-1] / 3.0, 0.1 * f])
             digest.update(getattr(Multinomial(3), quantity)(y, scores).astype("<f8").tobytes())
-        assert digest.hexdigest()[:16] == "020b97fecd1b580e"
+        assert digest.hexdigest()[:16] == "dde9f1fe36aa7c1c"
 
 
 def test_losses_print_as_they_were_made():

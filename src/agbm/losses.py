@@ -303,7 +303,12 @@ class _Binary(BuiltInLoss):
 
 
 class LogLoss(_Binary):
-    """l(y, f) = log(1 + exp(f)) - y f, with y in {0, 1} and f the log-odds: the paper's logistic loss."""
+    """l(y, f) = log(1 + exp(f)) - y f, with y in {0, 1} and f the log-odds: the paper's logistic loss.
+
+    The hessian is the second derivative P (1 - P), or a sixth of the residual where that is larger: a row's Newton step
+    is then at most 6 log-odds, as in LogitBoost, which cuts it (Friedman, Hastie, Tibshirani, "Additive logistic
+    regression", 2000). Rows that the model is wrong about, and sure, would tear everything along otherwise.
+    """
 
     _kernel = "logistic"
     smoothness = 0.25
@@ -347,7 +352,8 @@ class Multinomial(BuiltInLoss):
 
     The negative gradient of score k is (1 if y = k else 0) - p_k with the probabilities p. The hessian is its second
     derivative p_k (1 - p_k) times K / (K - 1), Friedman's factor ("Greedy function approximation", 2001): the scores of
-    all classes move at once, and Newton steps by the second derivatives alone would be too long.
+    all classes move at once, and Newton steps by the second derivatives alone would be too long. As for LogLoss, it is
+    at least a sixth of the residual.
     """
 
     _kernel = "multinomial"
