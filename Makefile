@@ -1,13 +1,14 @@
 # make demo   set up, then train all four methods and draw their convergence
 # make test   set up, lint, check types, run the tests
 # make bench  set up with LightGBM, then compare speed
+# make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-tables clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -24,6 +25,10 @@ bench: $(SET_UP)
 	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'
 	$(BIN)/python benchmarks/tree_vs_lightgbm.py
 	$(BIN)/python benchmarks/import_time.py
+
+bench-tables: $(SET_UP)
+	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'
+	$(BIN)/python benchmarks/tables_vs_peers.py $(DATA)
 
 # An editable install: Python files are used where they are; only a change of the native part or of the set-up builds anew.
 $(SET_UP): $(NATIVE) | $(BIN)/ninja
