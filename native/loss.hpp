@@ -49,7 +49,11 @@ struct QuantileLoss {
     const double below = (parameter - 1.0) * (y - f);
     return above > below ? above : below;
   }
-  double negative_gradient(double y, double f) const { return parameter - 0.5 + 0.5 * sign_of(y - f); }
+  // Zero at the kink, where the loss is smallest.
+  double negative_gradient(double y, double f) const {
+    const double sign = sign_of(y - f);
+    return (parameter - 0.5) * std::fabs(sign) + 0.5 * sign;
+  }
   double hessian(double y, double f) const { return 0.5 / at_least(std::fabs(y - f), parameter); }
 };
 

@@ -33,7 +33,7 @@ class Quantile(Twin):
         return np.maximum(self.loss.quantile * (y - f), (self.loss.quantile - 1.0) * (y - f))
 
     def negative_gradient(self, y, f):
-        return self.loss.quantile - 0.5 + 0.5 * np.sign(y - f)
+        return (self.loss.quantile - 0.5) * np.abs(np.sign(y - f)) + 0.5 * np.sign(y - f)
 
     def hessian(self, y, f):
         distance = np.abs(y - f)

@@ -667,6 +667,17 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r"y_val has labels \['c'\]"):
             AGBMClassifier().fit(X, ["a", "b", "a"], X_val=[[1.0]], y_val=["c"])
 
+    @methods
+    def test_constant_targets_are_fitted(self, method):
+        """No error, as in scikit-learn's own regressors: there is nothing to learn but the constant."""
+        X = np.arange(100.0)[:, np.newaxis]
+        for value in (0.0, 7.5, -1e9):
+            model = AGBMRegressor(method=method, max_iter=5).fit(X, np.full(100, value))
+            assert np.array_equal(model.predict(X), np.full(100, value))
+        for loss in ("absolute_error", Huber(1.0), "poisson", "gamma", Quantile(0.9)):
+            model = AGBMRegressor(method=method, loss=loss, max_iter=5).fit(X, np.full(100, 3.0))
+            np.testing.assert_allclose(model.predict(X), 3.0, rtol=1e-12)
+
     def test_prediction_before_fit(self):
         with pytest.raises(NotFittedError):
             AGBMRegressor().predict([[0.0]])

@@ -125,6 +125,22 @@ def test_an_integer_weight_is_a_repeated_row(name):
 
 
 @every_loss
+def test_the_hessian_counts_weights_as_rows(name):
+    loss, y = LOSSES[name]
+    times = np.array([1, 2, 3, 1, 4])
+    scores = scores_like(loss, y, 0.4)
+    repeated = loss.hessian(np.repeat(y, times), np.repeat(scores, times, axis=-1), None)
+    weighted = loss.hessian(y, scores, times.astype(float))
+    np.testing.assert_allclose(np.repeat(weighted, times, axis=-1), repeated, rtol=1e-12)
+
+
+def test_at_its_kink_a_loss_is_smallest():
+    y = np.array([1.0, 2.0])
+    for loss in (AbsoluteError(), Quantile(0.9), Quantile(0.1)):
+        assert np.array_equal(loss.negative_gradient(y, y), [0.0, 0.0])
+
+
+@every_loss
 def test_extreme_scores(name):
     loss, y = LOSSES[name]
     for f in (-1e4, 1e4, -700.0, 700.0):
