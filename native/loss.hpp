@@ -26,8 +26,12 @@ constexpr double kLeastHessian = 1e-12;
 // over hessian, would be many thousand log-odds long. LogitBoost (Friedman, Hastie, Tibshirani 2000) cuts the step; here the
 // hessian is held above the residual over the longest step, which does the same for a row and bounds leaves as well.
 constexpr double kLongestStep = 6.0;
-inline double for_steps(double hessian, double residual) {
-  return at_least(at_least(hessian, std::fabs(residual) * (1.0 / kLongestStep)), kLeastHessian);
+// Losses with a log link have the same trouble where the prediction is far off: at a tenth of the label a Newton step of the
+// Poisson loss multiplies by e^9. These steps change a prediction by a factor of e^2 at most.
+constexpr double kLongestLogStep = 2.0;
+
+inline double for_steps(double hessian, double residual, double longest = kLongestStep) {
+  return at_least(at_least(hessian, std::fabs(residual) * (1.0 / longest)), kLeastHessian);
 }
 
 // -1, 0 or 1, without a branch: the smallest number times 2^2000 is beyond 1. NaN stays NaN.
@@ -81,13 +85,19 @@ struct HuberLoss {
 struct PoissonLoss {
   double value(double y, double f) const { return bounded_exp(f) - y * f; }
   double negative_gradient(double y, double f) const { return y - bounded_exp(f); }
-  double hessian(double, double f) const { return at_least(bounded_exp(f), kLeastHessian); }
+  double hessian(double y, double f) const {
+    const double mean = bounded_exp(f);
+    return for_steps(mean, y - mean, kLongestLogStep);
+  }
 };
 
 struct GammaLoss {
   double value(double y, double f) const { return f + y * bounded_exp(-f); }
   double negative_gradient(double y, double f) const { return y * bounded_exp(-f) - 1.0; }
-  double hessian(double y, double f) const { return at_least(y * bounded_exp(-f), kLeastHessian); }
+  double hessian(double y, double f) const {
+    const double ratio = y * bounded_exp(-f);
+    return for_steps(ratio, ratio - 1.0, kLongestLogStep);
+  }
 };
 
 struct TweedieLoss {
@@ -98,7 +108,8 @@ struct TweedieLoss {
   }
   double negative_gradient(double y, double f) const { return label_part(y, f) - mean_part(f); }
   double hessian(double y, double f) const {
-    return at_least((2.0 - power) * mean_part(f) - (1.0 - power) * label_part(y, f), kLeastHessian);
+    const double mean = mean_part(f), label = label_part(y, f);
+    return for_steps((2.0 - power) * mean - (1.0 - power) * label, label - mean, kLongestLogStep);
   }
 
  private:

@@ -37,8 +37,8 @@ class Quantile(Twin):
 
     def hessian(self, y, f):
         distance = np.abs(y - f)
-        mean = distance.mean()
-        return 0.5 / np.maximum(distance, mean if mean > 0.0 else 1.0)
+        middle = np.sort(distance)[(len(distance) - 1) // 2]
+        return 0.5 / np.maximum(distance, middle if middle > 0.0 else 1.0)
 
 
 class AbsoluteError(Quantile):
@@ -76,7 +76,8 @@ class Tweedie(Twin):
 
     def hessian(self, y, f):
         p = self.loss.power
-        return np.maximum((2.0 - p) * exp((2.0 - p) * f) - (1.0 - p) * y * exp((1.0 - p) * f), TINY)
+        second = (2.0 - p) * exp((2.0 - p) * f) - (1.0 - p) * y * exp((1.0 - p) * f)
+        return np.maximum(np.maximum(second, np.abs(self.negative_gradient(y, f)) / 2), TINY)
 
 
 class Poisson(Tweedie):

@@ -1,5 +1,6 @@
 """Runs that are saved, killed and taken up again."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -16,9 +17,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Ridge
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, Ridge
 
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
+from agbm.checkpoint import describe
+from agbm.losses import HalfSquaredError
 
 METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
 methods = pytest.mark.parametrize("method", METHODS)
@@ -235,20 +239,54 @@ class TestFiles:
             AGBMRegressor(callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
         assert (tmp_path / "victim").exists()
 
-    def test_a_disk_that_takes_nothing(self, regression, tmp_path):
+    def test_no_such_folder(self, regression, tmp_path):
         X, y = regression
-        path = tmp_path / "folder" / "run"  # which is not there
-        model = AGBMRegressor(max_iter=4, callbacks=[Checkpoint(path, every=3)])
+        with pytest.raises(FileNotFoundError, match=r"every=3\): there is no folder .*nowhere"):
+            AGBMRegressor(callbacks=[Checkpoint(tmp_path / "nowhere" / "run", every=3)]).fit(X, y)
+
+    def test_a_disk_that_takes_nothing(self, regression, tmp_path, monkeypatch):
+        X, y = regression
+        model = AGBMRegressor(max_iter=4, callbacks=[Checkpoint(tmp_path / "run", every=3)])
+
+        def full(*args, **kwargs):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(np, "savez", full)
         with pytest.warns(RuntimeWarning, match="could not save iteration 3"):
             model.fit(X, y)
         assert np.array_equal(model.predict(X), AGBMRegressor(max_iter=4).fit(X, y).predict(X)), "training went on"
+        assert list(tmp_path.iterdir()) == []
 
     def test_other_learners_cannot_be_saved(self, regression, tmp_path):
         X, y = regression
         with pytest.raises(TypeError, match=r"Checkpoint saves trees only, got learner=Ridge\(\)"):
             AGBMRegressor(learner=Ridge(), callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
 
-    @pytest.mark.parametrize("every", [0, -1, 2.5, "often"])
+    def test_weights_and_start_models_belong_to_a_run(self, regression, tmp_path):
+        X, y = regression
+        model = AGBMRegressor(max_iter=2, callbacks=[Checkpoint(tmp_path / "run", every=1)])
+        start = LinearRegression().fit(X, y)
+        clone(model).set_params(init=FrozenEstimator(start)).fit(X, y, sample_weight=np.arange(len(y)) + 1.0)
+        with pytest.raises(ValueError, match="other data"):
+            clone(model).set_params(init=FrozenEstimator(start)).fit(X, y, sample_weight=np.arange(len(y)) + 2.0)
+        other = LinearRegression().fit(X, 2 * y)  # prints the same
+        with pytest.raises(ValueError, match="other data"):
+            clone(model).set_params(init=FrozenEstimator(other)).fit(X, y, sample_weight=np.arange(len(y)) + 1.0)
+
+    def test_parameters_are_described_alike_in_every_process(self):
+        class Mine(HalfSquaredError):
+            __repr__ = object.__repr__
+
+            def __init__(self, scale):
+                self.scale = scale
+
+        assert describe(Mine(2.0)) == describe(Mine(2.0)) != describe(Mine(3.0))
+        mask = np.zeros(5000, dtype=bool)
+        other = mask.copy()
+        other[2500] = True
+        assert describe({"a": [mask]}) != describe({"a": [other]})
+
+    @pytest.mark.parametrize("every", [0, -1, 2.5, "often", True])
     def test_how_often(self, every):
         with pytest.raises(ValueError, match=r"every=.*at least 1"):
             Checkpoint("run", every=every)

@@ -126,8 +126,9 @@ class TestInteractions:
         groups = AGBMClassifier(**settings, interaction_cst=[[0, 1], [1, 2, 3]]).fit(X, y)._folded
         allowed = {(0, 1), (1, 2), (1, 3), (2, 3), (4, 5)}  # those that no group names form one of their own
         assert free - allowed
-        assert self.pairs_on_paths(groups)
         assert self.pairs_on_paths(groups) <= allowed
+        left_over = AGBMClassifier(**settings, interaction_cst=[[0], [1], [2], [3]]).fit(X, y)._folded
+        assert self.pairs_on_paths(left_over) == {(4, 5)}
 
     def test_no_interactions_is_additive(self):
         X, y = noisy(4)

@@ -398,6 +398,67 @@ class TestLosses:
             below = y < AGBMRegressor(loss=Quantile(q), **settings).fit(X, y).predict(X)
             assert below.mean() == pytest.approx(q, abs=0.02)
 
+    @methods
+    @pytest.mark.parametrize("loss", ["absolute_error", Quantile(0.5), Huber(1.0)], ids=str)
+    def test_outliers_do_not_matter(self, method, loss):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2000, 3))
+        y = X[:, 0] + 0.1 * rng.normal(size=2000)
+        y[0] = 1e9
+        predicted = AGBMRegressor(method=method, loss=loss).fit(X, y).predict(X)
+        assert np.median(np.abs(predicted - y)) < 0.15
+
+    @methods
+    def test_huber_far_from_every_label(self, method):
+        """Hardly any curvature is no reason not to split."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2000, 3))
+        y = 1e5 * (X[:, 0] + 0.1 * rng.normal(size=2000))
+        assert AGBMRegressor(method=method, loss=Huber(1.0)).fit(X, y).score(X, y) > 0.9
+
+    @pytest.mark.parametrize("loss", ["poisson", "gamma", Tweedie(1.5)], ids=str)
+    def test_rates_of_very_different_size(self, loss):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(4000, 3))
+        high, middle = X[:, 0] > 2, (X[:, 0] < 2) & (X[:, 1] > 0)
+        mean = np.where(high, 1000.0, np.where(middle, 8.0, 1.0))
+        y = mean * rng.gamma(4.0, 0.25, size=4000)
+        for method in METHODS:
+            predicted = AGBMRegressor(method=method, loss=loss, learning_rate=0.2, max_iter=200).fit(X, y).predict(X)
+            found = [np.mean(predicted[part]) for part in (high, middle, ~high & ~middle)]
+            np.testing.assert_allclose(found, [1000, 8, 1], rtol=0.3)
+
+    def test_what_a_loss_of_ones_own_gives_is_checked(self, regression):
+        X, y = regression
+
+        class Odd(HalfSquaredError):
+            constant_hessian = False
+
+            def __init__(self, residual, hessian=lambda f: np.ones(len(f))):
+                self.residual, self.curvature = residual, hessian
+
+            def negative_gradient(self, y, f):
+                return self.residual(y - f)
+
+            def hessian(self, y, f, weight):
+                return self.curvature(f)
+
+        expected = AGBMRegressor(max_iter=3).fit(X, y).predict(X)
+        for odd in (Odd(lambda r: r.astype(np.float32)), Odd(list), Odd(lambda r: r, lambda f: [1] * len(f))):
+            np.testing.assert_allclose(AGBMRegressor(loss=odd, max_iter=3).fit(X, y).predict(X), expected, rtol=1e-4)
+        with pytest.raises(ValueError, match=r"loss: negative_gradient must give one number for each of 442 rows"):
+            AGBMRegressor(loss=Odd(lambda r: r[1:])).fit(X, y)
+        with pytest.raises(ValueError, match=r"loss: hessian must give one number .* got an array of shape"):
+            AGBMRegressor(loss=Odd(lambda r: r, lambda f: 1.0)).fit(X, y)
+
+        class Careless(HalfSquaredError):
+            def negative_gradient(self, y, f):
+                y -= f
+                return y
+
+        with pytest.raises(ValueError, match="read-only"):
+            AGBMRegressor(loss=Careless()).fit(X, y)
+
     def test_exponential_is_close_to_logistic(self, binary):
         X, y = binary
         logistic = AGBMClassifier(max_iter=30, max_depth=2).fit(X, y).predict_proba(X)
@@ -534,6 +595,20 @@ class TestGoingOn:
             model.set_params(max_iter=6).fit(X[:, :4], y)
         assert model.predict(X).shape == y.shape
 
+    @pytest.mark.parametrize(
+        "change", [{"learning_rate": 0.01}, {"method": "gbm"}, {"loss": "absolute_error"}, {"max_depth": 2}], ids=str
+    )
+    def test_parameters_that_shape_the_model_must_not_change(self, regression, change):
+        X, y = regression
+        model = AGBMRegressor(max_iter=10, warm_start=True).fit(X, y)
+        before = model.predict(X)
+        name = next(iter(change))
+        with pytest.raises(ValueError, match=rf"warm_start=True goes on with .* got {name}=.* \(was "):
+            model.set_params(**change).fit(X, y)
+        assert np.array_equal(model.predict(X), before)
+        model.set_params(**{name: AGBMRegressor().get_params()[name]}, max_iter=12, n_jobs=1, tol=0.0, verbose=0)
+        assert model.fit(X, y).n_iter_ == 12
+
     def test_fewer_iterations_than_there_are(self, regression):
         X, y = regression
         model = AGBMRegressor(max_iter=10, warm_start=True).fit(X, y)
@@ -583,6 +658,9 @@ class TestBadInput:
             ({"monotonic_cst": [1, 0]}, ["monotonic_cst", "1 features"]),
             ({"monotonic_cst": [3]}, ["monotonic_cst", "[3]"]),
             ({"interaction_cst": [[0, 4]]}, ["interaction_cst=[[0, 4]]", "[4]"]),
+            ({"interaction_cst": [["a", "b"]]}, ["interaction_cst=[['a', 'b']]", "positions"]),
+            ({"interaction_cst": [0, 1]}, ["interaction_cst=[0, 1]", "list of lists"]),
+            ({"interaction_cst": [[0.5]]}, ["interaction_cst=[[0.5]]", "positions"]),
             ({"categorical_features": [2]}, ["categorical_features=[2]", "features 0 to 0"]),
             ({"categorical_features": ["a"]}, ["categorical_features=['a']", "no column names"]),
             ({"categorical_features": [True, False]}, ["categorical_features", "2 entries", "1 features"]),
@@ -611,6 +689,8 @@ class TestBadInput:
             AGBMRegressor(init=LinearRegression()).fit(X, y)
         with pytest.raises(TypeError, match="decision_function"):
             AGBMClassifier(init=LinearRegression().fit(X, y)).fit(X, y > 100)
+        with pytest.raises(ValueError, match=r"init=.* has classes \['a', 'b'\], y has \[False, True\]"):
+            AGBMClassifier(init=LogisticRegression().fit(X, np.where(y > 100, "b", "a"))).fit(X, y > 100)
         two = LinearRegression().fit(X, np.column_stack([y, y]))
         with pytest.raises(ValueError, match=r"init=.*shape \(442, 2\)"):
             AGBMRegressor(init=two).fit(X, y)
@@ -626,6 +706,7 @@ class TestBadInput:
             ({"X": [1.0, 2.0, 3.0]}, ["2D array", "1D array"]),
             ({"sample_weight": [1.0, 2.0]}, ["sample_weight", "(2,)"]),
             ({"sample_weight": [1.0, -1.0, 1.0]}, ["egative", "weight"]),
+            ({"sample_weight": ["a", "b", "c"]}, ["sample_weight", "'a'"]),
             ({"sample_weight": [0.0, 0.0, 0.0]}, ["weight", "zero"]),
             ({"X_val": [[1.0]]}, ["y_val=None", "X_val"]),
             ({"y_val": [1.0]}, ["X_val=None", "y_val"]),
@@ -653,6 +734,8 @@ class TestBadInput:
             AGBMRegressor(loss="gamma").fit(X, [0.0, 1.0, 2.0])
         with pytest.raises(ValueError, match="y must be positive for loss Gamma"):
             AGBMRegressor(loss="gamma").fit(X, [1.0, 1.0, 2.0], X_val=X, y_val=[0.0, 1.0, 2.0])
+        with pytest.raises(ValueError, match="y must have no negative value and a positive one"):
+            AGBMRegressor(loss="poisson").fit(X, [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]])
 
     def test_labels(self):
         X = [[0.0], [1.0], [2.0]]
@@ -660,8 +743,11 @@ class TestBadInput:
             AGBMClassifier(loss="exponential").fit(X, [0, 1, 2])
         with pytest.raises(ValueError, match="one class only"):
             AGBMClassifier().fit(X, ["a", "a", "a"])
-        with pytest.raises(TypeError, match=r"labels of types \['NoneType', 'str'\]"):
-            AGBMClassifier().fit(X, np.array(["a", None, "b"], dtype=object))
+        for missing in (None, np.nan, pd.NA):
+            with pytest.raises(ValueError, match=r"missing|NaN"):
+                AGBMClassifier().fit(X, np.array(["a", missing, "b"], dtype=object))
+        with pytest.raises(TypeError, match=r"labels of types \['int', 'str'\]"):
+            AGBMClassifier().fit(X, np.array(["a", 1, "b"], dtype=object))
         with pytest.raises(ValueError, match="Unknown label type"):
             AGBMClassifier().fit(X, [0.5, 1.5, 2.5])
         with pytest.raises(ValueError, match=r"y_val has labels \['c'\]"):
@@ -807,6 +893,18 @@ def test_history_makes_a_data_frame(regression):
     assert table["cosine_residual"][1:].between(0, 1).all()
     assert table["cosine_corrected"][1:10].between(0, 1).all()
     assert np.isnan(table["cosine_corrected"][10]), "the last momentum learner is not grown"
+
+
+def test_validation_rows_do_not_shape_the_trees():
+    """Not their numbers, nor their labels, nor their categories."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=300), "kind": rng.integers(0, 5, size=300).astype(str)})
+    y = X["x"] + rng.normal(size=300)
+    model = AGBMRegressor(max_iter=5, max_bins=16, early_stopping=False).fit(X, y)
+    other = pd.DataFrame({"x": 1000 * rng.normal(size=300), "kind": ["q"] * 300})
+    watched = AGBMRegressor(max_iter=5, max_bins=16, early_stopping=False).fit(X, y, X_val=other, y_val=-100 * y)
+    assert np.array_equal(model.predict(X), watched.predict(X))
+    assert np.array_equal(model._folded.threshold, watched._folded.threshold)
 
 
 def test_the_validation_split_keeps_the_classes_in_proportion():

@@ -166,7 +166,7 @@ class TestClasses:
         start = LogisticRegression(max_iter=1000).fit(X, y)
         model = AGBMClassifier(init=start, max_iter=5, multi_strategy=strategy).fit(X, y)
         assert model.history_["train_loss"][0] == pytest.approx(log_loss(y, start.predict_proba(X)))
-        with pytest.raises(ValueError, match=r"init=.* 3 finite numbers a row"):
+        with pytest.raises(ValueError, match=r"init=.* has classes \[False, True\], y has \[0, 1, 2\]"):
             AGBMClassifier(init=LogisticRegression().fit(X, y > 0)).fit(X, y)
 
     def test_another_learner(self, iris):
@@ -247,6 +247,10 @@ class TestClassWeight:
             AGBMClassifier(class_weight={7: 1.0}).fit(X, y)
         with pytest.raises(ValueError, match=r"class_weight=.* not be negative"):
             AGBMClassifier(class_weight={0: -1.0}).fit(X, y)
+        with pytest.raises(ValueError, match=r"class_weight has weights for \['q'\]"):
+            AGBMClassifier(class_weight={"q": 3, 1: 2}).fit(X, y)
+        with pytest.raises(ValueError, match=r"class_weight=.* must be numbers"):
+            AGBMClassifier(class_weight={1: "x"}).fit(X, y)
         with pytest.raises(ValueError, match="class_weight: all weights are zero"):
             AGBMClassifier(class_weight={0: 0.0, 1: 0.0, 2: 0.0}).fit(X, y)
 

@@ -1,5 +1,6 @@
 """Tables of every kind, and categories in them."""
 
+import datetime
 import subprocess
 import sys
 import textwrap
@@ -172,7 +173,7 @@ class TestSparse:
         np.testing.assert_allclose(clone(model).fit(csr_array(X), y).predict(csr_array(X)), dense, rtol=1e-4)
 
     def test_is_never_dense_as_a_whole(self):
-        """A matrix whose dense form would need 16 GB is fitted and predicted within a few hundred MB."""
+        """Matrices whose dense form would need 1.6 and 3.2 GB are fitted and predicted within a few hundred MB."""
         script = """
             import resource
             import numpy as np
@@ -184,6 +185,9 @@ class TestSparse:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             model = AGBMRegressor(max_iter=2, max_depth=2, early_stopping=False).fit(X, y)
             assert model.predict(X).shape == (100_000,)
+            wide = random_array((4000, 100_000), density=1e-4, format="csr", rng=rng)
+            model = AGBMRegressor(max_iter=1, max_depth=2).fit(wide[:500], np.arange(500.0))
+            assert model.predict(wide).shape == (4000,)
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
             print(grown)
             assert grown < 700, grown  # 200 MB of codes, one byte a value; the dense matrix has 1600 MB
@@ -192,6 +196,12 @@ class TestSparse:
             [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=240, check=False
         )
         assert result.returncode == 0, result.stdout + result.stderr
+
+    def test_a_model_with_categories_needs_a_dense_table(self, mixed):
+        columns, y = mixed
+        model = AGBMRegressor(max_iter=2).fit(as_pandas(columns), y)
+        with pytest.raises(ValueError, match=r"X is sparse, the model has categorical features \(\[3\]\)"):
+            model.predict(csr_array((5, 4)))
 
     def test_categories_need_a_dense_table(self, regression):
         X, y = regression
@@ -238,9 +248,37 @@ class TestCategories:
         model = AGBMRegressor(method="gbm", max_iter=20, learning_rate=0.5).fit(table, y)
         np.testing.assert_allclose(model.predict(table), y, atol=0.01)
 
+    def test_categories_of_held_out_rows_only_are_unknown(self):
+        """They are numbered with the others, but no tree has seen them: they go where missing values go."""
+        rng = np.random.default_rng(0)
+        for n_categories in (5, 600):
+            kind = np.append(rng.integers(0, n_categories, size=6000), np.full(40, n_categories))
+            y = kind % 3 + 0.1 * rng.normal(size=len(kind))
+            table = pd.DataFrame({"kind": [f"k{i}" for i in kind]})
+            seen = kind < n_categories
+            model = AGBMRegressor(max_iter=10, warm_start=True).fit(table[seen], y[seen])
+            both = AGBMRegressor(max_iter=10).fit(table, y, sample_weight=seen.astype(float))
+            missing = pd.DataFrame({"kind": [None, "never seen", f"k{n_categories}"]}, dtype="str")
+            for fitted in (model, both):
+                predicted = fitted.predict(missing)
+                assert np.array_equal(predicted, np.full(3, predicted[0]))
+            stopped = AGBMRegressor(max_iter=10, early_stopping=True, random_state=0)
+            alone = table["kind"] == "k0"  # a category whose rows are all held out
+            rows = np.append(np.flatnonzero(~alone), np.flatnonzero(alone))
+            stopped.fit(table.iloc[rows], y[rows], X_val=table[alone], y_val=y[alone])
+            assert np.isfinite(stopped.predict(table)).all()
+
+    @pytest.mark.parametrize(("n_categories", "min_samples_leaf", "each"), [(255, 1, 9), (256, 1, 9), (300, 20, 10)])
+    def test_no_cliff_at_the_number_of_bins(self, n_categories, min_samples_leaf, each):
+        rng = np.random.default_rng(0)
+        kind = np.repeat(np.arange(n_categories), each)
+        y = rng.normal(size=n_categories)[kind]
+        model = AGBMRegressor(max_iter=50, min_samples_leaf=min_samples_leaf, categorical_features=[0])
+        assert model.fit(kind[:, np.newaxis], y).score(kind[:, np.newaxis], y) > 0.9
+
     @pytest.mark.parametrize("n_categories", [254, 255, 256, 1000, 20_000])
     def test_any_number_of_categories(self, n_categories):
-        """The most frequent ones are told apart, the others share a bin."""
+        """Frequent ones are told apart; those with too few rows share a bin."""
         rng = np.random.default_rng(0)
         common = rng.integers(0, 10, size=20_000)
         rare = np.arange(20_000) % n_categories
@@ -305,7 +343,7 @@ class TestCategories:
 
     def test_none_means_numbers_only(self, mixed):
         columns, y = mixed
-        with pytest.raises(ValueError, match=r"must be numbers.*categorical_features"):
+        with pytest.raises(ValueError, match=r"column 'colour' must have numbers, or be named in categorical_features"):
             AGBMRegressor(categorical_features=None).fit(as_pandas_object(columns), y)
 
 
@@ -347,6 +385,54 @@ class TestBadTables:
             AGBMRegressor().fit(pd.DataFrame({**columns, **change}), y)
         assert all(word in str(caught.value) for word in words), str(caught.value)
 
+    @pytest.mark.parametrize(
+        "table",
+        [
+            pd.DataFrame({"when": pd.to_datetime(["2020-01-01"] * 30), "x": range(30)}),
+            pd.DataFrame({"when": pd.to_datetime(["2020-01-01"] * 30, utc=True)}),
+            pl.DataFrame({"when": [datetime.date(2020, 1, 1)] * 30}),
+            pl.DataFrame({"when": [datetime.timedelta(days=1)] * 30}),
+            np.array(["2020-01-01"] * 30, dtype="M8[D]")[:, np.newaxis],
+        ],
+        ids=lambda table: type(table).__module__ + str(table.shape),
+    )
+    def test_dates(self, table):
+        with pytest.raises(ValueError, match=r"column ('when'|0) .*numbers"):
+            AGBMRegressor().fit(table, np.arange(30.0))
+
+    def test_na_in_an_object_column(self, mixed):
+        columns, y = mixed
+        values = np.array(np.nan_to_num(columns["number"]), dtype=object)
+        values[::5] = pd.NA
+        holes = np.where(np.arange(len(y)) % 5 == 0, np.nan, np.nan_to_num(columns["number"]))
+        expected = AGBMRegressor(max_iter=3).fit(holes[:, np.newaxis], y).predict(holes[:, np.newaxis])
+        for table in (pd.DataFrame({"x": values}), values[:, np.newaxis]):
+            assert np.array_equal(AGBMRegressor(max_iter=3).fit(table, y).predict(table), expected)
+
+    def test_names_that_occur_twice(self, regression):
+        X, y = regression
+        with pytest.raises(ValueError, match=r"several columns named \['a'\]"):
+            AGBMRegressor().fit(pd.DataFrame(X[:, :3], columns=["a", "b", "a"]), y)
+
+    def test_categories_that_cannot_be_told_apart(self):
+        table = pd.DataFrame({"x": [[1], [2], [3]] * 10})
+        with pytest.raises(ValueError, match=r"column 'x' has categories that cannot be told apart \(unhashable type"):
+            AGBMRegressor(categorical_features=["x"]).fit(table, np.arange(30.0))
+        complex_numbers = np.array([1j, 2j, 1 + 1j] * 20, dtype=object)[:, np.newaxis]
+        model = AGBMRegressor(categorical_features=[0], max_iter=2, min_samples_leaf=5)
+        assert np.isfinite(model.fit(complex_numbers, np.arange(60.0)).predict(complex_numbers)).all()
+
+    def test_rows_that_are_not_there_yet(self):
+        with pytest.raises(TypeError, match=r"X is a LazyFrame.* give X.collect\(\)"):
+            AGBMRegressor().fit(pl.DataFrame({"x": [1.0, 2.0]}).lazy(), [1.0, 2.0])
+
+    def test_without_narwhals(self, mixed, monkeypatch):
+        columns, y = mixed
+        monkeypatch.setitem(sys.modules, "narwhals", None)
+        for table in (as_pandas(columns), as_pandas_category(columns)):
+            with pytest.raises(ImportError, match=r"pip install 'agbm\[tables\]'"):
+                AGBMRegressor().fit(table, y)
+
     def test_text_among_numbers(self, mixed):
         columns, y = mixed
         values = np.array(columns["number"], dtype=object)
@@ -354,7 +440,7 @@ class TestBadTables:
         table = pd.DataFrame({**columns, "number": values})
         with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
             AGBMRegressor().fit(table, y)
-        with pytest.raises(ValueError, match=r"must be numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
             AGBMRegressor().fit(table[["number", "count"]], y)
         model = AGBMRegressor(max_iter=2).fit(as_pandas(columns), y)
         with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
@@ -364,5 +450,7 @@ class TestBadTables:
         columns, y = mixed
         with pytest.raises(ValueError, match=r"X has no columns \['taste'\]; its columns are \['number', 'count'"):
             AGBMRegressor(categorical_features=["colour", "taste"]).fit(as_pandas(columns), y)
+        with pytest.raises(ValueError, match=r"\['colour', 1\] must be names or positions, not both"):
+            AGBMRegressor(categorical_features=["colour", 1]).fit(as_pandas(columns), y)
         with pytest.raises(ValueError, match="one list"):
             AGBMRegressor(categorical_features=[["colour"]]).fit(as_pandas(columns), y)

@@ -56,8 +56,8 @@ _PARAMETERS = """
     min_split_gain : float, default=0.0
         Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
     max_bins : int in [2, 255], default=255
-        Bins of each feature; missing values have one more. The most frequent categories of a categorical feature have
-        a bin each, those that are left share one.
+        Bins of each feature; missing values have one more. With more categories than bins, those that are alike under
+        the start function share one.
     categorical_features : "from_dtype", list of names or positions, mask, or None, default="from_dtype"
         Features whose values are categories: numbers or text without order. "from_dtype": columns of text or categories
         (pandas, polars, arrow dictionaries, object arrays of strings). Categories that fit has not seen are treated as
@@ -94,8 +94,9 @@ _PARAMETERS = """
         momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
         agbm.Checkpoint is one that saves the run to a file, and from which a later fit goes on.
     warm_start : bool, default=False
-        Go on from the model of the last fit, to max_iter iterations in all. With the same data and parameters the
-        result is, bit for bit, that of a single fit. Callbacks see the new iterations only.
+        Go on from the model of the last fit, to max_iter iterations in all. With the same data the result is, bit for
+        bit, that of a single fit; parameters that shape the model must not change. Callbacks see the new iterations
+        only.
     verbose : int, default=0
         1 shows progress: a live bar on a terminal (with rich installed), plain lines elsewhere.
     random_state : int, RandomState or None, default=None

@@ -61,7 +61,7 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path
-        The file; its folder must be there.
+        The file; its folder must be there. One file is for one run: a cross-validation or a search has many.
     every : int, default=10
         Iterations between two savings.
 
@@ -72,10 +72,10 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 10) -> None:
-        if not isinstance(every, int) or every < 1:
+        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
             raise ValueError(f"every={every!r} must be a whole number of iterations, at least 1.")
         self.path = Path(path)
-        self.every = every
+        self.every = int(every)
         self._identity = ""
         self._run: tuple[Ensemble, int] | None = None
 
@@ -85,6 +85,8 @@ class Checkpoint:
     def load(self, identity: str) -> tuple[Ensemble, int] | None:
         """The saved run and its seed; None where there is no file yet."""
         self._identity = identity
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"{self!r}: there is no folder {self.path.parent}; make it, or use another path.")
         if not self.path.exists():
             return None
         try:
@@ -137,11 +139,24 @@ class Checkpoint:
             fresh.unlink(missing_ok=True)
 
 
+def describe(value: Any) -> str:
+    """What a parameter is, in words that are the same in every process."""
+    if isinstance(value, np.ndarray):
+        return f"array{value.shape}{value.dtype}{value.tolist()}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{describe(k)}: {describe(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({', '.join(map(describe, value))})"
+    if " at 0x" in repr(value):  # which tells where in memory it is
+        return f"{type(value).__module__}.{type(value).__qualname__}({describe(getattr(value, '__dict__', {}))})"
+    return repr(value)
+
+
 def identity_of(parameters: Mapping[str, Any], rows: Rows) -> str:
     """A digest of everything that the model depends on but the number of iterations."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(parameters):
-        digest.update(f"{name}={parameters[name]!r};".encode())
+        digest.update(f"{name}={describe(parameters[name])};".encode())
     parts = [rows.X.data, rows.X.indices, rows.X.indptr] if issparse(rows.X) else [rows.X]
     for array in (*parts, rows.y, rows.weight, rows.start):
         if array is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import combinations
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ from sklearn.utils.validation import (
 from . import _threads, boosting
 from ._parameters import CONSTRAINTS, describe
 from .checkpoint import Checkpoint, identity_of
+from .checkpoint import describe as describe_value
 from .dropout import Dropout
 from .ensemble import Ensemble
 from .learners import Fitter, Learner, Model, RegressorLearner, mean_repeats
@@ -43,7 +45,7 @@ from .losses import (
 from .problem import Outputs, Problem
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain
-from .tables import Categories, as_table, categorical_mask, explain
+from .tables import Categories, as_table, categorical_mask, explain, missing
 from .theory import Momentum
 from .tree import Forest, TreeLearner
 from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
@@ -52,7 +54,9 @@ from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
 AUTO_EARLY_STOPPING_ROWS = 10_000
 
 # Parameters of which the model does not depend, given its number of iterations.
-_WITHOUT_EFFECT = {"max_iter", "callbacks", "warm_start", "verbose", "random_state", "n_jobs"}
+_WITHOUT_EFFECT = {
+    "max_iter", "n_iter_no_change", "tol", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
+}  # fmt: skip
 
 
 class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
@@ -162,7 +166,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             train, held_out = self._split(rows.y)
             rows, n_train = rows.take(np.concatenate([train, held_out])), len(train)
 
-        loss.check(rows.y)
+        rows.y.setflags(write=False)  # a loss of the user's may not change it
+        self._check_labels(loss, rows.y, n_train)
         start: Any = deepcopy(self.init)  # what becomes of a given model later is not our model's business
         if isinstance(start, str):
             start = self._start_constants(loss, rows.y[..., :n_train], rows.weight)
@@ -191,6 +196,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         ensemble.truncate(best)
         if diverged:
             warn_diverged(history, best)
+        self._fitted_parameters = self._parameters_with_effect()
         self._fitted_start = start
         self._fitted_loss = loss
         self._ensemble = ensemble
@@ -201,13 +207,19 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.history_ = history.columns()
         return self
 
+    def _check_labels(self, loss: Loss, y: Array, n_train: int) -> None:
+        """Whether the loss allows the labels of each output: those of the training rows, and those of all rows."""
+        for labels in y if y.ndim == 2 else [y]:
+            loss.check(labels[:n_train])
+            loss.check(labels)
+
     def _earlier_run(self, rows: Rows) -> tuple[Ensemble | None, int]:
         """The run that this one goes on from, of warm_start or a checkpoint, and the seed of both."""
         earlier, seed = None, int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self._goes_on():
             earlier, seed = self._ensemble, self._seed
         for checkpoint in self._checkpoints():
-            parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _WITHOUT_EFFECT}
+            parameters = self._parameters_with_effect()
             seeded = isinstance(self.random_state, (int, np.integer))
             parameters["seed"] = seed if seeded else None
             saved = checkpoint.load(identity_of(parameters, rows))
@@ -267,14 +279,33 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         for callback in self.callbacks or ():
             if not callable(callback):
                 raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
-        if self._goes_on() and self.max_iter < self.best_iteration_:
+        if self._goes_on():
+            self._check_going_on()
+        if (X_val is None) != (y_val is None):
+            missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
+            raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
+
+    def _check_going_on(self) -> None:
+        """A run that goes on is the same run: what would have changed its earlier iterations must not change."""
+        changed = {
+            name: f"{name}={value!r} (was {self._fitted_parameters[name]!r})"
+            for name, value in self._parameters_with_effect().items()
+            if describe_value(value) != describe_value(self._fitted_parameters[name])
+        }
+        if changed:
+            raise ValueError(
+                f"warm_start=True goes on with the parameters of the last fit, got {', '.join(changed.values())}; set "
+                "them back, or use warm_start=False."
+            )
+        if self.max_iter < self.best_iteration_:
             raise ValueError(
                 f"max_iter={self.max_iter} must be at least best_iteration_={self.best_iteration_}, the iterations "
                 "that the model has, with warm_start=True."
             )
-        if (X_val is None) != (y_val is None):
-            missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
-            raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
+
+    def _parameters_with_effect(self) -> dict[str, Any]:
+        """Those that change the model of a given number of iterations."""
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in _WITHOUT_EFFECT}
 
     def _goes_on(self) -> bool:
         return self.warm_start and self.__sklearn_is_fitted__()
@@ -345,10 +376,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         has_y = not (isinstance(y, str) and y == "no_validation")
         labels = {"y_numeric": self._numeric_labels, "multi_output": self._numeric_labels} if has_y else {}
         try:
-            if not self._categories.of:
+            encoded = self._categories.encode(as_table(X))
+            if encoded is X or (isinstance(X, (list, tuple)) and not self._categories.of):
                 return validate_data(self, X, y, reset=reset, **options, **labels)
             validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of features
-            encoded = self._categories.encode(as_table(X))
             if has_y:
                 return check_X_y(encoded, y, estimator=self, **options, **labels)
             return check_array(encoded, estimator=self, input_name="X", **options)
@@ -356,7 +387,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise explain(error, X, getattr(self, "feature_names_in_", None)) from error
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Array:
-        weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        try:
+            weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        except ValueError as error:
+            if "sample_weight" in str(error):
+                raise
+            raise ValueError(f"sample_weight: {error}") from error
         return weight
 
     def _weigh_classes(self, y: NDArray[Any], weight: Array | None) -> Array | None:
@@ -396,12 +432,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 max_depth=self.max_depth,
                 max_leaf_nodes=self.max_leaf_nodes,
                 min_samples_leaf=self.min_samples_leaf,
+                min_leaf_hessian=getattr(loss, "min_leaf_hessian", 0.0),
                 l2_regularization=self.l2_regularization,
                 min_split_gain=self.min_split_gain,
                 max_bins=self.max_bins,
                 shared_structure=self.shared_structure,
                 vector_leaves=self.multi_strategy == "multi_output_tree",
-                largest_hessian=loss.smoothness,
                 categorical=categorical,
                 monotone=monotone.tolist() if monotone.any() else (),
                 interactions=_interaction_groups(self.interaction_cst, self.n_features_in_),
@@ -541,6 +577,14 @@ def _interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
     if isinstance(wanted, str):
         size = 1 if wanted == "no_interactions" else min(2, n_features)
         return [list(group) for group in combinations(range(n_features), size)]
+    if not all(
+        isinstance(group, Iterable) and all(isinstance(f, Integral) and not isinstance(f, bool) for f in group)
+        for group in wanted
+    ):
+        raise ValueError(
+            f"interaction_cst={wanted!r} must be 'no_interactions', 'pairwise', or a list of lists of positions of "
+            "features, such as [[0, 1], [1, 2]]."
+        )
     groups = [sorted({int(feature) for feature in group}) for group in wanted]
     unknown = sorted({f for group in groups for f in group if not 0 <= f < n_features})
     if unknown:
@@ -740,6 +784,9 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
         repeated rows; of other weights only the ratios matter.
         """
+        labels = np.asarray(y)
+        if labels.ndim == 1 and labels.dtype.kind == "O" and missing(labels).any():
+            raise ValueError("y has missing labels (None, NaN or NA); leave these rows out.")
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def decision_function(self, X: Any) -> Array:
@@ -798,9 +845,12 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         if self.class_weight is None:
             return weight
         classes, codes = self._unique_labels(y)
-        unknown = [] if isinstance(self.class_weight, str) else sorted(set(self.class_weight) - set(classes.tolist()))
-        if unknown:
-            raise ValueError(f"class_weight has weights for {unknown}, which y has not; y has {classes.tolist()}.")
+        if isinstance(self.class_weight, dict):
+            unknown = [label for label in self.class_weight if label not in set(classes.tolist())]
+            if unknown:
+                raise ValueError(f"class_weight has weights for {unknown}, which y has not; y has {classes.tolist()}.")
+            if not all(isinstance(value, Real) for value in self.class_weight.values()):
+                raise ValueError(f"class_weight={self.class_weight!r}: weights must be numbers.")
         of_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
         if not np.isfinite(of_class).all() or of_class.min() < 0.0:
             raise ValueError(f"class_weight={self.class_weight!r}: weights must not be negative.")
@@ -856,5 +906,11 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         if not hasattr(model, "decision_function"):
             raise TypeError(
                 f"init={model!r} has no decision_function; give 'prior', 'zero' or a fitted classifier that has."
+            )
+        classes = getattr(model, "classes_", self.classes_)
+        if not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"init={model!r} has classes {np.asarray(classes).tolist()}, y has {self.classes_.tolist()}; they must "
+                "agree."
             )
         return model.decision_function  # type: ignore[no-any-return]

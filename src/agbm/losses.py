@@ -82,11 +82,25 @@ def _rows(x: ArrayLike) -> Array:
     return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
 
 
+def _median(x: Array, weight: Array | None) -> float:
+    """The smallest number that at least half of the weight does not exceed."""
+    if weight is None:
+        middle = (len(x) - 1) // 2
+        return float(np.partition(x, middle)[middle])
+    order = np.argsort(x, kind="stable")
+    total = np.cumsum(weight[order])
+    return float(x[order[np.searchsorted(total, 0.5 * total[-1])]])
+
+
 class BuiltInLoss:
     """Losses whose value and derivatives are kernels. They print as they were made."""
 
     n_threads: int = 1
     """Threads of the kernels. Results have the same bits for every number."""
+
+    min_leaf_hessian = 0.0
+    """Sum of hessians that a leaf needs after a Newton fit, at least; what sure and right rows still have to say is
+    mostly noise. (A loss of the user's may have it, too.)"""
 
     _kernel: ClassVar[str]
 
@@ -157,7 +171,7 @@ class Quantile(_Identity):
 
     The loss has no second derivative. Newton steps use the curvature 1 / (2 |y - f|) of the parabola that touches the
     loss at f and lies above it (Hunter and Lange, "Quantile regression via an MM algorithm", 2000), which makes them
-    independent of the scale of y. The mean distance stands for distances below it: without it, the few rows that are
+    independent of the scale of y. The median distance stands for distances below it: without it, the few rows that are
     fitted best would hold all others back. Gradient steps (second_order=False) move by at most the learning rate, in
     units of y.
     """
@@ -177,10 +191,10 @@ class Quantile(_Identity):
         return float(self.quantile)
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """One over twice the distance, or over twice the mean distance where that is larger."""
+        """One over twice the distance, or over twice the median distance where that is larger."""
         distance = self._fill(_native.loss_value, np.shape(y), y, f, 0.5) * self._distance_unit
-        mean = float(np.average(distance, weights=weight))
-        return self._fill(_native.loss_hessian, np.shape(f), y, f, mean if mean > 0.0 else 1.0)
+        middle = _median(distance, weight)
+        return self._fill(_native.loss_hessian, np.shape(f), y, f, middle if middle > 0.0 else 1.0)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The weighted quantile."""
@@ -233,7 +247,9 @@ class Huber(_Identity):
 class Tweedie(BuiltInLoss):
     """Half the deviance of a Tweedie distribution with power p between 1 and 2, log link: amounts with many zeros.
 
-    l(y, f) = exp((2 - p) f) / (2 - p) - y exp((1 - p) f) / (1 - p), up to a constant.
+    l(y, f) = exp((2 - p) f) / (2 - p) - y exp((1 - p) f) / (1 - p), up to a constant. The hessian is the second
+    derivative, or half the residual where that is larger: a row's Newton step changes a prediction by a factor of e^2
+    at most. The same holds for Poisson and Gamma.
     """
 
     _kernel = "tweedie"
@@ -312,6 +328,7 @@ class LogLoss(_Binary):
 
     _kernel = "logistic"
     smoothness = 0.25
+    min_leaf_hessian = 0.1
     constant_hessian = False
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
@@ -358,6 +375,7 @@ class Multinomial(BuiltInLoss):
 
     _kernel = "multinomial"
     smoothness = 0.5  # the largest eigenvalue of diag(p) - p p^T
+    min_leaf_hessian = 0.2
     constant_hessian = False
 
     def __init__(self, n_classes: int) -> None:

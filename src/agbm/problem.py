@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Outputs:
 
 
 def _stack(vectors: list[Array]) -> Array:
-    return vectors[0][np.newaxis] if len(vectors) == 1 else np.stack(vectors)
+    return np.asarray(vectors[0])[np.newaxis] if len(vectors) == 1 else np.stack(vectors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +80,15 @@ class Problem:
 
     def residual(self, f: Array) -> Array:
         """Pseudo residual on the training rows: the negative gradient of the loss at f."""
-        return self.loss.negative_gradient(self.y[..., : self.n_train], f[..., : self.n_train])
+        residual = self.loss.negative_gradient(self.y[..., : self.n_train], f[..., : self.n_train])
+        return self._checked(residual, "negative_gradient")
 
     def hessian(self, f: Array) -> Array | None:
         """Second derivative of the loss at f on the training rows, for Newton steps; None for gradient steps."""
         if not self.second_order or self.loss.constant_hessian:
             return None
-        return self.loss.hessian(self.y[..., : self.n_train], f[..., : self.n_train], self.train_weight)
+        hessian = self.loss.hessian(self.y[..., : self.n_train], f[..., : self.n_train], self.train_weight)
+        return self._checked(hessian, "hessian")
 
     def train_loss(self, f: Array) -> float:
         """Mean loss over the training rows."""
@@ -99,6 +102,17 @@ class Problem:
         """Derivative of L along b at f."""
         descent = self.residual(f) * b[..., : self.n_train]
         return -float(np.sum(descent if self.train_weight is None else descent * self.train_weight))
+
+    def _checked(self, given: Any, name: str) -> Array:
+        """What a loss gave, as the kernels take it; losses may be the user's."""
+        array = np.ascontiguousarray(given, dtype=np.float64)
+        if array.shape != (len(self.start), self.n_train):
+            raise ValueError(
+                f"loss: {name} must give one number for each of {self.n_train} rows"
+                + (f" and {len(self.start)} scores" if len(self.start) > 1 else "")
+                + f", got an array of shape {np.shape(given)[-1:] if len(self.start) == 1 else np.shape(given)}."
+            )
+        return array
 
     def _mean_loss(self, f: Array, rows: slice) -> float:
         weight = None if self.weight is None else self.weight[rows]

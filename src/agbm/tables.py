@@ -31,7 +31,8 @@ class Categories:
         if not features.any():
             return cls()
         column = _columns_of(X)
-        return cls({f: _by_frequency(*column(f), weight) for f in np.flatnonzero(features).tolist()})
+        names = _column_names(X)
+        return cls({f: _by_frequency(*column(f), weight, names[f]) for f in np.flatnonzero(features).tolist()})
 
     def mask(self, n_features: int) -> NDArray[np.bool_]:
         """Which features are categorical."""
@@ -40,21 +41,25 @@ class Categories:
         return mask
 
     def encode(self, X: Any) -> Any:
-        """X as a matrix of numbers. Missing and unknown categories are NaN. Without categories, X as it is."""
-        if not self.of:
+        """X as a matrix of numbers. Missing and unknown categories are NaN. What has numbers only stays as it is."""
+        if not self.of and not _needs_reading(X):
             return X
+        if issparse(X):
+            raise ValueError(
+                f"X is sparse, the model has categorical features ({sorted(self.of)}); give a dense table."
+            )
         n_features = _n_columns(X)
-        column = _columns_of(X)
+        column, names = _columns_of(X), _column_names(X)
         encoded: list[NDArray[Any]] = []
         for f in range(n_features):
-            values, missing = column(f)
+            values, absent = column(f)
             if f in self.of:
                 number = {category: float(i) for i, category in enumerate(self.of[f])}
                 codes = np.array([number.get(value, np.nan) for value in values.tolist()])
-                codes[missing] = np.nan
+                codes[absent] = np.nan
                 encoded.append(codes)
             else:
-                encoded.append(_numbers(values, missing, _column_names(X)[f]))
+                encoded.append(_numbers(values, absent, names[f]))
         dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
         matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
         for f, codes in enumerate(encoded):
@@ -64,6 +69,8 @@ class Categories:
 
 def as_table(X: Any) -> Any:
     """Lists as an array, in which text stays text and numbers numbers; everything else as it is."""
+    if hasattr(X, "collect") and not hasattr(X, "shape"):
+        raise TypeError(f"X is a {type(X).__name__}, whose rows are not there yet; give X.collect().")
     if not isinstance(X, (list, tuple)):
         return X
     try:
@@ -78,6 +85,8 @@ def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
     n_features = _n_columns(X)
     if wanted is None:
         return np.zeros(n_features, dtype=bool)
+    if not isinstance(wanted, str) and len({isinstance(w, str) for w in np.asarray(wanted, dtype=object).flat}) > 1:
+        raise ValueError(f"categorical_features={wanted!r} must be names or positions, not both.")
     if isinstance(wanted, str) and wanted == "from_dtype":
         return _mask_from_types(X, n_features)
     chosen = np.asarray(wanted)
@@ -130,10 +139,20 @@ def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
     return np.zeros(n_features, dtype=bool)
 
 
+def _needs_reading(X: Any) -> bool:
+    """Whether scikit-learn would stumble over a column that we can read, or read one that we refuse: dates, NA."""
+    frame = _frame(X)
+    if frame is not None:
+        return not all(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.schema.values())
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        return X.dtype.kind in "Mm" or (X.dtype.kind == "O" and any(v is _na() for v in X.flat))
+    return False
+
+
 def _is_text(column: NDArray[Any]) -> bool:
     if column.dtype.kind == "U":
         return True
-    present = column[~_missing(column)].tolist()
+    present = column[~missing(column)].tolist()
     return len(present) > 0 and all(isinstance(value, str) for value in present)
 
 
@@ -147,8 +166,15 @@ def _frame(X: Any) -> Any:
         return None
     try:
         import narwhals as nw
-    except ImportError:
+    except ImportError as error:
+        kinds = [getattr(dtype, "kind", "f") for dtype in getattr(X, "dtypes", ())]
+        if any(kind not in "iufb" for kind in kinds):
+            raise ImportError("X has columns that are no numbers: to read them, pip install 'agbm[tables]'.") from error
         return None
+    names = list(getattr(X, "column_names", X.columns))
+    twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise ValueError(f"X has several columns named {twice}; give every column a name of its own.")
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
 
@@ -169,35 +195,48 @@ def _columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]
     """A function that gives the values of a column and which of them are missing."""
     frame = _frame(X)
     if frame is None:
-        return lambda f: (X[:, f], _missing(X[:, f]))
+        return lambda f: (X[:, f], missing(X[:, f]))
 
     def column(f: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         series = frame[:, f]
         values = np.asarray(series.to_numpy())
-        return values, np.asarray(series.is_null().to_numpy()) | _missing(values)
+        return values, np.asarray(series.is_null().to_numpy()) | missing(values)
 
     return column
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _na() -> Any:
+    return getattr(sys.modules.get("pandas"), "NA", np.ma.masked)
+
+
+def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values are missing: NaN, None or NA."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
-    na = getattr(sys.modules.get("pandas"), "NA", None)
-    return np.array([v is None or v is na or bool(v != v) for v in values.tolist()], dtype=bool)
+    na = _na()
+    return np.array([v is None or v is na or (isinstance(v, float) and v != v) for v in values.tolist()], dtype=bool)
 
 
-def _by_frequency(values: NDArray[Any], missing: NDArray[np.bool_], weight: Array | None) -> list[Any]:
+def _by_frequency(values: NDArray[Any], absent: NDArray[np.bool_], weight: Array | None, name: Any) -> list[Any]:
     """Distinct values by weight, the heaviest first; ties by type and value."""
     place: dict[Any, int] = {}
-    codes = np.array([place.setdefault(value, len(place)) for value in values[~missing].tolist()], dtype=np.intp)
-    totals = np.bincount(codes, weights=None if weight is None else weight[~missing], minlength=len(place))
+    try:
+        codes = np.array([place.setdefault(value, len(place)) for value in values[~absent].tolist()], dtype=np.intp)
+    except TypeError as error:
+        raise ValueError(
+            f"X: column {name!r} has categories that cannot be told apart ({error}); give text or numbers."
+        ) from error
+    totals = np.bincount(codes, weights=None if weight is None else weight[~absent], minlength=len(place))
     seen = [(-total, type(value).__name__, value) for value, total in zip(place, totals.tolist(), strict=True) if total]
-    return [value for _, _, value in sorted(seen)]
+    try:
+        return [value for _, _, value in sorted(seen)]
+    except TypeError:  # values of a type that has no order
+        return [value for _, _, value in sorted(seen, key=lambda entry: (entry[0], entry[1], repr(entry[2])))]
 
 
-def _numbers(values: NDArray[Any], missing: NDArray[np.bool_], name: Any) -> NDArray[Any]:
+def _numbers(values: NDArray[Any], absent: NDArray[np.bool_], name: Any) -> NDArray[Any]:
     """A column of numbers; an error says which column has none."""
     if values.dtype.kind == "f":
         return values
@@ -205,7 +244,7 @@ def _numbers(values: NDArray[Any], missing: NDArray[np.bool_], name: Any) -> NDA
         raise ValueError(f"X: column {name!r} has dates or times ({values.dtype}); make numbers of them.")
     numbers = np.full(len(values), np.nan)
     try:
-        numbers[~missing] = values[~missing].astype(np.float64)
+        numbers[~absent] = values[~absent].astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"X: column {name!r} must have numbers, or be named in categorical_features: {error}."
@@ -224,7 +263,7 @@ def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueErro
         ]
         more = f"; and {len(moved) - 5} more" if len(moved) > 5 else ""
         return ValueError(f"{text}\nX: {'; '.join(moved[:5])}{more}.")
-    if "could not convert string" in text:
+    if "could not convert string" in text and "X: column" not in text:
         return ValueError(
             f"X and the y of a regressor must be numbers: {text}. Columns of X with text only are categories: name "
             "them in categorical_features, or leave that at 'from_dtype'."

@@ -15,9 +15,7 @@ from ..losses import Array
 # Thresholds come from at most this many rows; more would not move a quantile that 255 bins can show.
 MAX_SAMPLE = 200_000
 
-# A category needs so many rows to be put beside others by its mean residual, which is taken as if it had so many more
-# rows with residual zero: as in the kernels.
-MIN_CATEGORY_ROWS = 10
+# The mean residual of a category is taken as if it had so many more rows with residual zero: as in the kernels.
 CATEGORY_SMOOTHING = 10.0
 
 # Columns of a sparse matrix that are made dense at a time: those of one group of the kernels.
@@ -45,13 +43,15 @@ class Bins:
         weight: Array | None = None,
         categorical: NDArray[np.bool_] | None = None,
         residual: Array | None = None,
+        min_category_rows: int = 10,
     ) -> Bins:
         """Thresholds from the rows of X, or a fixed random sample of them; categories from all rows.
 
-        `residual` (output, row) tells which categories are alike, where there are more of them than bins.
+        `residual` (output, row) tells which categories are alike, where there are more of them than bins; those with
+        fewer than min_category_rows do not show it.
         """
         grouped = {
-            int(f): GroupedCategories.from_data(X[:, f], max_bins, weight, residual)
+            int(f): GroupedCategories.from_data(X[:, f], max_bins, weight, residual, min_category_rows)
             for f in ([] if categorical is None else np.flatnonzero(categorical))
         }
         if X.shape[0] > MAX_SAMPLE:
@@ -135,7 +135,7 @@ class GroupedCategories:
 
     @classmethod
     def from_data(
-        cls, column: NDArray[Any], max_bins: int, weight: Array | None, residual: Array | None
+        cls, column: NDArray[Any], max_bins: int, weight: Array | None, residual: Array | None, min_rows: int = 10
     ) -> GroupedCategories:
         """A bin for each category where there are enough.
 
@@ -151,7 +151,7 @@ class GroupedCategories:
         if len(seen) <= max_bins:
             bins[seen] = np.arange(len(seen))
             return cls(bins, max(1, len(seen)))
-        judged = seen[total[seen] >= MIN_CATEGORY_ROWS] if residual is not None else seen[:0]
+        judged = seen[total[seen] >= min_rows] if residual is not None else seen[:0]
         few = 1 if len(judged) < len(seen) else 0
         bins[seen] = 0
         if residual is not None and len(judged) > 0:

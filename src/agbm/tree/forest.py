@@ -14,8 +14,8 @@ from scipy.sparse import issparse
 from .. import _native
 from ..losses import Array
 
-# Rows of a sparse matrix that are made dense at a time.
-SPARSE_ROWS = 16_384
+# Values of a sparse matrix that are made dense at a time: whole rows, 32 MB or one row.
+SPARSE_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +84,9 @@ class Forest:
         """Sum of the trees' values (function, output, row); X is float32 or float64, dense or sparse."""
         if issparse(X):
             rows = X.tocsr()
-            starts = range(0, max(rows.shape[0], 1), SPARSE_ROWS)
-            parts = [self._columns(rows[i : i + SPARSE_ROWS].toarray(), n_threads) for i in starts]
+            step = max(1, SPARSE_VALUES // max(rows.shape[1], 1))
+            starts = range(0, max(rows.shape[0], 1), step)
+            parts = [self._columns(rows[i : i + step].toarray(), n_threads) for i in starts]
             columns = np.concatenate(parts)
         else:
             columns = self._columns(X, n_threads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,11 +15,6 @@ from ..losses import Array
 from .bins import Bins
 from .forest import Forest, fold, one_output_each
 
-# Newton leaves divide by the sum of hessians. A leaf must have at least this much of it, in units of the largest that
-# the loss can have (or that a row has now, where there is no bound). With less, steps get too large: one positive row
-# among ten thousand, say, would get a score in the hundreds.
-MIN_HESSIAN_LEAF = 0.4
-
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
 
 
@@ -31,6 +25,8 @@ class TreeLearner:
     max_depth: int | None = 6
     max_leaf_nodes: int | None = None
     min_samples_leaf: int = 20
+    min_leaf_hessian: float = 0.0
+    """Sum of hessians in a leaf, at least, after a Newton fit."""
     l2_regularization: float = 0.0
     min_split_gain: float = 0.0
     max_bins: int = 255
@@ -38,8 +34,6 @@ class TreeLearner:
     """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
     vector_leaves: bool = False
     """Whether all outputs get one tree, with a value a leaf for each, instead of a tree each."""
-    largest_hessian: float = math.inf
-    """The bound on the hessians that the loss has."""
     categorical: NDArray[np.bool_] | None = None
     """Which features have numbers of categories for values; None for none."""
     monotone: Sequence[int] = ()
@@ -54,7 +48,9 @@ class TreeLearner:
 
     def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> TreeFitter:
         """See Learner."""
-        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual)
+        # As few rows as the kernels ask of a category, but two: one row's residual would be its label.
+        enough = max(2, min(10, self.min_samples_leaf))
+        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
             max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
@@ -145,10 +141,6 @@ class TreeFitter:
         if self._weight is not None:
             gradients = gradients * self._weight
             weights = self._weight[np.newaxis] if hessian is None else hessian * self._weight
-        min_hessian = 0.0
-        if hessian is not None:
-            bound = self._learner.largest_hessian
-            min_hessian = MIN_HESSIAN_LEAF * (bound if math.isfinite(bound) else float(hessian.max()))
         grown = self._grower.grow(
             gradients=gradients,
             hessians=weights,
@@ -157,7 +149,7 @@ class TreeFitter:
             features=sample.draw_features(),
             node_share=self._learner.colsample_bynode,
             seed=sample.draw_seed(),
-            min_hessian_leaf=min_hessian,
+            min_hessian_leaf=0.0 if hessian is None else self._learner.min_leaf_hessian,
         )
         sets = self._bins.category_sets(grown["feature"], grown["left_codes"], grown["missing_left"])
         categories, category_words, category_start = sets
