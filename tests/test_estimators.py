@@ -38,9 +38,15 @@ def binary():
 
 @parametrize_with_checks(
     [
-        estimator(method=method, max_iter=20, shared_structure=shared)
+        estimator(method=method, max_iter=20, shared_structure=shared, multi_strategy=strategy)
         for estimator in (AGBMRegressor, AGBMClassifier)
-        for method, shared in [("gbm", False), ("vagbm", False), ("agbm", False), ("agbm", True), ("agbmr", False)]
+        for method, shared, strategy in [
+            ("gbm", False, "one_output_per_tree"),
+            ("vagbm", False, "one_output_per_tree"),
+            ("agbm", False, "one_output_per_tree"),
+            ("agbm", True, "multi_output_tree"),
+            ("agbmr", True, "one_output_per_tree"),
+        ]
     ]
 )
 def test_scikit_learn_checks(estimator, check):

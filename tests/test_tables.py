@@ -199,7 +199,7 @@ class TestSparse:
 
     def test_a_model_with_categories_needs_a_dense_table(self, mixed):
         columns, y = mixed
-        model = AGBMRegressor(max_iter=2).fit(as_pandas(columns), y)
+        model = AGBMRegressor(max_iter=2).fit(as_object_array(columns), y)
         with pytest.raises(ValueError, match=r"X is sparse, the model has categorical features \(\[3\]\)"):
             model.predict(csr_array((5, 4)))
 
@@ -359,6 +359,12 @@ class TestNames:
             ValueError, match=r"column 0 is 'count', in fit it was 'number'; column 1 is 'number', in fit"
         ):
             model.predict(moved)
+        names = ["colour", "count", "flag", "number"]
+        moved = table.select(names) if hasattr(table, "select") else table[names]
+        with pytest.raises(ValueError, match=r"column 0 is 'colour', in fit it was 'number'; column 3 is 'number'"):
+            model.predict(moved)
+        with pytest.raises(ValueError, match="colour"):
+            model.predict(table.select(names[1:]) if hasattr(table, "select") else table[names[1:]])
 
     def test_of_numbers(self, regression):
         X, y = load_diabetes(return_X_y=True, as_frame=True)

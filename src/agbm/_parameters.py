@@ -87,8 +87,9 @@ _PARAMETERS = """
     tol : float, default=1e-7
         Smallest improvement that counts, in the units of the loss.
     learner : scikit-learn regressor, default=None
-        Weak learner to use instead of trees; the tree parameters are ignored then. One whose fit takes no sample_weight
-        needs second_order=False where the loss has no constant hessian.
+        Weak learner to use instead of trees, one for each output; the tree parameters are ignored then, but for those
+        whose promise nobody would keep (constraints, subsample, categories), which are refused. One whose fit takes no
+        sample_weight needs second_order=False where the loss has no constant hessian.
     callbacks : list of callables, default=None
         Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.

@@ -82,7 +82,7 @@ class Checkpoint:
     def __repr__(self) -> str:
         return f"Checkpoint({str(self.path)!r}, every={self.every})"
 
-    def load(self, identity: str) -> tuple[Ensemble, int] | None:
+    def load(self, identity: str, n_features: int, n_outputs: int) -> tuple[Ensemble, int] | None:
         """The saved run and its seed; None where there is no file yet."""
         self._identity = identity
         if not self.path.parent.is_dir():
@@ -96,6 +96,9 @@ class Checkpoint:
                 raise ValueError(f"its format is {int(arrays['format'])}, this version reads {FORMAT}")
             saved = str(arrays["identity"])
             content = _read(arrays)
+            for model in content[0].models:
+                if (cast(Forest, model).n_features, cast(Forest, model).n_outputs) != (n_features, n_outputs):
+                    raise ValueError("its trees are for other features or outputs")
         except (ValueError, TypeError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"{self.path} is not a checkpoint that can be read: {error}. Remove it, or use another path."

@@ -45,7 +45,7 @@ from .losses import (
 from .problem import Outputs, Problem
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain
-from .tables import Categories, as_table, categorical_mask, explain, missing
+from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
 from .theory import Momentum
 from .tree import Forest, TreeLearner
 from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
@@ -222,7 +222,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             parameters = self._parameters_with_effect()
             seeded = isinstance(self.random_state, (int, np.integer))
             parameters["seed"] = seed if seeded else None
-            saved = checkpoint.load(identity_of(parameters, rows))
+            saved = checkpoint.load(identity_of(parameters, rows), self.n_features_in_, self._n_outputs)
             if saved is not None and len(saved[0]) > (0 if earlier is None else len(earlier)):
                 earlier, seed = saved
         return earlier, seed
@@ -376,10 +376,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         has_y = not (isinstance(y, str) and y == "no_validation")
         labels = {"y_numeric": self._numeric_labels, "multi_output": self._numeric_labels} if has_y else {}
         try:
-            encoded = self._categories.encode(as_table(X))
-            if encoded is X or (isinstance(X, (list, tuple)) and not self._categories.of):
+            table = as_table(X)
+            if not self._categories.of and not needs_reading(table):
                 return validate_data(self, X, y, reset=reset, **options, **labels)
             validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of features
+            encoded = self._categories.encode(table)
             if has_y:
                 return check_X_y(encoded, y, estimator=self, **options, **labels)
             return check_array(encoded, estimator=self, input_name="X", **options)

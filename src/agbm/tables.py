@@ -1,7 +1,7 @@
 """Tables of every kind to matrices of numbers: categories become numbers, the most frequent first.
 
-Arrays and sparse matrices of numbers pass as they are. Data frames (pandas, polars, arrow) are read through narwhals, a
-column at a time, where they have categories; scikit-learn reads the others.
+Data frames (pandas, polars, arrow) are read through narwhals, a column at a time, where they have more than numbers;
+scikit-learn reads the others, arrays, and sparse matrices.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ class Categories:
         return mask
 
     def encode(self, X: Any) -> Any:
-        """X as a matrix of numbers. Missing and unknown categories are NaN. What has numbers only stays as it is."""
-        if not self.of and not _needs_reading(X):
-            return X
+        """X as a matrix of numbers. Missing and unknown categories are NaN."""
         if issparse(X):
             raise ValueError(
                 f"X is sparse, the model has categorical features ({sorted(self.of)}); give a dense table."
@@ -139,7 +137,7 @@ def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
     return np.zeros(n_features, dtype=bool)
 
 
-def _needs_reading(X: Any) -> bool:
+def needs_reading(X: Any) -> bool:
     """Whether scikit-learn would stumble over a column that we can read, or read one that we refuse: dates, NA."""
     frame = _frame(X)
     if frame is not None:
