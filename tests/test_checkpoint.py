@@ -130,6 +130,7 @@ KILLED = """
     X, y = np.tile(X, (4, 1)), np.tile(y, 4)
     def say(record):
         print(record.iteration, flush=True)
+        time.sleep(0.002)  # no machine is so fast that it is through before it is killed
     model = AGBMRegressor(
         max_iter=400, max_depth=4, subsample=0.7, random_state=0, shared_structure=False,
         callbacks=[Checkpoint(sys.argv[1], every=1), say],
