@@ -21,16 +21,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
-from agbm.checkpoint import describe
+from agbm._parameters import fingerprint
 from agbm.losses import HalfSquaredError
-
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
-methods = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(scope="module")
-def regression():
-    return load_diabetes(return_X_y=True)
+from variants import methods, shared, strategies
 
 
 def stop_at(iteration):
@@ -45,7 +38,7 @@ def stop_at(iteration):
 
 class TestGoingOn:
     @methods
-    @pytest.mark.parametrize("shared_structure", [False, True])
+    @shared
     @pytest.mark.parametrize(
         "more",
         [
@@ -90,7 +83,7 @@ class TestGoingOn:
         assert np.array_equal(resumed.history_["momentum"], whole.history_["momentum"], equal_nan=True)
         assert np.array_equal(resumed.predict(X), whole.predict(X))
 
-    @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+    @strategies
     def test_classes_categories_and_weights(self, tmp_path, strategy):
         X, y = load_iris(return_X_y=True)
         table = pd.DataFrame({"a": X[:, 0], "kind": [f"k{i % 7}" for i in range(150)], "b": X[:, 2]})
@@ -281,11 +274,11 @@ class TestFiles:
             def __init__(self, scale):
                 self.scale = scale
 
-        assert describe(Mine(2.0)) == describe(Mine(2.0)) != describe(Mine(3.0))
+        assert fingerprint(Mine(2.0)) == fingerprint(Mine(2.0)) != fingerprint(Mine(3.0))
         mask = np.zeros(5000, dtype=bool)
         other = mask.copy()
         other[2500] = True
-        assert describe({"a": [mask]}) != describe({"a": [other]})
+        assert fingerprint({"a": [mask]}) != fingerprint({"a": [other]})
 
     @pytest.mark.parametrize("every", [0, -1, 2.5, "often", True])
     def test_how_often(self, every):

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from agbm import AGBMClassifier, AGBMRegressor
-
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
-methods = pytest.mark.parametrize("method", METHODS)
-shared = pytest.mark.parametrize("shared_structure", [False, True])
+from variants import METHODS, methods, shared, strategies
 
 
 def noisy(seed, n=400):
@@ -72,7 +69,7 @@ class TestMonotone:
         assert moves(lambda table: model.predict_proba(table)[:, 1], complete, 0).min() >= -1e-12
         assert moves(lambda table: model.predict_proba(table)[:, 1], complete, 2).max() <= 1e-12
 
-    @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+    @strategies
     def test_every_output(self, strategy):
         X, y = noisy(1)
         model = AGBMRegressor(multi_strategy=strategy, monotonic_cst=[1, 0, 0], max_iter=10, min_samples_leaf=3)

@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from agbm import AGBMClassifier, AGBMRegressor
+from variants import newton
 
 VARIANTS = {
     "gbm": {"method": "gbm"},
@@ -19,7 +20,6 @@ VARIANTS = {
     "agbmr fixed": {"method": "agbmr", "restart": "fixed", "strong_convexity": 1.0, "momentum": 0.2},
 }
 variants = pytest.mark.parametrize("variant", VARIANTS)
-newton = pytest.mark.parametrize("second_order", [False, True])
 
 
 COMMON = {

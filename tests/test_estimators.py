@@ -21,14 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from agbm import AGBMClassifier, AGBMRegressor, _threads
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
-
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
-methods = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(scope="module")
-def regression():
-    return load_diabetes(return_X_y=True)
+from variants import METHODS, methods, newton
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +73,7 @@ def test_gbm_is_close_to_hist_gradient_boosting(regression, binary):
 
 @methods
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("second_order", [False, True])
+@newton
 def test_identical_bits_for_every_n_jobs(method, shared, second_order):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 12)).astype(np.float32)
@@ -252,7 +245,7 @@ class TestData:
 
     @methods
     @pytest.mark.parametrize("shared", [False, True])
-    @pytest.mark.parametrize("second_order", [False, True])
+    @newton
     def test_a_whole_weight_is_a_repeated_row(self, method, shared, second_order, binary):
         X, y = binary
         weight = np.arange(len(y)) % 4 + 1
@@ -369,7 +362,7 @@ class TestData:
 
 class TestLosses:
     @methods
-    @pytest.mark.parametrize("second_order", [False, True])
+    @newton
     @pytest.mark.parametrize(
         "loss", ["absolute_error", Quantile(0.8), Huber(20.0), "poisson", "gamma", Tweedie(1.5)], ids=str
     )

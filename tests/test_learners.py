@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from agbm import AGBMClassifier, AGBMRegressor
+from variants import methods
 
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
 LEARNERS = {
     "linear": Ridge(),
     "spline": make_pipeline(SplineTransformer(n_knots=4), Ridge()),
@@ -31,7 +31,7 @@ def data():
     return X, X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * rng.normal(size=150)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@methods
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_with_every_method(data, method, learner):
     X, y = data
@@ -58,7 +58,7 @@ def test_every_learner_with_every_method(data, method, learner):
     assert classifier.score(X, y > 0) > 0.7
 
 
-@pytest.mark.parametrize("method", METHODS)
+@methods
 def test_validation_rows_and_weights_reach_the_learner(data, method):
     X, y = data
     weight = (np.arange(len(y)) < 100).astype(float)

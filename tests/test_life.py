@@ -31,9 +31,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEnco
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import Quantile
-
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
-methods = pytest.mark.parametrize("method", METHODS)
+from variants import METHODS, methods
 
 
 @pytest.fixture(scope="module")

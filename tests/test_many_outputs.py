@@ -12,13 +12,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import AbsoluteError, Multinomial
-
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
-STRATEGIES = ["one_output_per_tree", "multi_output_tree"]
-methods = pytest.mark.parametrize("method", METHODS)
-strategies = pytest.mark.parametrize("strategy", STRATEGIES)
-shared = pytest.mark.parametrize("shared_structure", [False, True])
-newton = pytest.mark.parametrize("second_order", [False, True])
+from variants import METHODS, methods, newton, shared, strategies
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +128,7 @@ class TestClasses:
 
     @strategies
     @methods
-    @pytest.mark.parametrize("second_order", [False, True])
+    @newton
     def test_a_whole_weight_is_a_repeated_row(self, iris, strategy, method, second_order):
         X, y = iris
         weight = np.arange(len(y)) % 4 + 1

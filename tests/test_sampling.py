@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer
 
 import paper_twin as twin
 from agbm import AGBMClassifier, AGBMRegressor, boosting
@@ -13,17 +13,10 @@ from agbm.losses import HalfSquaredError
 from agbm.theory import Momentum
 from agbm.tree.learner import TreeLearner
 from toys import VectorFitter, best_stump, problem_of
+from variants import methods, shared
 
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
-methods = pytest.mark.parametrize("method", METHODS)
-shared = pytest.mark.parametrize("shared_structure", [False, True])
 SAMPLINGS = [{"subsample": 0.5}, {"colsample_bytree": 0.4}, {"colsample_bynode": 0.4}, {"dropout": 0.1}]
 samplings = pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-
-
-@pytest.fixture(scope="module")
-def regression():
-    return load_diabetes(return_X_y=True)
 
 
 class TestEverySampling:

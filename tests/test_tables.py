@@ -17,14 +17,7 @@ from sklearn.linear_model import Ridge
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.tables import Categories
-
-METHODS = ["gbm", "vagbm", "agbm", "agbmr"]
-methods = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(scope="module")
-def regression():
-    return load_diabetes(return_X_y=True)
+from variants import methods
 
 
 @pytest.fixture(scope="module")
@@ -309,7 +302,7 @@ class TestCategories:
         model = AGBMRegressor(categorical_features=[0], max_iter=5).fit(numbers, y)
         assert np.array_equal(model.predict(numbers), model.predict(numbers.astype(np.float32)))
 
-    @pytest.mark.parametrize("method", METHODS)
+    @methods
     def test_weights_mean_repeats(self, mixed, method):
         columns, y = mixed
         table = as_pandas(columns)

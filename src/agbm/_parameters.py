@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 _PARAMETERS = """
@@ -131,7 +134,7 @@ _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
 """
 
 
-def describe(losses: str, classifies: bool) -> str:
+def documentation(losses: str, classifies: bool) -> str:
     """The parameters and attributes of an estimator, for its docstring."""
     return _PARAMETERS.replace("{LOSSES}", losses).replace("{CLASS_WEIGHT}", _CLASS_WEIGHT if classifies else "")
 
@@ -176,3 +179,39 @@ CONSTRAINTS: dict[str, list[Any]] = {
         None,
     ],
 }
+
+
+def interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
+    """Groups of features that may meet, from the parameter `interaction_cst`."""
+    if wanted is None:
+        return []
+    if isinstance(wanted, str):
+        size = 1 if wanted == "no_interactions" else min(2, n_features)
+        return [list(group) for group in combinations(range(n_features), size)]
+    if not all(
+        isinstance(group, Iterable) and all(isinstance(f, numbers.Integral) and not isinstance(f, bool) for f in group)
+        for group in wanted
+    ):
+        raise ValueError(
+            f"interaction_cst={wanted!r} must be 'no_interactions', 'pairwise', or a list of lists of positions of "
+            "features, such as [[0, 1], [1, 2]]."
+        )
+    groups = [sorted({int(feature) for feature in group}) for group in wanted]
+    unknown = sorted({f for group in groups for f in group if not 0 <= f < n_features})
+    if unknown:
+        raise ValueError(f"interaction_cst={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
+    left_over = sorted(set(range(n_features)).difference(*groups))
+    return [*groups, left_over] if left_over else groups
+
+
+def fingerprint(value: Any) -> str:
+    """What a parameter is, in words that are the same in every process."""
+    if isinstance(value, np.ndarray):
+        return f"array{value.shape}{value.dtype}{value.tolist()}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{fingerprint(k)}: {fingerprint(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({', '.join(map(fingerprint, value))})"
+    if " at 0x" in repr(value):  # which tells where in memory it is
+        return f"{type(value).__module__}.{type(value).__qualname__}({fingerprint(getattr(value, '__dict__', {}))})"
+    return repr(value)

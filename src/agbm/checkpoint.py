@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from ._parameters import fingerprint
 from .ensemble import Ensemble, Update
 from .learners import Model
 from .rows import Rows
@@ -142,24 +143,11 @@ class Checkpoint:
             fresh.unlink(missing_ok=True)
 
 
-def describe(value: Any) -> str:
-    """What a parameter is, in words that are the same in every process."""
-    if isinstance(value, np.ndarray):
-        return f"array{value.shape}{value.dtype}{value.tolist()}"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{describe(k)}: {describe(v)}' for k, v in value.items())}}}"
-    if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(map(describe, value))})"
-    if " at 0x" in repr(value):  # which tells where in memory it is
-        return f"{type(value).__module__}.{type(value).__qualname__}({describe(getattr(value, '__dict__', {}))})"
-    return repr(value)
-
-
 def identity_of(parameters: Mapping[str, Any], rows: Rows) -> str:
     """A digest of everything that the model depends on but the number of iterations."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(parameters):
-        digest.update(f"{name}={describe(parameters[name])};".encode())
+        digest.update(f"{name}={fingerprint(parameters[name])};".encode())
     parts = [rows.X.data, rows.X.indices, rows.X.indptr] if issparse(rows.X) else [rows.X]
     for array in (*parts, rows.y, rows.weight, rows.start):
         if array is not None:

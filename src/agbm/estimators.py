@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from itertools import combinations
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,9 +25,8 @@ from sklearn.utils.validation import (
 )
 
 from . import _threads, boosting
-from ._parameters import CONSTRAINTS, describe
+from ._parameters import CONSTRAINTS, documentation, fingerprint, interaction_groups
 from .checkpoint import Checkpoint, identity_of
-from .checkpoint import describe as describe_value
 from .dropout import Dropout
 from .ensemble import Ensemble
 from .learners import Fitter, Learner, Model, RegressorLearner, mean_repeats
@@ -44,7 +42,7 @@ from .losses import (
 )
 from .problem import Outputs, Problem
 from .resume import ReplayingFitter
-from .rows import Rows, check_y_val, plain
+from .rows import Rows, check_y_val, plain, weighted_rows
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
 from .theory import Momentum
 from .tree import Forest, TreeLearner
@@ -290,7 +288,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         changed = {
             name: f"{name}={value!r} (was {self._fitted_parameters[name]!r})"
             for name, value in self._parameters_with_effect().items()
-            if describe_value(value) != describe_value(self._fitted_parameters[name])
+            if fingerprint(value) != fingerprint(self._fitted_parameters[name])
         }
         if changed:
             raise ValueError(
@@ -345,11 +343,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         weight = None if sample_weight is None else self._check_weight(sample_weight, checked)
         kept = np.arange(len(y))
         if weight is not None:  # rows without weight must change nothing: not bins, not classes, not a split
-            kept = _weighted_rows(weight, "sample_weight")
+            kept = weighted_rows(weight, "sample_weight")
             weight = weight[kept]
         weight = self._weigh_classes(y[kept], weight)
         if weight is not None:
-            kept, weight = kept[_weighted_rows(weight, "class_weight")], weight[weight > 0]
+            kept, weight = kept[weighted_rows(weight, "class_weight")], weight[weight > 0]
             weight = weight if mean_repeats(weight) else weight / weight.mean()  # then only their ratios matter
         encoded = self._encode_fit(y[kept])
         start = self._init_values(X)
@@ -441,7 +439,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 vector_leaves=self.multi_strategy == "multi_output_tree",
                 categorical=categorical,
                 monotone=monotone.tolist() if monotone.any() else (),
-                interactions=_interaction_groups(self.interaction_cst, self.n_features_in_),
+                interactions=interaction_groups(self.interaction_cst, self.n_features_in_),
                 subsample=self.subsample,
                 colsample_bytree=self.colsample_bytree,
                 colsample_bynode=self.colsample_bynode,
@@ -564,39 +562,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """The function of an `init` model that gives raw scores, (row) or (row, output)."""
 
 
-def _weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
-    kept = np.flatnonzero(weight)
-    if len(kept) == 0:
-        raise ValueError(f"{name}: all weights are zero; at least one row needs a positive weight.")
-    return kept
-
-
-def _interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
-    """Groups of features that may meet, from the parameter `interaction_cst`."""
-    if wanted is None:
-        return []
-    if isinstance(wanted, str):
-        size = 1 if wanted == "no_interactions" else min(2, n_features)
-        return [list(group) for group in combinations(range(n_features), size)]
-    if not all(
-        isinstance(group, Iterable) and all(isinstance(f, Integral) and not isinstance(f, bool) for f in group)
-        for group in wanted
-    ):
-        raise ValueError(
-            f"interaction_cst={wanted!r} must be 'no_interactions', 'pairwise', or a list of lists of positions of "
-            "features, such as [[0, 1], [1, 2]]."
-        )
-    groups = [sorted({int(feature) for feature in group}) for group in wanted]
-    unknown = sorted({f for group in groups for f in group if not 0 <= f < n_features})
-    if unknown:
-        raise ValueError(f"interaction_cst={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
-    left_over = sorted(set(range(n_features)).difference(*groups))
-    return [*groups, left_over] if left_over else groups
-
-
 class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
     __doc__ = f"""Accelerated gradient boosting for regression.
-{describe('"auto", "squared_error", "absolute_error", "poisson", "gamma"', classifies=False)}
+{documentation('"auto", "squared_error", "absolute_error", "poisson", "gamma"', classifies=False)}
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -677,7 +645,7 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
 
 class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D101
     __doc__ = f"""Accelerated gradient boosting for classification.
-{describe('"auto", "log_loss", "exponential"', classifies=True)}
+{documentation('"auto", "log_loss", "exponential"', classifies=True)}
     classes_ : array
         The labels, sorted.
 

@@ -82,14 +82,14 @@ def _rows(x: ArrayLike) -> Array:
     return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
 
 
-def _median(x: Array, weight: Array | None) -> float:
-    """The smallest number that at least half of the weight does not exceed."""
+def _quantile(x: Array, share: float, weight: Array | None) -> float:
+    """The smallest number with at least that share of the weight at or below it."""
     if weight is None:
-        middle = (len(x) - 1) // 2
-        return float(np.partition(x, middle)[middle])
+        place = max(0, math.ceil(share * len(x)) - 1)
+        return float(np.partition(x, place)[place])
     order = np.argsort(x, kind="stable")
     total = np.cumsum(weight[order])
-    return float(x[order[np.searchsorted(total, 0.5 * total[-1])]])
+    return float(x[order[np.searchsorted(total, share * total[-1])]])
 
 
 class BuiltInLoss:
@@ -193,14 +193,12 @@ class Quantile(_Identity):
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
         """One over twice the distance, or over twice the median distance where that is larger."""
         distance = self._fill(_native.loss_value, np.shape(y), y, f, 0.5) * self._distance_unit
-        middle = _median(distance, weight)
+        middle = _quantile(distance, 0.5, weight)
         return self._fill(_native.loss_hessian, np.shape(f), y, f, middle if middle > 0.0 else 1.0)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The weighted quantile."""
-        order = np.argsort(y, kind="stable")
-        total = np.cumsum(np.ones(len(y)) if weight is None else weight[order])
-        return float(y[order[np.searchsorted(total, self.quantile * total[-1])]])
+        return _quantile(y, self.quantile, weight)
 
 
 class AbsoluteError(Quantile):

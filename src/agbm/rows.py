@@ -73,3 +73,11 @@ def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) 
     if len(y) != n_rows:
         raise ValueError(f"y_val has {len(y)} rows, X_val has {n_rows}; they must have as many.")
     return np.asarray(y)
+
+
+def weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
+    """The rows that have weight."""
+    kept = np.flatnonzero(weight)
+    if len(kept) == 0:
+        raise ValueError(f"{name}: all weights are zero; at least one row needs a positive weight.")
+    return kept
