@@ -41,6 +41,7 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
     first += width;
   }
   m.codes.resize(n_rows * m.n_features);
+  m.columns.resize(n_rows * m.n_features);
 }
 
 // Codes of a block of whole columns, first_feature and those behind it: x[row * row_stride + column * column_stride], strides
@@ -66,6 +67,7 @@ void bin_columns(BinnedMatrix& m, int first_feature, const std::vector<Threshold
         const double value = static_cast<double>(column[static_cast<std::ptrdiff_t>(row) * row_stride]);
         const int code = search(table, value);
         out[row * group.width] = static_cast<std::uint8_t>(value == value ? code : missing);
+        m.columns[m.n_rows * feature + row] = out[row * group.width];
       }
     }
   });

@@ -89,7 +89,7 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
 nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
   std::vector<std::uint8_t> out(m.n_rows * m.n_features);
   for (int f = 0; f < m.n_features; ++f) {
-    for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.column(f)[i * m.column_stride(f)];
+    for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.column(f)[i];
   }
   return to_numpy(std::move(out), m.n_rows, m.n_features);
 }

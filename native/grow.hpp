@@ -5,6 +5,7 @@
 // build_histograms() is the one step whose result has to be summed when the rows are spread over machines.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <utility>
 
@@ -70,7 +71,10 @@ class TreeGrower {
         n_threads_(n_threads),
         has_categories_(std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
         builder_(matrix, n_threads),
-        partition_(matrix, n_threads) {}
+        partition_(matrix, n_threads),
+        all_features_(matrix.n_features) {
+    std::iota(all_features_.begin(), all_features_.end(), 0);
+  }
 
   // Training rows are the first targets.n_rows rows of the matrix. `pause` is called between batches and may throw: the
   // way to stop a long growth.
@@ -126,6 +130,13 @@ class TreeGrower {
   // be split wherever the smaller may: where it may not, neither needs a histogram.
   struct Siblings {
     std::int32_t small, large;
+  };
+
+  // Features of one node that are scanned in one go.
+  struct Scan {
+    std::int32_t node;
+    const int *begin, *end;
+    Split best;
   };
 
   std::size_t cell_count() const { return matrix_.n_cells() * channels_.n(); }
@@ -231,7 +242,12 @@ class TreeGrower {
   }
 
   // The features that a node may be split on, ascending.
-  std::vector<int> features_of(std::int32_t node) const {
+  const std::vector<int>& features_of(std::int32_t node) {
+    if (groups_.empty() && sample_.features == nullptr && sample_.node_share >= 1.0) return all_features_;
+    chosen_features_.push_back(choose_features(node));
+    return chosen_features_.back();
+  }
+  std::vector<int> choose_features(std::int32_t node) const {
     std::vector<std::uint8_t> allowed(matrix_.n_features, groups_.empty() ? 1 : 0);
     if (!groups_.empty()) {
       for (int group : groups_[node]) {
@@ -364,7 +380,7 @@ class TreeGrower {
   void subtract_small(const std::vector<Siblings>& pairs) {
     constexpr std::size_t piece = 16384;
     const std::size_t pieces = (cell_count() + piece - 1) / piece;
-    parallel_for(pairs.size() * pieces, n_threads_, [&](std::size_t task) {
+    parallel_for(pairs.size() * pieces, threads_for(pairs.size() * cell_count(), n_threads_), [&](std::size_t task) {
       const Siblings& pair = pairs[task / pieces];
       const std::size_t begin = task % pieces * piece;
       subtract(histogram(nodes_[pair.large].slot) + begin, histogram(nodes_[pair.small].slot) + begin,
@@ -373,23 +389,21 @@ class TreeGrower {
   }
 
   void find_splits() {
-    std::vector<std::pair<std::int32_t, int>> tasks;  // (node, feature), in this order
-    for (std::int32_t node : scanned_) {
-      for (int feature : features_of(node)) tasks.push_back({node, feature});
-    }
-    std::vector<Split> found(tasks.size());
+    plan_scans();
     const std::size_t scratch_size = 3 * static_cast<std::size_t>(channels_.n());
-    std::vector<std::int64_t> scratch(tasks.size() * scratch_size);
-    parallel_for(tasks.size(), n_threads_, [&](std::size_t t) {
-      const auto [node, feature] = tasks[t];
-      found[t] = best_split(
-          channels_, rules_,
-          {feature, histogram(nodes_[node].slot) + matrix_.cell_offset[feature] * channels_.n(), matrix_.n_bins[feature],
-           matrix_.n_categories[feature], total_[node].data(), scratch.data() + t * scratch_size, bounds_of(node)});
+    std::vector<std::int64_t> scratch(scans_.size() * scratch_size);
+    parallel_for(scans_.size(), threads_for(scanned_.size() * cell_count(), n_threads_), [&](std::size_t i) {
+      Scan& scan = scans_[i];
+      for (const int* feature = scan.begin; feature < scan.end; ++feature) {
+        improve_split(scan.best, channels_, rules_,
+                      {*feature, histogram(nodes_[scan.node].slot) + matrix_.cell_offset[*feature] * channels_.n(),
+                       matrix_.n_bins[*feature], matrix_.n_categories[*feature], total_[scan.node].data(),
+                       scratch.data() + i * scratch_size, bounds_of(scan.node)});
+      }
     });
-    for (std::size_t t = 0; t < tasks.size(); ++t) {
-      Split& best = nodes_[tasks[t].first].split;
-      if (found[t].exists() && found[t].gain > best.gain) best = found[t];  // ties go to the lower feature
+    for (const Scan& scan : scans_) {
+      Split& best = nodes_[scan.node].split;
+      if (scan.best.exists() && scan.best.gain > best.gain) best = scan.best;  // ties go to the lower feature
     }
     for (std::int32_t node : scanned_) {
       if (nodes_[node].split.exists()) {
@@ -397,6 +411,24 @@ class TreeGrower {
         if (rules_.max_leaf_nodes > 0) std::push_heap(pending_.begin(), pending_.end(), Worse{nodes_});
       } else {
         release_slot(node);
+      }
+    }
+  }
+
+  // Some features of a node each, ascending: as many as are worth a task of their own.
+  void plan_scans() {
+    constexpr std::size_t enough_cells = 4096;
+    chosen_features_.clear();
+    const std::size_t at_once = std::max<std::size_t>(1, enough_cells * matrix_.n_features / cell_count());
+    scans_.clear();
+    for (std::int32_t node : scanned_) {
+      const std::vector<int>& features = features_of(node);
+      Split none;
+      none.gain = rules_.min_split_gain;
+      nodes_[node].split = none;
+      for (std::size_t begin = 0; begin < features.size(); begin += at_once) {
+        const std::size_t end = std::min(features.size(), begin + at_once);
+        scans_.push_back({node, features.data() + begin, features.data() + end, none});
       }
     }
   }
@@ -412,7 +444,8 @@ class TreeGrower {
         pieces.push_back({static_cast<std::int32_t>(node), {begin, std::min(rows.end, begin + kRowsPerTask)}});
       }
     }
-    parallel_for(pieces.size(), n_threads_, [&](std::size_t p) { body(pieces[p].first, pieces[p].second, p); });
+    parallel_for(pieces.size(), threads_for(targets_.n_rows, n_threads_),
+                 [&](std::size_t p) { body(pieces[p].first, pieces[p].second, p); });
   }
 
   // value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
@@ -479,6 +512,9 @@ class TreeGrower {
   std::vector<std::int32_t> pending_;  // nodes with a split; a heap where growth is best-first
   std::vector<std::int32_t> batch_, scanned_;
   std::vector<Siblings> siblings_;
+  std::vector<Scan> scans_;
+  std::vector<int> all_features_;
+  std::deque<std::vector<int>> chosen_features_;  // of one node each, where they may not use all
 };
 
 }  // namespace agbm

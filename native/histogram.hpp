@@ -115,7 +115,9 @@ class HistogramBuilder {
     packed_ = packed;
     channels_ = channels;
     plan(nodes);
-    parallel_for(pieces_.size(), n_threads_, [&](std::size_t p) { run(pieces_[p]); });
+    std::size_t additions = 0;
+    for (const NodeRows& node : nodes) additions += (node.n * matrix_.n_features + matrix_.n_cells()) * channels;
+    parallel_for(pieces_.size(), threads_for(additions, n_threads_), [&](std::size_t p) { run(pieces_[p]); });
     parallel_for(merges_.size(), n_threads_, [&](std::size_t m) {
       const Merge& merge = merges_[m];
       for (std::size_t copy = 0; copy < merge.copies; ++copy) {

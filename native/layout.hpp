@@ -38,17 +38,14 @@ struct BinnedMatrix {
   std::vector<std::size_t> cell_offset;     // first histogram cell of each feature; the last entry is the total
   std::vector<FeatureGroup> groups;
   std::vector<int> group_of;                // feature -> group
-  std::vector<std::uint8_t> codes;
+  std::vector<std::uint8_t> codes;          // group after group, for histograms
+  std::vector<std::uint8_t> columns;        // feature after feature, for all that looks at one feature of many rows
 
   std::size_t n_cells() const { return cell_offset.back(); }
   bool categorical(int feature) const { return n_categories[feature] > 0; }
 
-  // Codes of one feature: the code of row i is at column(f)[i * column_stride(f)].
-  const std::uint8_t* column(int feature) const {
-    const FeatureGroup& group = groups[group_of[feature]];
-    return codes.data() + group.data_offset + (feature - group.first_feature);
-  }
-  std::size_t column_stride(int feature) const { return groups[group_of[feature]].width; }
+  // Codes of one feature, row after row.
+  const std::uint8_t* column(int feature) const { return columns.data() + n_rows * feature; }
 };
 
 // Rows per task in parallel loops over rows: large enough to hide scheduling, small enough to balance.

@@ -167,6 +167,9 @@ void parallel_for(std::size_t n_tasks, int n_threads, const Body& body) {
   ThreadPool::instance().run(n_tasks, n_threads, body);
 }
 
+// Threads for so many steps of a nanosecond or so: waking others takes as long as a few thousand of them.
+inline int threads_for(std::size_t steps, int n_threads) { return steps < 16384 ? 1 : n_threads; }
+
 // body(begin, end) over consecutive pieces of [0, n_rows).
 template <class Body>
 void parallel_rows(std::size_t n_rows, int n_threads, const Body& body) {

@@ -1,6 +1,8 @@
 // Rows of a split node to its two children, in order.
 #pragma once
 
+#include <array>
+
 #include "layout.hpp"
 #include "parallel.hpp"
 #include "split.hpp"
@@ -33,14 +35,17 @@ class RowPartition {
   // Splits a batch of disjoint ranges; returns where the right side of each begins.
   std::vector<std::size_t> split(const std::vector<RowRange>& ranges, const std::vector<Split>& splits) {
     std::vector<Piece> pieces;
+    std::size_t n_rows = 0;
     for (std::size_t node = 0; node < ranges.size(); ++node) {
+      n_rows += ranges[node].size();
       for (std::size_t begin = ranges[node].begin; begin < ranges[node].end; begin += kRowsPerTask) {
         pieces.push_back({node, begin, std::min(ranges[node].end, begin + kRowsPerTask), 0, 0, 0});
       }
     }
-    parallel_for(pieces.size(), n_threads_, [&](std::size_t p) { cut(pieces[p], splits[pieces[p].node]); });
+    const int n_threads = threads_for(n_rows, n_threads_);
+    parallel_for(pieces.size(), n_threads, [&](std::size_t p) { cut(pieces[p], splits[pieces[p].node]); });
     std::vector<std::size_t> middle = place(pieces, ranges);
-    parallel_for(pieces.size(), n_threads_, [&](std::size_t p) {
+    parallel_for(pieces.size(), n_threads, [&](std::size_t p) {
       const Piece& piece = pieces[p];
       const std::size_t n_right = piece.end - piece.begin - piece.n_left;
       std::copy_n(left_.data() + piece.begin, piece.n_left, rows_.data() + piece.left_to);
@@ -57,16 +62,18 @@ class RowPartition {
   // Branch-free: every row is written to both sides, and only one side advances.
   void cut(Piece& piece, const Split& split) {
     const std::uint8_t* codes = matrix_.column(split.feature);
-    const std::size_t stride = matrix_.column_stride(split.feature);
-    const CodeSet to_left = split.left;
+    std::array<std::uint8_t, 256> goes_left;
+    for (int code = 0; code < 256; ++code) goes_left[code] = split.left.has(code);
+    const Row* from = rows_.data() + piece.begin;
     Row* left = left_.data() + piece.begin;
     Row* right = right_.data() + piece.begin;
+    const std::size_t n = piece.end - piece.begin;
     std::size_t n_left = 0;
-    for (std::size_t i = piece.begin; i < piece.end; ++i) {
-      const Row row = rows_[i];
+    for (std::size_t i = 0; i < n; ++i) {
+      const Row row = from[i];
       left[n_left] = row;
-      right[i - piece.begin - n_left] = row;
-      n_left += to_left.has(codes[row * stride]);
+      right[i - n_left] = row;
+      n_left += goes_left[codes[row]];
     }
     piece.n_left = n_left;
   }

@@ -65,7 +65,8 @@ struct Channels {
 
   int n() const { return n_targets + n_hessians + (counts_alone ? 1 : 0); }
   // The count within the last integer of a cell or of sums.
-  std::int64_t count_in(std::int64_t last) const { return last & ((std::int64_t{1} << count_bits) - 1); }
+  std::int64_t count_in(std::int64_t last) const { return last & count_mask(); }
+  std::int64_t count_mask() const { return (std::int64_t{1} << count_bits) - 1; }
 };
 
 // Inputs of one tree: residuals (target, row) times weights, and hessians (group, row) times weights, none where all are 1:

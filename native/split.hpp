@@ -1,6 +1,7 @@
 // The best split of a node, from its histogram.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "layout.hpp"
 #include "quantise.hpp"
+#include "simd.hpp"
 
 namespace agbm {
 
@@ -32,11 +34,19 @@ struct CodeSet {
 
   bool has(int code) const { return words[code >> 6] >> (code & 63) & 1; }
   void add(int code) { words[code >> 6] |= std::uint64_t{1} << (code & 63); }
+  static CodeSet up_to(int code) {
+    CodeSet set;
+    for (int w = 0; w < 4; ++w) {
+      const int n = std::clamp(code + 1 - 64 * w, 0, 64);
+      set.words[w] = n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+    }
+    return set;
+  }
 };
 
 // Rows whose code is in the set go left. On an ordered feature these are the codes up to `bin`.
 struct Split {
-  double gain = -std::numeric_limits<double>::infinity();
+  double gain = 0.0;
   int feature = -1;
   int bin = 0;
   bool missing_left = false;
@@ -142,6 +152,45 @@ class SumReader {
   const double l2_;
 };
 
+// Places where a feature may be cut, with the sums of the rows left of each, channel by channel: eight places at a time are
+// scored at once.
+template <int Channels>
+struct Cuts {
+  static constexpr int kMost = (kMaxValueBins + 1 + kLanes - 1) / kLanes * kLanes;  // one for each code, in whole vectors
+
+  int n = 0;
+  std::array<int, kMost> place;
+  std::array<std::array<std::int64_t, kMost>, Channels> left;
+  std::array<double, kMost> gain;
+};
+
+// What SumReader computes of the sums of eight places at once: the same operations in the same order, so the same bits.
+template <int Targets, bool HasHessian>
+struct SumVectors {
+  static constexpr int kChannels = Targets + (HasHessian ? 1 : 0);
+
+  Integers sums[kChannels];
+
+  AGBM_INLINE void values(const Channels& channels, Doubles (&value)[kChannels], Doubles& hessian) const {
+    constexpr int last = kChannels - 1;
+    for (int c = 0; c < kChannels; ++c) {
+      value[c] = to_doubles(c == last ? sums[c] >> channels.count_bits : sums[c]) * channels.unit[c];
+    }
+    hessian = HasHessian ? value[last] : to_doubles(sums[last] & channels.count_mask());
+  }
+  // -infinity where there are not enough hessians for a leaf.
+  AGBM_INLINE void score(const Channels& channels, double l2, Doubles& score) const {
+    Doubles value[kChannels], hessian;
+    values(channels, value, hessian);
+    const Doubles none = {}, floor = none + channels.min_hessian_leaf;
+    const Doubles denominator = (hessian < floor ? floor : hessian) + l2;
+    Doubles squares = value[0] * value[0];
+    for (int k = 1; k < Targets; ++k) squares += value[k] * value[k];
+    score = denominator > none ? squares / denominator : none;
+    if (HasHessian) score = hessian < floor ? none - std::numeric_limits<double>::infinity() : score;
+  }
+};
+
 // Whether a split on an ordered feature parts missing values from all others: they have no order.
 inline bool parts_missing_only(int bin, int n_bins) { return bin == n_bins - 1; }
 
@@ -160,6 +209,7 @@ class FeatureScan {
  public:
   FeatureScan(const Channels& channels, const GrowthRules& rules, const ScanTask& task)
       : read_(channels, rules.l2_regularization),
+        channels_(channels),
         rules_(rules),
         task_(task),
         left_(task.scratch),
@@ -170,10 +220,13 @@ class FeatureScan {
     n_total_ = read_.count(task.total);
   }
 
-  Split best() {
+  // Puts the best split of the feature in place of the best so far, if it gains more.
+  void improve(Split& best) {
+    best_.gain = best.gain;
     task_.n_categories > 0 ? scan_categories() : scan_bins();
-    if (best_.gain > rules_.min_split_gain) best_.feature = task_.feature;
-    return best_;
+    if (best_place_ < 0) return;
+    best_.feature = task_.feature;
+    best = best_;
   }
 
  private:
@@ -189,7 +242,7 @@ class FeatureScan {
     if (has_missing) scan(in_order, task_.n_bins - 1, cell(task_.n_bins), has_missing);
     if (best_place_ < 0) return;
     best_.bin = best_place_;
-    for (int code = 0; code <= best_.bin; ++code) best_.left.add(code);
+    best_.left = CodeSet::up_to(best_.bin);
     if (best_.missing_left) best_.left.add(task_.n_bins);
   }
 
@@ -266,6 +319,24 @@ class FeatureScan {
 
   // Cuts behind each of the first `end` codes of an order (null: ascending). `base`: what goes left before all of them.
   void scan(const std::vector<int>* order, int end, const std::int64_t* base, bool missing_decided) {
+    const auto missing_left = [&](std::int64_t n_left) { return missing_decided ? base != nullptr : 2 * n_left >= n_total_; };
+    // Where only missing values are left for the right, every value goes left, also one that the node has not seen.
+    const auto named = [&](int place, std::int64_t n_left) {
+      const bool parts_missing =
+          order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
+      return parts_missing ? task_.n_bins - 1 : place;
+    };
+    if constexpr (Targets > 0) {
+      if (!bounded()) {
+        const int cut = best_cut(order, end, base);
+        if (cut < 0) return;
+        const std::int64_t n_left = channels_.count_in(cuts_.left.back()[cut]);
+        best_.gain = cuts_.gain[cut];
+        best_.missing_left = missing_left(n_left);
+        best_place_ = named(cuts_.place[cut], n_left);
+        return;
+      }
+    }
     for (int c = 0; c < read_.n_channels(); ++c) left_[c] = base == nullptr ? 0 : base[c];
     for (int place = 0; place < end; ++place) {
       const std::int64_t* added = cell(order == nullptr ? place : (*order)[place]);
@@ -277,11 +348,67 @@ class FeatureScan {
       const std::int64_t n_left = read_.count(left_);
       if (n_left < rules_.min_samples_leaf) continue;
       if (n_total_ - n_left < rules_.min_samples_leaf) break;
-      // Where only missing values are left for the right, every value goes left, also one that the node has not seen.
-      const bool parts_missing =
-          order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
-      consider(parts_missing ? task_.n_bins - 1 : place, missing_decided ? base != nullptr : 2 * n_left >= n_total_);
+      consider(named(place, n_left), missing_left(n_left));
     }
+  }
+
+  // The same for all cuts at once, without a branch for each: the first of those with the largest gain, if that is more than
+  // the best so far; -1 if not.
+  int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
+    collect_cuts(order, end, base);
+    const double largest = compute_gains();
+    if (!(largest > best_.gain)) return -1;
+    return static_cast<int>(std::find(cuts_.gain.begin(), cuts_.gain.end(), largest) - cuts_.gain.begin());
+  }
+
+  void collect_cuts(const std::vector<int>* order, int end, const std::int64_t* base) {
+    std::array<std::int64_t, kCutChannels> left;
+    for (int c = 0; c < kCutChannels; ++c) left[c] = base == nullptr ? 0 : base[c];
+    const std::int64_t least = rules_.min_samples_leaf, most = n_total_ - least;
+    const std::int64_t count_mask = channels_.count_mask();
+    const std::int64_t* const cells = task_.cells;
+    std::size_t n = 0;
+    for (int place = 0; place < end; ++place) {
+      const std::int64_t* added = cells + (order == nullptr ? place : (*order)[place]) * kCutChannels;
+      for (int c = 0; c < kCutChannels; ++c) {
+        left[c] += added[c];
+        cuts_.left[c][n] = left[c];
+      }
+      cuts_.place[n] = place;
+      const std::int64_t n_left = left.back() & count_mask;
+      if (n_left > most) break;
+      // Without rows of that code it would be the same cut as one place before.
+      n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
+    }
+    cuts_.n = static_cast<int>(n);
+  }
+
+  // The largest of them.
+  double compute_gains() {
+    double largest = -std::numeric_limits<double>::infinity();
+    vectorised([&]() AGBM_INLINE {
+      const Doubles none = {}, impossible = none - std::numeric_limits<double>::infinity();
+      Doubles best = impossible;
+      const int n = cuts_.n;
+      for (int first = 0; first < n; first += kLanes) {
+        SumVectors<Targets, HasHessian> left, right;
+        for (int c = 0; c < kCutChannels; ++c) {
+          left.sums[c] = load(&cuts_.left[c][first]);
+          right.sums[c] = task_.total[c] - left.sums[c];
+        }
+        Doubles left_score, right_score;
+        left.score(channels_, rules_.l2_regularization, left_score);
+        right.score(channels_, rules_.l2_regularization, right_score);
+        const Doubles children = left_score + right_score;
+        Doubles gain = children - parent_score_ - by_chance_;
+        gain = gain > kGainNoise * (children < none ? -children : children) ? gain : impossible;
+        for (int lane = n - first; lane < kLanes; ++lane) gain[lane] = impossible[0];  // beyond the last
+        store(&cuts_.gain[first], gain);
+        best = gain > best ? gain : best;
+      }
+      for (int lane = 0; lane < kLanes; ++lane) largest = best[lane] > largest ? best[lane] : largest;
+    });
+    return largest;
   }
 
   void consider(int place, bool missing_left) {
@@ -311,7 +438,10 @@ class FeatureScan {
     return true;
   }
 
+  static constexpr int kCutChannels = std::max(1, SumVectors<Targets, HasHessian>::kChannels);
+
   const SumReader<Targets, HasHessian> read_;
+  const Channels& channels_;
   const GrowthRules& rules_;
   const ScanTask& task_;
   std::int64_t* left_;
@@ -323,17 +453,18 @@ class FeatureScan {
   double by_chance_ = 0.0;
   int best_place_ = -1;
   Split best_;
+  Cuts<kCutChannels> cuts_;
 };
 
-inline Split best_split(const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
+inline void improve_split(Split& best, const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
   const bool usual = channels.n_targets <= 2 && channels.n_hessians <= 1 && !channels.counts_alone;
   switch ((usual ? 2 * channels.n_targets : 0) + (channels.n_hessians > 0 ? 1 : 0)) {
-    case 2: return FeatureScan<1, false>(channels, rules, task).best();
-    case 3: return FeatureScan<1, true>(channels, rules, task).best();
-    case 4: return FeatureScan<2, false>(channels, rules, task).best();
-    case 5: return FeatureScan<2, true>(channels, rules, task).best();
-    case 1: return FeatureScan<0, true>(channels, rules, task).best();
-    default: return FeatureScan<0, false>(channels, rules, task).best();
+    case 2: return FeatureScan<1, false>(channels, rules, task).improve(best);
+    case 3: return FeatureScan<1, true>(channels, rules, task).improve(best);
+    case 4: return FeatureScan<2, false>(channels, rules, task).improve(best);
+    case 5: return FeatureScan<2, true>(channels, rules, task).improve(best);
+    case 1: return FeatureScan<0, true>(channels, rules, task).improve(best);
+    default: return FeatureScan<0, false>(channels, rules, task).improve(best);
   }
 }
 

@@ -1,0 +1,65 @@
+// Vectors of eight numbers, and the widest instructions that the machine has for them.
+//
+// The same source is compiled for the plain instruction set, which every machine of its kind has, and for wider ones. Each
+// lane does the IEEE operations of the source in their order and nothing is contracted, so all give the same bits.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace agbm {
+
+constexpr int kLanes = 8;
+using Doubles = double __attribute__((vector_size(64), aligned(8), may_alias));
+using Integers = std::int64_t __attribute__((vector_size(64), aligned(8), may_alias));
+
+// Vectors are never passed to functions that are not inlined; how that would be done does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define AGBM_INLINE __attribute__((always_inline))
+
+#if defined(__x86_64__) && defined(__GNUC__)
+template <class Body>
+__attribute__((target("avx2"))) void with_avx2(const Body& body) {
+  body();
+}
+template <class Body>
+__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))) void with_avx512(const Body& body) {
+  body();
+}
+
+enum class Instructions { kPlain, kAvx2, kAvx512 };
+
+inline Instructions widest_instructions() {
+  static const Instructions found = [] {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw")) {
+      return Instructions::kAvx512;
+    }
+    return __builtin_cpu_supports("avx2") ? Instructions::kAvx2 : Instructions::kPlain;
+  }();
+  return found;
+}
+
+// Runs body(), a lambda marked AGBM_INLINE, with the widest instructions.
+template <class Body>
+void vectorised(const Body& body) {
+  switch (widest_instructions()) {
+    case Instructions::kAvx512: return with_avx512(body);
+    case Instructions::kAvx2: return with_avx2(body);
+    default: body();
+  }
+}
+#else
+template <class Body>
+void vectorised(const Body& body) {
+  body();
+}
+#endif
+
+AGBM_INLINE inline Integers load(const std::int64_t* from) { return *reinterpret_cast<const Integers*>(from); }
+AGBM_INLINE inline void store(double* to, Doubles v) { *reinterpret_cast<Doubles*>(to) = v; }
+AGBM_INLINE inline Doubles to_doubles(Integers v) { return __builtin_convertvector(v, Doubles); }
+
+}  // namespace agbm
