@@ -5,7 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
@@ -14,6 +16,7 @@
 #include "histogram.hpp"
 #include "loss.hpp"
 #include "predict.hpp"
+#include "vectors.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -126,7 +129,8 @@ TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradient
     t.max.push_back(max_abs(t.summand(k), t.n_rows, n_threads));
     require(std::isfinite(t.max.back()), k < t.n_targets ? "gradients: not finite" : "hessians: not finite");
   }
-  for (std::size_t i = 0; i < t.n_hessians * t.n_rows; ++i) require(t.hessians[i] >= 0.0, "hessians: negative");
+  require(std::none_of(t.hessians, t.hessians + t.n_hessians * t.n_rows, [](double h) { return h < 0.0; }),
+          "hessians: negative");
   return t;
 }
 
@@ -172,15 +176,15 @@ class Grower {
     targets.min_hessian_leaf = min_hessian_leaf;
     const TreeSample sample = make_sample(targets.n_rows, rows, features, node_share, seed);
     const std::size_t n_rows = matrix_.n_rows;
-    std::vector<double> values(n_rows * targets.n_targets);
+    std::unique_ptr<double[]> values(new double[n_rows * targets.n_targets]);  // all of them are written below
     GrownTree tree;
     {
       nb::gil_scoped_release release;
       grower_.grow(targets, sample, InterruptCheck{});
       tree = grower_.tree();
       const std::size_t known = sample.rows == nullptr ? targets.n_rows : 0;
-      if (known > 0) grower_.training_values(values.data(), n_rows);
-      binned_values(matrix_, tree, known, n_rows - known, values.data() + known, n_rows, n_threads_);
+      if (known > 0) grower_.training_values(values.get(), n_rows);
+      binned_values(matrix_, tree, known, n_rows - known, values.get() + known, n_rows, n_threads_);
     }
     nb::dict out;
     const std::size_t n = tree.n_nodes();
@@ -194,7 +198,9 @@ class Grower {
     out["gain"] = to_numpy(std::move(tree.gain), n);
     out["count"] = to_numpy(std::move(tree.count), n);
     out["value"] = to_numpy(std::move(tree.value), n, targets.n_targets);
-    out["row_values"] = to_numpy(std::move(values), targets.n_targets, n_rows);
+    nb::capsule owner(values.get(), [](void* p) noexcept { delete[] static_cast<double*>(p); });
+    const std::size_t n_targets = targets.n_targets;
+    out["row_values"] = nb::ndarray<nb::numpy, double>(values.release(), {n_targets, n_rows}, owner);
     return out;
   }
 
@@ -286,6 +292,42 @@ nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x,
 using Scores = nb::ndarray<const double, nb::device::cpu>;
 using Results = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 
+using Rows2d = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
+
+void check_rows(const Rows2d& x, std::size_t n_outputs, std::size_t n_rows) {
+  require(x.shape(0) == n_outputs && x.shape(1) == n_rows, "x, y, out: must have the same shape");
+  require(n_rows <= 1 || x.stride(1) == 1, "x, y: rows must lie next to each other");
+}
+
+void mix_functions(double a, const Rows2d& x, double b, const Rows2d& y, const Results& out, int n_threads) {
+  require(out.ndim() == 2, "out: must be (output, row)");
+  const std::size_t n_rows = out.shape(1);
+  check_rows(x, out.shape(0), n_rows);
+  check_rows(y, out.shape(0), n_rows);
+  nb::gil_scoped_release release;
+  for (std::size_t k = 0; k < out.shape(0); ++k) {
+    mix(a, x.data() + k * x.stride(0), b, y.data() + k * y.stride(0), out.data() + k * n_rows, n_rows, n_threads);
+  }
+}
+
+nb::tuple products_of(const Rows2d& x, const Rows2d& y, const std::optional<Vector<double>>& weight, int n_threads) {
+  check_rows(x, x.shape(0), x.shape(1));
+  check_rows(y, x.shape(0), x.shape(1));
+  require(!weight || weight->size() == x.shape(1), "weight: must have one entry for each row");
+  InnerProducts total;
+  {
+    nb::gil_scoped_release release;
+    for (std::size_t k = 0; k < x.shape(0); ++k) {
+      const InnerProducts sums = inner_products(x.data() + k * x.stride(0), y.data() + k * y.stride(0),
+                                                weight ? weight->data() : nullptr, x.shape(1), n_threads);
+      total.xx += sums.xx;
+      total.xy += sums.xy;
+      total.yy += sums.yy;
+    }
+  }
+  return nb::make_tuple(total.xx, total.xy, total.yy);
+}
+
 // Calls use(loss) with the one-score loss of that name.
 template <class Use>
 void with_loss(const std::string& name, double parameter, const Use& use) {
@@ -372,6 +414,11 @@ NB_MODULE(_native, m) {
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
            "Sum of the trees' values, (row, output).");
+
+  m.def("mix", &mix_functions, "a"_a, "x"_a.noconvert(), "b"_a, "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+        "a x + b y of functions (output, row), into out.");
+  m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
+        "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
 
   m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "out"_a.noconvert(), "n_threads"_a, "The loss of each row. f is (row), or (class, row) for \"multinomial\".");

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "simd.hpp"
+
 namespace agbm {
 
 // exp() of a larger score is no number; training that gets there has diverged, and is noticed by its loss. The other end
@@ -25,11 +27,11 @@ constexpr double kRoundingMagic = 6755399441055744.0;
 constexpr std::uint64_t kOneBits = std::bit_cast<std::uint64_t>(1.0);
 
 // Comparisons are false for NaN, which so goes through.
-inline double at_most(double x, double bound) { return x > bound ? bound : x; }
-inline double at_least(double x, double bound) { return x < bound ? bound : x; }
+AGBM_INLINE inline double at_most(double x, double bound) { return x > bound ? bound : x; }
+AGBM_INLINE inline double at_least(double x, double bound) { return x < bound ? bound : x; }
 
 // exp(x) for |x| <= 700: 2^n exp(r), |r| <= ln(2) / 2. About 1 ulp.
-inline double exp_in_range(double x) {
+AGBM_INLINE inline double exp_in_range(double x) {
   const double shifted = x * 1.4426950408889634 + kRoundingMagic;
   const double n = shifted - kRoundingMagic;
   const double r = (x - n * kLn2High) - n * kLn2Low;
@@ -48,12 +50,12 @@ inline double exp_in_range(double x) {
 
 // exp(x) with x held between -700 and 700. The sign is put back last: where x could be a constant, compilers would make a
 // branch with the ready result of it.
-inline double bounded_exp(double x) {
+AGBM_INLINE inline double bounded_exp(double x) {
   return exp_in_range(std::copysign(at_most(std::fabs(x), kLargestExponent), x));
 }
 
 // log((1 + s) / (1 - s)) = 2 s + s^3 R(s^2) for |s| <= 3 - sqrt(8): what is left of a number between sqrt(1/2) and sqrt(2).
-inline double log_of_ratio(double s) {
+AGBM_INLINE inline double log_of_ratio(double s) {
   const double z = s * s;
   const double z2 = z * z;
   // The R of degree 6 with the least relative error of the whole, 2^-59.5.
@@ -63,7 +65,7 @@ inline double log_of_ratio(double s) {
 }
 
 // log(x) of a positive number that is neither subnormal nor infinite: n ln 2 + log(m), sqrt(1/2) <= m < sqrt(2).
-inline double positive_log(double x) {
+AGBM_INLINE inline double positive_log(double x) {
   constexpr double exponent_magic = 4503599627370496.0;  // 2^52: numbers below it fit its low bits
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t above = bits - std::bit_cast<std::uint64_t>(0.70710678118654752);
@@ -76,7 +78,7 @@ inline double positive_log(double x) {
 }
 
 // log(1 + e) for 0 <= e <= 1, with about 2 ulp also where 1 + e is 1. Beyond sqrt(2) it is ln 2 + log((1 + e) / 2).
-inline double log_1_plus(double e) {
+AGBM_INLINE inline double log_1_plus(double e) {
   // 1 or 0 from the sign of a difference of bits: compilers turn a comparison into a branch here.
   const std::uint64_t beyond = (std::bit_cast<std::uint64_t>(0.41421356237309503) - std::bit_cast<std::uint64_t>(e)) >> 63;
   const double halvings = std::bit_cast<double>((0 - beyond) & kOneBits);

@@ -30,17 +30,17 @@ constexpr double kLongestStep = 6.0;
 // Poisson loss multiplies by e^9. These steps change a prediction by a factor of e^2 at most.
 constexpr double kLongestLogStep = 2.0;
 
-inline double for_steps(double hessian, double residual, double longest = kLongestStep) {
+AGBM_INLINE inline double for_steps(double hessian, double residual, double longest = kLongestStep) {
   return at_least(at_least(hessian, std::fabs(residual) * (1.0 / longest)), kLeastHessian);
 }
 
 // -1, 0 or 1, without a branch: the smallest number times 2^2000 is beyond 1. NaN stays NaN.
-inline double sign_of(double x) { return std::copysign(at_most(std::fabs(x) * 0x1p1000 * 0x1p1000, 1.0), x); }
+AGBM_INLINE inline double sign_of(double x) { return std::copysign(at_most(std::fabs(x) * 0x1p1000 * 0x1p1000, 1.0), x); }
 
 struct HalfSquaredErrorLoss {
-  double value(double y, double f) const { return 0.5 * ((y - f) * (y - f)); }
-  double negative_gradient(double y, double f) const { return y - f; }
-  double hessian(double, double) const { return 1.0; }
+  AGBM_INLINE double value(double y, double f) const { return 0.5 * ((y - f) * (y - f)); }
+  AGBM_INLINE double negative_gradient(double y, double f) const { return y - f; }
+  AGBM_INLINE double hessian(double, double) const { return 1.0; }
 };
 
 // The hessian is the curvature 1 / (2 distance) of a parabola above the loss, where distances below the least one count as
@@ -48,53 +48,53 @@ struct HalfSquaredErrorLoss {
 struct QuantileLoss {
   double parameter;
 
-  double value(double y, double f) const {
+  AGBM_INLINE double value(double y, double f) const {
     const double above = parameter * (y - f);
     const double below = (parameter - 1.0) * (y - f);
     return above > below ? above : below;
   }
   // Zero at the kink, where the loss is smallest.
-  double negative_gradient(double y, double f) const {
+  AGBM_INLINE double negative_gradient(double y, double f) const {
     const double sign = sign_of(y - f);
     return (parameter - 0.5) * std::fabs(sign) + 0.5 * sign;
   }
-  double hessian(double y, double f) const { return 0.5 / at_least(std::fabs(y - f), parameter); }
+  AGBM_INLINE double hessian(double y, double f) const { return 0.5 / at_least(std::fabs(y - f), parameter); }
 };
 
 // Twice the loss of the median.
 struct AbsoluteErrorLoss {
   double least_distance;
 
-  double value(double y, double f) const { return std::fabs(y - f); }
-  double negative_gradient(double y, double f) const { return sign_of(y - f); }
-  double hessian(double y, double f) const { return 1.0 / at_least(std::fabs(y - f), least_distance); }
+  AGBM_INLINE double value(double y, double f) const { return std::fabs(y - f); }
+  AGBM_INLINE double negative_gradient(double y, double f) const { return sign_of(y - f); }
+  AGBM_INLINE double hessian(double y, double f) const { return 1.0 / at_least(std::fabs(y - f), least_distance); }
 };
 
 struct HuberLoss {
   double delta;
 
-  double value(double y, double f) const {
+  AGBM_INLINE double value(double y, double f) const {
     const double distance = std::fabs(y - f);
     const double near = at_most(distance, delta);
     return near * (distance - 0.5 * near);
   }
-  double negative_gradient(double y, double f) const { return at_least(at_most(y - f, delta), -delta); }
-  double hessian(double y, double f) const { return delta / at_least(std::fabs(y - f), delta); }
+  AGBM_INLINE double negative_gradient(double y, double f) const { return at_least(at_most(y - f, delta), -delta); }
+  AGBM_INLINE double hessian(double y, double f) const { return delta / at_least(std::fabs(y - f), delta); }
 };
 
 struct PoissonLoss {
-  double value(double y, double f) const { return bounded_exp(f) - y * f; }
-  double negative_gradient(double y, double f) const { return y - bounded_exp(f); }
-  double hessian(double y, double f) const {
+  AGBM_INLINE double value(double y, double f) const { return bounded_exp(f) - y * f; }
+  AGBM_INLINE double negative_gradient(double y, double f) const { return y - bounded_exp(f); }
+  AGBM_INLINE double hessian(double y, double f) const {
     const double mean = bounded_exp(f);
     return for_steps(mean, y - mean, kLongestLogStep);
   }
 };
 
 struct GammaLoss {
-  double value(double y, double f) const { return f + y * bounded_exp(-f); }
-  double negative_gradient(double y, double f) const { return y * bounded_exp(-f) - 1.0; }
-  double hessian(double y, double f) const {
+  AGBM_INLINE double value(double y, double f) const { return f + y * bounded_exp(-f); }
+  AGBM_INLINE double negative_gradient(double y, double f) const { return y * bounded_exp(-f) - 1.0; }
+  AGBM_INLINE double hessian(double y, double f) const {
     const double ratio = y * bounded_exp(-f);
     return for_steps(ratio, ratio - 1.0, kLongestLogStep);
   }
@@ -103,27 +103,27 @@ struct GammaLoss {
 struct TweedieLoss {
   double power;
 
-  double value(double y, double f) const {
+  AGBM_INLINE double value(double y, double f) const {
     return mean_part(f) / (2.0 - power) - label_part(y, f) / (1.0 - power);
   }
-  double negative_gradient(double y, double f) const { return label_part(y, f) - mean_part(f); }
-  double hessian(double y, double f) const {
+  AGBM_INLINE double negative_gradient(double y, double f) const { return label_part(y, f) - mean_part(f); }
+  AGBM_INLINE double hessian(double y, double f) const {
     const double mean = mean_part(f), label = label_part(y, f);
     return for_steps((2.0 - power) * mean - (1.0 - power) * label, label - mean, kLongestLogStep);
   }
 
  private:
-  double mean_part(double f) const { return bounded_exp((2.0 - power) * f); }
-  double label_part(double y, double f) const { return y * bounded_exp((1.0 - power) * f); }
+  AGBM_INLINE double mean_part(double f) const { return bounded_exp((2.0 - power) * f); }
+  AGBM_INLINE double label_part(double y, double f) const { return y * bounded_exp((1.0 - power) * f); }
 };
 
 struct LogisticLoss {
-  double value(double y, double f) const {
+  AGBM_INLINE double value(double y, double f) const {
     return at_least(f, 0.0) - y * f + log_1_plus(bounded_exp(-std::fabs(f)));
   }
-  double negative_gradient(double y, double f) const { return y - 1.0 / (1.0 + bounded_exp(-f)); }
+  AGBM_INLINE double negative_gradient(double y, double f) const { return y - 1.0 / (1.0 + bounded_exp(-f)); }
   // P (1 - P), written so that it does not cancel.
-  double hessian(double y, double f) const {
+  AGBM_INLINE double hessian(double y, double f) const {
     const double e = bounded_exp(-std::fabs(f));
     const double nearer = 1.0 / (1.0 + e);  // the larger one of P and 1 - P
     return for_steps(e * nearer * nearer, y - (0.5 + std::copysign(nearer - 0.5, f)));
@@ -131,15 +131,15 @@ struct LogisticLoss {
 };
 
 struct ExponentialLoss {
-  double value(double y, double f) const {
+  AGBM_INLINE double value(double y, double f) const {
     const double e = bounded_exp(f);
     return y / e + (1.0 - y) * e;
   }
-  double negative_gradient(double y, double f) const {
+  AGBM_INLINE double negative_gradient(double y, double f) const {
     const double e = bounded_exp(f);
     return y / e - (1.0 - y) * e;
   }
-  double hessian(double y, double f) const { return at_least(value(y, f), kLeastHessian); }
+  AGBM_INLINE double hessian(double y, double f) const { return at_least(value(y, f), kLeastHessian); }
 };
 
 // A quantity of a loss with one score a row.
@@ -148,20 +148,22 @@ void fill_rows(Loss loss, Quantity quantity, const double* y, const double* f, s
                int n_threads) {
   const auto fill = [&](const auto& row) {
     parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-      const Loss here = loss;
-      double* __restrict to = out;
-      for (std::size_t i = begin; i < end; ++i) to[i] = row(here, y[i], f[i]);
+      vectorised([&]() AGBM_INLINE {
+        const Loss here = loss;
+        double* __restrict to = out;
+        for (std::size_t i = begin; i < end; ++i) to[i] = row(here, y[i], f[i]);
+      });
     });
   };
   switch (quantity) {
     case Quantity::kValue:
-      fill([](const Loss& l, double label, double score) { return l.value(label, score); });
+      fill([](const Loss& l, double label, double score) AGBM_INLINE { return l.value(label, score); });
       break;
     case Quantity::kNegativeGradient:
-      fill([](const Loss& l, double label, double score) { return l.negative_gradient(label, score); });
+      fill([](const Loss& l, double label, double score) AGBM_INLINE { return l.negative_gradient(label, score); });
       break;
     case Quantity::kHessian:
-      fill([](const Loss& l, double label, double score) { return l.hessian(label, score); });
+      fill([](const Loss& l, double label, double score) AGBM_INLINE { return l.hessian(label, score); });
       break;
   }
 }
@@ -197,7 +199,9 @@ class MultinomialLoss {
       for (std::size_t b = first; b < last; ++b) {
         const std::size_t begin = b * block_;
         const std::size_t width = std::min(block_, f_.n_rows - begin);
-        if (!fill_block(begin, width, buffers.data() + piece * buffer_size)) {
+        bool filled = false;
+        vectorised([&]() AGBM_INLINE { filled = fill_block(begin, width, buffers.data() + piece * buffer_size); });
+        if (!filled) {
           all_codes.store(false, std::memory_order_relaxed);
           return;
         }
@@ -212,7 +216,7 @@ class MultinomialLoss {
     return std::clamp<std::size_t>(16384 / n_classes / 8 * 8, 16, 256);
   }
 
-  bool fill_block(std::size_t begin, std::size_t width, double* __restrict buffer) {
+  AGBM_INLINE bool fill_block(std::size_t begin, std::size_t width, double* __restrict buffer) {
     double* __restrict largest = buffer;
     double* __restrict sum = buffer + block_;
     double* __restrict exps = buffer + 2 * block_;  // (class, row of the block)
@@ -246,14 +250,14 @@ class MultinomialLoss {
         break;
       case Quantity::kNegativeGradient:
         for (std::size_t i = 0; i < width; ++i) sum[i] = -1.0 / sum[i];
-        for_each_class(begin, width, exps, [&](double e, std::size_t i) { return e * sum[i]; });
+        for_each_class(begin, width, exps, [&](double e, std::size_t i) AGBM_INLINE { return e * sum[i]; });
         for (std::size_t i = 0; i < width; ++i) out_[code(y[i]) * f_.n_rows + begin + i] += 1.0;
         break;
       case Quantity::kHessian:
         // Friedman's factor K / (K - 1): the scores of all classes move at once, and a diagonal step without it is too long.
         const double factor = n_classes / (n_classes - 1.0);
         for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
-        for_each_class(begin, width, exps, [&](double e, std::size_t i) {
+        for_each_class(begin, width, exps, [&](double e, std::size_t i) AGBM_INLINE {
           const double p = e * sum[i];
           return for_steps(factor * (p * (1.0 - p)), p);
         });
@@ -267,7 +271,7 @@ class MultinomialLoss {
   }
 
   template <class Each>
-  void for_each_class(std::size_t begin, std::size_t width, const double* exps, const Each& each) {
+  AGBM_INLINE void for_each_class(std::size_t begin, std::size_t width, const double* exps, const Each& each) {
     for (std::size_t k = 0; k < f_.n_classes; ++k) {
       const double* __restrict e = exps + k * block_;
       double* __restrict to = out_ + k * f_.n_rows + begin;
@@ -275,7 +279,7 @@ class MultinomialLoss {
     }
   }
 
-  static std::size_t code(double y) { return static_cast<std::size_t>(y); }
+  AGBM_INLINE static std::size_t code(double y) { return static_cast<std::size_t>(y); }
 
   const ClassScores f_;
   const double* y_;

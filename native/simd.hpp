@@ -4,8 +4,8 @@
 // lane does the IEEE operations of the source in their order and nothing is contracted, so all give the same bits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 namespace agbm {
 
@@ -59,6 +59,13 @@ void vectorised(const Body& body) {
 #endif
 
 AGBM_INLINE inline Integers load(const std::int64_t* from) { return *reinterpret_cast<const Integers*>(from); }
+// The first n of eight numbers, and zeros behind them.
+AGBM_INLINE inline Doubles load_some(const double* from, std::size_t n) {
+  if (n >= kLanes) return *reinterpret_cast<const Doubles*>(from);
+  Doubles v = {};
+  for (std::size_t lane = 0; lane < n; ++lane) v[lane] = from[lane];
+  return v;
+}
 AGBM_INLINE inline void store(double* to, Doubles v) { *reinterpret_cast<Doubles*>(to) = v; }
 AGBM_INLINE inline Doubles to_doubles(Integers v) { return __builtin_convertvector(v, Doubles); }
 

@@ -77,6 +77,12 @@ def histogram(
     rows: NDArray[np.uint32] | None,
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]: ...
+def mix(
+    a: float, x: NDArray[np.float64], b: float, y: NDArray[np.float64], out: NDArray[np.float64], n_threads: int
+) -> None: ...
+def inner_products(
+    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None, n_threads: int
+) -> tuple[float, float, float]: ...
 def loss_value(
     name: str,
     parameter: float,

@@ -12,6 +12,7 @@ rows. `drop` leaves learners out of an iteration (see dropout.py): without it, g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -95,7 +96,7 @@ def gbm(
         r = _finite(problem.residual(seen))  # (1)
         b = learner.fit(r, problem.hessian(seen))  # (2)
         step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
-        f = kept.f + step * b.values  # (4)
+        f = problem.mix(1, kept.f, step, b.values)  # (4)
         yield Step(f, problem.train_loss(f), b, step, _cosine(problem, r, b), r=r, dropped=kept.iterations)
 
 
@@ -116,17 +117,17 @@ def vagbm(
     for m in range(max_iter):
         theta = 2 / (m + 2)
         kept = drop(f, h)
-        g = (1 - theta) * kept.f + theta * kept.h  # (1)
+        g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(g, theta)
         r = _finite(problem.residual(seen))  # (2)
         b = learner.fit(r, problem.hessian(seen))  # (3)
         step = kept.share * eta
-        f = g + step * b.values  # (4)
+        f = problem.mix(1, g, step, b.values)  # (4)
         angle = _cosine(problem, r, b)
         momentum.observe(angle)
         gamma = momentum.gamma
         alpha = gamma * step / theta
-        h = kept.h + alpha * b.values  # (5)
+        h = problem.mix(1, kept.h, alpha, b.values)  # (5)
         yield Step(
             f, problem.train_loss(f), b, step, angle, theta, b, alpha, gamma, dropped=kept.iterations, g=g, h=h, r=r
         )
@@ -155,7 +156,7 @@ def agbm(
         theta = 2 / (m + 2)
         last = m + 1 >= length(momentum.gamma)
         kept = drop(f, h)
-        g = (1 - theta) * kept.f + theta * kept.h  # (1)
+        g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(g, theta)
         r = _finite(problem.residual(seen))  # (2)
         hessian = problem.hessian(seen)
@@ -170,16 +171,16 @@ def agbm(
             gamma = momentum.gamma
             previous_alpha, alpha = alpha, gamma * eta / theta
             ratio = previous_alpha / alpha if alpha > 0 else 0.0  # (m + 1) / (m + 2) where gamma is constant
-            c = _finite(r + correction * ratio * error)  # (5)
+            c = _finite(problem.mix(1, r, correction * ratio, error))  # (5)
             if alpha > 0:
                 # The learner for c has no weight in f before the next iteration: the last one needs none.
                 b1, b2 = learner.fit_pair(r, c, hessian, second=not last)  # (3), (6)
             else:
                 b1, b2 = learner.fit(r, hessian), None  # (3): no momentum is admissible
-        f, h = g + kept.share * eta * b1.values, kept.h  # (4)
+        f, h = problem.mix(1, g, kept.share * eta, b1.values), kept.h  # (4)
         if b2 is not None:
-            h = h + kept.share * alpha * b2.values  # (7)
-            error = c - b2.explained
+            h = problem.mix(1, h, kept.share * alpha, b2.values)  # (7)
+            error = problem.mix(1, c, -1, b2.explained)
         cosines = [_cosine(problem, target, b) for target, b in ((r, b1), (c, b2)) if b is not None]
         momentum.observe(*cosines)
         yield Step(
@@ -250,10 +251,11 @@ def line_search(problem: Problem, f: Array, b: Array, largest: float = 1e6) -> f
 
 
 def _cosine(problem: Problem, target: Array, fit: Fit) -> float:
-    return cosine(target, fit.explained, problem.train_weight)
+    return cosine(target, fit.explained, problem.train_weight, problem.n_threads)
 
 
 def _finite(target: Array) -> Array:
-    if not np.isfinite(target).all():
+    # A number that is not finite makes the sum so; one sum takes less time than many tests.
+    if not math.isfinite(np.add.reduce(target, axis=None)) and not np.isfinite(target).all():
         raise DivergedError("a residual is not finite")
     return target

@@ -170,12 +170,13 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if isinstance(start, str):
             start = self._start_constants(loss, rows.y[..., :n_train], rows.weight)
         start_values = np.repeat(start[:, np.newaxis], rows.n, axis=1) if rows.start is None else rows.start
-        problem = Problem(self._joint(loss), rows.y, n_train, start_values, rows.weight, self.second_order)
+        n_threads = _threads.resolve(self.n_jobs)
+        problem = Problem(self._joint(loss), rows.y, n_train, start_values, rows.weight, self.second_order, n_threads)
         ensemble = Ensemble()
         fitter: Fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
 
         def values(model: Model) -> Array:
-            return model.predict(rows.X, _threads.resolve(self.n_jobs))
+            return model.predict(rows.X, n_threads)
 
         if earlier is not None:
             fitter = ReplayingFitter(earlier, fitter, values, n_train)

@@ -76,7 +76,7 @@ def _exp(f: Array) -> Array:
     return np.asarray(np.exp(np.minimum(f, _LARGEST_EXPONENT)))
 
 
-def _rows(x: ArrayLike) -> Array:
+def rows_together(x: ArrayLike) -> Array:
     """Numbers as the kernels read them: a row's neighbour is next to it. A copy only where that is not so."""
     x = np.asarray(x, dtype=np.float64)
     return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
@@ -135,7 +135,7 @@ class BuiltInLoss:
     ) -> Array:
         out = np.empty(shape)
         parameter = self._parameter if parameter is None else parameter
-        kernel(self._kernel, parameter, _rows(y), _rows(f), out, self.n_threads)
+        kernel(self._kernel, parameter, rows_together(y), rows_together(f), out, self.n_threads)
         return out
 
 

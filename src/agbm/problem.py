@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .losses import Array, Loss
+from . import _native
+from .losses import Array, Loss, rows_together
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,8 @@ class Problem:
     """Sample weights of every row; None where all are 1."""
     second_order: bool = False
     """Whether learners make Newton steps."""
+    n_threads: int = 1
+    """Threads for what is done with functions. Results have the same bits for every number."""
 
     @property
     def n_rows(self) -> int:
@@ -98,6 +101,12 @@ class Problem:
         """Mean loss over the validation rows; NaN where there are none."""
         return self._mean_loss(f, slice(self.n_train, None)) if self.has_validation else float("nan")
 
+    def mix(self, a: float, x: Array, b: float, y: Array) -> Array:
+        """The function a x + b y: as NumPy computes it, on several threads."""
+        out = np.empty(x.shape)
+        _native.mix(a, rows_together(x), b, rows_together(y), out, self.n_threads)
+        return out
+
     def slope(self, f: Array, b: Array) -> float:
         """Derivative of L along b at f."""
         descent = self.residual(f) * b[..., : self.n_train]
@@ -115,5 +124,7 @@ class Problem:
         return array
 
     def _mean_loss(self, f: Array, rows: slice) -> float:
-        weight = None if self.weight is None else self.weight[rows]
-        return float(np.average(self.loss.value(self.y[..., rows], f[..., rows]), weights=weight))
+        losses = self.loss.value(self.y[..., rows], f[..., rows])
+        if self.weight is None:
+            return float(np.add.reduce(losses) / len(losses))
+        return float(np.average(losses, weights=self.weight[rows]))

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from . import _native
 from .losses import Array
 
 
-def cosine(target: Array, fitted: Array, weight: Array | None = None) -> float:
+def cosine(target: Array, fitted: Array, weight: Array | None = None, n_threads: int = 1) -> float:
     """Cosine of the angle between a residual (output, row) and its fit, cos(r, b(X)) of the paper's Theta.
 
     A residual that is zero is fitted exactly: 1.
     """
-    target_norm = math.sqrt(_inner(target, target, weight))
-    fitted_norm = math.sqrt(_inner(fitted, fitted, weight))
+    # Not by BLAS: its threads would change the last bits, and then spin beside those of the trees.
+    squared_target, product, squared_fitted = _native.inner_products(target, fitted, weight, n_threads)
+    target_norm, fitted_norm = math.sqrt(squared_target), math.sqrt(squared_fitted)
     if target_norm == 0.0 or fitted_norm == 0.0:
         return 1.0 if target_norm == fitted_norm else 0.0
-    return min(1.0, max(-1.0, _inner(target, fitted, weight) / target_norm / fitted_norm))
-
-
-def _inner(a: Array, b: Array, weight: Array | None) -> float:
-    """Inner product without BLAS, whose threads would change the last bits and then spin beside those of the trees."""
-    return float(np.einsum("ki,ki->", a, b) if weight is None else np.einsum("ki,ki,i->", a, b, weight))
+    return min(1.0, max(-1.0, product / target_norm / fitted_norm))
 
 
 def admissible_momentum(theta: float) -> float:

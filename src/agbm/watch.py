@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, TextIO
 
 import numpy as np
@@ -74,8 +74,9 @@ class History:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """One array a quantity; a data frame can be made of it as it is."""
-        rows = [asdict(record) for record in self.records]
-        return {field.name: np.array([row[field.name] for row in rows]) for field in fields(Record)}
+        return {
+            field.name: np.array([getattr(record, field.name) for record in self.records]) for field in fields(Record)
+        }
 
 
 class EarlyStopping:

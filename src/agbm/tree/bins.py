@@ -32,8 +32,10 @@ class Bins:
     def __init__(self, thresholds: list[Array], grouped: dict[int, GroupedCategories]) -> None:
         self.thresholds = thresholds
         self.grouped = grouped
-        # The last bin is open above: a split behind it sends all values left and only missing ones right.
-        self._open = [np.append(t, np.inf) for t in thresholds]
+        # The last bin is open above: a split behind it sends all values left and only missing ones right. A leaf
+        # (feature -1) has threshold 0.
+        self._open = np.concatenate([*(np.append(t, np.inf) for t in thresholds), [0.0]])
+        self._first = np.cumsum([0, *(len(t) + 1 for t in thresholds)])
 
     @classmethod
     def from_data(
@@ -87,15 +89,15 @@ class Bins:
 
     def threshold(self, feature: NDArray[np.int32], code: NDArray[np.int32]) -> Array:
         """The value at or below which a split on (feature, code) goes left; 0 for leaves (feature -1)."""
-        return np.array(
-            [self._open[f][b] if f >= 0 else 0.0 for f, b in zip(feature.tolist(), code.tolist(), strict=True)]
-        )
+        return np.asarray(self._open[self._first[feature] + code])
 
     def category_sets(
         self, feature: NDArray[np.int32], left_codes: NDArray[np.uint64], missing_left: NDArray[np.uint8]
     ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.int64]]:
         """For each node the number of its set of categories that go left (-1: none), and the sets (see Forest)."""
         number = np.full(len(feature), -1, dtype=np.int32)
+        if not self.grouped:
+            return number, np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.int64)
         words: list[NDArray[np.uint64]] = []
         for node, f in enumerate(feature.tolist()):
             if f not in self.grouped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -184,12 +185,16 @@ class _Sample:
     def __init__(self, learner: TreeLearner, n_train: int, n_features: int, iteration: int) -> None:
         self._learner = learner
         self._n_features = n_features
-        self._random = np.random.default_rng([learner.seed, iteration])
+        self._iteration = iteration
         self.rows: NDArray[np.uint32] | None = None
         if learner.subsample < 1.0:
             # Each row by itself, so that a row's luck does not depend on the others; one row at least.
             lots = self._random.random(n_train)
             self.rows = np.flatnonzero(lots < max(learner.subsample, np.nextafter(lots.min(), 1.0))).astype(np.uint32)
+
+    @cached_property
+    def _random(self) -> np.random.Generator:
+        return np.random.default_rng([self._learner.seed, self._iteration])
 
     def draw_features(self) -> NDArray[np.uint8] | None:
         """Which features a tree may use; None for all."""
