@@ -147,9 +147,9 @@ nb::tuple histogram_of(const BinnedMatrix& m, const RowMajor<double>& gradients,
     for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < targets.n_rows, "rows: no such row");
   }
   std::vector<std::int64_t> cells(m.n_cells() * n);
-  HistogramBuilder(m, n_threads)
-      .build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}},
-             channels.packed.data(), channels.n());
+  HistogramBuilder builder(m, n_threads);
+  builder.set_rows(channels.packed.data(), channels.n());
+  builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}});
   std::vector<std::int64_t> used;
   for (int f = 0; f < m.n_features; ++f) {
     const auto begin = cells.begin() + static_cast<std::ptrdiff_t>(m.cell_offset[f] * n);

@@ -2,7 +2,8 @@
 //
 // The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract for the larger, find
 // the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
-// build_histograms() is the one step whose result has to be summed when the rows are spread over machines.
+// build_histograms() is the one step whose result has to be summed when the rows are spread over machines. Nodes of few
+// rows keep no histogram: it is made group by group, in a buffer that stays in the cache, when the node is scanned.
 #pragma once
 
 #include <deque>
@@ -104,6 +105,8 @@ class TreeGrower {
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
+  // Up to so many rows it costs no more to add them than to subtract a sibling's cells and to fetch the result again later.
+  static constexpr std::size_t kFewRows = 512;
   // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees: about a
   // batch a level. Trees with many targets have large ones.
   static constexpr std::size_t kBatchNodes = 256;
@@ -113,7 +116,7 @@ class TreeGrower {
   struct NodeState {
     RowRange rows;
     int depth;
-    std::int32_t slot = kNoSlot;   // of its histogram
+    std::int32_t slot = kNoSlot;   // of its histogram, if it keeps one
     Split split;
   };
 
@@ -181,9 +184,12 @@ class TreeGrower {
     free_slots_.clear();
     for (std::size_t slot = histograms_.size(); slot-- > 0;) free_slots_.push_back(static_cast<std::int32_t>(slot));
 
-    nodes_[0].slot = acquire_slot();
-    builder_.build({{sample.rows, n_rows, histogram(nodes_[0].slot)}}, channels_.packed.data(), channels_.n());
-    total_.assign(1, totals_of(0));
+    builder_.set_rows(channels_.packed.data(), channels_.n());
+    if (n_rows > kFewRows) {
+      nodes_[0].slot = acquire_slot();
+      builder_.build({{sample.rows, n_rows, histogram(nodes_[0].slot)}});
+    }
+    total_.assign(1, nodes_[0].slot == kNoSlot ? totals_of_rows({0, n_rows}) : totals_of_cells(nodes_[0].slot));
     start_constraints();
     tree_.add(channels_.count_in(total_[0].back()));
     if (may_split(0)) scanned_.push_back(0);
@@ -270,10 +276,18 @@ class TreeGrower {
   }
 
   // Any feature's cells sum to the node's sums.
-  std::vector<std::int64_t> totals_of(std::int32_t node) {
+  std::vector<std::int64_t> totals_of_cells(std::int32_t slot) {
     std::vector<std::int64_t> total(channels_.n(), 0);
-    const std::int64_t* cells = histogram(nodes_[node].slot);
+    const std::int64_t* cells = histogram(slot);
     for (std::size_t i = 0; i < matrix_.cell_offset[1] * total.size(); ++i) total[i % total.size()] += cells[i];
+    return total;
+  }
+  std::vector<std::int64_t> totals_of_rows(RowRange range) const {
+    std::vector<std::int64_t> total(channels_.n(), 0);
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      const std::int64_t* packed = channels_.packed.data() + partition_.rows()[i] * total.size();
+      for (std::size_t c = 0; c < total.size(); ++c) total[c] += packed[c];
+    }
     return total;
   }
 
@@ -307,7 +321,8 @@ class TreeGrower {
 
   void add_children(std::int32_t parent, std::size_t middle) {
     const NodeState state = nodes_[parent];
-    const std::vector<std::int64_t> left_total = left_totals(parent);
+    const std::vector<std::int64_t> left_total =
+        state.slot == kNoSlot ? totals_of_rows({state.rows.begin, middle}) : left_totals(parent);
     std::vector<std::int64_t> right_total = total_[parent];
     for (std::size_t c = 0; c < right_total.size(); ++c) right_total[c] -= left_total[c];
 
@@ -358,13 +373,19 @@ class TreeGrower {
         release_slot(batch_[i]);
         continue;
       }
+      if (nodes_[pair.large].rows.size() <= kFewRows && nodes_[pair.small].rows.size() <= kFewRows) {
+        release_slot(batch_[i]);
+        scanned_.push_back(pair.large);
+        if (may_split(pair.small)) scanned_.push_back(pair.small);
+        continue;
+      }
       nodes_[pair.large].slot = std::exchange(nodes_[batch_[i]].slot, kNoSlot);  // to be reduced to its own
       nodes_[pair.small].slot = acquire_slot();
       const RowRange rows = nodes_[pair.small].rows;
       to_build.push_back({partition_.rows() + rows.begin, rows.size(), histogram(nodes_[pair.small].slot)});
       wanted.push_back(pair);
     }
-    builder_.build(to_build, channels_.packed.data(), channels_.n());
+    builder_.build(to_build);
     subtract_small(wanted);
     for (const Siblings& pair : wanted) {
       scanned_.push_back(pair.large);
@@ -390,16 +411,8 @@ class TreeGrower {
 
   void find_splits() {
     plan_scans();
-    const std::size_t scratch_size = 3 * static_cast<std::size_t>(channels_.n());
-    std::vector<std::int64_t> scratch(scans_.size() * scratch_size);
     parallel_for(scans_.size(), threads_for(scanned_.size() * cell_count(), n_threads_), [&](std::size_t i) {
-      Scan& scan = scans_[i];
-      for (const int* feature = scan.begin; feature < scan.end; ++feature) {
-        improve_split(scan.best, channels_, rules_,
-                      {*feature, histogram(nodes_[scan.node].slot) + matrix_.cell_offset[*feature] * channels_.n(),
-                       matrix_.n_bins[*feature], matrix_.n_categories[*feature], total_[scan.node].data(),
-                       scratch.data() + i * scratch_size, bounds_of(scan.node)});
-      }
+      nodes_[scans_[i].node].slot == kNoSlot ? scan_rows(scans_[i]) : scan_histogram(scans_[i]);
     });
     for (const Scan& scan : scans_) {
       Split& best = nodes_[scan.node].split;
@@ -415,23 +428,56 @@ class TreeGrower {
     }
   }
 
-  // Some features of a node each, ascending: as many as are worth a task of their own.
+  // Some features of a node each, ascending: as many as are worth a task of their own, in whole groups.
   void plan_scans() {
     constexpr std::size_t enough_cells = 4096;
-    chosen_features_.clear();
-    const std::size_t at_once = std::max<std::size_t>(1, enough_cells * matrix_.n_features / cell_count());
     scans_.clear();
+    chosen_features_.clear();
     for (std::int32_t node : scanned_) {
       const std::vector<int>& features = features_of(node);
-      Split none;
-      none.gain = rules_.min_split_gain;
-      nodes_[node].split = none;
-      for (std::size_t begin = 0; begin < features.size(); begin += at_once) {
-        const std::size_t end = std::min(features.size(), begin + at_once);
-        scans_.push_back({node, features.data() + begin, features.data() + end, none});
+      nodes_[node].split.gain = rules_.min_split_gain;
+      for (std::size_t begin = 0, end = 0; begin < features.size(); begin = end) {
+        std::size_t n_cells = 0;
+        for (int group = -1; end < features.size(); ++end) {
+          if (matrix_.group_of[features[end]] != group && n_cells >= enough_cells) break;
+          group = matrix_.group_of[features[end]];
+          n_cells += matrix_.groups[group].cells * channels_.n();
+        }
+        scans_.push_back({node, features.data() + begin, features.data() + end, nodes_[node].split});
       }
     }
   }
+
+  void scan_histogram(Scan& scan) {
+    std::vector<std::int64_t> scratch(scratch_size());
+    const std::int64_t* cells = histogram(nodes_[scan.node].slot);
+    for (const int* feature = scan.begin; feature < scan.end; ++feature) {
+      scan_feature(scan, *feature, cells + matrix_.cell_offset[*feature] * channels_.n(), scratch.data());
+    }
+  }
+
+  // The histogram of one group after the other in a buffer, and at once its scan.
+  void scan_rows(Scan& scan) {
+    std::vector<std::int64_t> scratch(scratch_size());
+    std::vector<std::int64_t> cells(kMaxGroupWidth * kWideCells * channels_.n());
+    const RowRange range = nodes_[scan.node].rows;
+    for (const int* feature = scan.begin; feature < scan.end;) {
+      const int g = matrix_.group_of[*feature];
+      const FeatureGroup& group = matrix_.groups[g];
+      builder_.build_group(group, {partition_.rows() + range.begin, range.size(), cells.data()});
+      for (; feature < scan.end && matrix_.group_of[*feature] == g; ++feature) {
+        const int place = (*feature - group.first_feature) * group.cells;
+        scan_feature(scan, *feature, cells.data() + place * channels_.n(), scratch.data());
+      }
+    }
+  }
+
+  void scan_feature(Scan& scan, int feature, const std::int64_t* cells, std::int64_t* scratch) const {
+    improve_split(scan.best, channels_, rules_,
+                  {feature, cells, matrix_.n_bins[feature], matrix_.n_categories[feature], total_[scan.node].data(),
+                   scratch, bounds_of(scan.node)});
+  }
+  std::size_t scratch_size() const { return 3 * static_cast<std::size_t>(channels_.n()); }
 
   // body(leaf, its rows or a piece of them, number of the piece), in parallel.
   template <class Body>

@@ -111,12 +111,16 @@ class HistogramBuilder {
  public:
   HistogramBuilder(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
-  void build(const std::vector<NodeRows>& nodes, const std::int64_t* packed, int channels) {
+  // The packed rows that all following histograms are of.
+  void set_rows(const std::int64_t* packed, int channels) {
     packed_ = packed;
     channels_ = channels;
+  }
+
+  void build(const std::vector<NodeRows>& nodes) {
     plan(nodes);
     std::size_t additions = 0;
-    for (const NodeRows& node : nodes) additions += (node.n * matrix_.n_features + matrix_.n_cells()) * channels;
+    for (const NodeRows& node : nodes) additions += (node.n * matrix_.n_features + matrix_.n_cells()) * channels_;
     parallel_for(pieces_.size(), threads_for(additions, n_threads_), [&](std::size_t p) { run(pieces_[p]); });
     parallel_for(merges_.size(), n_threads_, [&](std::size_t m) {
       const Merge& merge = merges_[m];
@@ -124,6 +128,12 @@ class HistogramBuilder {
         for (std::size_t i = 0; i < merge.n; ++i) merge.into[i] += merge.from[copy * merge.n + i];
       }
     });
+  }
+
+  // The histogram of one group alone.
+  void build_group(const FeatureGroup& group, const NodeRows& node) const {
+    std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
+    accumulate({matrix_.codes.data() + group.data_offset, packed_, node.rows, 0, node.n, node.histogram}, channels_, group);
   }
 
  private:
@@ -140,8 +150,8 @@ class HistogramBuilder {
     std::size_t n, copies;
   };
 
-  std::size_t group_cells(std::size_t g) const {
-    const FeatureGroup& group = matrix_.groups[g];
+  std::size_t group_cells(std::size_t g) const { return group_cells(matrix_.groups[g]); }
+  std::size_t group_cells(const FeatureGroup& group) const {
     return std::size_t{static_cast<unsigned>(group.width * group.cells)} * channels_;
   }
 
