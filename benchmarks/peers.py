@@ -1,11 +1,12 @@
 """The libraries that speed.py compares: one small class each, all asked for the same trees.
 
-Each class uses the fastest ordinary interface of its library, not a wrapper around it. What cannot be asked of a library
-is left out, and said in its remark where it changes the trees.
+Each class uses the fastest ordinary interface of its library, not a wrapper around it. What a library cannot be asked
+for is left out, and said in its remark where it changes the trees.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -68,7 +69,7 @@ class Library:
 
 
 class Ours(Library):
-    """This library: plain boosting, or another method of its estimators."""
+    """Ours: plain boosting, or another method of the estimators."""
 
     name = "agbm"
     module = "agbm"
@@ -143,7 +144,7 @@ class LightGBM(Library):
         booster = self.api.Booster(parameters, self.api.Dataset(X, y, params=parameters).construct())
         return lambda: booster.update()
 
-    def binner(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> Work:
+    def binner(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> Work | None:
         """See Library."""
         return lambda: self.api.Dataset(X, y, params=self._parameters(setting)).construct()
 
@@ -169,7 +170,8 @@ class XGBoost(Library):
     def _parameters(self, setting: Setting) -> dict[str, Any]:
         return {
             "objective": "binary:logistic" if setting.logistic else "reg:squarederror", "tree_method": "hist",
-            "max_depth": setting.depth, "max_bin": BINS, "learning_rate": RATE, "reg_lambda": 0, "nthread": setting.threads,
+            "max_depth": setting.depth, "max_bin": BINS, "learning_rate": RATE, "reg_lambda": 0,
+            "nthread": setting.threads,
             # A row's hessian is 1 for squared error, at most a quarter for the logistic loss.
             "min_child_weight": MIN_ROWS_IN_LEAF * (0.25 if setting.logistic else 1),
         }  # fmt: skip
@@ -250,20 +252,27 @@ class CatBoost(Library):
 
 
 class Perpetual(Library):
-    """Perpetual, which chooses the size and the number of its trees itself, within a budget."""
+    """Perpetual, which chooses the size and the number of its trees itself, within a budget.
+
+    Without a limit of its memory it fills gigabytes before the first tree, which takes far longer than the trees.
+    """
 
     name = "Perpetual"
     module = "perpetual"
     package = "perpetual"
-    remark = "its own trees: no depth, only a budget (1, a step of 0.1) and a limit of iterations"
+    remark = "its own trees: no depth, only a budget (1, a step of 0.1) and limits of iterations and memory (1 GB)"
     same_trees = False
     takes_sparse = False
+
+    def __init__(self) -> None:
+        logging.getLogger("perpetual").setLevel(logging.ERROR)  # it warns that the limit of iterations was reached
+        super().__init__()
 
     def fit(self, X: Any, y: np.ndarray, setting: Setting) -> Any:
         """See Library."""
         return self.api.PerpetualBooster(
             objective="LogLoss" if setting.logistic else "SquaredLoss", budget=1.0, iteration_limit=setting.trees,
-            max_bin=BINS, num_threads=setting.threads,
+            max_bin=BINS, num_threads=setting.threads, memory_limit=1.0,
         ).fit(X, y)  # fmt: skip
 
 
@@ -285,4 +294,5 @@ def installed_peers() -> list[Library]:
 
 def named(name: str) -> Library:
     """The library with this name, this one included."""
-    return next(kind() for kind in (Ours, *PEERS) if kind.name == name)
+    kinds: tuple[type[Library], ...] = (Ours, *PEERS)
+    return next(kind for kind in kinds if kind.name == name)()

@@ -1,6 +1,6 @@
 """From speed.json to docs/benchmarks.md: tables, a picture, and what wins and what loses. No figure is written by hand.
 
-    python benchmarks/report.py out/bench/speed.json
+python benchmarks/report.py out/bench/speed.json
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ MARKS = {
     "CatBoost": ("#cc79a7", "D"),
     "Perpetual": ("#e69f00", "P"),
 }
-OTHER = ("#000000", "X")
+OTHER = ("#000000", "h")
+
+# Ratios beyond these are drawn at the edge of the picture.
+EDGES = (0.03, 30.0)
 
 
 def met(result: Result) -> bool | None:
@@ -127,9 +130,9 @@ def page(report: dict[str, Any], picture: str) -> str:
         "This page is written by `benchmarks/report.py` from the last full run; no figure on it is written by hand.",
         f"* Date: {report['date']}\n* Command: `{report['command']}` (`make bench` runs it and writes this page)\n"
         f"* Machine: {machine}\n* Versions: {versions}",
-        "All libraries run in one process on the same data with 255 bins, step 0.1, at least 20 rows in a leaf, the same "
-        "depth and threads. They take turns, every library once a round; a ratio is the median over the rounds of our "
-        "time to the other's within a round. **Below 1 we are faster** (or need less memory).",
+        "All libraries run in one process on the same data with 255 bins, step 0.1, at least 20 rows in a leaf, the "
+        "same depth and threads. They take turns, every library once a round; a ratio is the median over the rounds of "
+        "our time to the other's within a round. **Below 1 we are faster** (or need less memory).",
         f"![ratios]({picture})",
         "## What wins and what loses",
         verdict(results),
@@ -155,13 +158,17 @@ def draw(report: dict[str, Any], path: Path) -> None:
     results = [Result(**result) for result in report["results"]]
     lines = list(dict.fromkeys((result.case, label(result)) for result in results))
     figure, axis = plt.subplots(figsize=(10, 1.8 + 0.25 * len(lines)), layout="constrained")
-    for result in results:
-        y = lines.index((result.case, label(result)))
-        colour, shape = MARKS.get(result.against, OTHER)
-        face = "white" if met(result) is False else colour
-        axis.plot(result.ratio, y, shape, color=colour, markerfacecolor=face, markersize=6.5, markeredgewidth=1.4)
-        if result.target is not None:
-            axis.plot([result.target] * 2, [y - 0.38, y + 0.38], color=colour, linewidth=1.6, zorder=1)
+    for y, line in enumerate(lines):
+        of_line = [result for result in results if (result.case, label(result)) == line]
+        targets = {result.target for result in of_line if result.target is not None}
+        for result in of_line:
+            colour, shape = MARKS.get(result.against, OTHER)
+            face = "white" if met(result) is False else colour
+            ratio = min(max(result.ratio, EDGES[0]), EDGES[1])
+            axis.plot(ratio, y, shape, color=colour, markerfacecolor=face, markersize=6.5, markeredgewidth=1.4)
+            if result.target is not None:
+                tick = colour if len(targets) > 1 else "0.3"  # the same for all, or the peer's own
+                axis.plot([result.target] * 2, [y - 0.38, y + 0.38], color=tick, linewidth=1.6, zorder=1)
     for y, (case, _) in enumerate(lines[1:], start=1):
         axis.axhline(y - 0.5, color="0.6" if case != lines[y - 1][0] else "0.92", linewidth=0.8, zorder=0)
     axis.axvline(1.0, color="0.35", linewidth=1.2, zorder=0)
@@ -170,7 +177,8 @@ def draw(report: dict[str, Any], path: Path) -> None:
         yticklabels=[f"{case}: {text}" for case, text in lines],
         xlabel="ratio of this library to the other, logarithmic: left of 1 this library is better",
     )  # fmt: skip
-    ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if axis.get_xlim()[0] <= t <= axis.get_xlim()[1]]
+    left, right = axis.get_xlim()
+    ticks = [tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if left <= tick <= right]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.xaxis.set_minor_formatter(NullFormatter())
     axis.tick_params(axis="y", labelsize=8, length=0)
@@ -183,7 +191,9 @@ def draw(report: dict[str, Any], path: Path) -> None:
     ]
     handles += [
         Line2D([], [], color=OTHER[0], marker=OTHER[1], linestyle="", label="no peer: ours, or a limit"),
-        Line2D([], [], color="0.3", marker="o", markerfacecolor="white", linestyle="", label="hollow: misses its target"),
+        Line2D(
+            [], [], color="0.3", marker="o", markerfacecolor="white", linestyle="", label="hollow: misses its target"
+        ),
         Line2D([], [], color="0.3", marker="|", markersize=10, markeredgewidth=1.6, linestyle="", label="target"),
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8, frameon=False)

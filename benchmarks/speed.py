@@ -1,8 +1,8 @@
 """Speed and memory of this library against its peers, in one run.
 
-All libraries get the same data, 255 bins, depth, threads, step and least number of rows in a leaf, as far as they can be
-asked for them (peers.py). They take turns, every library once a round, and what counts is the median over the rounds of
-the ratio of our time to the peer's within a round: below 1 we are faster. A target beside a ratio is what we aim at.
+All libraries get the same data, 255 bins, depth, threads, step and least number of rows in a leaf, as far as they can
+be asked for them (peers.py). They take turns, every library once a round, and what counts is the median over the rounds
+of the ratio of our time to the peer's within a round: below 1 we are faster. A target beside a ratio is what we aim at.
 
 Writes speed.json, a table and a picture of it to the folder --out; report.py makes docs/benchmarks.md of the file.
 The cases `paper` and `sparse` need --data, a folder with the files a1a, w1a, diabetes, german.numer, housing, sonar and
@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import Result, Turn, clocked, compare, machine, take_turns
-from peers import Library, Ours, Setting, installed_peers, named
-from report import draw, print_table
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
+
+from measure import Result, Turn, clocked, compare, machine, take_turns
+from peers import Library, Ours, Setting, installed_peers, named
+from report import draw, print_table
 
 DEFAULT_METHOD = "agbm, default method"
 # Set -> file, features (the last ones may be absent from a file), whether it is kept as a sparse matrix.
@@ -82,7 +83,7 @@ class Run:
 def table_of(n_rows: int, n_features: int, dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
     """Normal features, and a target that depends on four of them, with noise."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n_rows, n_features), dtype=np.float32).astype(dtype, copy=False)
+    X: np.ndarray = rng.standard_normal((n_rows, n_features), dtype=np.float32).astype(dtype, copy=False)
     y = X[:, 0] * X[:, 1] + np.sin(X[:, 2]) + X[:, 3] + rng.standard_normal(n_rows)
     return X, y.astype(np.float64)
 
@@ -152,7 +153,7 @@ def fits(
     libraries = {library.name: library for library in run.libraries}
     turns = {name: fit_turn(libraries[name], *data[name], setting) for name in data}
     if case == "paper":  # for information: an iteration of the default has one tree, too
-        default = {"method": "agbm", "learning_rate": 0.3}
+        default: dict[str, Any] = {"method": "agbm", "learning_rate": 0.3}
         turns[DEFAULT_METHOD] = clocked(lambda: run.ours.fit(*data["agbm"], setting, **default))
     seconds = {name: times / setting.trees for name, times in take_turns(turns, run.rounds).items()}
     remarks = {name: "; ".join(filter(None, [run.remarks.get(name, ""), form_of(data[name][0])])) for name in data}
@@ -195,8 +196,9 @@ def fastest_form(library: Library, X: Any, y: np.ndarray, setting: Setting) -> A
     """A sparse X as it is or dense, whichever the library fits faster; others as they are."""
     if not isinstance(X, csr_matrix):
         return X
-    forms = [X, X.toarray()] if library.takes_sparse else [X.toarray()]
-    return min(forms, key=lambda form: fit_turn(library, form, y, setting)())
+    if not library.takes_sparse:
+        return X.toarray()
+    return min([X, X.toarray()], key=lambda form: fit_turn(library, form, y, setting)())
 
 
 def paper(run: Run) -> list[Result]:
