@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from measure import Result
@@ -96,20 +97,36 @@ def markdown_table(results: Sequence[Result]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def by_peer(results: Sequence[Result]) -> str:
+    """How often each peer loses, and by how much."""
+    lines = [
+        "| against | comparisons | we are better in | geometric mean of the ratios |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for name in MARKS:
+        ratios = [result.ratio for result in results if result.against == name]
+        if ratios:
+            better = sum(ratio < 1 for ratio in ratios)
+            lines.append(f"| {name} | {len(ratios)} | {better} | {geometric_mean(ratios):.2f} |")
+    return "\n".join(lines)
+
+
 def verdict(results: Sequence[Result]) -> str:
     """How many ratios meet their targets, and which do not."""
     with_target = [result for result in results if result.target is not None]
     missed = [result for result in with_target if not met(result)]
-    slower = [result for result in results if result.against in MARKS and result.subject == "agbm" and result.ratio > 1]
+    better = [result for result in results if result.against in MARKS and result.ratio > 1 and result.target is None]
     text = [f"{len(with_target) - len(missed)} of {len(with_target)} ratios with a target meet it."]
-    for title, losers in (("What misses its target", missed), ("Where a peer is better", slower)):
+    for title, losers in (("What misses its target", missed), ("Where a peer is better, without a target", better)):
         if losers:
             text += ["", f"{title}:", ""]
-            text += [f"* {loser.case}, {loser.setting}: {ratio_line(loser)}" for loser in losers]
+        for (case, setting), group in groupby(losers, key=lambda result: (result.case, label(result))):
+            text.append(f"* {case}, {setting}: {', '.join(map(ratio_of, group))}")
     return "\n".join(text)
 
 
-def ratio_line(result: Result) -> str:
+def ratio_of(result: Result) -> str:
+    """A ratio within a sentence."""
     target = "" if result.target is None else f" (target {result.target:.2f})"
     return f"{result.ratio:.2f} of {result.against}{target}"
 
@@ -135,6 +152,7 @@ def page(report: dict[str, Any], picture: str) -> str:
         "our time to the other's within a round. **Below 1 we are faster** (or need less memory).",
         f"![ratios]({picture})",
         "## What wins and what loses",
+        by_peer(results),
         verdict(results),
     ]
     for case, of_case in groupby(results, key=lambda result: result.case):
