@@ -16,8 +16,9 @@ Turn = Callable[[], float]
 
 # Threads of the library before wait for more work for some milliseconds, and take a core with them.
 PAUSE = 0.05
-# Who is slower than this gets no second turn: its first one serves all rounds.
-SLOW = 8.0
+# Who takes more seconds than this, and so many times those of the fastest, gets no second turn: its first one serves
+# all rounds. Its ratio is not in doubt.
+SLOW, FAR_BEHIND = 2.0, 20.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ def take_turns(turns: Mapping[str, Turn], rounds: int) -> dict[str, np.ndarray]:
     """Seconds of each turn, round after round, so that all see the same state of a machine that may be busy."""
     seconds: dict[str, list[float]] = {name: [] for name in turns}
     for _ in range(rounds):
+        fastest = min(values[0] if values else 0.0 for values in seconds.values())
         for name, turn in turns.items():
-            if seconds[name] and seconds[name][0] > SLOW:
+            if seconds[name] and seconds[name][0] > max(SLOW, FAR_BEHIND * fastest):
                 seconds[name].append(seconds[name][0])
             else:
                 time.sleep(PAUSE)

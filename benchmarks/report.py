@@ -63,7 +63,7 @@ def cells(result: Result) -> list[str]:
     ]
 
 
-HEADER = ["", "time", "against", "time", "unit", "ratio", "target", "met"]
+HEADER = ["", "median", "against", "median", "unit", "ratio", "target", "met"]
 
 
 def number(value: float) -> str:
@@ -91,9 +91,7 @@ def print_table(results: Sequence[Result]) -> None:
 
 def markdown_table(results: Sequence[Result]) -> str:
     """The results of a setting."""
-    amount = "memory" if results[0].case == "memory" else "time"
-    header = [text.replace("time", amount) for text in HEADER]
-    lines = [header, ["---", "---:", "---", "---:", "---", "---:", "---:", "---"], *map(cells, results)]
+    lines = [HEADER, ["---", "---:", "---", "---:", "---", "---:", "---:", "---"], *map(cells, results)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
