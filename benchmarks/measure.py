@@ -35,6 +35,9 @@ class Result:
     ratio: float
     target: float | None = None
     remark: str = ""
+    """What is special about the one that it is compared with."""
+    note: str = ""
+    """On the setting."""
 
 
 def clocked(work: Callable[[], object], least: int = 1, seconds: float = 0.2) -> Turn:

@@ -130,7 +130,7 @@ def ratio_of(result: Result) -> str:
 
 
 def remarks(results: Sequence[Result]) -> str:
-    """What is special about a peer or the form of its data, each once."""
+    """What is special about a peer, each once."""
     said = {(result.against, result.remark) for result in results if result.remark}
     return "\n".join(f"* {name}: {remark}." for name, remark in sorted(said))
 
@@ -156,8 +156,8 @@ def page(report: dict[str, Any], picture: str) -> str:
     for case, of_case in groupby(results, key=lambda result: result.case):
         group = list(of_case)
         parts.append(f"## {TITLES[case]}")
-        for setting, of_setting in groupby(group, key=lambda result: result.setting):
-            parts += [f"{setting[0].upper()}{setting[1:]}:", markdown_table(list(of_setting))]
+        for (setting, note), of_setting in groupby(group, key=lambda result: (result.setting, result.note)):
+            parts += [f"{setting[0].upper()}{setting[1:]}:", markdown_table(list(of_setting)), note]
         parts.append(remarks(group))
     return "\n\n".join(filter(None, parts)) + "\n"
 
