@@ -304,8 +304,8 @@ def memory(run: Run) -> list[Result]:
         peaks = {}
         for library in run.libraries:
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                peak = process.submit(peak_of_fit, library.name, n_rows, dtype, run.threads)
-                peaks[library.name] = peak.result() / 1e6
+                future = process.submit(peak_of_fit, library.name, n_rows, dtype, run.threads)
+                peaks[library.name] = future.result() / 1e6
         limit = "2.2 bytes a value + 64 bytes a row"
         peaks[limit] = (2.2 * n_rows * 28 + 64 * n_rows) / 1e6
         ours = peaks.pop("agbm")
