@@ -1,14 +1,18 @@
 # make demo   set up, then train all four methods and draw their convergence
 # make test   set up, lint, check types, run the tests
-# make bench  set up with LightGBM, then compare speed
+# make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
+#             benchmarks/speed.py for the files)
+# make bench-quick    the same in a minute on small tables, to see that all of it runs
+# make bench-kernels  what the native kernels reach of the limits of the machine
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
+BENCH_SET_UP := $(VENV)/.set-up-bench
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test lint bench bench-tables clean
+.PHONY: demo test lint bench bench-quick bench-kernels bench-tables clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -21,14 +25,25 @@ lint: $(SET_UP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(SET_UP)
-	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'
-	$(BIN)/python benchmarks/tree_vs_lightgbm.py
+bench: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/speed.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/report.py out/bench/speed.json
 	$(BIN)/python benchmarks/import_time.py
 
-bench-tables: $(SET_UP)
-	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'
+bench-quick: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/speed.py --quick --out out/bench-quick $(if $(DATA),--data $(DATA))
+
+bench-kernels: benchmarks/kernels.cpp $(wildcard native/*.hpp)
+	mkdir -p out/bench
+	$(CXX) -std=c++20 -O3 -ffp-contract=off -Wall -Wextra -Inative -pthread benchmarks/kernels.cpp -o out/bench/kernels
+	out/bench/kernels out/bench/kernels.json
+
+bench-tables: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/tables_vs_peers.py $(DATA)
+
+$(BENCH_SET_UP): $(SET_UP)
+	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'
+	touch $@
 
 # An editable install: Python files are used where they are; only a change of the native part or of the set-up builds anew.
 $(SET_UP): $(NATIVE) | $(BIN)/ninja

@@ -1,0 +1,238 @@
+"""From speed.json to docs/benchmarks.md: tables, a picture, and what wins and what loses. No figure is written by hand.
+
+python benchmarks/report.py out/bench/speed.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from measure import Result
+
+TITLES = {
+    "tree": "One tree",
+    "acceleration": "One accelerated iteration",
+    "binning": "Binning",
+    "small": "Whole fits of small tables, a tree",
+    "paper": "Whole fits of the paper's data sets, 100 trees, a tree",
+    "wide": "As many features as rows, a tree",
+    "sparse": "Sparse matrices, a tree",
+    "predict": "Prediction of many rows",
+    "row": "Prediction of a single row",
+    "memory": "Peak memory of a fit, beyond its input",
+    "growth": "Growth with rows and threads",
+}
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, and a shape each for print without colours.
+MARKS = {
+    "LightGBM": ("#0072b2", "o"),
+    "LightGBM quantised": ("#56b4e9", "s"),
+    "XGBoost": ("#d55e00", "^"),
+    "HistGradientBoosting": ("#009e73", "v"),
+    "CatBoost": ("#cc79a7", "D"),
+    "Perpetual": ("#e69f00", "P"),
+}
+OTHER = ("#000000", "h")
+
+# Ratios beyond these are drawn at the edge of the picture.
+EDGES = (0.03, 30.0)
+
+
+def met(result: Result) -> bool | None:
+    """Whether the ratio is at most its target; None without one."""
+    return None if result.target is None else result.ratio <= result.target
+
+
+def cells(result: Result) -> list[str]:
+    """A line of a table."""
+    return [
+        result.subject,
+        number(result.value),
+        result.against,
+        number(result.reference),
+        result.unit,
+        f"{result.ratio:.2f}",
+        "" if result.target is None else f"{result.target:.2f}",
+        {None: "", True: "yes", False: "no"}[met(result)],
+    ]
+
+
+HEADER = ["", "median", "against", "median", "unit", "ratio", "target", "met"]
+
+
+def number(value: float) -> str:
+    """Three digits."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def print_table(results: Sequence[Result]) -> None:
+    """The results of a case on the terminal."""
+    lines = [HEADER, *map(cells, results)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def aligned(line: Sequence[str]) -> str:
+        left = (0, 2)  # names; numbers stand on the right
+        return "  ".join(
+            f"{text:{width}}" if i in left else f"{text:>{width}}"
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        )
+
+    for (case, setting), group in groupby(results, key=lambda result: (result.case, result.setting)):
+        print(f"\n{case}: {setting}\n  {aligned(HEADER)}")
+        for result in group:
+            print(f"  {aligned(cells(result))}")
+
+
+def markdown_table(results: Sequence[Result]) -> str:
+    """The results of a setting."""
+    lines = [HEADER, ["---", "---:", "---", "---:", "---", "---:", "---:", "---"], *map(cells, results)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def by_peer(results: Sequence[Result]) -> str:
+    """How often each peer loses, and by how much."""
+    lines = [
+        "| against | comparisons | we are better in | geometric mean of the ratios |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for name in MARKS:
+        ratios = [result.ratio for result in results if result.against == name]
+        if ratios:
+            better = sum(ratio < 1 for ratio in ratios)
+            lines.append(f"| {name} | {len(ratios)} | {better} | {geometric_mean(ratios):.2f} |")
+    return "\n".join(lines)
+
+
+def verdict(results: Sequence[Result]) -> str:
+    """How many ratios meet their targets, and which do not."""
+    with_target = [result for result in results if result.target is not None]
+    missed = [result for result in with_target if not met(result)]
+    better = [result for result in results if result.against in MARKS and result.ratio > 1 and result.target is None]
+    text = [f"{len(with_target) - len(missed)} of {len(with_target)} ratios with a target meet it."]
+    for title, losers in (("What misses its target", missed), ("Where a peer is better, without a target", better)):
+        if losers:
+            text += ["", f"{title}:", ""]
+        for (case, setting), group in groupby(losers, key=lambda result: (result.case, label(result))):
+            text.append(f"* {case}, {setting}: {', '.join(map(ratio_of, group))}")
+    return "\n".join(text)
+
+
+def ratio_of(result: Result) -> str:
+    """A ratio within a sentence."""
+    target = "" if result.target is None else f" (target {result.target:.2f})"
+    return f"{result.ratio:.2f} of {result.against}{target}"
+
+
+def remarks(results: Sequence[Result]) -> str:
+    """What is special about a peer, each once."""
+    said = {(result.against, result.remark) for result in results if result.remark}
+    return "\n".join(f"* {name}: {remark}." for name, remark in sorted(said))
+
+
+def page(report: dict[str, Any], picture: str) -> str:
+    """docs/benchmarks.md."""
+    results = [Result(**result) for result in report["results"]]
+    machine = ", ".join(f"{name} {fact}" for name, fact in report["machine"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    parts = [
+        "# Benchmarks",
+        "This page is written by `benchmarks/report.py` from the last full run; no figure on it is written by hand.",
+        f"* Date: {report['date']}\n* Command: `{report['command']}` (`make bench` runs it and writes this page)\n"
+        f"* Machine: {machine}\n* Versions: {versions}",
+        "All libraries run in one process on the same data with 255 bins, step 0.1, at least 20 rows in a leaf, the "
+        "same depth and threads. They take turns, every library once a round; a ratio is the median over the rounds of "
+        "our time to the other's within a round. **Below 1 we are faster** (or need less memory).",
+        f"![ratios]({picture})",
+        "## What wins and what loses",
+        by_peer(results),
+        verdict(results),
+    ]
+    for case, of_case in groupby(results, key=lambda result: result.case):
+        group = list(of_case)
+        parts.append(f"## {TITLES[case]}")
+        for (setting, note), of_setting in groupby(group, key=lambda result: (result.setting, result.note)):
+            parts += [f"{setting[0].upper()}{setting[1:]}:", markdown_table(list(of_setting)), note]
+        parts.append(remarks(group))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def draw(report: dict[str, Any], path: Path) -> None:
+    """All ratios on a logarithmic scale, a line a setting; filled marks meet their target, hollow ones miss it."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import NullFormatter
+
+    results = [Result(**result) for result in report["results"]]
+    lines = list(dict.fromkeys((result.case, label(result)) for result in results))
+    figure, axis = plt.subplots(figsize=(10, 1.8 + 0.25 * len(lines)), layout="constrained")
+    for y, line in enumerate(lines):
+        of_line = [result for result in results if (result.case, label(result)) == line]
+        targets = {result.target for result in of_line if result.target is not None}
+        for result in of_line:
+            colour, shape = MARKS.get(result.against, OTHER)
+            face = "white" if met(result) is False else colour
+            ratio = min(max(result.ratio, EDGES[0]), EDGES[1])
+            axis.plot(ratio, y, shape, color=colour, markerfacecolor=face, markersize=6.5, markeredgewidth=1.4)
+            if result.target is not None:
+                tick = colour if len(targets) > 1 else "0.3"  # the same for all, or the peer's own
+                axis.plot([result.target] * 2, [y - 0.38, y + 0.38], color=tick, linewidth=1.6, zorder=1)
+    for y, (case, _) in enumerate(lines[1:], start=1):
+        axis.axhline(y - 0.5, color="0.6" if case != lines[y - 1][0] else "0.92", linewidth=0.8, zorder=0)
+    axis.axvline(1.0, color="0.35", linewidth=1.2, zorder=0)
+    axis.set(
+        xscale="log", ylim=(len(lines) - 0.5, -0.5), yticks=range(len(lines)),
+        yticklabels=[f"{case}: {text}" for case, text in lines],
+        xlabel="ratio of this library to the other, logarithmic: left of 1 this library is better",
+    )  # fmt: skip
+    left, right = axis.get_xlim()
+    ticks = [tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if left <= tick <= right]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.tick_params(axis="y", labelsize=8, length=0)
+    axis.grid(axis="x", color="0.9", linewidth=0.8, zorder=0)
+    shown = {result.against for result in results}
+    handles = [
+        Line2D([], [], color=colour, marker=shape, linestyle="", label=name)
+        for name, (colour, shape) in MARKS.items()
+        if name in shown
+    ]
+    handles += [
+        Line2D([], [], color=OTHER[0], marker=OTHER[1], linestyle="", label="no peer: ours, or a limit"),
+        Line2D(
+            [], [], color="0.3", marker="o", markerfacecolor="white", linestyle="", label="hollow: misses its target"
+        ),
+        Line2D([], [], color="0.3", marker="|", markersize=10, markeredgewidth=1.6, linestyle="", label="target"),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def label(result: Result) -> str:
+    """A line of the picture: the setting, and the subject where it is not plain boosting."""
+    return result.setting if result.subject == "agbm" else f"{result.setting}, {result.subject}"
+
+
+def main() -> None:
+    """Write the page and its picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("docs"))
+    args = parser.parse_args()
+    report = json.loads(args.results.read_text())
+    draw(report, args.out / "benchmarks.png")
+    (args.out / "benchmarks.md").write_text(page(report, "benchmarks.png"))
+    print(f"wrote {args.out / 'benchmarks.md'} and {args.out / 'benchmarks.png'}")
+
+
+if __name__ == "__main__":
+    main()
