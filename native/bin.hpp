@@ -1,25 +1,156 @@
 // Values to bin codes.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "layout.hpp"
 #include "parallel.hpp"
+#include "thresholds.hpp"
 
 namespace agbm {
 
-// Thresholds of one feature, padded to 256 with infinity so that the search needs no bounds and always takes eight steps.
-struct ThresholdTable {
-  double values[256];
+// From a value to its bin: a table leads to the few thresholds near it.
+//
+// The range of the thresholds is cut into buckets, and the table says how many thresholds lie in the buckets below. Only
+// those in the value's own bucket have to be compared with it. Any map to buckets will do that never descends: a threshold
+// in a lower bucket is then below the value. There are two, and a feature takes the one that spreads its thresholds better.
+template <class T>
+class BinTable {
+ public:
+  // The thresholds ascend; `missing` is the code of missing values.
+  BinTable(const double* thresholds, std::size_t n, int missing) {
+    std::fill(std::begin(thresholds_), std::end(thresholds_), std::numeric_limits<T>::infinity());
+    std::transform(thresholds, thresholds + n, thresholds_, round_down);
+    count_below_[kBuckets] = static_cast<std::uint8_t>(missing);
+    if (n > 0) choose_buckets(n);
+  }
+
+  // Codes of up to kRowsPerBlock values, `stride` bytes apart.
+  void encode(const T* values, std::size_t n, std::uint8_t* codes, std::size_t stride) const {
+    std::array<std::int32_t, kRowsPerBlock> buckets;
+    by_bits_ ? find_buckets(bits_, values, n, buckets.data()) : find_buckets(linear_, values, n, buckets.data());
+    constexpr auto searches = make_searches(std::make_integer_sequence<int, 9>{});
+    (this->*searches[steps_])(values, n, buckets.data(), codes, stride);
+  }
+
+ private:
+  static constexpr int kBucketBits = 11;
+  static constexpr int kBuckets = 1 << kBucketBits;
+
+  // Buckets of equal width.
+  struct Linear {
+    T low = 0;
+    T scale = 0;
+
+    std::int32_t bucket(T value) const {
+      T position = (value - low) * scale;
+      position = position > T{0} ? position : T{0};
+      position = position < T{kBuckets - 1} ? position : T{kBuckets - 1};
+      return static_cast<std::int32_t>(position);
+    }
+  };
+
+  // Buckets by the leading bits of a value, each octave in as many: for values that range over many of them.
+  struct Bits {
+    std::int32_t low = 0;
+    std::int32_t high = 0;
+    int shift = 0;
+
+    static std::int32_t leading(T value) {
+      const std::int32_t bits = static_cast<std::int32_t>(std::bit_cast<Key<T>>(value + T{0}) >> (8 * sizeof(T) - 32));
+      return bits ^ (bits >> 31 & 0x7fffffff);
+    }
+    std::int32_t bucket(T value) const {
+      const std::int32_t bits = std::clamp(leading(value), low, high);
+      return static_cast<std::int32_t>((static_cast<std::uint32_t>(bits) - static_cast<std::uint32_t>(low)) >> shift);
+    }
+  };
+
+  // The largest T that is not above the threshold: a value of type T is above either both or none.
+  static T round_down(double threshold) {
+    const T rounded = static_cast<T>(threshold);
+    return rounded > threshold ? std::nextafter(rounded, -std::numeric_limits<T>::infinity()) : rounded;
+  }
+
+  void choose_buckets(std::size_t n) {
+    const T low = thresholds_[0], high = thresholds_[n - 1];
+    if (std::isfinite(high - low) && high > low) linear_ = {low, T{kBuckets - 1} / (high - low)};
+    steps_ = count_below(linear_, n);
+    if (steps_ <= 2) return;
+    bits_ = {Bits::leading(low), Bits::leading(high), 0};
+    const std::uint32_t range = static_cast<std::uint32_t>(bits_.high) - static_cast<std::uint32_t>(bits_.low);
+    bits_.shift = std::max(0, static_cast<int>(std::bit_width(range)) - kBucketBits);
+    const int steps = steps_;
+    steps_ = count_below(bits_, n);
+    by_bits_ = steps_ < steps;
+    if (!by_bits_) steps_ = count_below(linear_, n);
+  }
+
+  // Fills the table; returns the steps of a search among the thresholds of the fullest bucket.
+  template <class Map>
+  int count_below(const Map& map, std::size_t n) {
+    int bucket = 0;
+    std::size_t most = 0;
+    for (std::size_t begin = 0, end; begin < n; begin = end) {
+      const int next = map.bucket(thresholds_[begin]);
+      for (end = begin + 1; end < n && map.bucket(thresholds_[end]) == next;) ++end;
+      std::fill(count_below_ + bucket, count_below_ + next + 1, static_cast<std::uint8_t>(begin));
+      bucket = next + 1;
+      most = std::max(most, end - begin);
+    }
+    std::fill(count_below_ + bucket, count_below_ + kBuckets, static_cast<std::uint8_t>(n));
+    return static_cast<int>(std::bit_width(most));
+  }
+
+  // A bucket of their own behind the others gives missing values their code: no threshold is below them.
+  template <class Map>
+  static void find_buckets(const Map& map, const T* values, std::size_t n, std::int32_t* out) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = values[i] == values[i] ? map.bucket(values[i]) : kBuckets;
+  }
+
+  // Branch-free. It may look at thresholds beyond the bucket, which are above the value, and at infinity beyond the last.
+  template <int Steps>
+  void search(const T* values, std::size_t n, const std::int32_t* buckets, std::uint8_t* codes, std::size_t stride) const {
+    for (std::size_t i = 0; i < n; ++i) {
+      unsigned code = count_below_[buckets[i]];
+      for (unsigned half = 1u << Steps >> 1; half > 0; half /= 2) code += half * (thresholds_[code + half - 1] < values[i]);
+      codes[i * stride] = static_cast<std::uint8_t>(code);
+    }
+  }
+
+  using Search = void (BinTable::*)(const T*, std::size_t, const std::int32_t*, std::uint8_t*, std::size_t) const;
+  template <int... Steps>
+  static constexpr std::array<Search, sizeof...(Steps)> make_searches(std::integer_sequence<int, Steps...>) {
+    return {&BinTable::search<Steps>...};
+  }
+
+  T thresholds_[2 * (kMaxValueBins + 1)];
+  std::uint8_t count_below_[kBuckets + 1] = {};
+  Linear linear_;
+  Bits bits_;
+  bool by_bits_ = false;
+  int steps_ = 0;
 };
 
-// Number of thresholds below x (so x <= threshold[code], and code is the bin). Branch-free.
-inline int search(const ThresholdTable& table, double x) {
-  int low = 0;
-  for (int half = 128; half > 0; half /= 2) low += half * (table.values[low + half - 1] < x);
-  return low;
+// One table for each of some neighbouring features, from their thresholds one after the other.
+template <class T>
+std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, int end_feature, const double* thresholds) {
+  std::vector<BinTable<T>> tables;
+  tables.reserve(end_feature - first_feature);
+  for (int feature = first_feature; feature < end_feature; ++feature) {
+    const int n = m.n_bins[feature] - 1;
+    tables.emplace_back(thresholds, n, m.n_bins[feature]);
+    thresholds += n;
+  }
+  return tables;
 }
+
+inline std::uint8_t* codes_of(BinnedMatrix& m, int feature) { return m.codes.data() + (m.column(feature) - m.codes.data()); }
 
 // Neighbouring features share a group; groups are as equal in width as they can be, so that threads get equal work.
 inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
@@ -43,29 +174,48 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   m.codes.resize(n_rows * m.n_features);
 }
 
-// Codes of a block of whole columns, first_feature and those behind it: x[row * row_stride + column * column_stride], strides
-// in values. Filling a matrix block by block needs no copy of all values at once.
+// Features whose tables are alive at a time: enough to read whole cache lines, few enough for the second-level cache.
+constexpr int kTables = 64;
+
+// Codes of whole columns, first_feature and those behind it. Filling a matrix some columns at a time needs no copy of all
+// values at once.
 template <class T>
-void bin_columns(BinnedMatrix& m, int first_feature, const std::vector<ThresholdTable>& tables, const T* x,
-                 std::ptrdiff_t row_stride, std::ptrdiff_t column_stride, int n_threads) {
-  const std::size_t pieces = tasks_for_rows(m.n_rows);
-  const int end_feature = first_feature + static_cast<int>(tables.size());
-  const std::size_t first_group = m.group_of[first_feature];
-  const std::size_t n_groups = m.group_of[end_feature - 1] - first_group + 1;
-  parallel_for(pieces * n_groups, n_threads, [&](std::size_t task) {
-    const FeatureGroup& group = m.groups[first_group + task / pieces];
-    const std::size_t begin = task % pieces * kRowsPerTask;
-    const std::size_t end = std::min(m.n_rows, begin + kRowsPerTask);
-    const int last = std::min(end_feature, group.first_feature + group.width);
-    for (int feature = std::max(first_feature, group.first_feature); feature < last; ++feature) {
-      const ThresholdTable& table = tables[feature - first_feature];
-      const T* column = x + (feature - first_feature) * column_stride;
-      std::uint8_t* out = m.codes.data() + group.data_offset + (feature - group.first_feature);
-      const int missing = m.n_bins[feature];
-      for (std::size_t row = begin; row < end; ++row) {
-        const double value = static_cast<double>(column[static_cast<std::ptrdiff_t>(row) * row_stride]);
-        const int code = search(table, value);
-        out[row * group.width] = static_cast<std::uint8_t>(value == value ? code : missing);
+void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, const Dense<T>& x, int n_threads) {
+  n_threads = threads_for(m.n_rows * x.n_columns, n_threads);
+  const int end_feature = first_feature + static_cast<int>(x.n_columns);
+  for (int first = first_feature; first < end_feature; first += kTables) {
+    const int end = std::min(end_feature, first + kTables);
+    const std::vector<BinTable<T>> tables = make_tables<T>(m, first, end, thresholds);
+    parallel_for((m.n_rows + kRowsPerBlock - 1) / kRowsPerBlock, n_threads, [&](std::size_t block) {
+      const std::size_t begin = block * kRowsPerBlock, n = std::min(m.n_rows - begin, kRowsPerBlock);
+      std::array<T, kRowsPerBlock> values;
+      for (int feature = first; feature < end; ++feature) {
+        for (std::size_t i = 0; i < n; ++i) values[i] = x.at(begin + i, feature - first_feature);
+        const std::size_t stride = m.column_stride(feature);
+        tables[feature - first].encode(values.data(), n, codes_of(m, feature) + begin * stride, stride);
+      }
+    });
+    for (int feature = first; feature < end; ++feature) thresholds += m.n_bins[feature] - 1;
+  }
+}
+
+// Codes of a whole sparse matrix: the columns of row i and their values are at [start[i], start[i + 1]), others are 0.
+template <class T>
+void bin_sparse(BinnedMatrix& m, const double* thresholds, const T* values, const std::int32_t* columns,
+                const std::int64_t* start, int n_threads) {
+  n_threads = threads_for(m.codes.size(), n_threads);
+  const std::vector<BinTable<T>> tables = make_tables<T>(m, 0, m.n_features, thresholds);
+  std::vector<std::uint8_t> zero(m.n_features);
+  const T nothing = 0;
+  for (int f = 0; f < m.n_features; ++f) tables[f].encode(&nothing, 1, &zero[f], 1);
+  parallel_rows(m.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (int f = 0; f < m.n_features; ++f) {
+      for (std::size_t row = begin; row < end; ++row) codes_of(m, f)[row * m.column_stride(f)] = zero[f];
+    }
+    for (std::size_t row = begin; row < end; ++row) {
+      for (std::int64_t i = start[row]; i < start[row + 1]; ++i) {
+        const int f = columns[i];
+        tables[f].encode(values + i, 1, codes_of(m, f) + row * m.column_stride(f), 1);
       }
     }
   });

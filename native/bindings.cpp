@@ -14,6 +14,7 @@
 #include "histogram.hpp"
 #include "loss.hpp"
 #include "predict.hpp"
+#include "thresholds.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -68,25 +69,93 @@ BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, con
 }
 
 template <class T>
+Dense<T> as_dense(const Matrix<T>& x) {
+  return {x.data(), x.shape(1), x.stride(0), x.stride(1)};
+}
+
+nb::tuple to_numpy(Thresholds&& found) {
+  const std::size_t n_values = found.values.size(), n_features = found.counts.size();
+  return nb::make_tuple(to_numpy(std::move(found.values), n_values), to_numpy(std::move(found.counts), n_features));
+}
+
+// The kernel sorts and counts in 32 bits.
+void require_bins(std::size_t n_rows, int max_bins) {
+  require(n_rows < (std::size_t{1} << 32), "X: more than 2^32 - 1 rows");
+  require(max_bins >= 2 && max_bins <= kMaxValueBins, "max_bins: must be from 2 to 255");
+}
+
+template <class T>
+nb::tuple thresholds_of(const Matrix<T>& x, const std::optional<Vector<std::int64_t>>& rows, int max_bins, int n_threads) {
+  require_bins(x.shape(0), max_bins);
+  Thresholds found;
+  if (rows) {
+    for (std::size_t i = 0; i < rows->size(); ++i) {
+      require(rows->data()[i] >= 0 && rows->data()[i] < static_cast<std::int64_t>(x.shape(0)), "rows: no such row");
+    }
+    nb::gil_scoped_release release;
+    const auto row_of = [&](std::size_t i) { return static_cast<std::size_t>(rows->data()[i]); };
+    found = dense_thresholds(as_dense(x), rows->size(), row_of, max_bins, n_threads);
+  } else {
+    nb::gil_scoped_release release;
+    found = dense_thresholds(as_dense(x), x.shape(0), [](std::size_t i) { return i; }, max_bins, n_threads);
+  }
+  return to_numpy(std::move(found));
+}
+
+// Whether `start` cuts a vector of that size into parts.
+void require_parts(const Vector<std::int64_t>& start, std::size_t size) {
+  require(start.size() > 0 && start.data()[0] == 0, "start: must begin with 0");
+  for (std::size_t i = 1; i < start.size(); ++i) require(start.data()[i - 1] <= start.data()[i], "start: must not descend");
+  require(start.data()[start.size() - 1] == static_cast<std::int64_t>(size), "start: must end with the number of values");
+}
+
+template <class T>
+nb::tuple sparse_thresholds_of(const Vector<T>& values, const Vector<std::int64_t>& start, std::size_t n_rows,
+                               int max_bins, int n_threads) {
+  require_bins(n_rows, max_bins);
+  require_parts(start, values.size());
+  for (std::size_t c = 1; c < start.size(); ++c) {
+    require(start.data()[c] - start.data()[c - 1] <= static_cast<std::int64_t>(n_rows), "start: more values than rows");
+  }
+  Thresholds found;
+  {
+    nb::gil_scoped_release release;
+    found = sparse_thresholds(values.data(), start.data(), start.size() - 1, n_rows, max_bins, n_threads);
+  }
+  return to_numpy(std::move(found));
+}
+
+void require_thresholds(const BinnedMatrix& m, int first_feature, int n_columns, const Vector<double>& thresholds) {
+  std::size_t n = 0;
+  for (int f = first_feature; f < first_feature + n_columns; ++f) n += m.n_bins[f] - 1;
+  require(n == thresholds.size(), "thresholds: one fewer than bins of each feature");
+}
+
+template <class T>
 void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<double>& thresholds, int n_threads) {
   const int n_columns = static_cast<int>(x.shape(1));
   require(x.shape(0) == m.n_rows, "X: wrong number of rows");
   require(first_feature >= 0 && n_columns > 0 && first_feature <= m.n_features - n_columns, "X: no such features");
-  std::vector<ThresholdTable> tables(n_columns);
-  std::size_t used = 0;
-  for (int f = 0; f < n_columns; ++f) {
-    const std::size_t n = m.n_bins[first_feature + f] - 1;
-    require(used + n <= thresholds.size(), "thresholds: one fewer than bins of each feature");
-    std::fill(std::begin(tables[f].values), std::end(tables[f].values), std::numeric_limits<double>::infinity());
-    std::copy_n(thresholds.data() + used, n, tables[f].values);
-    used += n;
-  }
-  require(used == thresholds.size(), "thresholds: one fewer than bins of each feature");
+  require_thresholds(m, first_feature, n_columns, thresholds);
   nb::gil_scoped_release release;
-  bin_columns(m, first_feature, tables, x.data(), x.stride(0), x.stride(1), n_threads);
+  bin_columns(m, first_feature, thresholds.data(), as_dense(x), n_threads);
 }
 
-nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
+template <class T>
+void fill_sparse(BinnedMatrix& m, const Vector<T>& values, const Vector<std::int32_t>& columns,
+                 const Vector<std::int64_t>& start, const Vector<double>& thresholds, int n_threads) {
+  require(start.size() == m.n_rows + 1, "start: must have one entry more than there are rows");
+  require_parts(start, values.size());
+  require(columns.size() == values.size(), "columns: must have one entry for each value");
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    require(columns.data()[i] >= 0 && columns.data()[i] < m.n_features, "columns: no such feature");
+  }
+  require_thresholds(m, 0, m.n_features, thresholds);
+  nb::gil_scoped_release release;
+  bin_sparse(m, thresholds.data(), values.data(), columns.data(), start.data(), n_threads);
+}
+
+nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
   std::vector<std::uint8_t> out(m.n_rows * m.n_features);
   for (int f = 0; f < m.n_features; ++f) {
     for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.column(f)[i * m.column_stride(f)];
@@ -341,8 +410,21 @@ NB_MODULE(_native, m) {
       .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a)
       .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
            "Codes of some neighbouring features from their values; thresholds of one after the other, ascending.")
-      .def("codes", &codes_of, "The codes as a (row, feature) array.");
+      .def("fill_sparse", &fill_sparse<double>, "values"_a.noconvert(), "columns"_a.noconvert(), "start"_a.noconvert(),
+           "thresholds"_a.noconvert(), "n_threads"_a)
+      .def("fill_sparse", &fill_sparse<float>, "values"_a.noconvert(), "columns"_a.noconvert(), "start"_a.noconvert(),
+           "thresholds"_a.noconvert(), "n_threads"_a,
+           "Codes of all features from a sparse matrix, row by row, that has no place twice.")
+      .def("codes", &all_codes, "The codes as a (row, feature) array.");
 
+  m.def("thresholds", &thresholds_of<double>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a,
+        "n_threads"_a);
+  m.def("thresholds", &thresholds_of<float>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a, "n_threads"_a,
+        "Thresholds of one feature after the other, from the given rows, and how many each has.");
+  m.def("sparse_thresholds", &sparse_thresholds_of<double>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
+        "max_bins"_a, "n_threads"_a);
+  m.def("sparse_thresholds", &sparse_thresholds_of<float>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
+        "max_bins"_a, "n_threads"_a, "The same from a sparse matrix, column by column, that has no place twice.");
   m.def("histogram", &histogram_of, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
         "rows"_a.noconvert().none(), "n_threads"_a,
         "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
