@@ -19,6 +19,7 @@ namespace agbm {
 // The range of the thresholds is cut into buckets, and the table says how many thresholds lie in the buckets below. Only
 // those in the value's own bucket have to be compared with it. Any map to buckets will do that never descends: a threshold
 // in a lower bucket is then below the value. There are two, and a feature takes the one that spreads its thresholds better.
+// A bucket of their own behind the others gives missing values their code: no threshold is below them.
 template <class T>
 class BinTable {
  public:
@@ -30,11 +31,16 @@ class BinTable {
     if (n > 0) choose_buckets(n);
   }
 
+  std::uint8_t code(T value) const {
+    const std::int32_t bucket = by_bits_ ? bits_.bucket(value) : linear_.bucket(value);
+    return static_cast<std::uint8_t>(count_on(count_below_[bucket], value, steps_));
+  }
+
   // Codes of up to kRowsPerBlock values, `stride` bytes apart.
   void encode(const T* values, std::size_t n, std::uint8_t* codes, std::size_t stride) const {
     std::array<std::int32_t, kRowsPerBlock> buckets;
     by_bits_ ? find_buckets(bits_, values, n, buckets.data()) : find_buckets(linear_, values, n, buckets.data());
-    constexpr auto searches = make_searches(std::make_integer_sequence<int, 9>{});
+    static constexpr auto searches = make_searches(std::make_integer_sequence<int, 9>{});
     (this->*searches[steps_])(values, n, buckets.data(), codes, stride);
   }
 
@@ -51,7 +57,7 @@ class BinTable {
       T position = (value - low) * scale;
       position = position > T{0} ? position : T{0};
       position = position < T{kBuckets - 1} ? position : T{kBuckets - 1};
-      return static_cast<std::int32_t>(position);
+      return static_cast<std::int32_t>(value == value ? position : T{kBuckets});
     }
   };
 
@@ -67,7 +73,8 @@ class BinTable {
     }
     std::int32_t bucket(T value) const {
       const std::int32_t bits = std::clamp(leading(value), low, high);
-      return static_cast<std::int32_t>((static_cast<std::uint32_t>(bits) - static_cast<std::uint32_t>(low)) >> shift);
+      const std::uint32_t above_low = static_cast<std::uint32_t>(bits) - static_cast<std::uint32_t>(low);
+      return value == value ? static_cast<std::int32_t>(above_low >> shift) : kBuckets;
     }
   };
 
@@ -107,19 +114,23 @@ class BinTable {
     return static_cast<int>(std::bit_width(most));
   }
 
-  // A bucket of their own behind the others gives missing values their code: no threshold is below them.
+  // Without a branch, so that it runs in vectors.
   template <class Map>
-  static void find_buckets(const Map& map, const T* values, std::size_t n, std::int32_t* out) {
-    for (std::size_t i = 0; i < n; ++i) out[i] = values[i] == values[i] ? map.bucket(values[i]) : kBuckets;
+  static void find_buckets(const Map map, const T* values, std::size_t n, std::int32_t* out) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = map.bucket(values[i]);
   }
 
-  // Branch-free. It may look at thresholds beyond the bucket, which are above the value, and at infinity beyond the last.
+  // From the thresholds below the value's bucket to those below the value. Branch-free. It may look at thresholds beyond
+  // the bucket, which are above the value, and at infinity beyond the last.
+  unsigned count_on(unsigned code, T value, int steps) const {
+    for (unsigned half = 1u << steps >> 1; half > 0; half /= 2) code += half * (thresholds_[code + half - 1] < value);
+    return code;
+  }
+
   template <int Steps>
   void search(const T* values, std::size_t n, const std::int32_t* buckets, std::uint8_t* codes, std::size_t stride) const {
     for (std::size_t i = 0; i < n; ++i) {
-      unsigned code = count_below_[buckets[i]];
-      for (unsigned half = 1u << Steps >> 1; half > 0; half /= 2) code += half * (thresholds_[code + half - 1] < values[i]);
-      codes[i * stride] = static_cast<std::uint8_t>(code);
+      codes[i * stride] = static_cast<std::uint8_t>(count_on(count_below_[buckets[i]], values[i], Steps));
     }
   }
 
@@ -190,7 +201,7 @@ void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, c
       const std::size_t begin = block * kRowsPerBlock, n = std::min(m.n_rows - begin, kRowsPerBlock);
       std::array<T, kRowsPerBlock> values;
       for (int feature = first; feature < end; ++feature) {
-        for (std::size_t i = 0; i < n; ++i) values[i] = x.at(begin + i, feature - first_feature);
+        x.copy_column(feature - first_feature, begin, n, values.data());
         const std::size_t stride = m.column_stride(feature);
         tables[feature - first].encode(values.data(), n, codes_of(m, feature) + begin * stride, stride);
       }
@@ -205,17 +216,19 @@ void bin_sparse(BinnedMatrix& m, const double* thresholds, const T* values, cons
                 const std::int64_t* start, int n_threads) {
   n_threads = threads_for(m.codes.size(), n_threads);
   const std::vector<BinTable<T>> tables = make_tables<T>(m, 0, m.n_features, thresholds);
-  std::vector<std::uint8_t> zero(m.n_features);
-  const T nothing = 0;
-  for (int f = 0; f < m.n_features; ++f) tables[f].encode(&nothing, 1, &zero[f], 1);
+  std::vector<std::uint8_t> zero;
+  for (const BinTable<T>& table : tables) zero.push_back(table.code(T{0}));
   parallel_rows(m.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
-    for (int f = 0; f < m.n_features; ++f) {
-      for (std::size_t row = begin; row < end; ++row) codes_of(m, f)[row * m.column_stride(f)] = zero[f];
+    for (const FeatureGroup& group : m.groups) {
+      const std::size_t stride = m.column_stride(group.first_feature);
+      std::uint8_t* codes = codes_of(m, group.first_feature);
+      for (std::size_t row = begin; row < end; ++row) {
+        std::copy_n(zero.data() + group.first_feature, group.width, codes + row * stride);
+      }
     }
     for (std::size_t row = begin; row < end; ++row) {
       for (std::int64_t i = start[row]; i < start[row + 1]; ++i) {
-        const int f = columns[i];
-        tables[f].encode(values + i, 1, codes_of(m, f) + row * m.column_stride(f), 1);
+        codes_of(m, columns[i])[row * m.column_stride(columns[i])] = tables[columns[i]].code(values[i]);
       }
     }
   });

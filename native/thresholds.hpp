@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "layout.hpp"
@@ -44,6 +45,7 @@ void sort_keys(K* keys, K* spare, std::size_t n) {
   constexpr int kDigitBits = 11, kPasses = 3;
   constexpr int kBits = 8 * sizeof(K), kIgnored = std::max(0, kBits - kPasses * kDigitBits);
   constexpr K kLargestDigit = (1 << kDigitBits) - 1;
+  if (std::is_sorted(keys, keys + n)) return;  // in columns of a sparse matrix all values are often equal
   if (n < 1024) return std::sort(keys, keys + n);
   std::array<std::array<std::uint32_t, kLargestDigit + 1>, kPasses> counts{};
   const auto digit = [](K key, int pass) { return key >> (kIgnored + pass * kDigitBits) & kLargestDigit; };
@@ -257,8 +259,13 @@ struct Dense {
   std::ptrdiff_t row_stride;
   std::ptrdiff_t column_stride;
 
-  const T* column(std::size_t c) const { return values + static_cast<std::ptrdiff_t>(c) * column_stride; }
-  const T& at(std::size_t row, std::size_t c) const { return column(c)[static_cast<std::ptrdiff_t>(row) * row_stride]; }
+  const T& at(std::size_t row, std::size_t column) const {
+    return values[static_cast<std::ptrdiff_t>(row) * row_stride + static_cast<std::ptrdiff_t>(column) * column_stride];
+  }
+  void copy_column(std::size_t column, std::size_t first_row, std::size_t n, T* out) const {
+    const T* from = &at(first_row, column);
+    for (std::size_t i = 0; i < n; ++i, from += row_stride) out[i] = *from;
+  }
 };
 
 // row_of(i) is the number of the i-th of n sampled rows.
@@ -270,6 +277,7 @@ Thresholds dense_thresholds(const Dense<T>& x, std::size_t n, const RowOf& row_o
   const std::unique_ptr<Key<T>[]> keys(new Key<T>[at_once * n]), spare(new Key<T>[at_once * n]);
   ThresholdRoom room(at_once, n, max_bins);
   Thresholds found;
+  found.values.reserve(x.n_columns * std::min<std::size_t>(max_bins, n));  // growing would copy them
   for (std::size_t first = 0; first < x.n_columns; first += at_once) {
     const std::size_t width = std::min(at_once, x.n_columns - first);
     const std::size_t blocks = (n + kRowsPerBlock - 1) / kRowsPerBlock;

@@ -50,9 +50,7 @@ class TreeLearner:
         """See Learner."""
         # As few rows as the kernels ask of a category, but two: one row's residual would be its label.
         enough = max(2, min(10, self.min_samples_leaf))
-        bins = Bins.from_data(
-            X[:n_train], self.max_bins, weight, self.categorical, residual, enough, self.n_threads
-        )
+        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough, self.n_threads)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
             max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
