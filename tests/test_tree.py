@@ -254,7 +254,6 @@ def hard_column(rng, n_rows):
     st.sampled_from([np.float32, np.float64]),
     st.sampled_from("CF"),
 )
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_thresholds_and_codes_of_the_kernel_equal_the_twin(seed, n_rows, max_bins, dtype, order):
     """The twin of the kernel is the rule for weighted rows, with equal weights."""
     rng = np.random.default_rng(seed)
@@ -279,7 +278,6 @@ def test_thresholds_and_codes_of_the_kernel_equal_the_twin(seed, n_rows, max_bin
     st.sampled_from([np.float32, np.float64]),
     st.sampled_from([csr_array, csc_array, coo_array]),
 )
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_bins_of_sparse_rows_are_those_of_dense_ones(seed, n_rows, max_bins, dtype, kind):
     rng = np.random.default_rng(seed)
     X = np.column_stack([hard_column(rng, n_rows) for _ in range(20)])

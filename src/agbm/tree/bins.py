@@ -69,7 +69,7 @@ class Bins:
         if grouped:
             parts = np.split(values, np.cumsum(counts)[:-1])
             for f, categories in grouped.items():
-                parts[f] = np.arange(categories.n_bins - 1) + 0.5
+                parts[f] = np.arange(categories.n_bins - 1, dtype=np.float64) + 0.5
             values, counts = _joined(parts)
         return cls(values, counts, grouped)
 
