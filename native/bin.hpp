@@ -1,74 +1,261 @@
 // Values to bin codes.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "layout.hpp"
 #include "parallel.hpp"
+#include "thresholds.hpp"
 
 namespace agbm {
 
-// Thresholds of one feature, padded to 256 with infinity so that the search needs no bounds and always takes eight steps.
-struct ThresholdTable {
-  double values[256];
+// From a value to its bin: a table leads to the few thresholds near it.
+//
+// The range of the thresholds is cut into buckets, and the table says how many thresholds lie in the buckets below. Only
+// those in the value's own bucket have to be compared with it. Any map to buckets will do that never descends: a threshold
+// in a lower bucket is then below the value. There are two, and a feature takes the one that spreads its thresholds better.
+// A bucket of their own behind the others gives missing values their code: no threshold is below them.
+template <class T>
+class BinTable {
+ public:
+  // The thresholds ascend; `missing` is the code of missing values.
+  BinTable(const double* thresholds, std::size_t n, int missing) {
+    std::fill(std::begin(thresholds_), std::end(thresholds_), std::numeric_limits<T>::infinity());
+    std::transform(thresholds, thresholds + n, thresholds_, round_down);
+    count_below_[kBuckets] = static_cast<std::uint8_t>(missing);
+    if (n > 0) choose_buckets(n);
+  }
+
+  std::uint8_t code(T value) const {
+    const std::int32_t bucket = by_bits_ ? bits_.bucket(value) : linear_.bucket(value);
+    return static_cast<std::uint8_t>(count_on(count_below_[bucket], value, steps_));
+  }
+
+  // Codes of up to kRowsPerBlock values.
+  void encode(const T* values, std::size_t n, std::uint8_t* codes) const {
+    std::array<std::int32_t, kRowsPerBlock> buckets;
+    by_bits_ ? find_buckets(bits_, values, n, buckets.data()) : find_buckets(linear_, values, n, buckets.data());
+    static constexpr auto searches = make_searches(std::make_integer_sequence<int, 9>{});
+    (this->*searches[steps_])(values, n, buckets.data(), codes);
+  }
+
+ private:
+  static constexpr int kBucketBits = 11;
+  static constexpr int kBuckets = 1 << kBucketBits;
+
+  // Buckets of equal width.
+  struct Linear {
+    T low = 0;
+    T scale = 0;
+
+    std::int32_t bucket(T value) const {
+      T position = (value - low) * scale;
+      position = position > T{0} ? position : T{0};
+      position = position < T{kBuckets - 1} ? position : T{kBuckets - 1};
+      return static_cast<std::int32_t>(value == value ? position : T{kBuckets});
+    }
+  };
+
+  // Buckets by the leading bits of a value, each octave in as many: for values that range over many of them.
+  struct Bits {
+    std::int32_t low = 0;
+    std::int32_t high = 0;
+    int shift = 0;
+
+    static std::int32_t leading(T value) {
+      const std::int32_t bits = static_cast<std::int32_t>(std::bit_cast<Key<T>>(value + T{0}) >> (8 * sizeof(T) - 32));
+      return bits ^ (bits >> 31 & 0x7fffffff);
+    }
+    std::int32_t bucket(T value) const {
+      const std::int32_t bits = std::clamp(leading(value), low, high);
+      const std::uint32_t above_low = static_cast<std::uint32_t>(bits) - static_cast<std::uint32_t>(low);
+      return value == value ? static_cast<std::int32_t>(above_low >> shift) : kBuckets;
+    }
+  };
+
+  // The largest T that is not above the threshold: a value of type T is above either both or none.
+  static T round_down(double threshold) {
+    const T rounded = static_cast<T>(threshold);
+    return rounded > threshold ? std::nextafter(rounded, -std::numeric_limits<T>::infinity()) : rounded;
+  }
+
+  void choose_buckets(std::size_t n) {
+    const T low = thresholds_[0], high = thresholds_[n - 1];
+    if (std::isfinite(high - low) && high > low) linear_ = {low, T{kBuckets - 1} / (high - low)};
+    steps_ = count_below(linear_, n);
+    if (steps_ <= 2) return;
+    bits_ = {Bits::leading(low), Bits::leading(high), 0};
+    const std::uint32_t range = static_cast<std::uint32_t>(bits_.high) - static_cast<std::uint32_t>(bits_.low);
+    bits_.shift = std::max(0, static_cast<int>(std::bit_width(range)) - kBucketBits);
+    const int steps = steps_;
+    steps_ = count_below(bits_, n);
+    by_bits_ = steps_ < steps;
+    if (!by_bits_) steps_ = count_below(linear_, n);
+  }
+
+  // Fills the table; returns the steps of a search among the thresholds of the fullest bucket.
+  template <class Map>
+  int count_below(const Map& map, std::size_t n) {
+    int bucket = 0;
+    std::size_t most = 0;
+    for (std::size_t begin = 0, end; begin < n; begin = end) {
+      const int next = map.bucket(thresholds_[begin]);
+      for (end = begin + 1; end < n && map.bucket(thresholds_[end]) == next;) ++end;
+      std::fill(count_below_ + bucket, count_below_ + next + 1, static_cast<std::uint8_t>(begin));
+      bucket = next + 1;
+      most = std::max(most, end - begin);
+    }
+    std::fill(count_below_ + bucket, count_below_ + kBuckets, static_cast<std::uint8_t>(n));
+    return static_cast<int>(std::bit_width(most));
+  }
+
+  // Without a branch, so that it runs in vectors.
+  template <class Map>
+  static void find_buckets(const Map map, const T* values, std::size_t n, std::int32_t* out) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = map.bucket(values[i]);
+  }
+
+  // From the thresholds below the value's bucket to those below the value. Branch-free. It may look at thresholds beyond
+  // the bucket, which are above the value, and at infinity beyond the last.
+  unsigned count_on(unsigned code, T value, int steps) const {
+    for (unsigned half = 1u << steps >> 1; half > 0; half /= 2) code += half * (thresholds_[code + half - 1] < value);
+    return code;
+  }
+
+  template <int Steps>
+  void search(const T* values, std::size_t n, const std::int32_t* buckets, std::uint8_t* codes) const {
+    for (std::size_t i = 0; i < n; ++i) {
+      codes[i] = static_cast<std::uint8_t>(count_on(count_below_[buckets[i]], values[i], Steps));
+    }
+  }
+
+  using Search = void (BinTable::*)(const T*, std::size_t, const std::int32_t*, std::uint8_t*) const;
+  template <int... Steps>
+  static constexpr std::array<Search, sizeof...(Steps)> make_searches(std::integer_sequence<int, Steps...>) {
+    return {&BinTable::search<Steps>...};
+  }
+
+  T thresholds_[2 * (kMaxValueBins + 1)];
+  std::uint8_t count_below_[kBuckets + 1] = {};
+  Linear linear_;
+  Bits bits_;
+  bool by_bits_ = false;
+  int steps_ = 0;
 };
 
-// Number of thresholds below x (so x <= threshold[code], and code is the bin). Branch-free.
-inline int search(const ThresholdTable& table, double x) {
-  int low = 0;
-  for (int half = 128; half > 0; half /= 2) low += half * (table.values[low + half - 1] < x);
-  return low;
+// One table for each of some neighbouring features, from their thresholds one after the other.
+template <class T>
+std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, int end_feature, const double* thresholds) {
+  std::vector<BinTable<T>> tables;
+  tables.reserve(end_feature - first_feature);
+  for (int feature = first_feature; feature < end_feature; ++feature) {
+    const int n = m.n_bins[feature] - 1;
+    tables.emplace_back(thresholds, n, m.n_bins[feature]);
+    thresholds += n;
+  }
+  return tables;
 }
 
-// Neighbouring features share a group; groups are as equal in width as they can be, so that threads get equal work.
+// Neighbouring columns share a group; groups are as equal in width as they can be, so that threads get equal work.
 inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
-                    const std::vector<int>& n_categories) {
+                    const std::vector<int>& n_categories, std::vector<FeaturePlace> places) {
   m.n_rows = n_rows;
   m.n_categories = n_categories;
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
+  m.places = std::move(places);
+  std::vector<int> last_code;  // of each column
+  for (int f = 0; f < m.n_features; ++f) {
+    const FeaturePlace& place = m.places[f];
+    last_code.resize(std::max<std::size_t>(last_code.size(), place.column + 1), 0);
+    last_code[place.column] = std::max(last_code[place.column], place.code(n_bins[f]));
+  }
+  const int n_columns = static_cast<int>(last_code.size());
   m.cell_offset.assign(1, 0);
-  const int n_groups = (m.n_features + kMaxGroupWidth - 1) / kMaxGroupWidth;
+  const int n_groups = (n_columns + kMaxGroupWidth - 1) / kMaxGroupWidth;
   int first = 0;
   for (int g = 0; g < n_groups; ++g) {
-    const int width = (m.n_features - first + (n_groups - g) - 1) / (n_groups - g);
-    const int most = *std::max_element(n_bins.begin() + first, n_bins.begin() + first + width);
+    const int width = (n_columns - first + (n_groups - g) - 1) / (n_groups - g);
+    const int most = *std::max_element(last_code.begin() + first, last_code.begin() + first + width);
     const int cells = most < kNarrowCells ? kNarrowCells : kWideCells;
     m.groups.push_back({first, width, cells, n_rows * first});
     m.group_of.insert(m.group_of.end(), width, g);
     for (int j = 0; j < width; ++j) m.cell_offset.push_back(m.cell_offset.back() + cells);
     first += width;
   }
-  m.codes.resize(n_rows * m.n_features);
-  m.columns.resize(n_rows * m.n_features);
+  m.grouped.resize(n_rows * n_columns);
+  m.columns.resize(n_rows * n_columns);
 }
 
-// Codes of a block of whole columns, first_feature and those behind it: x[row * row_stride + column * column_stride], strides
-// in values. Filling a matrix block by block needs no copy of all values at once.
+// The codes of some rows of a column once more, in its group.
+inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::size_t end) {
+  const ColumnGroup& group = m.groups[m.group_of[column]];
+  const std::uint8_t* from = m.column(column);
+  std::uint8_t* to = m.grouped.data() + group.data_offset + (column - group.first_column);
+  for (std::size_t row = begin; row < end; ++row) to[row * group.width] = from[row];
+}
+
+// Features whose tables are alive at a time: enough to read whole cache lines, few enough for the second-level cache.
+constexpr int kTables = 64;
+
+// Codes of whole features, first_feature and those behind it, which have columns of their own. Filling a matrix some columns
+// at a time needs no copy of all values at once.
 template <class T>
-void bin_columns(BinnedMatrix& m, int first_feature, const std::vector<ThresholdTable>& tables, const T* x,
-                 std::ptrdiff_t row_stride, std::ptrdiff_t column_stride, int n_threads) {
-  const std::size_t pieces = tasks_for_rows(m.n_rows);
-  const int end_feature = first_feature + static_cast<int>(tables.size());
-  const std::size_t first_group = m.group_of[first_feature];
-  const std::size_t n_groups = m.group_of[end_feature - 1] - first_group + 1;
-  parallel_for(pieces * n_groups, n_threads, [&](std::size_t task) {
-    const FeatureGroup& group = m.groups[first_group + task / pieces];
-    const std::size_t begin = task % pieces * kRowsPerTask;
-    const std::size_t end = std::min(m.n_rows, begin + kRowsPerTask);
-    const int last = std::min(end_feature, group.first_feature + group.width);
-    for (int feature = std::max(first_feature, group.first_feature); feature < last; ++feature) {
-      const ThresholdTable& table = tables[feature - first_feature];
-      const T* column = x + (feature - first_feature) * column_stride;
-      std::uint8_t* out = m.codes.data() + group.data_offset + (feature - group.first_feature);
-      const int missing = m.n_bins[feature];
-      for (std::size_t row = begin; row < end; ++row) {
-        const double value = static_cast<double>(column[static_cast<std::ptrdiff_t>(row) * row_stride]);
-        const int code = search(table, value);
-        out[row * group.width] = static_cast<std::uint8_t>(value == value ? code : missing);
-        m.columns[m.n_rows * feature + row] = out[row * group.width];
+void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, const Dense<T>& x, int n_threads) {
+  n_threads = threads_for(m.n_rows * x.n_columns, n_threads);
+  const int end_feature = first_feature + static_cast<int>(x.n_columns);
+  for (int first = first_feature; first < end_feature; first += kTables) {
+    const int end = std::min(end_feature, first + kTables);
+    const std::vector<BinTable<T>> tables = make_tables<T>(m, first, end, thresholds);
+    parallel_for((m.n_rows + kRowsPerBlock - 1) / kRowsPerBlock, n_threads, [&](std::size_t block) {
+      const std::size_t begin = block * kRowsPerBlock, n = std::min(m.n_rows - begin, kRowsPerBlock);
+      std::array<T, kRowsPerBlock> values;
+      for (int feature = first; feature < end; ++feature) {
+        const int column = m.places[feature].column;
+        x.copy_column(feature - first_feature, begin, n, values.data());
+        tables[feature - first].encode(values.data(), n, m.columns.data() + m.n_rows * column + begin);
+        copy_to_group(m, column, begin, begin + n);
       }
+    });
+    for (int feature = first; feature < end; ++feature) thresholds += m.n_bins[feature] - 1;
+  }
+}
+
+// A sparse matrix, row by row: the features of row i and their values are at [start[i], start[i + 1]), others are 0.
+template <class T>
+struct SparseRows {
+  const T* values;
+  const std::int32_t* features;
+  const std::int64_t* start;
+  std::size_t n_rows;
+};
+
+// Codes of a whole sparse matrix.
+template <class T>
+void bin_sparse(BinnedMatrix& m, const double* thresholds, const SparseRows<T>& x, int n_threads) {
+  n_threads = threads_for(m.columns.size(), n_threads);
+  const std::vector<BinTable<T>> tables = make_tables<T>(m, 0, m.n_features, thresholds);
+  for (int f = 0; f < m.n_features; ++f) {
+    if (!m.places[f].shared()) {
+      std::fill_n(m.columns.data() + m.n_rows * m.places[f].column, m.n_rows, tables[f].code(T{0}));
+    }
+  }
+  parallel_rows(m.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      for (std::int64_t i = x.start[row]; i < x.start[row + 1]; ++i) {
+        const FeaturePlace& place = m.places[x.features[i]];
+        const int code = place.code(tables[x.features[i]].code(x.values[i]));
+        // A zero may be stored, too, beside another feature of the column.
+        if (code != 0 || !place.shared()) m.columns[m.n_rows * place.column + row] = static_cast<std::uint8_t>(code);
+      }
+    }
+    for (std::size_t column = 0; column < m.n_columns(); ++column) {
+      copy_to_group(m, static_cast<int>(column), begin, end);
     }
   });
 }

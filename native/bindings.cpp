@@ -9,13 +9,16 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 
 #include "bin.hpp"
+#include "bundle.hpp"
 #include "grow.hpp"
 #include "histogram.hpp"
 #include "loss.hpp"
 #include "predict.hpp"
+#include "thresholds.hpp"
 #include "vectors.hpp"
 
 namespace nb = nanobind;
@@ -58,16 +61,85 @@ class InterruptCheck {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories) {
+void require_matrix(std::size_t n_rows, const std::vector<int>& n_bins) {
   require(n_rows < (std::size_t{1} << 32), "n_rows: more than 2^32 - 1");
   require(!n_bins.empty(), "n_bins: no features");
+  for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: a feature has from 1 to 255");
+}
+
+BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories) {
+  require_matrix(n_rows, n_bins);
   require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
   for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
-  for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: a feature has from 1 to 255");
+  std::vector<FeaturePlace> own_columns;
+  for (int f = 0; f < static_cast<int>(n_bins.size()); ++f) own_columns.push_back({f});
   BinnedMatrix m;
   nb::gil_scoped_release release;
-  lay_out(m, n_rows, n_bins, n_categories);
+  lay_out(m, n_rows, n_bins, n_categories, std::move(own_columns));
   return m;
+}
+
+template <class T>
+Dense<T> as_dense(const Matrix<T>& x) {
+  return {x.data(), x.shape(1), x.stride(0), x.stride(1)};
+}
+
+nb::tuple to_numpy(Thresholds&& found) {
+  const std::size_t n_values = found.values.size(), n_features = found.counts.size();
+  return nb::make_tuple(to_numpy(std::move(found.values), n_values), to_numpy(std::move(found.counts), n_features));
+}
+
+// The kernel sorts and counts in 32 bits.
+void require_bins(std::size_t n_rows, int max_bins) {
+  require(n_rows < (std::size_t{1} << 32), "X: more than 2^32 - 1 rows");
+  require(max_bins >= 2 && max_bins <= kMaxValueBins, "max_bins: must be from 2 to 255");
+}
+
+template <class T>
+nb::tuple thresholds_of(const Matrix<T>& x, const std::optional<Vector<std::int64_t>>& rows, int max_bins, int n_threads) {
+  require_bins(x.shape(0), max_bins);
+  Thresholds found;
+  if (rows) {
+    for (std::size_t i = 0; i < rows->size(); ++i) {
+      require(rows->data()[i] >= 0 && rows->data()[i] < static_cast<std::int64_t>(x.shape(0)), "rows: no such row");
+    }
+    nb::gil_scoped_release release;
+    const auto row_of = [&](std::size_t i) { return static_cast<std::size_t>(rows->data()[i]); };
+    found = dense_thresholds(as_dense(x), rows->size(), row_of, max_bins, n_threads);
+  } else {
+    nb::gil_scoped_release release;
+    found = dense_thresholds(as_dense(x), x.shape(0), [](std::size_t i) { return i; }, max_bins, n_threads);
+  }
+  return to_numpy(std::move(found));
+}
+
+// Whether `start` cuts a vector of that size into parts.
+void require_parts(const Vector<std::int64_t>& start, std::size_t size) {
+  require(start.size() > 0 && start.data()[0] == 0, "start: must begin with 0");
+  for (std::size_t i = 1; i < start.size(); ++i) require(start.data()[i - 1] <= start.data()[i], "start: must not descend");
+  require(start.data()[start.size() - 1] == static_cast<std::int64_t>(size), "start: must end with the number of values");
+}
+
+template <class T>
+nb::tuple sparse_thresholds_of(const Vector<T>& values, const Vector<std::int64_t>& start, std::size_t n_rows,
+                               int max_bins, int n_threads) {
+  require_bins(n_rows, max_bins);
+  require_parts(start, values.size());
+  for (std::size_t c = 1; c < start.size(); ++c) {
+    require(start.data()[c] - start.data()[c - 1] <= static_cast<std::int64_t>(n_rows), "start: more values than rows");
+  }
+  Thresholds found;
+  {
+    nb::gil_scoped_release release;
+    found = sparse_thresholds(values.data(), start.data(), start.size() - 1, n_rows, max_bins, n_threads);
+  }
+  return to_numpy(std::move(found));
+}
+
+void require_thresholds(std::span<const int> n_bins, const Vector<double>& thresholds) {
+  std::size_t n = 0;
+  for (int bins : n_bins) n += bins - 1;
+  require(n == thresholds.size(), "thresholds: one fewer than bins of each feature");
 }
 
 template <class T>
@@ -75,24 +147,35 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
   const int n_columns = static_cast<int>(x.shape(1));
   require(x.shape(0) == m.n_rows, "X: wrong number of rows");
   require(first_feature >= 0 && n_columns > 0 && first_feature <= m.n_features - n_columns, "X: no such features");
-  std::vector<ThresholdTable> tables(n_columns);
-  std::size_t used = 0;
-  for (int f = 0; f < n_columns; ++f) {
-    const std::size_t n = m.n_bins[first_feature + f] - 1;
-    require(used + n <= thresholds.size(), "thresholds: one fewer than bins of each feature");
-    std::fill(std::begin(tables[f].values), std::end(tables[f].values), std::numeric_limits<double>::infinity());
-    std::copy_n(thresholds.data() + used, n, tables[f].values);
-    used += n;
+  for (int f = first_feature; f < first_feature + n_columns; ++f) {
+    require(!m.places[f].shared(), "X: features share a column");
   }
-  require(used == thresholds.size(), "thresholds: one fewer than bins of each feature");
+  require_thresholds(std::span(m.n_bins).subspan(first_feature, n_columns), thresholds);
   nb::gil_scoped_release release;
-  bin_columns(m, first_feature, tables, x.data(), x.stride(0), x.stride(1), n_threads);
+  bin_columns(m, first_feature, thresholds.data(), as_dense(x), n_threads);
 }
 
-nb::ndarray<nb::numpy, std::uint8_t> codes_of(const BinnedMatrix& m) {
+template <class T>
+BinnedMatrix make_sparse(const Vector<T>& values, const Vector<std::int32_t>& features, const Vector<std::int64_t>& start,
+                         const std::vector<int>& n_bins, const Vector<double>& thresholds, int n_threads) {
+  require(start.size() > 0, "start: must have one entry more than there are rows");
+  require_matrix(start.size() - 1, n_bins);
+  require_parts(start, values.size());
+  require(features.size() == values.size(), "features: must have one entry for each value");
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    require(features.data()[i] >= 0 && features.data()[i] < static_cast<std::int64_t>(n_bins.size()),
+            "features: no such feature");
+  }
+  require_thresholds(n_bins, thresholds);
+  nb::gil_scoped_release release;
+  const SparseRows<T> rows{values.data(), features.data(), start.data(), start.size() - 1};
+  return bin_bundled(n_bins, thresholds.data(), rows, n_threads);
+}
+
+nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
   std::vector<std::uint8_t> out(m.n_rows * m.n_features);
   for (int f = 0; f < m.n_features; ++f) {
-    for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.column(f)[i];
+    for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.bin(f, i);
   }
   return to_numpy(std::move(out), m.n_rows, m.n_features);
 }
@@ -152,7 +235,8 @@ nb::tuple histogram_of(const BinnedMatrix& m, const RowMajor<double>& gradients,
   builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}});
   std::vector<std::int64_t> used;
   for (int f = 0; f < m.n_features; ++f) {
-    const auto begin = cells.begin() + static_cast<std::ptrdiff_t>(m.cell_offset[f] * n);
+    require(!m.places[f].shared(), "matrix: features share a column");
+    const auto begin = cells.begin() + static_cast<std::ptrdiff_t>(m.cell_offset[m.places[f].column] * n);
     used.insert(used.end(), begin, begin + static_cast<std::ptrdiff_t>((m.n_bins[f] + 1) * n));
   }
   const std::size_t n_used = used.size() / n;
@@ -383,8 +467,22 @@ NB_MODULE(_native, m) {
       .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a)
       .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
            "Codes of some neighbouring features from their values; thresholds of one after the other, ascending.")
-      .def("codes", &codes_of, "The codes as a (row, feature) array.");
+      .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "features"_a.noconvert(),
+                  "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a)
+      .def_static("from_sparse", &make_sparse<float>, "values"_a.noconvert(), "features"_a.noconvert(),
+                  "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
+                  "A matrix from sparse rows, which have no place twice. Features may share columns.")
+      .def_prop_ro("n_columns", &BinnedMatrix::n_columns)
+      .def("codes", &all_codes, "The bins as a (row, feature) array.");
 
+  m.def("thresholds", &thresholds_of<double>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a,
+        "n_threads"_a);
+  m.def("thresholds", &thresholds_of<float>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a, "n_threads"_a,
+        "Thresholds of one feature after the other, from the given rows, and how many each has.");
+  m.def("sparse_thresholds", &sparse_thresholds_of<double>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
+        "max_bins"_a, "n_threads"_a);
+  m.def("sparse_thresholds", &sparse_thresholds_of<float>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
+        "max_bins"_a, "n_threads"_a, "The same from a sparse matrix, column by column, that has no place twice.");
   m.def("histogram", &histogram_of, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
         "rows"_a.noconvert().none(), "n_threads"_a,
         "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");

@@ -73,8 +73,10 @@ class TreeGrower {
         has_categories_(std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
         builder_(matrix, n_threads),
         partition_(matrix, n_threads),
+        has_shared_columns_(std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })),
         all_features_(matrix.n_features) {
     std::iota(all_features_.begin(), all_features_.end(), 0);
+    sort_by_column(all_features_);
   }
 
   // Training rows are the first targets.n_rows rows of the matrix. `pause` is called between batches and may throw: the
@@ -247,7 +249,14 @@ class TreeGrower {
     groups_.push_back(left_over);
   }
 
-  // The features that a node may be split on, ascending.
+  // Features of one group follow each other, so that its histogram is made once.
+  void sort_by_column(std::vector<int>& features) const {
+    if (!has_shared_columns_) return;  // they do
+    std::stable_sort(features.begin(), features.end(),
+                     [&](int a, int b) { return matrix_.places[a].column < matrix_.places[b].column; });
+  }
+
+  // The features that a node may be split on, by their columns.
   const std::vector<int>& features_of(std::int32_t node) {
     if (groups_.empty() && sample_.features == nullptr && sample_.node_share >= 1.0) return all_features_;
     chosen_features_.push_back(choose_features(node));
@@ -272,10 +281,11 @@ class TreeGrower {
       features.resize(std::max<std::size_t>(1, static_cast<std::size_t>(share)));
       std::sort(features.begin(), features.end());
     }
+    sort_by_column(features);
     return features;
   }
 
-  // Any feature's cells sum to the node's sums.
+  // Any column's cells sum to the node's sums.
   std::vector<std::int64_t> totals_of_cells(std::int32_t slot) {
     std::vector<std::int64_t> total(channels_.n(), 0);
     const std::int64_t* cells = histogram(slot);
@@ -352,11 +362,13 @@ class TreeGrower {
   std::vector<std::int64_t> left_totals(std::int32_t node) {
     const Split& split = nodes_[node].split;
     const int channels = channels_.n();
-    std::vector<std::int64_t> total(channels, 0);
-    const std::int64_t* cells = histogram(nodes_[node].slot) + matrix_.cell_offset[split.feature] * channels;
-    for (int code = 0; code <= matrix_.n_bins[split.feature]; ++code) {
-      if (!split.left.has(code)) continue;
-      for (int c = 0; c < channels; ++c) total[c] += cells[code * channels + c];
+    std::vector<std::int64_t> total(channels, 0), scratch(cells_of_feature());
+    const std::size_t offset = matrix_.cell_offset[matrix_.places[split.feature].column];
+    const std::int64_t* cells =
+        bins_of(split.feature, histogram(nodes_[node].slot) + offset * channels, total_[node].data(), scratch.data());
+    for (int bin = 0; bin <= matrix_.n_bins[split.feature]; ++bin) {
+      if (!split.left.has(bin)) continue;
+      for (int c = 0; c < channels; ++c) total[c] += cells[bin * channels + c];
     }
     return total;
   }
@@ -416,7 +428,7 @@ class TreeGrower {
     });
     for (const Scan& scan : scans_) {
       Split& best = nodes_[scan.node].split;
-      if (scan.best.exists() && scan.best.gain > best.gain) best = scan.best;  // ties go to the lower feature
+      if (scan.best.better_than(best)) best = scan.best;
     }
     for (std::int32_t node : scanned_) {
       if (nodes_[node].split.exists()) {
@@ -428,7 +440,7 @@ class TreeGrower {
     }
   }
 
-  // Some features of a node each, ascending: as many as are worth a task of their own, in whole groups.
+  // Some features of a node each: as many as are worth a task of their own, in whole groups.
   void plan_scans() {
     constexpr std::size_t enough_cells = 4096;
     scans_.clear();
@@ -439,8 +451,8 @@ class TreeGrower {
       for (std::size_t begin = 0, end = 0; begin < features.size(); begin = end) {
         std::size_t n_cells = 0;
         for (int group = -1; end < features.size(); ++end) {
-          if (matrix_.group_of[features[end]] != group && n_cells >= enough_cells) break;
-          group = matrix_.group_of[features[end]];
+          if (matrix_.group_of_feature(features[end]) != group && n_cells >= enough_cells) break;
+          group = matrix_.group_of_feature(features[end]);
           n_cells += matrix_.groups[group].cells * channels_.n();
         }
         scans_.push_back({node, features.data() + begin, features.data() + end, nodes_[node].split});
@@ -452,7 +464,8 @@ class TreeGrower {
     std::vector<std::int64_t> scratch(scratch_size());
     const std::int64_t* cells = histogram(nodes_[scan.node].slot);
     for (const int* feature = scan.begin; feature < scan.end; ++feature) {
-      scan_feature(scan, *feature, cells + matrix_.cell_offset[*feature] * channels_.n(), scratch.data());
+      const std::size_t offset = matrix_.cell_offset[matrix_.places[*feature].column];
+      scan_feature(scan, *feature, cells + offset * channels_.n(), scratch.data());
     }
   }
 
@@ -462,22 +475,45 @@ class TreeGrower {
     std::vector<std::int64_t> cells(kMaxGroupWidth * kWideCells * channels_.n());
     const RowRange range = nodes_[scan.node].rows;
     for (const int* feature = scan.begin; feature < scan.end;) {
-      const int g = matrix_.group_of[*feature];
-      const FeatureGroup& group = matrix_.groups[g];
+      const int g = matrix_.group_of_feature(*feature);
+      const ColumnGroup& group = matrix_.groups[g];
       builder_.build_group(group, {partition_.rows() + range.begin, range.size(), cells.data()});
-      for (; feature < scan.end && matrix_.group_of[*feature] == g; ++feature) {
-        const int place = (*feature - group.first_feature) * group.cells;
-        scan_feature(scan, *feature, cells.data() + place * channels_.n(), scratch.data());
+      for (; feature < scan.end && matrix_.group_of_feature(*feature) == g; ++feature) {
+        const int offset = (matrix_.places[*feature].column - group.first_column) * group.cells;
+        scan_feature(scan, *feature, cells.data() + offset * channels_.n(), scratch.data());
       }
     }
   }
 
+  // cells: of the feature's column.
   void scan_feature(Scan& scan, int feature, const std::int64_t* cells, std::int64_t* scratch) const {
+    const std::int64_t* total = total_[scan.node].data();
     improve_split(scan.best, channels_, rules_,
-                  {feature, cells, matrix_.n_bins[feature], matrix_.n_categories[feature], total_[scan.node].data(),
-                   scratch, bounds_of(scan.node)});
+                  {feature, bins_of(feature, cells, total, scratch + 3 * channels_.n()), matrix_.n_bins[feature],
+                   matrix_.n_categories[feature], total, scratch, bounds_of(scan.node)});
   }
-  std::size_t scratch_size() const { return 3 * static_cast<std::size_t>(channels_.n()); }
+  std::size_t cells_of_feature() const { return has_shared_columns_ ? kWideCells * std::size_t(channels_.n()) : 0; }
+  std::size_t scratch_size() const { return 3 * static_cast<std::size_t>(channels_.n()) + cells_of_feature(); }
+
+  // The cells of a feature's bins in order, from those of its column. Where it shares that, the rows in which it is zero are
+  // those of the node that are in none of its other bins.
+  const std::int64_t* bins_of(int feature, const std::int64_t* cells, const std::int64_t* total,
+                              std::int64_t* scratch) const {
+    const FeaturePlace& place = matrix_.places[feature];
+    if (!place.shared()) return cells;
+    const int channels = channels_.n();
+    std::int64_t* zero = scratch + place.zero_bin * channels;
+    std::copy_n(total, channels, zero);
+    for (int bin = 0; bin <= matrix_.n_bins[feature]; ++bin) {
+      if (bin == place.zero_bin) continue;
+      for (int c = 0; c < channels; ++c) {
+        const std::int64_t value = cells[place.code(bin) * channels + c];
+        scratch[bin * channels + c] = value;
+        zero[c] -= value;
+      }
+    }
+    return scratch;
+  }
 
   // body(leaf, its rows or a piece of them, number of the piece), in parallel.
   template <class Body>
@@ -559,6 +595,7 @@ class TreeGrower {
   std::vector<std::int32_t> batch_, scanned_;
   std::vector<Siblings> siblings_;
   std::vector<Scan> scans_;
+  const bool has_shared_columns_;
   std::vector<int> all_features_;
   std::deque<std::vector<int>> chosen_features_;  // of one node each, where they may not use all
 };

@@ -1,4 +1,4 @@
-// Histograms: for each feature and bin the sums of the packed rows that fall into it.
+// Histograms: for each column and code the sums of the packed rows that have it.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace agbm {
 
-// One feature group, n rows. `rows` is null where the rows are first_row, first_row + 1, ...
+// One group of columns, n rows. `rows` is null where the rows are first_row, first_row + 1, ...
 struct HistogramTask {
   const std::uint8_t* codes;  // of the group
   const std::int64_t* packed;
@@ -24,8 +24,8 @@ struct HistogramTask {
 using Pair = std::int64_t __attribute__((vector_size(16), aligned(8), may_alias));
 inline Pair& as_pair(std::int64_t* x) { return *reinterpret_cast<Pair*>(x); }
 
-// Width (features in the group), Cells (of each) and Channels are compile-time constants so that the adds of one row are
-// straight-line code; adds to different features never wait for one another.
+// Width (columns in the group), Cells (of each) and Channels are compile-time constants so that the adds of one row are
+// straight-line code; adds to different columns never wait for one another.
 template <int Channels, int Cells, bool Indexed, int Width>
 void add_rows(const HistogramTask& given) {
   const HistogramTask task = given;  // a copy, like that of the values: what the adds cannot alias stays in registers
@@ -50,7 +50,7 @@ void add_rows(const HistogramTask& given) {
 }
 
 // Any number of channels: trees with many targets.
-inline void add_rows_wide(const HistogramTask& task, int channels, const FeatureGroup& group) {
+inline void add_rows_wide(const HistogramTask& task, int channels, const ColumnGroup& group) {
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
     const std::uint8_t* code = task.codes + row * group.width;
@@ -77,7 +77,7 @@ void add_rows_of_width(const HistogramTask& task, int width) {
 }
 
 template <int Channels>
-void add_rows_of_channels(const HistogramTask& task, const FeatureGroup& group) {
+void add_rows_of_channels(const HistogramTask& task, const ColumnGroup& group) {
   const bool wide = group.cells == kWideCells;
   if (task.rows != nullptr) {
     wide ? add_rows_of_width<Channels, kWideCells, true>(task, group.width)
@@ -88,7 +88,7 @@ void add_rows_of_channels(const HistogramTask& task, const FeatureGroup& group) 
   }
 }
 
-inline void accumulate(const HistogramTask& task, int channels, const FeatureGroup& group) {
+inline void accumulate(const HistogramTask& task, int channels, const ColumnGroup& group) {
   switch (channels) {
     case 1: return add_rows_of_channels<1>(task, group);
     case 2: return add_rows_of_channels<2>(task, group);
@@ -120,7 +120,7 @@ class HistogramBuilder {
   void build(const std::vector<NodeRows>& nodes) {
     plan(nodes);
     std::size_t additions = 0;
-    for (const NodeRows& node : nodes) additions += (node.n * matrix_.n_features + matrix_.n_cells()) * channels_;
+    for (const NodeRows& node : nodes) additions += (node.n * matrix_.n_columns() + matrix_.n_cells()) * channels_;
     parallel_for(pieces_.size(), threads_for(additions, n_threads_), [&](std::size_t p) { run(pieces_[p]); });
     parallel_for(merges_.size(), n_threads_, [&](std::size_t m) {
       const Merge& merge = merges_[m];
@@ -131,9 +131,9 @@ class HistogramBuilder {
   }
 
   // The histogram of one group alone.
-  void build_group(const FeatureGroup& group, const NodeRows& node) const {
+  void build_group(const ColumnGroup& group, const NodeRows& node) const {
     std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
-    accumulate({matrix_.codes.data() + group.data_offset, packed_, node.rows, 0, node.n, node.histogram}, channels_, group);
+    accumulate({matrix_.grouped.data() + group.data_offset, packed_, node.rows, 0, node.n, node.histogram}, channels_, group);
   }
 
  private:
@@ -151,7 +151,7 @@ class HistogramBuilder {
   };
 
   std::size_t group_cells(std::size_t g) const { return group_cells(matrix_.groups[g]); }
-  std::size_t group_cells(const FeatureGroup& group) const {
+  std::size_t group_cells(const ColumnGroup& group) const {
     return std::size_t{static_cast<unsigned>(group.width * group.cells)} * channels_;
   }
 
@@ -179,7 +179,7 @@ class HistogramBuilder {
     for (const NodeRows& node : nodes) {
       for (std::size_t g = 0; g < matrix_.groups.size(); ++g) {
         std::int64_t* cells =
-            node.histogram + matrix_.cell_offset[matrix_.groups[g].first_feature] * channels_;
+            node.histogram + matrix_.cell_offset[matrix_.groups[g].first_column] * channels_;
         const std::size_t copies = piece_count(node.n, piece_rows) - 1;
         if (copies > 0) merges_.push_back({cells, free, group_cells(g), copies});
         for (std::size_t piece = 0; piece <= copies; ++piece) {
@@ -195,9 +195,9 @@ class HistogramBuilder {
   }
 
   void run(const Piece& piece) const {
-    const FeatureGroup& group = matrix_.groups[piece.group];
+    const ColumnGroup& group = matrix_.groups[piece.group];
     std::memset(piece.cells, 0, group_cells(piece.group) * sizeof(std::int64_t));
-    accumulate({matrix_.codes.data() + group.data_offset, packed_, piece.rows, piece.first_row, piece.n, piece.cells},
+    accumulate({matrix_.grouped.data() + group.data_offset, packed_, piece.rows, piece.first_row, piece.n, piece.cells},
                channels_, group);
   }
 

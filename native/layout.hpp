@@ -12,40 +12,62 @@ using Row = std::uint32_t;
 // A feature has at most 255 value bins and one slot for missing values behind them, so a code fits one byte.
 constexpr int kMaxValueBins = 255;
 
-// Codes of up to 16 neighbouring features lie together, row after row. One cache line then feeds many histogram adds, and
-// the histograms of one group (16 features x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
+// Codes of up to 16 neighbouring columns lie together, row after row. One cache line then feeds many histogram adds, and
+// the histograms of one group (16 columns x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
 constexpr int kMaxGroupWidth = 16;
 
-// The histogram of every feature of a group has the same number of cells, one of these two, known at compile time: the
+// The histogram of every column of a group has the same number of cells, one of these two, known at compile time: the
 // address of a cell is then a constant plus the code, and an add costs two instructions.
 constexpr int kNarrowCells = 32;
 constexpr int kWideCells = 256;
 
-struct FeatureGroup {
-  int first_feature;
+struct ColumnGroup {
+  int first_column;
   int width;
-  int cells;  // of each feature
+  int cells;  // of each column
   std::size_t data_offset;
 };
 
-// The binned training matrix: code of (row, feature) = number of the feature's thresholds below the value,
-// or n_bins[feature] when the value is missing.
+// Where the bins of a feature are. Usually it has a column of its own, and a code is its bin. Sparse features of which no
+// row has two share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0 says that all of them are
+// zero, and the other bins of each, that of missing values behind them, have codes from first_code on.
+struct FeaturePlace {
+  int column;
+  int first_code = 0;
+  int zero_bin = -1;  // the bin of zero; -1 where the column is the feature's own
+
+  bool shared() const { return zero_bin >= 0; }
+  int code(int bin) const { return !shared() ? bin : bin == zero_bin ? 0 : first_code + bin - (bin > zero_bin ? 1 : 0); }
+  int bin(int code, int n_bins) const {
+    if (!shared()) return code;
+    if (code < first_code || code >= first_code + n_bins) return zero_bin;
+    return code - first_code + (code - first_code >= zero_bin ? 1 : 0);
+  }
+};
+
+// The binned training matrix: bin of (row, feature) = number of the feature's thresholds below the value, or n_bins[feature]
+// when the value is missing. Codes are stored twice.
 struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
   std::vector<int> n_bins;                  // value bins of each feature
   std::vector<int> n_categories;            // behind the bins of a feature whose codes have no order; 0 where they have
-  std::vector<std::size_t> cell_offset;     // first histogram cell of each feature; the last entry is the total
-  std::vector<FeatureGroup> groups;
-  std::vector<int> group_of;                // feature -> group
-  std::vector<std::uint8_t> codes;          // group after group, for histograms
-  std::vector<std::uint8_t> columns;        // feature after feature, for all that looks at one feature of many rows
+  std::vector<FeaturePlace> places;         // of each feature
+  std::vector<std::size_t> cell_offset;     // first histogram cell of each column; the last entry is the total
+  std::vector<ColumnGroup> groups;
+  std::vector<int> group_of;                // column -> group
+  std::vector<std::uint8_t> grouped;        // codes group after group, for histograms
+  std::vector<std::uint8_t> columns;        // codes column after column, for all that looks at one feature of many rows
 
   std::size_t n_cells() const { return cell_offset.back(); }
+  std::size_t n_columns() const { return group_of.size(); }
   bool categorical(int feature) const { return n_categories[feature] > 0; }
+  int group_of_feature(int feature) const { return group_of[places[feature].column]; }
 
-  // Codes of one feature, row after row.
-  const std::uint8_t* column(int feature) const { return columns.data() + n_rows * feature; }
+  const std::uint8_t* column(int column) const { return columns.data() + n_rows * column; }
+  int bin(int feature, std::size_t row) const {
+    return places[feature].bin(column(places[feature].column)[row], n_bins[feature]);
+  }
 };
 
 // Rows per task in parallel loops over rows: large enough to hide scheduling, small enough to balance.

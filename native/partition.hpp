@@ -61,9 +61,11 @@ class RowPartition {
 
   // Branch-free: every row is written to both sides, and only one side advances.
   void cut(Piece& piece, const Split& split) {
-    const std::uint8_t* codes = matrix_.column(split.feature);
+    const FeaturePlace& place = matrix_.places[split.feature];
+    const std::uint8_t* codes = matrix_.column(place.column);
     std::array<std::uint8_t, 256> goes_left;
-    for (int code = 0; code < 256; ++code) goes_left[code] = split.left.has(code);
+    goes_left.fill(place.shared() && split.left.has(place.zero_bin));
+    for (int bin = 0; bin <= matrix_.n_bins[split.feature]; ++bin) goes_left[place.code(bin)] = split.left.has(bin);
     const Row* from = rows_.data() + piece.begin;
     Row* left = left_.data() + piece.begin;
     Row* right = right_.data() + piece.begin;

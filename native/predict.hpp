@@ -111,8 +111,8 @@ inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std
       std::size_t node = 0;
       while (tree.left[node] >= 0) {
         const int feature = tree.feature[node];
-        const int code = matrix.column(feature)[first_row + i];
-        node = static_cast<std::size_t>(tree.left[node]) + (tree.left_codes[node].has(code) ? 0 : 1);
+        const int bin = matrix.bin(feature, first_row + i);
+        node = static_cast<std::size_t>(tree.left[node]) + (tree.left_codes[node].has(bin) ? 0 : 1);
       }
       for (int k = 0; k < tree.n_targets; ++k) out[k * out_stride + i] = tree.value[node * tree.n_targets + k];
     }

@@ -28,7 +28,7 @@ struct GrowthRules {
   bool bounded() const { return !monotone.empty(); }
 };
 
-// Codes of one feature, that of missing values included.
+// Bins of one feature, that of missing values included.
 struct CodeSet {
   std::array<std::uint64_t, 4> words{};
 
@@ -53,6 +53,10 @@ struct Split {
   CodeSet left;
 
   bool exists() const { return feature >= 0; }
+  // Ties go to the lower feature.
+  bool better_than(const Split& other) const {
+    return exists() && (gain > other.gain || (gain == other.gain && feature < other.feature));
+  }
 };
 
 // A gain this small against the score is rounding, not gain.
@@ -222,7 +226,8 @@ class FeatureScan {
 
   // Puts the best split of the feature in place of the best so far, if it gains more.
   void improve(Split& best) {
-    best_.gain = best.gain;
+    // Ties go to the lower feature, whichever comes first.
+    best_.gain = task_.feature < best.feature ? std::nextafter(best.gain, 0.0) : best.gain;
     task_.n_categories > 0 ? scan_categories() : scan_bins();
     if (best_place_ < 0) return;
     best_.feature = task_.feature;

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csc_array, csr_array
 
 from agbm import _native
-from agbm.tree.bins import Bins, GroupedCategories, feature_thresholds
+from agbm.tree.bins import MAX_SAMPLE, Bins, GroupedCategories, feature_thresholds
 from agbm.tree.forest import fold
 from agbm.tree.learner import TreeLearner
 from tree_twin import Grower, Rules, Sample, quantise
@@ -31,6 +31,10 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
             column = np.full(n_rows, np.nan)
         columns.append(column)
     return np.column_stack(columns)
+
+
+def thresholds_of(values, max_bins):
+    return Bins.from_data(values[:, np.newaxis], max_bins).thresholds[0]
 
 
 def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None, sample=None):
@@ -223,12 +227,101 @@ def test_codes_count_the_thresholds_below(seed, n_rows, max_bins, dtype, order):
         assert np.array_equal(codes[:, f], np.where(np.isnan(X[:, f]), matrix.n_bins[f], expected))
 
 
+def hard_column(rng, n_rows):
+    """Values that are hard on sorting, on counting or on the way to a bin."""
+    few = rng.choice([0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 1.5], n_rows)
+    return [
+        rng.normal(size=n_rows) * 10.0 ** rng.integers(-30, 30),
+        rng.lognormal(sigma=rng.integers(1, 9), size=n_rows),
+        rng.standard_cauchy(n_rows),
+        np.where(rng.random(n_rows) < 0.5, 0.0, rng.normal(size=n_rows)),
+        np.where(rng.random(n_rows) < 0.2, np.nan, np.round(rng.normal(size=n_rows), rng.integers(0, 4))),
+        rng.integers(0, 3000, n_rows) // rng.integers(1, 40) * 1.0,
+        rng.geometric(0.02, n_rows) * 1.0,
+        1.6e9 + rng.integers(0, 86_400, n_rows),
+        1.0 + rng.normal(size=n_rows) * 1e-13,
+        np.sort(rng.normal(size=n_rows)),
+        np.full(n_rows, rng.choice([np.nan, 3.0])),
+        few,
+    ][rng.integers(12)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 30, 300, 1100, 5000]),
+    st.sampled_from([2, 3, 10, 64, 255]),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from("CF"),
+)
+def test_thresholds_and_codes_of_the_kernel_equal_the_twin(seed, n_rows, max_bins, dtype, order):
+    """The twin of the kernel is the rule for weighted rows, with equal weights."""
+    rng = np.random.default_rng(seed)
+    n_features = rng.choice([1, 5, 40, 70])
+    X = np.column_stack([hard_column(rng, n_rows) for _ in range(n_features)])
+    X = np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype, order=order)
+    bins = Bins.from_data(X, max_bins, n_threads=2)
+    others = np.concatenate([X[::-1], rng.normal(size=X.shape).astype(dtype), np.full((1, n_features), np.inf, dtype)])
+    matrix = bins.encode(others, 2)
+    codes = matrix.codes()
+    for f, thresholds in enumerate(bins.thresholds):
+        assert np.array_equal(thresholds, feature_thresholds(X[:, f], max_bins, np.ones(n_rows)))
+        expected = np.searchsorted(thresholds, others[:, f].astype(np.float64))
+        assert np.array_equal(codes[:, f], np.where(np.isnan(others[:, f]), matrix.n_bins[f], expected))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 30, 2000]),
+    st.sampled_from([2, 10, 255]),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([csr_array, csc_array, coo_array]),
+)
+def test_bins_of_sparse_rows_are_those_of_dense_ones(seed, n_rows, max_bins, dtype, kind):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([hard_column(rng, n_rows) for _ in range(20)])
+    X = np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype)
+    X[rng.random(X.shape) < rng.random()] = 0
+    bins, dense = Bins.from_data(kind(X), max_bins, n_threads=2), Bins.from_data(X, max_bins)
+    assert all(map(np.array_equal, bins.thresholds, dense.thresholds))
+    assert np.array_equal(bins.encode(kind(X), 2).codes(), dense.encode(X, 2).codes())
+    weight = rng.uniform(size=n_rows)
+    bins, dense = Bins.from_data(kind(X), max_bins, weight), Bins.from_data(X, max_bins, weight)
+    assert all(map(np.array_equal, bins.thresholds, dense.thresholds))
+
+
+def test_several_values_at_one_place_of_a_sparse_matrix_are_their_sum():
+    values, rows, columns = [1.0, 2.0, 5.0, 4.0, -3.0], [0, 0, 1, 2, 2], [0, 0, 1, 1, 1]
+    X = coo_array((values, (rows, columns)), shape=(4, 2)).tocsr()
+    X.data, X.indices, X.indptr = np.array(values), np.array(columns, dtype=np.int32), np.array([0, 2, 3, 5, 5])
+    X.has_canonical_format = False
+    bins, dense = Bins.from_data(X, 255), Bins.from_data(X.toarray(), 255)
+    assert X.nnz == 5, "what was given stays as it was"
+    assert all(map(np.array_equal, bins.thresholds, dense.thresholds))
+    assert np.array_equal(bins.encode(X, 1).codes(), dense.encode(X.toarray(), 1).codes())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_thresholds_of_many_rows_come_from_a_sample(dtype, weighted):
+    rng = np.random.default_rng(0)
+    n_rows = MAX_SAMPLE + 1000
+    X = rng.normal(size=(n_rows, 3)).astype(dtype)
+    weight = rng.uniform(size=n_rows) if weighted else np.ones(n_rows)
+    sample = np.sort(np.random.default_rng(0).choice(n_rows, MAX_SAMPLE, replace=False))
+    for rows in (X, csr_array(X)):
+        bins = Bins.from_data(rows, 255, weight if weighted else None, n_threads=2)
+        for f, thresholds in enumerate(bins.thresholds):
+            assert np.array_equal(thresholds, feature_thresholds(X[sample, f], 255, weight[sample]))
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), min_size=1, max_size=40))
 @example([-1.7976931348623157e308, 1.7976931348623157e308])
 @example([0.0, 5e-324])
 def test_every_distinct_value_has_its_own_bin_where_there_are_few(values):
-    thresholds = feature_thresholds(np.array(values), 255)
+    thresholds = thresholds_of(np.array(values), 255)
     codes = np.searchsorted(thresholds, values)
     for a, code_a in zip(values, codes, strict=True):
         for b, code_b in zip(values, codes, strict=True):
@@ -237,7 +330,7 @@ def test_every_distinct_value_has_its_own_bin_where_there_are_few(values):
 
 def test_quantile_bins_hold_equal_shares():
     values = np.random.default_rng(0).lognormal(size=100_000)
-    counts = np.bincount(np.searchsorted(feature_thresholds(values, 100), values))
+    counts = np.bincount(np.searchsorted(thresholds_of(values, 100), values))
     assert len(counts) == 100
     assert counts.min() > 990
     assert counts.max() < 1010
@@ -250,8 +343,8 @@ def test_quantile_bins_hold_equal_shares():
 )
 def test_bins_do_not_depend_on_the_sign(pairs, max_bins):
     values = np.repeat([float(v) for v, _ in pairs], [n for _, n in pairs])
-    thresholds = feature_thresholds(values, max_bins)
-    mirrored = -feature_thresholds(-values, max_bins)[::-1]
+    thresholds = thresholds_of(values, max_bins)
+    mirrored = -thresholds_of(-values, max_bins)[::-1]
     parts = np.bincount(np.searchsorted(thresholds, values))
     mirrored_parts = np.bincount(np.searchsorted(mirrored, values))
     assert len(thresholds) < max_bins
@@ -264,14 +357,14 @@ def test_values_frequent_among_the_rest_do_not_waste_bins():
     rng = np.random.default_rng(0)
     rounded = np.concatenate([np.zeros(97_000), np.round(rng.lognormal(sigma=1.0, size=3000), 2)])
     assert len(np.unique(rounded)) > 300
-    assert len(feature_thresholds(rounded, 255)) > 230
+    assert len(thresholds_of(rounded, 255)) > 230
     twice = np.concatenate([np.zeros(97_000), np.ones(1200), rng.uniform(size=1800)])
-    assert len(feature_thresholds(twice, 64)) == 63
+    assert len(thresholds_of(twice, 64)) == 63
 
 
 def test_thresholds_of_many_rows_come_from_all_of_them():
     values = np.concatenate([np.zeros(250_000), np.linspace(1, 2, 250_000)])
-    thresholds = Bins.from_data(values[:, np.newaxis], 64).thresholds[0]
+    thresholds = thresholds_of(values, 64)
     assert (thresholds > 1).sum() > 55
 
 
@@ -288,7 +381,7 @@ def test_rounding_is_no_gain(n):
 def test_a_frequent_value_leaves_the_bins_to_the_others(where):
     others = np.random.default_rng(0).uniform(size=3000) + {"below": -1.0, "above": 0.0, "around": -0.5}[where]
     values = np.concatenate([np.zeros(97_000), others])
-    codes = np.searchsorted(feature_thresholds(values, 64), values)
+    codes = np.searchsorted(thresholds_of(values, 64), values)
     counts = np.bincount(codes, minlength=64)
     assert len(np.unique(codes)) == 64
     assert counts.max() == 97_000, "the frequent value is alone in its bin"
@@ -450,6 +543,36 @@ def test_prediction_equals_the_values_of_training(dtype, form, n_outputs, vector
         assert (folded.categories >= 0).any(), "some splits are on categories"
 
 
+@given(seed=st.integers(0, 2**32 - 1), n_features=st.integers(1, 60), share=st.floats(0.0, 0.4), missing=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n_features, share, missing):
+    """One-hot columns, columns with several values on both sides of zero, stored zeros, and rows that are watched."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((300, n_features)) < share, rng.integers(-2, 3, size=(300, n_features)), 0).astype(float)
+    hot = rng.integers(0, 2 * n_features, size=300)
+    X[np.arange(300)[hot < n_features], hot[hot < n_features]] = 1.0
+    if missing:
+        X[rng.random(X.shape) < share / 4] = np.nan
+    rows = csr_array(X)
+    rows.data[rng.random(len(rows.data)) < 0.05] = 0.0  # zeros may be stored
+    dense = rows.toarray()
+    r = np.where(np.isnan(dense), 1.0, dense) @ rng.normal(size=n_features) + rng.normal(size=300)
+    learner = TreeLearner(max_depth=5, min_samples_leaf=3, colsample_bynode=0.7, n_threads=2)
+    grown = [learner.bind(x, 200, None, np.zeros((1, 200))).fit(r[np.newaxis, :200], None) for x in (rows, dense)]
+    for name in ("feature", "threshold", "left", "missing_left", "value", "gain", "count"):
+        assert np.array_equal(getattr(grown[0].model, name), getattr(grown[1].model, name)), name
+    assert np.array_equal(grown[0].values, grown[1].values)
+
+
+def test_exclusive_features_share_columns():
+    hot = np.eye(40)[np.random.default_rng(0).integers(0, 40, size=500)]
+    bins = Bins.from_data(csr_array(hot), 255)
+    shared = bins.encode(csr_array(hot), 1)
+    assert shared.n_columns == 3  # 32 cells hold 15 features of two bins, missing values, and the zero of all
+    assert np.array_equal(shared.codes(), hot)
+    assert bins.encode(hot, 1).n_columns == 40
+
+
 class TestGroupedCategories:
     def test_few_have_a_bin_each(self):
         grouped = GroupedCategories.from_data(np.array([0.0, 3.0, np.nan, 1.0, 3.0]), 4, None, np.ones((1, 5)))
@@ -596,6 +719,38 @@ def test_matrices_refuse_what_does_not_fit():
             _native.BinnedMatrix(5, n_bins, n_categories)
     with pytest.raises(ValueError, match="n_categories"):
         _native.BinnedMatrix(5, [3], [])
+    for columns, start, name in (
+        ([0], [0, 0, 0, 0, 0, 2], "features"),
+        ([0, 2], [0, 0, 0, 0, 0, 2], "features"),
+        ([0, -1], [0, 0, 0, 0, 0, 2], "features"),
+        ([0, 1], [], "start"),
+        ([0, 1], [0, 0, 0, 0, 0, 3], "start"),
+        ([0, 1], [0, 3, 0, 0, 0, 2], "start"),
+        ([0, 1], [1, 1, 1, 1, 1, 2], "start"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            _native.BinnedMatrix.from_sparse(
+                np.ones(2), np.array(columns, dtype=np.int32), np.array(start, dtype=np.int64), [2, 3], np.zeros(3), 1
+            )
+    with pytest.raises(ValueError, match="thresholds"):
+        _native.BinnedMatrix.from_sparse(
+            np.ones(0), np.zeros(0, dtype=np.int32), np.zeros(6, dtype=np.int64), [2, 3], np.zeros(2), 1
+        )
+
+
+def test_thresholds_refuse_what_does_not_fit():
+    X = np.arange(10.0).reshape(5, 2)
+    for rows, max_bins, name in (([5], 10, "rows"), ([-1], 10, "rows"), ([0], 1, "max_bins"), ([0], 256, "max_bins")):
+        with pytest.raises(ValueError, match=name):
+            _native.thresholds(X, np.array(rows), max_bins, 1)
+    for start, max_bins, name in (
+        ([0, 6], 10, "rows"),
+        ([0, 5], 10, "start"),
+        ([], 10, "start"),
+        ([0, 6], 1, "max_bins"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            _native.sparse_thresholds(np.ones(6), np.array(start, dtype=np.int64), 5, max_bins, 1)
 
 
 @pytest.mark.parametrize(

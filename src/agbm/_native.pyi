@@ -12,6 +12,17 @@ class BinnedMatrix:
     @property
     def n_bins(self) -> list[int]: ...
     def fill(self, first_feature: int, X: NDArray[Any], thresholds: NDArray[np.float64], n_threads: int) -> None: ...
+    @staticmethod
+    def from_sparse(
+        values: NDArray[Any],
+        features: NDArray[np.int32],
+        start: NDArray[np.int64],
+        n_bins: list[int],
+        thresholds: NDArray[np.float64],
+        n_threads: int,
+    ) -> BinnedMatrix: ...
+    @property
+    def n_columns(self) -> int: ...
     def codes(self) -> NDArray[np.uint8]: ...
 
 class _Grown(TypedDict):
@@ -70,6 +81,12 @@ class Forest:
     ) -> None: ...
     def predict(self, X: NDArray[Any], n_threads: int) -> NDArray[np.float64]: ...
 
+def thresholds(
+    X: NDArray[Any], rows: NDArray[np.int64] | None, max_bins: int, n_threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
+def sparse_thresholds(
+    values: NDArray[Any], start: NDArray[np.int64], n_rows: int, max_bins: int, n_threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
 def histogram(
     matrix: BinnedMatrix,
     gradients: NDArray[np.float64],

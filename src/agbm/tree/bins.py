@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,8 @@ MAX_SAMPLE = 200_000
 # The mean residual of a category is taken as if it had so many more rows with residual zero: as in the kernels.
 CATEGORY_SMOOTHING = 10.0
 
-# Columns of a sparse matrix that are made dense at a time: those of one group of the kernels.
-SPARSE_COLUMNS = 16
+# Columns that are copied at a time where there are weights.
+COLUMNS_AT_ONCE = 16
 
 
 class Bins:
@@ -29,13 +30,16 @@ class Bins:
     of categories, which `grouped` puts into bins.
     """
 
-    def __init__(self, thresholds: list[Array], grouped: dict[int, GroupedCategories]) -> None:
-        self.thresholds = thresholds
+    def __init__(self, values: Array, counts: NDArray[np.int32], grouped: dict[int, GroupedCategories]) -> None:
+        """Thresholds of one feature after the other, and how many each has."""
+        self.n_bins = (counts + 1).tolist()
         self.grouped = grouped
-        # The last bin is open above: a split behind it sends all values left and only missing ones right. A leaf
-        # (feature -1) has threshold 0.
-        self._open = np.concatenate([*(np.append(t, np.inf) for t in thresholds), [0.0]])
-        self._first = np.cumsum([0, *(len(t) + 1 for t in thresholds)])
+        self._values = values
+        self._start = np.append(0, np.cumsum(counts, dtype=np.intp))
+        # The last bin is open above: a split behind it sends all values left and only missing ones right. Leaves
+        # (feature -1) have code 0, and their threshold, 0, is behind all others.
+        self._open = np.append(np.insert(values, self._start[1:], np.inf), 0.0)
+        self._first = np.append(self._start[:-1] + np.arange(len(counts)), len(self._open) - 1)
 
     @classmethod
     def from_data(
@@ -46,6 +50,7 @@ class Bins:
         categorical: NDArray[np.bool_] | None = None,
         residual: Array | None = None,
         min_category_rows: int = 10,
+        n_threads: int = 1,
     ) -> Bins:
         """Thresholds from the rows of X, or a fixed random sample of them; categories from all rows.
 
@@ -56,35 +61,46 @@ class Bins:
             int(f): GroupedCategories.from_data(X[:, f], max_bins, weight, residual, min_category_rows)
             for f in ([] if categorical is None else np.flatnonzero(categorical))
         }
-        if X.shape[0] > MAX_SAMPLE:
-            # By row number alone, so that the sample does not depend on threads or on how the rows are stored.
-            sample = np.sort(np.random.default_rng(0).choice(X.shape[0], MAX_SAMPLE, replace=False))
-            X, weight = X[sample], None if weight is None else weight[sample]
-        thresholds = []
-        for first, block in _column_blocks(X):
-            for f, column in enumerate(block.T, start=first):
-                if f in grouped:
-                    thresholds.append(np.arange(grouped[f].n_bins - 1, dtype=np.float64) + 0.5)
-                else:
-                    thresholds.append(feature_thresholds(column, max_bins, weight))
-        return cls(thresholds, grouped)
+        rows = _sample(X.shape[0])
+        if weight is not None:
+            values, counts = _weighted_thresholds(X, rows, max_bins, weight)
+        elif issparse(X):
+            columns = _without_repeats(X if rows is None else X[rows]).tocsc()
+            start = columns.indptr.astype(np.int64, copy=False)
+            values, counts = _native.sparse_thresholds(columns.data, start, columns.shape[0], max_bins, n_threads)
+        else:
+            values, counts = _native.thresholds(X, rows, max_bins, n_threads)
+        if grouped:
+            parts = np.split(values, np.cumsum(counts)[:-1])
+            for f, categories in grouped.items():
+                parts[f] = np.arange(categories.n_bins - 1, dtype=np.float64) + 0.5
+            values, counts = _joined(parts)
+        return cls(values, counts, grouped)
 
     @property
-    def n_bins(self) -> list[int]:
-        """Bins of each feature, without that of missing values."""
-        return [len(t) + 1 for t in self.thresholds]
+    def n_features(self) -> int:
+        """Features that there are bins of."""
+        return len(self.n_bins)
+
+    @property
+    def thresholds(self) -> list[Array]:
+        """Thresholds of each feature."""
+        return np.split(self._values, self._start[1:-1])
 
     def encode(self, X: Any, n_threads: int) -> _native.BinnedMatrix:
         """Codes of X (float32 or float64, dense or sparse)."""
-        n_categories = [0] * len(self.thresholds)
+        if issparse(X):
+            rows = _without_repeats(X).tocsr()
+            features, start = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64, copy=False)
+            return _native.BinnedMatrix.from_sparse(rows.data, features, start, self.n_bins, self._values, n_threads)
+        n_categories = [0] * self.n_features
         for f, grouped in self.grouped.items():
             n_categories[f] = grouped.n_told_apart
         matrix = _native.BinnedMatrix(X.shape[0], self.n_bins, n_categories)
-        for first, block in _column_blocks(X):
-            thresholds = np.concatenate(self.thresholds[first : first + block.shape[1]], dtype=np.float64)
-            matrix.fill(first, block, thresholds, n_threads)
+        matrix.fill(0, X, self._values, n_threads)
         for f, grouped in self.grouped.items():
-            matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], self.thresholds[f], n_threads)
+            thresholds = self._values[self._start[f] : self._start[f + 1]]
+            matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], thresholds, n_threads)
         return matrix
 
     def threshold(self, feature: NDArray[np.int32], code: NDArray[np.int32]) -> Array:
@@ -183,33 +199,62 @@ def _means(
     return means
 
 
-def _column_blocks(X: Any) -> Any:
-    """Blocks of columns with the number of the first: a dense matrix in one, a sparse one a few columns at a time."""
-    if not issparse(X):
-        yield 0, X
-        return
-    columns = X.tocsc()
-    for first in range(0, X.shape[1], SPARSE_COLUMNS):
-        yield first, columns[:, first : first + SPARSE_COLUMNS].toarray(order="F")
+def _sample(n_rows: int) -> NDArray[np.int64] | None:
+    """The rows that thresholds come from; None for all of them."""
+    if n_rows <= MAX_SAMPLE:
+        return None
+    # By row number alone, so that the sample does not depend on threads or on how the rows are stored.
+    return np.sort(np.random.default_rng(0).choice(n_rows, MAX_SAMPLE, replace=False))
 
 
-def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array | None = None) -> Array:
-    """Midpoints between neighbouring distinct values; where there are too many, at the quantiles only."""
+def _without_repeats(X: Any) -> Any:
+    """A sparse matrix in which no place has several values, which would count as their sum."""
+    if X.format in ("csr", "csc") and X.has_canonical_format:
+        return X
+    columns = X.tocsc(copy=True)
+    columns.sum_duplicates()
+    return columns
+
+
+def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[NDArray[Any]]:
+    """Some rows of X, a few columns at a time, dense."""
+    if issparse(X):
+        X, rows = (X if rows is None else X[rows]).tocsc(), None
+    for first in range(0, X.shape[1], COLUMNS_AT_ONCE):
+        block = X[:, first : first + COLUMNS_AT_ONCE]
+        block = block.toarray(order="F") if issparse(block) else block
+        yield block if rows is None else block[rows]
+
+
+def _weighted_thresholds(
+    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weight: Array
+) -> tuple[Array, NDArray[np.int32]]:
+    weight = weight if rows is None else weight[rows]
+    blocks = _column_blocks(X, rows)
+    return _joined([feature_thresholds(column, max_bins, weight) for block in blocks for column in block.T])
+
+
+def _joined(thresholds: list[Array]) -> tuple[Array, NDArray[np.int32]]:
+    """Thresholds of one feature after the other, and how many each has: as from the kernel."""
+    return np.concatenate(thresholds), np.array([len(t) for t in thresholds], dtype=np.int32)
+
+
+def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array) -> Array:
+    """Midpoints between neighbouring distinct values; where there are too many, at the quantiles only.
+
+    With equal weights they are those of the kernel, which knows no weights.
+    """
     present = ~np.isnan(column)
     values = column[present].astype(np.float64)
     if len(values) == 0:
         return np.empty(0)
-    if weight is None:
-        values.sort()
-    else:
-        order = np.argsort(values, kind="stable")
-        values, weight = values[order], weight[present][order]
+    order = np.argsort(values, kind="stable")
+    values, weight = values[order], weight[present][order]
     first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     distinct = values[first]
     if len(distinct) <= max_bins:
         return _between(distinct[:-1], distinct[1:])
-    counts = np.diff(np.append(first, len(values))) if weight is None else np.add.reduceat(weight, first)
-    cuts = _quantile_cuts(counts.astype(np.float64), max_bins)
+    cuts = _quantile_cuts(np.add.reduceat(weight, first), max_bins)
     return _between(distinct[cuts], distinct[cuts + 1])
 
 

@@ -51,7 +51,7 @@ class TreeLearner:
         """See Learner."""
         # As few rows as the kernels ask of a category, but two: one row's residual would be its label.
         enough = max(2, min(10, self.min_samples_leaf))
-        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough)
+        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough, self.n_threads)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
             max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
@@ -111,7 +111,7 @@ class TreeFitter:
 
     def _draw(self) -> _Sample:
         """What the trees of this iteration see. It follows from the seed and the iteration alone."""
-        sample = _Sample(self._learner, self._n_train, len(self._bins.thresholds), self._iteration)
+        sample = _Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
         self._iteration += 1
         return sample
 
@@ -155,7 +155,7 @@ class TreeFitter:
         sets = self._bins.category_sets(grown["feature"], grown["left_codes"], grown["missing_left"])
         categories, category_words, category_start = sets
         tree = Forest(
-            n_features=len(self._bins.thresholds),
+            n_features=self._bins.n_features,
             n_outputs=n_outputs,
             n_functions=n_functions,
             roots=np.zeros(1, dtype=np.int32),

@@ -1,0 +1,316 @@
+// From the values of a feature to the thresholds between its bins: at most 254.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "layout.hpp"
+#include "parallel.hpp"
+
+namespace agbm {
+
+template <class T>
+using Key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+template <class T>
+constexpr Key<T> kMissingKey = std::numeric_limits<Key<T>>::max();
+
+// Integers in the order of the values. Both zeros have one, missing values have the largest.
+template <class T>
+Key<T> to_key(T value) {
+  constexpr Key<T> sign = Key<T>{1} << (8 * sizeof(T) - 1);
+  const Key<T> bits = std::bit_cast<Key<T>>(value + T{0});  // -0 + 0 is 0
+  const Key<T> key = bits & sign ? ~bits : bits | sign;
+  return value == value ? key : kMissingKey<T>;
+}
+
+template <class T>
+double from_key(Key<T> key) {
+  constexpr Key<T> sign = Key<T>{1} << (8 * sizeof(T) - 1);
+  return static_cast<double>(std::bit_cast<T>(key & sign ? key ^ sign : ~key));
+}
+
+// Sorts by the leading 33 bits in three stable passes of 11, and what agrees in these by comparisons. With 64 bits that
+// is half the passes of a full radix sort, and values seldom agree in 21 bits of the mantissa without being equal.
+template <class K>
+void sort_keys(K* keys, K* spare, std::size_t n) {
+  constexpr int kDigitBits = 11, kPasses = 3;
+  constexpr int kBits = 8 * sizeof(K), kIgnored = std::max(0, kBits - kPasses * kDigitBits);
+  constexpr K kLargestDigit = (1 << kDigitBits) - 1;
+  if (std::is_sorted(keys, keys + n)) return;  // in columns of a sparse matrix all values are often equal
+  if (n < 1024) return std::sort(keys, keys + n);
+  std::array<std::array<std::uint32_t, kLargestDigit + 1>, kPasses> counts{};
+  const auto digit = [](K key, int pass) { return key >> (kIgnored + pass * kDigitBits) & kLargestDigit; };
+  for (std::size_t i = 0; i < n; ++i) {
+    for (int pass = 0; pass < kPasses; ++pass) ++counts[pass][digit(keys[i], pass)];
+  }
+  K *from = keys, *to = spare;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    auto& place = counts[pass];
+    if (place[digit(keys[0], pass)] == n) continue;
+    std::uint32_t before = 0;
+    for (std::uint32_t& p : place) before += std::exchange(p, before);
+    for (std::size_t i = 0; i < n; ++i) to[place[digit(from[i], pass)]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != keys) std::copy_n(from, n, keys);
+  if (kIgnored == 0) return;
+  for (std::size_t begin = 0, end; begin < n; begin = end) {
+    bool equal = true;
+    for (end = begin + 1; end < n && keys[end] >> kIgnored == keys[begin] >> kIgnored; ++end) {
+      equal = equal && keys[end] == keys[begin];
+    }
+    if (!equal) std::sort(keys + begin, keys + end);
+  }
+}
+
+// Distinct values in ascending order and how often each occurs.
+template <class K>
+struct Distinct {
+  K* keys;
+  K* counts;
+  std::size_t n;
+
+  // Takes over sorted keys, and spare room for as many.
+  Distinct(K* sorted, K* spare, std::size_t n_keys) : keys(sorted), counts(spare), n(0) {
+    for (std::size_t begin = 0, end; begin < n_keys; begin = end) {
+      const K key = sorted[begin];
+      for (end = begin + 1; end < n_keys && sorted[end] == key;) ++end;
+      keys[n] = key;
+      counts[n++] = static_cast<K>(end - begin);
+    }
+  }
+
+  // Some more of one value; there must be room for it.
+  void add(K key, std::size_t count) {
+    const std::size_t at = std::lower_bound(keys, keys + n, key) - keys;
+    if (at == n || keys[at] != key) {
+      std::copy_backward(keys + at, keys + n, keys + n + 1);
+      std::copy_backward(counts + at, counts + n, counts + n + 1);
+      keys[at] = key;
+      counts[at] = 0;
+      ++n;
+    }
+    counts[at] += static_cast<K>(count);
+  }
+};
+
+// Up to so many places in a row of values, ascending.
+struct Places {
+  std::array<std::size_t, 3 * kMaxValueBins> at;
+  std::size_t n = 0;
+
+  void add(std::size_t place) { at[n++] = place; }
+  const std::size_t* begin() const { return at.data(); }
+  const std::size_t* end() const { return at.data() + n; }
+};
+
+// Values frequent enough to fill a bin, each of which gets one of its own; and the cuts that are then free for the others.
+struct Frequent {
+  Places values;
+  int free_cuts;
+};
+
+// Runs of other values between the frequent ones, before them and behind them.
+inline int runs_between(const Places& frequent, std::size_t n) {
+  std::size_t next = 0;
+  int runs = 0;
+  for (std::size_t place : frequent) {
+    runs += place > next;
+    next = place + 1;
+  }
+  return runs + (next < n);
+}
+
+template <class K>
+Frequent find_frequent(const K* counts, std::size_t n, int max_bins) {
+  std::uint64_t rest = 0;
+  for (std::size_t i = 0; i < n; ++i) rest += counts[i];
+  Frequent found{{}, max_bins - 1};
+  for (;;) {
+    // There are at most as many new ones as bins left: they share `rest`, each with at least the part of a bin.
+    const std::uint64_t bins_left = max_bins - found.values.n;
+    const K enough = static_cast<K>((rest + bins_left - 1) / bins_left);
+    Frequent then;
+    const std::size_t* known = found.values.begin();
+    for (std::size_t i = 0; i < n; ++i) {
+      if (known != found.values.end() && *known == i) {
+        then.values.add(i);
+        ++known;
+      } else if (counts[i] >= enough) {
+        then.values.add(i);
+        rest -= counts[i];
+      }
+    }
+    then.free_cuts = max_bins - static_cast<int>(then.values.n) - runs_between(then.values, n);
+    if (then.free_cuts < 0 || then.values.n == found.values.n) return found;
+    found = then;  // what is frequent among the rest shows when these are out
+  }
+}
+
+// Behind which values a new bin begins; there are more values than bins. Replaces the counts by running sums.
+template <class K>
+Places quantile_cuts(K* counts, std::size_t n, int max_bins) {
+  const Frequent frequent = find_frequent(counts, n, max_bins);
+  Places cuts;
+  for (std::size_t place : frequent.values) {
+    if (place > 0) cuts.add(place - 1);
+    if (place < n - 1) cuts.add(place);
+    counts[place] = 0;
+  }
+  K sum = 0;
+  for (std::size_t i = 0; i < n; ++i) counts[i] = sum += counts[i];
+  const K* others = counts;
+  for (int j = 1; j <= frequent.free_cuts; ++j) {
+    // The cut nearest to each target, among all places but behind the last value.
+    const double target = static_cast<double>(j) * static_cast<double>(sum) / (frequent.free_cuts + 1);
+    const std::size_t reached =
+        std::lower_bound(others, others + n - 1, target, [](K a, double b) { return static_cast<double>(a) < b; }) - others;
+    const std::size_t after = std::clamp<std::size_t>(reached, 1, n - 2);
+    const bool before_is_nearer =
+        target - static_cast<double>(others[after - 1]) < static_cast<double>(others[after]) - target;
+    cuts.add(before_is_nearer ? after - 1 : after);
+  }
+  std::sort(cuts.at.begin(), cuts.at.begin() + cuts.n);
+  cuts.n = std::unique(cuts.at.begin(), cuts.at.begin() + cuts.n) - cuts.at.begin();
+  return cuts;
+}
+
+// The middle t with low <= t < high, also where the sum would overflow or nothing lies between.
+inline double between(double low, double high) {
+  const double middle = low / 2 + high / 2;
+  return middle >= low && middle < high ? middle : low;
+}
+
+// Thresholds of one feature in ascending order; returns how many. They lie between neighbouring distinct values; where
+// there are too many of these, at the quantiles only.
+template <class T>
+std::size_t find_thresholds(const Distinct<Key<T>>& values, int max_bins, double* out) {
+  const auto behind = [&](std::size_t i) { return between(from_key<T>(values.keys[i]), from_key<T>(values.keys[i + 1])); };
+  if (values.n <= static_cast<std::size_t>(max_bins)) {
+    for (std::size_t i = 0; i + 1 < values.n; ++i) out[i] = behind(i);
+    return values.n == 0 ? 0 : values.n - 1;
+  }
+  const Places cuts = quantile_cuts(values.counts, values.n, max_bins);
+  std::transform(cuts.begin(), cuts.end(), out, behind);
+  return cuts.n;
+}
+
+template <class K>
+Distinct<K> sort_distinct(K* keys, K* spare, std::size_t n) {
+  sort_keys(keys, spare, n);
+  const K missing = std::numeric_limits<K>::max();
+  return {keys, spare, static_cast<std::size_t>(std::lower_bound(keys, keys + n, missing) - keys)};
+}
+
+// Thresholds of some features, one after the other, and how many each has.
+struct Thresholds {
+  std::vector<double> values;
+  std::vector<int> counts;
+};
+
+// Room for the thresholds of some features whose number is not known yet, so that tasks need no memory of their own.
+class ThresholdRoom {
+ public:
+  ThresholdRoom(std::size_t n_features, std::size_t n_rows, int max_bins)
+      : most_(std::min<std::size_t>(max_bins, n_rows)), values_(new double[n_features * most_]), counts_(n_features) {}
+
+  template <class T>
+  void fill(std::size_t feature, const Distinct<Key<T>>& values, int max_bins) {
+    counts_[feature] = static_cast<int>(find_thresholds<T>(values, max_bins, values_.get() + feature * most_));
+  }
+
+  void append_to(Thresholds& all, std::size_t n_features) const {
+    for (std::size_t f = 0; f < n_features; ++f) {
+      const double* first = values_.get() + f * most_;
+      all.values.insert(all.values.end(), first, first + counts_[f]);
+      all.counts.push_back(counts_[f]);
+    }
+  }
+
+ private:
+  std::size_t most_;
+  std::unique_ptr<double[]> values_;
+  std::vector<int> counts_;
+};
+
+// Bytes of keys that are sorted at a time, if 32 a row are not more. Small, so that no large part of X is ever copied.
+constexpr std::size_t kSortedBytes = std::size_t{1} << 22;
+
+// Rows whose columns are read one after the other, so that the lines they share stay in the first-level cache.
+constexpr std::size_t kRowsPerBlock = 256;
+
+// A dense matrix: the value of (row, column) is at values[row * row_stride + column * column_stride].
+template <class T>
+struct Dense {
+  const T* values;
+  std::size_t n_columns;
+  std::ptrdiff_t row_stride;
+  std::ptrdiff_t column_stride;
+
+  const T& at(std::size_t row, std::size_t column) const {
+    return values[static_cast<std::ptrdiff_t>(row) * row_stride + static_cast<std::ptrdiff_t>(column) * column_stride];
+  }
+  void copy_column(std::size_t column, std::size_t first_row, std::size_t n, T* out) const {
+    const T* from = &at(first_row, column);
+    for (std::size_t i = 0; i < n; ++i, from += row_stride) out[i] = *from;
+  }
+};
+
+// row_of(i) is the number of the i-th of n sampled rows.
+template <class T, class RowOf>
+Thresholds dense_thresholds(const Dense<T>& x, std::size_t n, const RowOf& row_of, int max_bins, int n_threads) {
+  n_threads = threads_for(n * x.n_columns, n_threads);
+  const std::size_t row_bytes = std::max<std::size_t>(32, kSortedBytes / std::max<std::size_t>(1, n));
+  const std::size_t at_once = std::min(x.n_columns, row_bytes / sizeof(T));
+  const std::unique_ptr<Key<T>[]> keys(new Key<T>[at_once * n]), spare(new Key<T>[at_once * n]);
+  ThresholdRoom room(at_once, n, max_bins);
+  Thresholds found;
+  found.values.reserve(x.n_columns * std::min<std::size_t>(max_bins, n));  // growing would copy them
+  for (std::size_t first = 0; first < x.n_columns; first += at_once) {
+    const std::size_t width = std::min(at_once, x.n_columns - first);
+    const std::size_t blocks = (n + kRowsPerBlock - 1) / kRowsPerBlock;
+    parallel_for(blocks, n_threads, [&](std::size_t block) {
+      const std::size_t begin = block * kRowsPerBlock, end = std::min(n, begin + kRowsPerBlock);
+      for (std::size_t c = 0; c < width; ++c) {
+        for (std::size_t i = begin; i < end; ++i) keys[c * n + i] = to_key(x.at(row_of(i), first + c));
+      }
+    });
+    parallel_for(width, n_threads, [&](std::size_t c) {
+      room.fill<T>(c, sort_distinct(keys.get() + c * n, spare.get() + c * n, n), max_bins);
+    });
+    room.append_to(found, width);
+  }
+  return found;
+}
+
+// The columns of a sparse matrix, one after the other: values of column c are at [start[c], start[c + 1]), others are 0.
+template <class T>
+Thresholds sparse_thresholds(const T* values, const std::int64_t* start, std::size_t n_columns, std::size_t n_rows,
+                             int max_bins, int n_threads) {
+  n_threads = threads_for(start[n_columns], n_threads);
+  // Room for a zero in each column.
+  const std::size_t size = static_cast<std::size_t>(start[n_columns]) + n_columns;
+  const std::unique_ptr<Key<T>[]> keys(new Key<T>[size]), spare(new Key<T>[size]);
+  ThresholdRoom room(n_columns, n_rows, max_bins);
+  parallel_for(n_columns, n_threads, [&](std::size_t c) {
+    const std::size_t n = start[c + 1] - start[c], place = start[c] + c;
+    std::transform(values + start[c], values + start[c + 1], keys.get() + place, to_key<T>);
+    Distinct<Key<T>> distinct = sort_distinct(keys.get() + place, spare.get() + place, n);
+    if (n < n_rows) distinct.add(to_key(T{0}), n_rows - n);
+    room.fill<T>(c, distinct, max_bins);
+  });
+  Thresholds found;
+  room.append_to(found, n_columns);
+  return found;
+}
+
+}  // namespace agbm
