@@ -72,7 +72,7 @@ class Forest {
   }
 
  private:
-  static constexpr std::size_t kFewestCodedRows = 48;  // below, a walk is over before a block would be in codes
+  static constexpr std::size_t kFewestCodedRows = 32;  // fewer are walked before a block would be in codes
   static constexpr std::size_t kLanes = 8;             // walks side by side: each mostly waits for memory
 
   template <class T>
