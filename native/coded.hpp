@@ -24,7 +24,8 @@ constexpr std::size_t kMaxThresholds = 255;  // of a feature, so that a code is 
 template <class T>
 T round_down(double threshold) {
   constexpr double most = std::numeric_limits<T>::max();
-  if (threshold > most) return std::isinf(threshold) ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  if (std::isinf(threshold)) return static_cast<T>(threshold);
+  if (threshold > most) return std::numeric_limits<T>::max();
   if (threshold < -most) return -std::numeric_limits<T>::infinity();
   const T nearest = static_cast<T>(threshold);
   return nearest > threshold ? std::nextafter(nearest, -std::numeric_limits<T>::infinity()) : nearest;
@@ -84,7 +85,7 @@ class CodeTable {
 // An inner node for all rows of a block: which leaf below it a row reaches.
 struct CodedNode {
   enum Kind : std::uint8_t { kTwoLeaves, kLeftLeaf, kRightLeaf, kNoLeaf };
-  std::uint32_t column;    // of codes
+  std::uint32_t column;    // where its codes begin
   std::uint8_t threshold;  // codes above it go right
   Kind kind;               // of the children
   std::uint8_t left;       // the leaf, or the slot with the leaves reached below this child

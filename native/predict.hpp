@@ -74,6 +74,7 @@ class Forest {
  private:
   static constexpr std::size_t kFewestCodedRows = 32;  // fewer are walked before a block would be in codes
   static constexpr std::size_t kLanes = 8;             // walks side by side: each mostly waits for memory
+  static constexpr std::size_t kJoined = 4;            // trees that add their values together
 
   template <class T>
   struct Block {
@@ -103,22 +104,50 @@ class Forest {
 
   template <class T>
   void add_tree_by_tree(const Block<T>& block, std::uint8_t* codes) const {
-    alignas(64) Leaves slots[kSlots];
     fill_codes(block, codes);
-    for (std::size_t tree = 0; tree < trees_.size(); ++tree) {
-      const Tree& t = trees_[tree];
-      if (t.first_coded == t.end_coded) {
-        add_walks(block, tree);
-        continue;
-      }
-      find_leaves_(&coded_nodes_[t.first_coded], coded_nodes_.data() + t.end_coded, codes, slots);
-      const std::uint8_t* leaves = slots[coded_nodes_[t.end_coded - 1].out];
-      const double* values = &coded_values_[t.first_value];
-      double* out = block.out + a_.first_column[tree];
-      if (a_.n_values == 1) {
-        for (std::size_t i = 0; i < block.n_rows; ++i) out[i * a_.n_columns] += values[leaves[i]];
+    for (std::size_t tree = 0; tree < trees_.size();) {
+      if (!is_coded(tree)) {
+        add_walks(block, tree++);
+      } else if (can_join(tree)) {
+        add_coded<kJoined>(block, tree, codes);
+        tree += kJoined;
       } else {
-        for (std::size_t i = 0; i < block.n_rows; ++i) add_values(values + leaves[i] * a_.n_values, out + i * a_.n_columns);
+        add_coded<1>(block, tree++, codes);
+      }
+    }
+  }
+
+  bool is_coded(std::size_t tree) const { return trees_[tree].first_coded < trees_[tree].end_coded; }
+
+  // Trees that add single values to the same column do so together: a row's sum is then read and written once.
+  bool can_join(std::size_t first) const {
+    if (a_.n_values != 1 || first + kJoined > trees_.size()) return false;
+    for (std::size_t tree = first; tree < first + kJoined; ++tree) {
+      if (!is_coded(tree) || a_.first_column[tree] != a_.first_column[first]) return false;
+    }
+    return true;
+  }
+
+  template <std::size_t kTrees, class T>
+  void add_coded(const Block<T>& block, std::size_t first, const std::uint8_t* codes) const {
+    alignas(64) Leaves slots[kTrees][kSlots];
+    const std::uint8_t* leaves[kTrees];
+    const double* values[kTrees];
+    for (std::size_t k = 0; k < kTrees; ++k) {
+      const Tree& tree = trees_[first + k];
+      const CodedNode *begin = coded_nodes_.data() + tree.first_coded, *end = coded_nodes_.data() + tree.end_coded;
+      find_leaves_(begin, end, codes, slots[k]);
+      leaves[k] = slots[k][end[-1].out];
+      values[k] = coded_values_.data() + tree.first_value;
+    }
+    double* out = block.out + a_.first_column[first];
+    for (std::size_t i = 0; i < block.n_rows; ++i, out += a_.n_columns) {
+      if (a_.n_values == 1) {
+        double sum = *out;
+        for (std::size_t k = 0; k < kTrees; ++k) sum += values[k][leaves[k][i]];
+        *out = sum;
+      } else {
+        add_values(values[0] + leaves[0][i] * a_.n_values, out);
       }
     }
   }
@@ -297,7 +326,8 @@ inline void Forest::code_trees() {
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     thresholds.place_of_feature.push_back(static_cast<std::uint32_t>(coded_features_.size()));
-    if (!all.empty() && all.size() <= kMaxThresholds) coded_features_.push_back({f, CodeTable<float>(all), CodeTable<double>(all)});
+    if (all.empty() || all.size() > kMaxThresholds) continue;
+    coded_features_.push_back({f, CodeTable<float>(all), CodeTable<double>(all)});
   }
   for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
     const bool fits = std::all_of(inner[tree].begin(), inner[tree].end(), [&](std::int32_t i) {
@@ -338,11 +368,13 @@ inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const Thr
   }
   const std::vector<double>& all = thresholds.of_feature[node.feature];
   const auto code = std::lower_bound(all.begin(), all.end(), node.threshold) - all.begin();
-  const auto kind = static_cast<CodedNode::Kind>(left.is_leaf ? (right.is_leaf ? CodedNode::kTwoLeaves : CodedNode::kLeftLeaf)
-                                                              : (right.is_leaf ? CodedNode::kRightLeaf : CodedNode::kNoLeaf));
+  const CodedNode::Kind kind = left.is_leaf && right.is_leaf ? CodedNode::kTwoLeaves
+                               : left.is_leaf                ? CodedNode::kLeftLeaf
+                               : right.is_leaf               ? CodedNode::kRightLeaf
+                                                             : CodedNode::kNoLeaf;
   const std::size_t column = 2 * thresholds.place_of_feature[node.feature] + (node.missing_left ? 0 : 1);
-  coded_nodes_.push_back({static_cast<std::uint32_t>(column * kBlockRows), static_cast<std::uint8_t>(code), kind, left.number,
-                          right.number, out});
+  coded_nodes_.push_back({static_cast<std::uint32_t>(column * kBlockRows), static_cast<std::uint8_t>(code), kind,
+                          left.number, right.number, out});
   return {false, out};
 }
 
