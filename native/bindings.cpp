@@ -345,32 +345,31 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
               value.shape(0) == n,
           "feature, threshold, left, missing_left, categories, value: must have one entry for each node");
   require(first_column.size() == roots.size(), "first_column: must have one entry for each root");
-  Forest forest;
-  forest.n_features = n_features;
-  forest.n_columns = n_columns;
-  forest.n_values = static_cast<int>(value.shape(1));
-  forest.roots.assign(roots.data(), roots.data() + roots.size());
-  forest.first_column.assign(first_column.data(), first_column.data() + first_column.size());
+  Forest::Arrays arrays;
+  arrays.n_features = n_features;
+  arrays.n_columns = n_columns;
+  arrays.n_values = static_cast<int>(value.shape(1));
+  arrays.roots.assign(roots.data(), roots.data() + roots.size());
+  arrays.first_column.assign(first_column.data(), first_column.data() + first_column.size());
   for (std::size_t i = 0; i < n; ++i) {
-    forest.nodes.push_back({threshold.data()[i], feature.data()[i], left.data()[i], categories.data()[i],
+    arrays.nodes.push_back({threshold.data()[i], feature.data()[i], left.data()[i], categories.data()[i],
                             missing_left.data()[i] != 0});
   }
-  forest.category_words.assign(category_words.data(), category_words.data() + category_words.size());
-  forest.category_start.assign(category_start.data(), category_start.data() + category_start.size());
-  forest.values.assign(value.data(), value.data() + value.size());
-  forest.validate();
-  return forest;
+  arrays.category_words.assign(category_words.data(), category_words.data() + category_words.size());
+  arrays.category_start.assign(category_start.data(), category_start.data() + category_start.size());
+  arrays.values.assign(value.data(), value.data() + value.size());
+  return Forest(std::move(arrays));
 }
 
 template <class T>
 nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x, int n_threads) {
-  require(static_cast<int>(x.shape(1)) == forest.n_features, "X: wrong number of features");
-  std::vector<double> out(x.shape(0) * forest.n_columns, 0.0);
+  require(static_cast<int>(x.shape(1)) == forest.n_features(), "X: wrong number of features");
+  std::vector<double> out(x.shape(0) * forest.n_columns(), 0.0);
   {
     nb::gil_scoped_release release;
     forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
   }
-  return to_numpy(std::move(out), x.shape(0), forest.n_columns);
+  return to_numpy(std::move(out), x.shape(0), forest.n_columns());
 }
 
 using Scores = nb::ndarray<const double, nb::device::cpu>;

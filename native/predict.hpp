@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "coded.hpp"
 #include "grow.hpp"
 #include "layout.hpp"
 #include "parallel.hpp"
@@ -11,8 +12,9 @@
 namespace agbm {
 
 // The trees of a forest, one after the other. Children of a node are left and left + 1, both behind their parent, so a
-// walk always ends. The values of a tree are added to neighbouring columns of the prediction.
-struct Forest {
+// walk always ends. The values of a tree are added to neighbouring columns of the prediction, in the order of the trees.
+class Forest {
+ public:
   struct Node {
     double threshold;          // values at or below go left
     std::int32_t feature;      // -1: leaf
@@ -21,87 +23,359 @@ struct Forest {
     bool missing_left;
   };
 
-  int n_features = 0;
-  int n_columns = 0;
-  int n_values = 0;  // of each leaf
-  std::vector<std::int32_t> roots;
-  std::vector<std::int32_t> first_column;  // of each tree
-  std::vector<Node> nodes;
-  std::vector<std::uint64_t> category_words;  // of all sets, one bit a category
-  std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
-  std::vector<double> values;  // (node, value)
+  struct Arrays {
+    int n_features = 0;
+    int n_columns = 0;
+    int n_values = 0;  // of each leaf
+    std::vector<std::int32_t> roots;
+    std::vector<std::int32_t> first_column;  // of each tree
+    std::vector<Node> nodes;
+    std::vector<std::uint64_t> category_words;  // of all sets, one bit a category
+    std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
+    std::vector<double> values;  // (node, value)
 
-  std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
+    std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
 
-  // Checks everything a walk relies on; a walk checks nothing.
-  void validate() const {
-    for (std::int32_t root : roots) {
-      if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
-    }
-    if (category_start.empty() || category_start.front() != 0 ||
-        category_start.back() != static_cast<std::int64_t>(category_words.size()) ||
-        !std::is_sorted(category_start.begin(), category_start.end())) {
-      throw std::invalid_argument("category_start: must rise from 0 to the number of words");
-    }
-    for (std::int32_t first : first_column) {
-      if (first < 0 || first > n_columns - n_values) throw std::invalid_argument("first_column: no such column");
-    }
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const Node& node = nodes[i];
-      if (node.feature < -1 || node.feature >= n_features) {
-        throw std::invalid_argument("feature: node " + std::to_string(i) + " splits on feature " +
-                                    std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
-      }
-      if (node.categories < -1 || node.categories >= n_sets()) {
-        throw std::invalid_argument("categories: node " + std::to_string(i) + " has set " +
-                                    std::to_string(node.categories) + " of " + std::to_string(n_sets()));
-      }
-      if (node.feature >= 0 && (node.left <= static_cast<std::int64_t>(i) ||
-                                static_cast<std::size_t>(node.left) + 1 >= nodes.size())) {
-        throw std::invalid_argument("left: children of node " + std::to_string(i) + " are out of place");
-      }
-    }
+    // Checks everything a prediction relies on; a prediction checks nothing.
+    void validate() const;
+  };
+
+  explicit Forest(Arrays&& arrays) : a_(std::move(arrays)) {
+    a_.validate();
+    code_trees();
+    close_leaves();
   }
+
+  int n_features() const { return a_.n_features; }
+  int n_columns() const { return a_.n_columns; }
 
   // out (row, column) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
   template <class T>
   void add_predictions(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride,
                        double* out, int n_threads) const {
-    constexpr std::size_t block = 256;  // rows that stay in cache while all trees pass over them
-    parallel_for((n_rows + block - 1) / block, n_threads, [&](std::size_t b) {
-      const std::size_t end = std::min(n_rows, (b + 1) * block);
-      for (std::size_t tree = 0; tree < roots.size(); ++tree) {
-        for (std::size_t row = b * block; row < end; ++row) {
-          const T* values_of_row = x + static_cast<std::ptrdiff_t>(row) * row_stride;
-          const std::size_t leaf = walk(roots[tree], [&](std::int32_t f) { return values_of_row[f * feature_stride]; });
-          double* columns = out + row * n_columns + first_column[tree];
-          for (int k = 0; k < n_values; ++k) columns[k] += values[leaf * n_values + k];
+    const std::size_t n_blocks = (n_rows + kBlockRows - 1) / kBlockRows;
+    const std::size_t n_tasks = std::min<std::size_t>(n_blocks, 8 * static_cast<std::size_t>(std::max(n_threads, 1)));
+    const std::size_t n_codes = n_rows < kFewestCodedRows ? 0 : 2 * kBlockRows * coded_features_.size();
+    std::vector<std::uint8_t> codes(n_tasks * n_codes);
+    parallel_for(n_tasks, n_threads, [&](std::size_t task) {
+      for (std::size_t b = task * n_blocks / n_tasks; b < (task + 1) * n_blocks / n_tasks; ++b) {
+        const std::size_t begin = b * kBlockRows;
+        const Block<T> block{x + static_cast<std::ptrdiff_t>(begin) * row_stride, std::min(kBlockRows, n_rows - begin),
+                             row_stride, feature_stride, out + begin * a_.n_columns};
+        if (block.n_rows < kFewestCodedRows) {
+          add_row_by_row(block);
+        } else {
+          add_tree_by_tree(block, codes.data() + task * n_codes);
         }
       }
     });
   }
 
  private:
-  template <class ValueOf>
-  std::size_t walk(std::int32_t root, const ValueOf& value_of) const {
-    std::size_t i = static_cast<std::size_t>(root);
-    while (nodes[i].feature >= 0) {
-      const Node& node = nodes[i];
-      const double x = static_cast<double>(value_of(node.feature));
-      const bool left = node.categories >= 0 ? has_category(node, x) : x != x ? node.missing_left : x <= node.threshold;
-      i = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
+  static constexpr std::size_t kFewestCodedRows = 32;  // fewer are walked before a block would be in codes
+  static constexpr std::size_t kLanes = 8;             // walks side by side: each mostly waits for memory
+  static constexpr std::size_t kJoined = 4;            // trees that add their values together
+
+  template <class T>
+  struct Block {
+    const T* x;
+    std::size_t n_rows;
+    std::ptrdiff_t row_stride, feature_stride;
+    double* out;
+
+    const T* row(std::size_t i) const { return x + static_cast<std::ptrdiff_t>(i) * row_stride; }
+  };
+
+  // The thresholds of a feature that coded trees use.
+  struct CodedFeature {
+    int feature;
+    CodeTable<float> narrow;
+    CodeTable<double> wide;
+
+    const CodeTable<float>& table(float) const { return narrow; }
+    const CodeTable<double>& table(double) const { return wide; }
+  };
+
+  struct Tree {
+    int depth;
+    std::size_t first_coded, end_coded;  // nodes; none where the tree is walked
+    std::size_t first_value;             // of the coded tree's leaves
+  };
+
+  template <class T>
+  void add_tree_by_tree(const Block<T>& block, std::uint8_t* codes) const {
+    fill_codes(block, codes);
+    for (std::size_t tree = 0; tree < trees_.size();) {
+      if (!is_coded(tree)) {
+        add_walks(block, tree++);
+      } else if (can_join(tree)) {
+        add_coded<kJoined>(block, tree, codes);
+        tree += kJoined;
+      } else {
+        add_coded<1>(block, tree++, codes);
+      }
     }
-    return i;
+  }
+
+  bool is_coded(std::size_t tree) const { return trees_[tree].first_coded < trees_[tree].end_coded; }
+
+  // Trees that add single values to the same column do so together: a row's sum is then read and written once.
+  bool can_join(std::size_t first) const {
+    if (a_.n_values != 1 || first + kJoined > trees_.size()) return false;
+    for (std::size_t tree = first; tree < first + kJoined; ++tree) {
+      if (!is_coded(tree) || a_.first_column[tree] != a_.first_column[first]) return false;
+    }
+    return true;
+  }
+
+  template <std::size_t kTrees, class T>
+  void add_coded(const Block<T>& block, std::size_t first, const std::uint8_t* codes) const {
+    alignas(64) Leaves slots[kTrees][kSlots];
+    const std::uint8_t* leaves[kTrees];
+    const double* values[kTrees];
+    for (std::size_t k = 0; k < kTrees; ++k) {
+      const Tree& tree = trees_[first + k];
+      const CodedNode *begin = coded_nodes_.data() + tree.first_coded, *end = coded_nodes_.data() + tree.end_coded;
+      vectorised([&]() AGBM_INLINE { find_leaves(begin, end, codes, slots[k]); });
+      leaves[k] = slots[k][end[-1].out];
+      values[k] = coded_values_.data() + tree.first_value;
+    }
+    double* out = block.out + a_.first_column[first];
+    for (std::size_t i = 0; i < block.n_rows; ++i, out += a_.n_columns) {
+      if (a_.n_values == 1) {
+        double sum = *out;
+        for (std::size_t k = 0; k < kTrees; ++k) sum += values[k][leaves[k][i]];
+        *out = sum;
+      } else {
+        add_values(values[0] + leaves[0][i] * a_.n_values, out);
+      }
+    }
+  }
+
+  template <class T>
+  void fill_codes(const Block<T>& block, std::uint8_t* codes) const {
+    T values[kBlockRows] = {};
+    for (const CodedFeature& coded : coded_features_) {
+      const T* column = block.x + coded.feature * block.feature_stride;
+      for (std::size_t i = 0; i < block.n_rows; ++i) values[i] = column[static_cast<std::ptrdiff_t>(i) * block.row_stride];
+      coded.table(T{}).fill(values, codes);
+      codes += 2 * kBlockRows;
+    }
+  }
+
+  template <class T>
+  void add_walks(const Block<T>& block, std::size_t tree) const {
+    for (std::size_t first = 0; first < block.n_rows; first += kLanes) {
+      const std::size_t n = std::min(kLanes, block.n_rows - first);
+      std::uint32_t at[kLanes];
+      const T* rows[kLanes];
+      for (std::size_t k = 0; k < kLanes; ++k) {
+        at[k] = static_cast<std::uint32_t>(a_.roots[tree]);
+        rows[k] = block.row(first + std::min(k, n - 1));
+      }
+      walk(at, rows, block.feature_stride, trees_[tree].depth);
+      for (std::size_t k = 0; k < n; ++k) add_leaf(tree, at[k], block.out + (first + k) * a_.n_columns);
+    }
+  }
+
+  template <class T>
+  void add_row_by_row(const Block<T>& block) const {
+    for (std::size_t i = 0; i < block.n_rows; ++i) {
+      for (std::size_t first = 0; first < trees_.size(); first += kLanes) {
+        const std::size_t n = std::min(kLanes, trees_.size() - first);
+        std::uint32_t at[kLanes];
+        const T* rows[kLanes];
+        int depth = 0;
+        for (std::size_t k = 0; k < kLanes; ++k) {
+          const std::size_t tree = first + std::min(k, n - 1);
+          at[k] = static_cast<std::uint32_t>(a_.roots[tree]);
+          rows[k] = block.row(i);
+          depth = std::max(depth, trees_[tree].depth);
+        }
+        walk(at, rows, block.feature_stride, depth);
+        for (std::size_t k = 0; k < n; ++k) add_leaf(first + k, at[k], block.out + i * a_.n_columns);
+      }
+    }
+  }
+
+  void add_leaf(std::size_t tree, std::uint32_t leaf, double* out) const {
+    add_values(&a_.values[static_cast<std::size_t>(leaf) * a_.n_values], out + a_.first_column[tree]);
+  }
+
+  void add_values(const double* values, double* out) const {
+    for (int k = 0; k < a_.n_values; ++k) out[k] += values[k];
+  }
+
+  // As many steps as the deepest tree needs; those that are in a leaf stay there.
+  template <class T>
+  void walk(std::uint32_t (&at)[kLanes], const T* const (&rows)[kLanes], std::ptrdiff_t feature_stride, int depth) const {
+    for (int step = 0; step < depth; ++step) {
+      for (std::size_t k = 0; k < kLanes; ++k) {
+        const Node& node = a_.nodes[at[k]];
+        const double x = static_cast<double>(rows[k][node.feature * feature_stride]);
+        const bool missing = x != x;
+        bool right = !(x <= node.threshold) & !(missing & node.missing_left);
+        if (node.categories >= 0) right = !has_category(node, x);
+        at[k] = static_cast<std::uint32_t>(node.left) + right;
+      }
+    }
   }
 
   // Categories are numbered from 0. What the set does not know is missing.
   bool has_category(const Node& node, double x) const {
-    const std::int64_t begin = category_start[node.categories], end = category_start[node.categories + 1];
+    const std::int64_t begin = a_.category_start[node.categories], end = a_.category_start[node.categories + 1];
     if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left;
     const std::int64_t category = static_cast<std::int64_t>(x);
-    return category_words[begin + category / 64] >> (category % 64) & 1;
+    return a_.category_words[begin + category / 64] >> (category % 64) & 1;
   }
+
+  // Leaves become nodes that send every value to themselves: a walk need not ask whether it has arrived.
+  void close_leaves() {
+    std::vector<int> depth(a_.nodes.size(), 0);
+    for (std::size_t i = a_.nodes.size(); i-- > 0;) {
+      Node& node = a_.nodes[i];
+      if (node.feature < 0) {
+        node = {std::numeric_limits<double>::infinity(), 0, static_cast<std::int32_t>(i), -1, true};
+      } else {
+        depth[i] = 1 + std::max(depth[node.left], depth[node.left + 1]);
+      }
+    }
+    for (std::size_t tree = 0; tree < trees_.size(); ++tree) trees_[tree].depth = depth[a_.roots[tree]];
+  }
+
+  void code_trees();
+  std::vector<std::int32_t> inner_nodes_if_small(std::int32_t root) const;
+  int n_leaves(std::int32_t node) const {
+    const Node& n = a_.nodes[node];
+    return n.feature < 0 ? 1 : n_leaves(n.left) + n_leaves(n.left + 1);
+  }
+
+  // Where the leaves of a node's rows are: in a slot, or all in one leaf.
+  struct Place {
+    bool is_leaf;
+    std::uint8_t number;
+  };
+  struct Thresholds {
+    std::vector<std::vector<double>> of_feature;  // ascending
+    std::vector<std::uint32_t> place_of_feature;  // among the coded features
+  };
+  Place code_node(std::int32_t node, int first_leaf, const Thresholds& thresholds, std::uint32_t& free_slots);
+
+  Arrays a_;
+  std::vector<Tree> trees_;
+  std::vector<CodedFeature> coded_features_;
+  std::vector<CodedNode> coded_nodes_;
+  std::vector<double> coded_values_;  // (leaf, value) of one coded tree after the other
 };
+
+inline void Forest::Arrays::validate() const {
+  for (std::int32_t root : roots) {
+    if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
+  }
+  if (category_start.empty() || category_start.front() != 0 ||
+      category_start.back() != static_cast<std::int64_t>(category_words.size()) ||
+      !std::is_sorted(category_start.begin(), category_start.end())) {
+    throw std::invalid_argument("category_start: must rise from 0 to the number of words");
+  }
+  for (std::int32_t first : first_column) {
+    if (first < 0 || first > n_columns - n_values) throw std::invalid_argument("first_column: no such column");
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = nodes[i];
+    if (node.feature < -1 || node.feature >= n_features) {
+      throw std::invalid_argument("feature: node " + std::to_string(i) + " splits on feature " +
+                                  std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
+    }
+    if (node.categories < -1 || node.categories >= n_sets()) {
+      throw std::invalid_argument("categories: node " + std::to_string(i) + " has set " +
+                                  std::to_string(node.categories) + " of " + std::to_string(n_sets()));
+    }
+    if (node.feature >= 0 && (node.left <= static_cast<std::int64_t>(i) ||
+                              static_cast<std::size_t>(node.left) + 1 >= nodes.size())) {
+      throw std::invalid_argument("left: children of node " + std::to_string(i) + " are out of place");
+    }
+  }
+}
+
+// The inner nodes of a tree that can be coded; none of others, and none of a leaf.
+inline std::vector<std::int32_t> Forest::inner_nodes_if_small(std::int32_t root) const {
+  std::vector<std::int32_t> inner, open{root};
+  while (!open.empty()) {
+    const std::int32_t i = open.back();
+    open.pop_back();
+    const Node& node = a_.nodes[i];
+    if (node.feature < 0) continue;
+    inner.push_back(i);
+    if (inner.size() >= kMaxCodedLeaves || node.categories >= 0 || std::isnan(node.threshold)) return {};
+    open.insert(open.end(), {node.left, node.left + 1});
+  }
+  return inner;
+}
+
+inline void Forest::code_trees() {
+  Thresholds thresholds;
+  thresholds.of_feature.resize(a_.n_features);
+  std::vector<std::vector<std::int32_t>> inner;
+  for (std::int32_t root : a_.roots) {
+    inner.push_back(inner_nodes_if_small(root));
+    for (std::int32_t i : inner.back()) thresholds.of_feature[a_.nodes[i].feature].push_back(a_.nodes[i].threshold);
+  }
+  for (int f = 0; f < a_.n_features; ++f) {
+    std::vector<double>& all = thresholds.of_feature[f];
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    thresholds.place_of_feature.push_back(static_cast<std::uint32_t>(coded_features_.size()));
+    if (all.empty() || all.size() > kMaxThresholds) continue;
+    coded_features_.push_back({f, CodeTable<float>(all), CodeTable<double>(all)});
+  }
+  for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
+    const bool fits = std::all_of(inner[tree].begin(), inner[tree].end(), [&](std::int32_t i) {
+      return thresholds.of_feature[a_.nodes[i].feature].size() <= kMaxThresholds;
+    });
+    trees_.push_back({0, coded_nodes_.size(), coded_nodes_.size(), coded_values_.size()});
+    if (!fits || inner[tree].empty()) continue;
+    coded_values_.resize(coded_values_.size() + (inner[tree].size() + 1) * a_.n_values);
+    std::uint32_t free_slots = (1u << kSlots) - 1;
+    code_node(a_.roots[tree], 0, thresholds, free_slots);
+    trees_.back().end_coded = coded_nodes_.size();
+  }
+}
+
+inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const Thresholds& thresholds,
+                                       std::uint32_t& free_slots) {
+  const Node& node = a_.nodes[i];
+  if (node.feature < 0) {
+    std::copy_n(&a_.values[static_cast<std::size_t>(i) * a_.n_values], a_.n_values,
+                &coded_values_[trees_.back().first_value + static_cast<std::size_t>(first_leaf) * a_.n_values]);
+    return {true, static_cast<std::uint8_t>(first_leaf)};
+  }
+  const int n_left = n_leaves(node.left);
+  Place left, right;
+  const auto code_left = [&] { left = code_node(node.left, first_leaf, thresholds, free_slots); };
+  const auto code_right = [&] { right = code_node(node.left + 1, first_leaf + n_left, thresholds, free_slots); };
+  if (n_left >= n_leaves(node.left + 1)) {
+    code_left();
+    code_right();
+  } else {
+    code_right();
+    code_left();
+  }
+  const std::uint8_t out = static_cast<std::uint8_t>(std::countr_zero(free_slots));
+  free_slots &= ~(1u << out);
+  for (const Place& child : {left, right}) {
+    if (!child.is_leaf) free_slots |= 1u << child.number;
+  }
+  const std::vector<double>& all = thresholds.of_feature[node.feature];
+  const auto code = std::lower_bound(all.begin(), all.end(), node.threshold) - all.begin();
+  const CodedNode::Kind kind = left.is_leaf && right.is_leaf ? CodedNode::kTwoLeaves
+                               : left.is_leaf                ? CodedNode::kLeftLeaf
+                               : right.is_leaf               ? CodedNode::kRightLeaf
+                                                             : CodedNode::kNoLeaf;
+  const std::size_t column = 2 * thresholds.place_of_feature[node.feature] + (node.missing_left ? 0 : 1);
+  coded_nodes_.push_back({static_cast<std::uint32_t>(column * kBlockRows), static_cast<std::uint8_t>(code), kind,
+                          left.number, right.number, out});
+  return {false, out};
+}
 
 // The tree's values on the binned rows [first_row, first_row + n), (target, row).
 inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std::size_t first_row, std::size_t n,

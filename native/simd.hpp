@@ -23,8 +23,13 @@ template <class Body>
 __attribute__((target("avx2"))) void with_avx2(const Body& body) {
   body();
 }
+#if defined(__clang__)
+#define AGBM_AVX512 "avx512f,avx512dq,avx512vl,avx512bw"
+#else
+#define AGBM_AVX512 "avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512"
+#endif
 template <class Body>
-__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))) void with_avx512(const Body& body) {
+__attribute__((target(AGBM_AVX512))) void with_avx512(const Body& body) {
   body();
 }
 
