@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -18,6 +20,7 @@
 #include "histogram.hpp"
 #include "loss.hpp"
 #include "predict.hpp"
+#include "reuse.hpp"
 #include "thresholds.hpp"
 #include "vectors.hpp"
 
@@ -40,6 +43,22 @@ nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& data, Shape... shape) {
   auto* owned = new std::vector<T>(std::move(data));
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return nb::ndarray<nb::numpy, T>(owned->data(), {static_cast<std::size_t>(shape)...}, owner);
+}
+
+// A NumPy array without values, whose memory is used again.
+nb::ndarray<nb::numpy, double> empty(const std::vector<std::size_t>& shape) {
+  struct Owned {
+    double* numbers;
+    std::size_t n;
+  };
+  const std::size_t n = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+  auto owned = std::make_unique<Owned>(Owned{ReusedMemory::instance().take(n), n});
+  double* numbers = owned->numbers;
+  nb::capsule owner(owned.release(), [](void* p) noexcept {
+    std::unique_ptr<Owned> dropped(static_cast<Owned*>(p));
+    ReusedMemory::instance().give_back(dropped->numbers, dropped->n);
+  });
+  return nb::ndarray<nb::numpy, double>(numbers, shape.size(), shape.data(), owner);
 }
 
 void require(bool condition, const char* message) {
@@ -183,23 +202,28 @@ nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
 // Sums of residuals keep at least 24 bits for each.
 constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
-TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradients,
+using Gradients = std::vector<Vector<double>>;
+
+TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
                          const std::optional<RowMajor<double>>& hessians,
                          const std::optional<Vector<std::int64_t>>& repeats, int n_threads) {
   TreeTargets t;
-  t.n_targets = static_cast<int>(gradients.shape(0));
-  t.n_rows = t.n_repeated = gradients.shape(1);
-  t.gradients = gradients.data();
+  t.n_targets = static_cast<int>(gradients.size());
   require(t.n_targets > 0, "gradients: no targets");
-  require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many columns as X has rows");
+  t.n_rows = t.n_repeated = gradients[0].size();
+  require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many numbers as X has rows");
+  for (const Vector<double>& gradient : gradients) {
+    require(gradient.size() == t.n_rows, "gradients: must have as many numbers for each target");
+    t.gradients.push_back(gradient.data());
+  }
   if (hessians) {
     t.hessians = hessians->data();
     t.n_hessians = static_cast<int>(hessians->shape(0));
-    require(hessians->shape(1) == t.n_rows, "hessians: must have as many columns as gradients");
-    require(t.n_hessians > 0 && t.n_targets % t.n_hessians == 0, "hessians: must have a part of the rows of gradients");
+    require(hessians->shape(1) == t.n_rows, "hessians: must have as many numbers as gradients");
+    require(t.n_hessians > 0 && t.n_targets % t.n_hessians == 0, "hessians: must have a part of the number of gradients");
   }
   if (repeats) {
-    require(repeats->size() == t.n_rows, "repeats: must have one entry for each column of gradients");
+    require(repeats->size() == t.n_rows, "repeats: must have one entry for each number of gradients");
     t.repeats = repeats->data();
     t.n_repeated = 0;
     for (std::size_t i = 0; i < t.n_rows; ++i) {
@@ -219,7 +243,7 @@ TreeTargets make_targets(const BinnedMatrix& m, const RowMajor<double>& gradient
 
 // Histogram of the given rows, (cell, channel), with the channels' form: for tests of the kernel against its twin.
 // Cells of a feature: its value bins, then the missing values.
-nb::tuple histogram_of(const BinnedMatrix& m, const RowMajor<double>& gradients,
+nb::tuple histogram_of(const BinnedMatrix& m, const Gradients& gradients,
                        const std::optional<RowMajor<double>>& hessians, const std::optional<Vector<Row>>& rows,
                        int n_threads) {
   const TreeTargets targets = make_targets(m, gradients, hessians, std::nullopt, n_threads);
@@ -250,8 +274,8 @@ class Grower {
   Grower(const BinnedMatrix& m, const GrowthRules& rules, int n_threads)
       : matrix_(m), n_threads_(n_threads), grower_(m, rules, n_threads) {}
 
-  // A tree for the residuals of the first gradients.shape[1] rows: its nodes, and its values on all rows.
-  nb::dict grow(const RowMajor<double>& gradients, const std::optional<RowMajor<double>>& hessians,
+  // A tree for the residuals of the first rows: its nodes, and its values on all rows.
+  nb::dict grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
                 const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
                 double min_hessian_leaf) {
@@ -260,15 +284,16 @@ class Grower {
     targets.min_hessian_leaf = min_hessian_leaf;
     const TreeSample sample = make_sample(targets.n_rows, rows, features, node_share, seed);
     const std::size_t n_rows = matrix_.n_rows;
-    std::unique_ptr<double[]> values(new double[n_rows * targets.n_targets]);  // all of them are written below
+    nb::ndarray<nb::numpy, double> row_values = empty({static_cast<std::size_t>(targets.n_targets), n_rows});
+    double* values = row_values.data();
     GrownTree tree;
     {
       nb::gil_scoped_release release;
       grower_.grow(targets, sample, InterruptCheck{});
       tree = grower_.tree();
       const std::size_t known = sample.rows == nullptr ? targets.n_rows : 0;
-      if (known > 0) grower_.training_values(values.get(), n_rows);
-      binned_values(matrix_, tree, known, n_rows - known, values.get() + known, n_rows, n_threads_);
+      if (known > 0) grower_.training_values(values, n_rows);
+      binned_values(matrix_, tree, known, n_rows - known, values + known, n_rows, n_threads_);
     }
     nb::dict out;
     const std::size_t n = tree.n_nodes();
@@ -282,9 +307,7 @@ class Grower {
     out["gain"] = to_numpy(std::move(tree.gain), n);
     out["count"] = to_numpy(std::move(tree.count), n);
     out["value"] = to_numpy(std::move(tree.value), n, targets.n_targets);
-    nb::capsule owner(values.get(), [](void* p) noexcept { delete[] static_cast<double*>(p); });
-    const std::size_t n_targets = targets.n_targets;
-    out["row_values"] = nb::ndarray<nb::numpy, double>(values.release(), {n_targets, n_rows}, owner);
+    out["row_values"] = row_values;
     return out;
   }
 
@@ -391,6 +414,22 @@ void mix_functions(double a, const Rows2d& x, double b, const Rows2d& y, const R
   for (std::size_t k = 0; k < out.shape(0); ++k) {
     mix(a, x.data() + k * x.stride(0), b, y.data() + k * y.stride(0), out.data() + k * n_rows, n_rows, n_threads);
   }
+}
+
+void multiply_functions(const Rows2d& x, const Rows2d& y, const Results& out, int n_threads) {
+  require(out.ndim() == 2, "out: must be (output, row)");
+  const std::size_t n_rows = out.shape(1);
+  check_rows(x, out.shape(0), n_rows);
+  check_rows(y, out.shape(0), n_rows);
+  nb::gil_scoped_release release;
+  for (std::size_t k = 0; k < out.shape(0); ++k) {
+    multiply(x.data() + k * x.stride(0), y.data() + k * y.stride(0), out.data() + k * n_rows, n_rows, n_threads);
+  }
+}
+
+bool finite_everywhere(const Results& x, int n_threads) {
+  nb::gil_scoped_release release;
+  return std::isfinite(max_abs(x.data(), x.size(), n_threads));
 }
 
 nb::tuple products_of(const Rows2d& x, const Rows2d& y, const std::optional<Vector<double>>& weight, int n_threads) {
@@ -512,8 +551,14 @@ NB_MODULE(_native, m) {
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
            "Sum of the trees' values, (row, output).");
 
+  m.def("empty", &empty, "shape"_a, "An array without values. Within a run, its memory is used again when it is dropped.");
+  m.def("begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, memory of dropped arrays is kept.");
+  m.def("end_run", [] { ReusedMemory::instance().end_run(); }, "The last run to end gives kept memory back.");
   m.def("mix", &mix_functions, "a"_a, "x"_a.noconvert(), "b"_a, "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "a x + b y of functions (output, row), into out.");
+  m.def("multiply", &multiply_functions, "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+        "x times y, row by row, of functions (output, row), into out.");
+  m.def("all_finite", &finite_everywhere, "x"_a.noconvert(), "n_threads"_a, "Whether all numbers are finite.");
   m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
         "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
 

@@ -94,13 +94,20 @@ class TreeGrower {
 
   const GrownTree& tree() const { return tree_; }
 
-  // The tree's value on every row that it saw, (target, row): a leaf knows its rows, none walks the tree.
+  // The tree's value on every row that it saw, (target, row): a leaf knows its rows, none walks the tree. Block by block of
+  // rows, so that a line of the result is written by one thread, while it is in the cache.
   void training_values(double* out, std::size_t stride) const {
-    for_leaf_pieces([&](std::int32_t node, RowRange range, std::size_t) {
-      for (int k = 0; k < tree_.n_targets; ++k) {
-        const double value = tree_.value[static_cast<std::size_t>(node) * tree_.n_targets + k];
-        double* column = out + k * stride;
-        for (std::size_t i = range.begin; i < range.end; ++i) column[partition_.rows()[i]] = value;
+    const std::vector<std::int32_t> leaves = leaves_of_tree();
+    parallel_rows(targets_.n_rows, n_threads_, [&](std::size_t begin, std::size_t end) {
+      for (std::int32_t leaf : leaves) {
+        const Row* rows = partition_.rows();
+        const Row* first = std::lower_bound(rows + nodes_[leaf].rows.begin, rows + nodes_[leaf].rows.end, begin);
+        const Row* last = std::lower_bound(first, rows + nodes_[leaf].rows.end, end);
+        for (int k = 0; k < tree_.n_targets; ++k) {
+          const double value = tree_.value[static_cast<std::size_t>(leaf) * tree_.n_targets + k];
+          double* column = out + k * stride;
+          for (const Row* row = first; row < last; ++row) column[*row] = value;
+        }
       }
     });
   }
@@ -515,15 +522,22 @@ class TreeGrower {
     return scratch;
   }
 
+  std::vector<std::int32_t> leaves_of_tree() const {
+    std::vector<std::int32_t> leaves;
+    for (std::size_t node = 0; node < tree_.n_nodes(); ++node) {
+      if (tree_.left[node] < 0) leaves.push_back(static_cast<std::int32_t>(node));
+    }
+    return leaves;
+  }
+
   // body(leaf, its rows or a piece of them, number of the piece), in parallel.
   template <class Body>
   void for_leaf_pieces(const Body& body) const {
     std::vector<std::pair<std::int32_t, RowRange>> pieces;
-    for (std::size_t node = 0; node < tree_.n_nodes(); ++node) {
-      if (tree_.left[node] >= 0) continue;
+    for (std::int32_t node : leaves_of_tree()) {
       const RowRange rows = nodes_[node].rows;
       for (std::size_t begin = rows.begin; begin < rows.end; begin += kRowsPerTask) {
-        pieces.push_back({static_cast<std::int32_t>(node), {begin, std::min(rows.end, begin + kRowsPerTask)}});
+        pieces.push_back({node, {begin, std::min(rows.end, begin + kRowsPerTask)}});
       }
     }
     parallel_for(pieces.size(), threads_for(targets_.n_rows, n_threads_),

@@ -165,8 +165,10 @@ class HistogramBuilder {
     merges_.clear();
     std::size_t total = 0;
     for (const NodeRows& node : nodes) total += node.n;
-    // As many pieces as keep all threads busy, and no piece so short that clearing and merging its cells would dominate.
-    const std::size_t slots = std::max<std::size_t>(1, n_threads_ / std::max<std::size_t>(1, matrix_.groups.size()));
+    // Some pieces for every thread, since one may be slower than another; and none so short that clearing and merging its
+    // cells would dominate.
+    constexpr std::size_t pieces_a_thread = 4;
+    const std::size_t slots = n_threads_ <= 1 ? 1 : pieces_a_thread * n_threads_ / matrix_.groups.size() + 1;
     const std::size_t piece_rows = std::max<std::size_t>(total / slots + 1, 8192);
     std::size_t buffer_size = 0;
     for (const NodeRows& node : nodes) {

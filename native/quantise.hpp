@@ -69,7 +69,7 @@ struct Channels {
   std::int64_t count_mask() const { return (std::int64_t{1} << count_bits) - 1; }
 };
 
-// Inputs of one tree: residuals (target, row) times weights, and hessians (group, row) times weights, none where all are 1:
+// Inputs of one tree: residuals of each target times weights, and hessians (group, row) times weights, none where all are 1:
 // neighbouring targets share a hessian, as many as make the groups equal. A row may stand for several equal ones (null:
 // each for one); sums are then exactly those of the repeated rows.
 struct TreeTargets {
@@ -77,7 +77,7 @@ struct TreeTargets {
   int n_hessians = 0;
   std::size_t n_rows = 0;
   std::size_t n_repeated = 0;        // rows, each as often as it stands for
-  const double* gradients = nullptr;
+  std::vector<const double*> gradients;  // of each target
   const double* hessians = nullptr;
   const std::int64_t* repeats = nullptr;
   std::vector<double> max;           // of each target, then of each hessian
@@ -86,7 +86,7 @@ struct TreeTargets {
   int n_sums() const { return n_targets + n_hessians; }
   // The k-th of the targets and, behind them, hessians.
   const double* summand(int k) const {
-    return k < n_targets ? gradients + k * n_rows : hessians + (k - n_targets) * n_rows;
+    return k < n_targets ? gradients[k] : hessians + (k - n_targets) * n_rows;
   }
   std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }
 };
@@ -154,7 +154,7 @@ inline void pack(const TreeTargets& t, Channels& c, int n_threads) {
       const std::size_t end = std::min(piece_end, begin + block);
       for (int k = 0; k < n; ++k) {
         const bool last = k == n - 1;
-        const double* x = k < t.n_sums() ? t.summand(k) : t.gradients;
+        const double* x = k < t.n_sums() ? t.summand(k) : t.summand(0);
         const int shift = last ? c.count_bits : 0;
         std::int64_t* out = c.packed.data() + k;
         for (std::size_t i = begin; i < end; ++i) {

@@ -1,4 +1,4 @@
-// What the loop does with functions, which are vectors over rows: weighted sums of two of them, and inner products.
+// What the loop does with functions, which are vectors over rows: weighted sums of two of them, products, inner products.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,16 @@ inline void mix(double a, const double* x, double b, const double* y, double* ou
     vectorised([&]() AGBM_INLINE {
       double* __restrict to = out;
       for (std::size_t i = begin; i < end; ++i) to[i] = a * x[i] + b * y[i];
+    });
+  });
+}
+
+// out = x y, row by row.
+inline void multiply(const double* x, const double* y, double* out, std::size_t n, int n_threads) {
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    vectorised([&]() AGBM_INLINE {
+      double* __restrict to = out;
+      for (std::size_t i = begin; i < end; ++i) to[i] = x[i] * y[i];
     });
   });
 }

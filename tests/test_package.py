@@ -43,7 +43,17 @@ def test_stub_matches_the_native_module():
         members = [k for k in vars(value) if not k.startswith("_")] if isinstance(value, type) else []
         public |= {f"{name}.{member}" for member in members} if members else {name}
     assert public == {name for name in stubs if not name.endswith("__init__")}
-    names = ["thresholds", "sparse_thresholds", "histogram", "loss_value", "loss_negative_gradient", "loss_hessian"]
+    names = [
+        "thresholds",
+        "sparse_thresholds",
+        "histogram",
+        "loss_value",
+        "loss_negative_gradient",
+        "loss_hessian",
+        "mix",
+        "multiply",
+        "inner_products",
+    ]
     functions = {name: getattr(_native, name) for name in names}
     functions |= {"BinnedMatrix.fill": _native.BinnedMatrix.fill, "Grower.grow": _native.Grower.grow}
     functions |= {"BinnedMatrix.from_sparse": _native.BinnedMatrix.from_sparse}

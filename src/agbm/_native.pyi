@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -53,7 +54,7 @@ class Grower:
     def grow(
         self,
         *,
-        gradients: NDArray[np.float64],
+        gradients: Sequence[NDArray[np.float64]],
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
         rows: NDArray[np.uint32] | None,
@@ -89,14 +90,19 @@ def sparse_thresholds(
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
 def histogram(
     matrix: BinnedMatrix,
-    gradients: NDArray[np.float64],
+    gradients: Sequence[NDArray[np.float64]],
     hessians: NDArray[np.float64] | None,
     rows: NDArray[np.uint32] | None,
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]: ...
+def empty(shape: tuple[int, ...]) -> NDArray[np.float64]: ...
+def begin_run() -> None: ...
+def end_run() -> None: ...
 def mix(
     a: float, x: NDArray[np.float64], b: float, y: NDArray[np.float64], out: NDArray[np.float64], n_threads: int
 ) -> None: ...
+def multiply(x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64], n_threads: int) -> None: ...
+def all_finite(x: NDArray[np.float64], n_threads: int) -> bool: ...
 def inner_products(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None, n_threads: int
 ) -> tuple[float, float, float]: ...

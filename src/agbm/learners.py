@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from . import _native
 from .losses import Array
 
 
@@ -47,11 +48,15 @@ class Fit:
     is again in the units of the gradient."""
 
 
-def fit_of(model: Model, function: int, values: Array, n_train: int, hessian: Array | None) -> Fit:
+def fit_of(model: Model, function: int, values: Array, n_train: int, hessian: Array | None, n_threads: int = 1) -> Fit:
     """A fit from its values on every row."""
     values = np.ascontiguousarray(values)  # the order of sums over them, and so their last bits, follow the layout
     explained = values[:, :n_train]
-    return Fit(model, function, values, explained if hessian is None else explained * hessian)
+    if hessian is not None:
+        product = _native.empty(hessian.shape)
+        _native.multiply(explained, hessian, product, n_threads)
+        explained = product
+    return Fit(model, function, values, explained)
 
 
 class Fitter(Protocol):

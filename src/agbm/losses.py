@@ -133,7 +133,7 @@ class BuiltInLoss:
     def _fill(
         self, kernel: Callable[..., None], shape: tuple[int, ...], y: Array, f: Array, parameter: float | None = None
     ) -> Array:
-        out = np.empty(shape)
+        out = _native.empty(shape)
         parameter = self._parameter if parameter is None else parameter
         kernel(self._kernel, parameter, rows_together(y), rows_together(f), out, self.n_threads)
         return out

@@ -103,9 +103,13 @@ class Problem:
 
     def mix(self, a: float, x: Array, b: float, y: Array) -> Array:
         """The function a x + b y: as NumPy computes it, on several threads."""
-        out = np.empty(x.shape)
+        out = _native.empty(x.shape)
         _native.mix(a, rows_together(x), b, rows_together(y), out, self.n_threads)
         return out
+
+    def is_finite(self, x: Array) -> bool:
+        """Whether a residual is finite on all rows."""
+        return _native.all_finite(x, self.n_threads)
 
     def slope(self, f: Array, b: Array) -> float:
         """Derivative of L along b at f."""

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, TextIO
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from . import _native
 from .boosting import DivergedError, Step
 from .ensemble import Ensemble
 from .problem import Problem
@@ -122,6 +123,15 @@ class Divergence:
         return self._start > 0.0 and record.train_loss > self.growth * max(self._lowest, self.floor * self._start)
 
 
+@contextmanager
+def _memory_of_a_run() -> Iterator[None]:
+    _native.begin_run()
+    try:
+        yield
+    finally:
+        _native.end_run()
+
+
 def watch(
     steps: Iterator[Step], problem: Problem, ensemble: Ensemble, watchers: Sequence[Watcher]
 ) -> tuple[History, bool]:
@@ -134,7 +144,7 @@ def watch(
         answers = [watcher(record) for watcher in watchers]  # every watcher sees every record
         return any(answers)
 
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
+    with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
         start = Record(0, 0, problem.train_loss(problem.start), problem.validation_loss(problem.start))
         if divergence(start) or (problem.has_validation and not math.isfinite(start.validation_loss)):
             raise ValueError(

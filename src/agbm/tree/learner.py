@@ -119,28 +119,28 @@ class TreeFitter:
         """One function for each target, all with one structure: a tree with vector leaves, or a tree an output."""
         n_outputs = len(targets[0])
         if self._learner.vector_leaves or n_outputs == 1:
-            model, values = self._grow(_side_by_side(targets), hessian, sample)
+            model, values = self._grow(targets, hessian, sample)
         else:
             grown = [
                 self._grow(
-                    _side_by_side([target[k : k + 1] for target in targets]),
-                    None if hessian is None else hessian[k : k + 1],
-                    sample,
+                    [target[k : k + 1] for target in targets], None if hessian is None else hessian[k : k + 1], sample
                 )
                 for k in range(n_outputs)
             ]
             model, values = one_output_each([tree for tree, _ in grown]), np.concatenate([v for _, v in grown])
-        return [fit_of(model, j, values[:, j], self._n_train, hessian) for j in range(len(targets))]
+        return [
+            fit_of(model, j, values[:, j], self._n_train, hessian, self._learner.n_threads) for j in range(len(targets))
+        ]
 
-    def _grow(self, targets: Array, hessian: Array | None, sample: _Sample) -> tuple[Forest, Array]:
-        """A tree for targets (output, function, row) and its values on all rows, in the same form.
+    def _grow(self, targets: Sequence[Array], hessian: Array | None, sample: _Sample) -> tuple[Forest, Array]:
+        """A tree for targets (output, row) of one function each, and its values (output, function, row) on all rows.
 
         Residuals and hessians go to the kernel times the sample weights.
         """
-        n_outputs, n_functions, n_train = targets.shape
-        gradients, weights = targets.reshape(-1, n_train), hessian
+        n_outputs, n_functions = len(targets[0]), len(targets)
+        gradients, weights = [target[k] for k in range(n_outputs) for target in targets], hessian
         if self._weight is not None:
-            gradients = gradients * self._weight
+            gradients = [gradient * self._weight for gradient in gradients]
             weights = self._weight[np.newaxis] if hessian is None else hessian * self._weight
         grown = self._grower.grow(
             gradients=gradients,
@@ -172,11 +172,6 @@ class TreeFitter:
             count=grown["count"],
         )
         return tree, grown["row_values"].reshape(n_outputs, n_functions, -1)
-
-
-def _side_by_side(targets: Sequence[Array]) -> Array:
-    """Targets (output, row) as (output, function, row); a single one is not copied."""
-    return targets[0][:, np.newaxis] if len(targets) == 1 else np.stack(targets, axis=1)
 
 
 class _Sample:

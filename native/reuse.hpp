@@ -1,0 +1,68 @@
+// Large arrays whose memory is used again.
+//
+// The loop makes a dozen vectors over all rows in every iteration and drops as many. Memory fresh from the system costs more
+// than what is written into it: each page is a fault, and is cleared first. What is dropped here waits for the next vector
+// of the same size, until the run is over.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace agbm {
+
+class ReusedMemory {
+ public:
+  static ReusedMemory& instance() {
+    static ReusedMemory* memory = new ReusedMemory;  // never destroyed: arrays may live as long as the process
+    return *memory;
+  }
+
+  double* take(std::size_t n) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      for (std::size_t i = free_.size(); i-- > 0;) {
+        if (free_[i].n != n) continue;
+        double* found = free_[i].numbers.release();
+        free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
+        return found;
+      }
+    }
+    return new double[n];
+  }
+
+  void give_back(double* numbers, std::size_t n) noexcept {
+    std::unique_ptr<double[]> owned(numbers);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (n_runs_ == 0 || n < kWorthIt) return;
+    try {
+      free_.push_back({n, std::move(owned)});
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  // Nothing is kept but between the beginning and the end of a run.
+  void begin_run() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++n_runs_;
+  }
+  void end_run() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (--n_runs_ == 0) free_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kWorthIt = 16384;  // numbers; below, the allocator does the same
+
+  struct Block {
+    std::size_t n;
+    std::unique_ptr<double[]> numbers;
+  };
+
+  std::mutex mutex_;
+  int n_runs_ = 0;
+  std::vector<Block> free_;
+};
+
+}  // namespace agbm
