@@ -234,7 +234,8 @@ TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
   }
   for (int k = 0; k < t.n_sums(); ++k) {
     t.max.push_back(max_abs(t.summand(k), t.n_rows, n_threads));
-    require(std::isfinite(t.max.back()), k < t.n_targets ? "gradients: not finite" : "hessians: not finite");
+    if (k < t.n_targets && !std::isfinite(t.max.back())) throw std::overflow_error("gradients: not finite");
+    require(std::isfinite(t.max.back()), "hessians: not finite");
   }
   require(std::none_of(t.hessians, t.hessians + t.n_hessians * t.n_rows, [](double h) { return h < 0.0; }),
           "hessians: negative");
@@ -427,11 +428,6 @@ void multiply_functions(const Rows2d& x, const Rows2d& y, const Results& out, in
   }
 }
 
-bool finite_everywhere(const Results& x, int n_threads) {
-  nb::gil_scoped_release release;
-  return std::isfinite(max_abs(x.data(), x.size(), n_threads));
-}
-
 nb::tuple products_of(const Rows2d& x, const Rows2d& y, const std::optional<Vector<double>>& weight, int n_threads) {
   check_rows(x, x.shape(0), x.shape(1));
   check_rows(y, x.shape(0), x.shape(1));
@@ -488,6 +484,18 @@ void loss_quantity(const std::string& name, double parameter, const Scores& y, c
     with_loss(name, parameter,
               [&](auto loss) { fill_rows(loss, quantity, y.data(), f.data(), n, out.data(), n_threads); });
   }
+}
+
+double loss_sum(const std::string& name, double parameter, const Vector<double>& y, const Vector<double>& f,
+                const std::optional<Vector<double>>& weight, int n_threads) {
+  require(f.size() == y.size(), "f: must have scores for as many rows as y has labels");
+  require(!weight || weight->size() == y.size(), "weight: must have one entry for each row");
+  double sum = 0.0;
+  nb::gil_scoped_release release;
+  with_loss(name, parameter, [&](auto loss) {
+    sum = sum_rows(loss, y.data(), f.data(), weight ? weight->data() : nullptr, y.size(), n_threads);
+  });
+  return sum;
 }
 
 }  // namespace
@@ -558,12 +566,13 @@ NB_MODULE(_native, m) {
         "a x + b y of functions (output, row), into out.");
   m.def("multiply", &multiply_functions, "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "x times y, row by row, of functions (output, row), into out.");
-  m.def("all_finite", &finite_everywhere, "x"_a.noconvert(), "n_threads"_a, "Whether all numbers are finite.");
   m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
         "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
 
   m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "out"_a.noconvert(), "n_threads"_a, "The loss of each row. f is (row), or (class, row) for \"multinomial\".");
+  m.def("loss_sum", &loss_sum, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
+        "weight"_a.noconvert().none(), "n_threads"_a, "The losses of all rows, times their weights, together.");
   m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,
         "y"_a.noconvert(), "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "-dl/df, in the shape of f.");
   m.def("loss_hessian", &loss_quantity<Quantity::kHessian>, "name"_a, "parameter"_a, "y"_a.noconvert(),

@@ -12,6 +12,7 @@
 
 #include "layout.hpp"
 #include "parallel.hpp"
+#include "simd.hpp"
 
 namespace agbm {
 
@@ -35,14 +36,19 @@ inline int bits_for(std::size_t n) { return std::bit_width(n); }  // n < 2^bits
 inline double max_abs(const double* x, std::size_t n, int n_threads) {
   std::vector<double> partial(tasks_for_rows(n), 0.0);
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-    double largest = 0.0;
-    double poison = 0.0;  // 0 * x is NaN for an x that is not finite
-    for (std::size_t i = begin; i < end; ++i) {
-      const double a = std::fabs(x[i]);
-      largest = a > largest ? a : largest;
-      poison += 0.0 * x[i];
-    }
-    partial[begin / kRowsPerTask] = largest + poison;
+    vectorised([&]() AGBM_INLINE {
+      Doubles largest = {}, poison = {};  // 0 * x is NaN for an x that is not finite
+      for (std::size_t i = begin; i < end; i += kLanes) {
+        const Doubles v = load_some(x + i, end - i), a = v < 0.0 ? -v : v;
+        largest = a > largest ? a : largest;
+        poison += 0.0 * v;
+      }
+      double& result = partial[begin / kRowsPerTask];
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const double found = largest[lane] + poison[lane];
+        result = found > result || found != found ? found : result;
+      }
+    });
   });
   double largest = 0.0;
   for (double a : partial) largest = a > largest || a != a ? a : largest;

@@ -102,7 +102,6 @@ def mix(
     a: float, x: NDArray[np.float64], b: float, y: NDArray[np.float64], out: NDArray[np.float64], n_threads: int
 ) -> None: ...
 def multiply(x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64], n_threads: int) -> None: ...
-def all_finite(x: NDArray[np.float64], n_threads: int) -> bool: ...
 def inner_products(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None, n_threads: int
 ) -> tuple[float, float, float]: ...
@@ -114,6 +113,14 @@ def loss_value(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def loss_sum(
+    name: str,
+    parameter: float,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    n_threads: int,
+) -> float: ...
 def loss_negative_gradient(
     name: str,
     parameter: float,

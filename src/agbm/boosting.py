@@ -54,10 +54,6 @@ Dropping = Callable[[Array, Array], Drop]
 """What becomes of f and h before an iteration."""
 
 
-class DivergedError(ArithmeticError):
-    """The functions have left the range of floating point numbers: there is no next step."""
-
-
 @dataclass(frozen=True, eq=False)
 class Step:
     """One iteration: f <- (1 - theta) f + theta h + eta * primary, then h <- h + alpha * momentum.
@@ -92,7 +88,7 @@ def gbm(
     for _ in range(max_iter):
         kept = drop(f, f)
         seen = kept.seen(kept.f, theta=0.0)
-        r = _finite(problem, problem.residual(seen))  # (1)
+        r = problem.residual(seen)  # (1)
         b = learner.fit(r, problem.hessian(seen))  # (2)
         step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
         f = problem.mix(1, kept.f, step, b.values)  # (4)
@@ -118,7 +114,7 @@ def vagbm(
         kept = drop(f, h)
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(g, theta)
-        r = _finite(problem, problem.residual(seen))  # (2)
+        r = problem.residual(seen)  # (2)
         b = learner.fit(r, problem.hessian(seen))  # (3)
         step = kept.share * eta
         f = problem.mix(1, g, step, b.values)  # (4)
@@ -157,7 +153,7 @@ def agbm(
         kept = drop(f, h)
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(g, theta)
-        r = _finite(problem, problem.residual(seen))  # (2)
+        r = problem.residual(seen)  # (2)
         hessian = problem.hessian(seen)
         if m == 0:
             c = r  # (5)
@@ -170,7 +166,7 @@ def agbm(
             gamma = momentum.gamma
             previous_alpha, alpha = alpha, gamma * eta / theta
             ratio = previous_alpha / alpha if alpha > 0 else 0.0  # (m + 1) / (m + 2) where gamma is constant
-            c = _finite(problem, problem.mix(1, r, correction * ratio, error))  # (5)
+            c = problem.mix(1, r, correction * ratio, error)  # (5)
             if alpha > 0:
                 # The learner for c has no weight in f before the next iteration: the last one needs none.
                 b1, b2 = learner.fit_pair(r, c, hessian, second=not last)  # (3), (6)
@@ -251,9 +247,3 @@ def line_search(problem: Problem, f: Array, b: Array, largest: float = 1e6) -> f
 
 def _cosine(problem: Problem, target: Array, fit: Fit) -> float:
     return cosine(target, fit.explained, problem.train_weight, problem.n_threads)
-
-
-def _finite(problem: Problem, target: Array) -> Array:
-    if not problem.is_finite(target):
-        raise DivergedError("a residual is not finite")
-    return target

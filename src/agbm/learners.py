@@ -20,6 +20,10 @@ def mean_repeats(weight: Array) -> bool:
     return bool(weight.max() <= 2**31 and weight.sum() <= 2**38 and not np.any(weight % 1.0))
 
 
+class DivergedError(ArithmeticError):
+    """A residual has left the range of floating point numbers: no learner can fit it."""
+
+
 class Model(Protocol):
     """One or more fitted functions of x, each with one value for every output of the problem."""
 
@@ -60,7 +64,10 @@ def fit_of(model: Model, function: int, values: Array, n_train: int, hessian: Ar
 
 
 class Fitter(Protocol):
-    """A learner bound to the rows of one problem. Each call is one iteration; what it draws depends on nothing else."""
+    """A learner bound to the rows of one problem. Each call is one iteration; what it draws depends on nothing else.
+
+    A residual that is not finite is a DivergedError.
+    """
 
     def skip(self) -> None:
         """Pass over an iteration whose learners are known already."""
@@ -204,6 +211,8 @@ class RegressorFitter:
 
     def _fit(self, target: Array, hessian: Array | None, lots: np.random.RandomState) -> Fit:
         """Least squares on the target; with hessians, weighted least squares on the Newton step target / hessian."""
+        if not np.isfinite(target).all():
+            raise DivergedError("a residual is not finite")
         rows = self._X[: self._n_train]
         regressors = []
         for k in range(len(target)):

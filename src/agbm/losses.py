@@ -122,6 +122,11 @@ class BuiltInLoss:
         """The loss of each row."""
         return self._fill(_native.loss_value, np.shape(y), y, f)
 
+    def total(self, y: Array, f: Array, weight: Array | None) -> float:
+        """The losses of all rows, times their weights, together."""
+        y, f = rows_together(y), rows_together(f)
+        return _native.loss_sum(self._kernel, self._parameter, y, f, weight, self.n_threads)
+
     def negative_gradient(self, y: Array, f: Array) -> Array:
         """The pseudo residual of each row, -dl/df."""
         return self._fill(_native.loss_negative_gradient, np.shape(f), y, f)
@@ -384,6 +389,11 @@ class Multinomial(BuiltInLoss):
     @property
     def _parameter(self) -> float:
         return float(self.n_classes)
+
+    def total(self, y: Array, f: Array, weight: Array | None) -> float:
+        """The losses of all rows, times their weights, together."""
+        losses = self.value(y, f)
+        return float(np.add.reduce(losses if weight is None else losses * weight))
 
     def check(self, y: Array) -> None:
         """All labels are codes of classes."""

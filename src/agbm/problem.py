@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from .losses import Array, Loss, rows_together
+from .losses import Array, BuiltInLoss, Loss, rows_together
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,16 @@ class Outputs:
     def hessian(self, y: Array, f: Array, weight: Array | None) -> Array:
         """The second derivatives (output, row)."""
         return _stack([self.loss.hessian(y[k], f[k], weight) for k in range(len(f))])
+
+
+def _total(loss: Loss | Outputs, y: Array, f: Array, weight: Array | None) -> float:
+    """The losses of all rows, times their weights, together."""
+    if isinstance(loss, Outputs):
+        return sum(_total(loss.loss, y[k], f[k], weight) for k in range(len(f)))
+    if isinstance(loss, BuiltInLoss):
+        return loss.total(y, f, weight)
+    losses = loss.value(y, f)
+    return float(np.add.reduce(losses if weight is None else losses * weight))
 
 
 def _stack(vectors: list[Array]) -> Array:
@@ -107,10 +117,6 @@ class Problem:
         _native.mix(a, rows_together(x), b, rows_together(y), out, self.n_threads)
         return out
 
-    def is_finite(self, x: Array) -> bool:
-        """Whether a residual is finite on all rows."""
-        return _native.all_finite(x, self.n_threads)
-
     def slope(self, f: Array, b: Array) -> float:
         """Derivative of L along b at f."""
         descent = self.residual(f) * b[..., : self.n_train]
@@ -128,7 +134,6 @@ class Problem:
         return array
 
     def _mean_loss(self, f: Array, rows: slice) -> float:
-        losses = self.loss.value(self.y[..., rows], f[..., rows])
-        if self.weight is None:
-            return float(np.add.reduce(losses) / len(losses))
-        return float(np.average(losses, weights=self.weight[rows]))
+        weight = None if self.weight is None else self.weight[rows]
+        total = _total(self.loss, self.y[..., rows], f[..., rows], weight)
+        return total / (f[..., rows].shape[-1] if weight is None else float(np.add.reduce(weight)))

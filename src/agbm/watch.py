@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from . import _native
-from .boosting import DivergedError, Step
+from .boosting import Step
 from .ensemble import Ensemble
+from .learners import DivergedError
 from .problem import Problem
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..learners import Fit, Model, fit_of, mean_repeats
+from ..learners import DivergedError, Fit, Model, fit_of, mean_repeats
 from ..losses import Array
 from .bins import Bins
 from .forest import Forest, fold, one_output_each
@@ -142,16 +142,19 @@ class TreeFitter:
         if self._weight is not None:
             gradients = [gradient * self._weight for gradient in gradients]
             weights = self._weight[np.newaxis] if hessian is None else hessian * self._weight
-        grown = self._grower.grow(
-            gradients=gradients,
-            hessians=weights,
-            repeats=self._repeats,
-            rows=sample.rows,
-            features=sample.draw_features(),
-            node_share=self._learner.colsample_bynode,
-            seed=sample.draw_seed(),
-            min_hessian_leaf=0.0 if hessian is None else self._learner.min_leaf_hessian,
-        )
+        try:
+            grown = self._grower.grow(
+                gradients=gradients,
+                hessians=weights,
+                repeats=self._repeats,
+                rows=sample.rows,
+                features=sample.draw_features(),
+                node_share=self._learner.colsample_bynode,
+                seed=sample.draw_seed(),
+                min_hessian_leaf=0.0 if hessian is None else self._learner.min_leaf_hessian,
+            )
+        except OverflowError as error:
+            raise DivergedError("a residual is not finite") from error
         sets = self._bins.category_sets(grown["feature"], grown["left_codes"], grown["missing_left"])
         categories, category_words, category_start = sets
         tree = Forest(
