@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -272,11 +273,23 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Gradients& gradients,
 // Grows trees on rows of one matrix, which it keeps alive.
 class Grower {
  public:
-  Grower(const BinnedMatrix& m, const GrowthRules& rules, int n_threads)
-      : matrix_(m), n_threads_(n_threads), grower_(m, rules, n_threads) {}
+  // Thresholds: of one feature after the other.
+  Grower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
+      : matrix_(m),
+        n_threads_(n_threads),
+        grower_(m, rules, n_threads),
+        thresholds_(thresholds.data(), thresholds.data() + thresholds.size()) {
+    require_thresholds(m.n_bins, thresholds);
+    std::size_t first = 0;
+    for (int n : m.n_bins) {
+      first_threshold_.push_back(first);
+      first += n - 1;
+    }
+  }
 
-  // A tree for the residuals of the first rows: its nodes, and its values on all rows.
-  nb::dict grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
+  // A tree for the residuals of the first rows: its nodes (records, as bytes), the codes that go left in each, the values
+  // of the nodes, and its values on all rows.
+  nb::tuple grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
                 const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
                 double min_hessian_leaf) {
@@ -296,23 +309,29 @@ class Grower {
       if (known > 0) grower_.training_values(values, n_rows);
       binned_values(matrix_, tree, known, n_rows - known, values + known, n_rows, n_threads_);
     }
-    nb::dict out;
-    const std::size_t n = tree.n_nodes();
-    out["feature"] = to_numpy(std::move(tree.feature), n);
-    out["bin"] = to_numpy(std::move(tree.bin), n);
-    out["missing_left"] = to_numpy(std::move(tree.missing_left), n);
     std::vector<std::uint64_t> left_codes;
     for (const CodeSet& codes : tree.left_codes) left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
-    out["left_codes"] = to_numpy(std::move(left_codes), n, 4);
-    out["left"] = to_numpy(std::move(tree.left), n);
-    out["gain"] = to_numpy(std::move(tree.gain), n);
-    out["count"] = to_numpy(std::move(tree.count), n);
-    out["value"] = to_numpy(std::move(tree.value), n, targets.n_targets);
-    out["row_values"] = row_values;
-    return out;
+    const std::size_t n = tree.n_nodes();
+    return nb::make_tuple(records_of(tree), to_numpy(std::move(left_codes), n, 4),
+                          to_numpy(std::move(tree.value), n, targets.n_targets), row_values);
   }
 
  private:
+  nb::ndarray<nb::numpy, std::uint8_t> records_of(const GrownTree& tree) const {
+    std::vector<std::uint8_t> bytes(tree.n_nodes() * sizeof(NodeRecord));
+    for (std::size_t i = 0; i < tree.n_nodes(); ++i) {
+      NodeRecord record{0.0, tree.gain[i], tree.count[i], tree.feature[i], tree.bin[i], tree.left[i], -1, tree.missing_left[i]};
+      if (tree.left[i] >= 0) {
+        // The last bin is open above: a split behind it sends all values left and only missing ones right.
+        const bool open = parts_missing_only(tree.bin[i], matrix_.n_bins[tree.feature[i]]);
+        record.threshold = open ? std::numeric_limits<double>::infinity()
+                                : thresholds_[first_threshold_[tree.feature[i]] + tree.bin[i]];
+      }
+      std::memcpy(bytes.data() + i * sizeof record, &record, sizeof record);
+    }
+    return to_numpy(std::move(bytes), tree.n_nodes() * sizeof(NodeRecord));
+  }
+
   TreeSample make_sample(std::size_t n_train, const std::optional<Vector<Row>>& rows,
                          const std::optional<Vector<std::uint8_t>>& features, double node_share,
                          std::uint64_t seed) const {
@@ -337,6 +356,8 @@ class Grower {
   const BinnedMatrix& matrix_;
   int n_threads_;
   TreeGrower grower_;
+  const std::vector<double> thresholds_;
+  std::vector<std::size_t> first_threshold_;  // of each feature
 };
 
 GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
@@ -359,15 +380,11 @@ GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes,
 }
 
 Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& roots,
-                   const Vector<std::int32_t>& first_column, const Vector<std::int32_t>& feature,
-                   const Vector<double>& threshold, const Vector<std::int32_t>& left,
-                   const Vector<std::uint8_t>& missing_left, const Vector<std::int32_t>& categories,
+                   const Vector<std::int32_t>& first_column, const Vector<std::uint8_t>& nodes,
                    const Vector<std::uint64_t>& category_words, const Vector<std::int64_t>& category_start,
                    const RowMajor<double>& value) {
-  const std::size_t n = feature.size();
-  require(threshold.size() == n && left.size() == n && missing_left.size() == n && categories.size() == n &&
-              value.shape(0) == n,
-          "feature, threshold, left, missing_left, categories, value: must have one entry for each node");
+  const std::size_t n = value.shape(0);
+  require(nodes.size() == n * sizeof(NodeRecord), "nodes, value: must have one entry for each node");
   require(first_column.size() == roots.size(), "first_column: must have one entry for each root");
   Forest::Arrays arrays;
   arrays.n_features = n_features;
@@ -376,8 +393,10 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
   arrays.roots.assign(roots.data(), roots.data() + roots.size());
   arrays.first_column.assign(first_column.data(), first_column.data() + first_column.size());
   for (std::size_t i = 0; i < n; ++i) {
-    arrays.nodes.push_back({threshold.data()[i], feature.data()[i], left.data()[i], categories.data()[i],
-                            missing_left.data()[i] != 0});
+    NodeRecord record;
+    std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
+    arrays.nodes.push_back(
+        {record.threshold, record.feature, record.left, record.categories, record.missing_left != 0});
   }
   arrays.category_words.assign(category_words.data(), category_words.data() + category_words.size());
   arrays.category_start.assign(category_start.data(), category_start.data() + category_start.size());
@@ -535,15 +554,15 @@ NB_MODULE(_native, m) {
   nb::class_<Grower>(m, "Grower", "Grows one tree after the other on the rows of a matrix; not for two threads at once.")
       .def(
           "__init__",
-          [](Grower* self, const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
+          [](Grower* self, const BinnedMatrix& m, const Vector<double>& thresholds, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
              double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
              const std::vector<std::vector<int>>& interactions, int n_threads) {
-            new (self) Grower(m,
+            new (self) Grower(m, thresholds,
                               make_rules(m, max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization,
                                          min_split_gain, monotone, interactions),
                               n_threads);
           },
-          "matrix"_a, nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a,
+          "matrix"_a, "thresholds"_a.noconvert(), nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a,
           "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a, nb::keep_alive<1, 2>())
       .def("grow", &Grower::grow, nb::kw_only(), "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
            "repeats"_a.noconvert().none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(), "node_share"_a,
@@ -552,8 +571,7 @@ NB_MODULE(_native, m) {
 
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
-           "feature"_a.noconvert(), "threshold"_a.noconvert(), "left"_a.noconvert(), "missing_left"_a.noconvert(),
-           "categories"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(),
+           "nodes"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(),
            "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,

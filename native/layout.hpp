@@ -70,6 +70,19 @@ struct BinnedMatrix {
   }
 };
 
+// A node of a tree as Python sees it: one record of an array (NODE in forest.py).
+struct NodeRecord {
+  double threshold;          // values at or below go left
+  double gain;
+  std::int64_t count;        // training rows
+  std::int32_t feature;      // -1: leaf
+  std::int32_t bin;          // the threshold's
+  std::int32_t left;         // child; the other one is behind it. -1: leaf
+  std::int32_t categories;   // number of the set of categories that go left; -1 where the threshold decides
+  std::uint8_t missing_left;
+  std::uint8_t unused[7] = {};
+};
+
 // Rows per task in parallel loops over rows: large enough to hide scheduling, small enough to balance.
 constexpr std::size_t kRowsPerTask = 16384;
 

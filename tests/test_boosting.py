@@ -8,9 +8,10 @@ from sklearn.linear_model import LinearRegression
 
 import paper_twin as twin
 from agbm import boosting
-from agbm.learners import RegressorLearner
+from agbm.learners import DivergedError, RegressorLearner
 from agbm.losses import HalfSquaredError, LogLoss
 from agbm.theory import Momentum, admissible_momentum, rate_bound
+from agbm.tree import TreeLearner
 from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss
 
 N_ITERATIONS = 50

@@ -203,7 +203,8 @@ class TestFiles:
         name = data.draw(st.sampled_from(sorted(set(arrays) - {"identity"})))
         array = arrays[name]
         if array.size and array.ndim:
-            flat = array.reshape(-1).copy()
+            copy = array.reshape(-1).copy()
+            flat = copy if copy.dtype.names is None else copy[data.draw(st.sampled_from(copy.dtype.names))]
             if flat.dtype.kind in "iu":
                 limits = np.iinfo(flat.dtype)
                 value = data.draw(st.sampled_from([-2, -1, 0, 1, 2, 7, 1000, limits.min, limits.max]))
@@ -211,7 +212,8 @@ class TestFiles:
             else:
                 value = data.draw(st.sampled_from([0.0, np.nan, np.inf]))
             flat[data.draw(st.integers(0, len(flat) - 1))] = value
-            arrays[name] = data.draw(st.sampled_from([flat.reshape(array.shape), array[:-1], array.astype("f4")]))
+            other_type = np.zeros(array.shape, dtype="f4")
+            arrays[name] = data.draw(st.sampled_from([copy.reshape(array.shape), array[:-1], other_type]))
         else:
             del arrays[name]
         with open(path, "wb") as file:

@@ -102,12 +102,12 @@ class TestInteractions:
         found = set()
 
         def walk(node, above):
-            feature = int(forest.feature[node])
+            feature = int(forest.nodes["feature"][node])
             if feature < 0:
                 return
             found.update((min(feature, other), max(feature, other)) for other in above if other != feature)
-            walk(forest.left[node], {*above, feature})
-            walk(forest.left[node] + 1, {*above, feature})
+            walk(forest.nodes["left"][node], {*above, feature})
+            walk(forest.nodes["left"][node] + 1, {*above, feature})
 
         for root in forest.roots:
             walk(root, set())
@@ -141,10 +141,10 @@ class TestInteractions:
         forest = model._folded
 
         def features_below(node, above):
-            feature = int(forest.feature[node])
+            feature = int(forest.nodes["feature"][node])
             if feature < 0:
                 return len(above)
-            return max(features_below(forest.left[node] + side, above | {feature}) for side in (0, 1))
+            return max(features_below(forest.nodes["left"][node] + side, above | {feature}) for side in (0, 1))
 
         assert max(features_below(root, frozenset()) for root in forest.roots) == 2
         one = AGBMRegressor(interaction_cst="pairwise", max_iter=2).fit(X[:, :1], y)

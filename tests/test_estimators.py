@@ -88,8 +88,8 @@ def test_identical_bits_for_every_n_jobs(method, shared, second_order):
     first = models[0]
     for other in models[1:]:
         assert np.array_equal(first.decision_function(X), other.decision_function(X))
-        for name in ("feature", "threshold", "value", "gain"):
-            assert np.array_equal(getattr(first._folded, name), getattr(other._folded, name))
+        assert np.array_equal(first._folded.nodes, other._folded.nodes)
+        assert np.array_equal(first._folded.value, other._folded.value)
         for name in ("train_loss", "validation_loss", "cosine_residual"):
             assert np.array_equal(first.history_[name], other.history_[name], equal_nan=True)
 
@@ -146,7 +146,7 @@ def test_fit_after_fork():
 
 def assert_same_model(one, other, X):
     for name in ("feature", "threshold", "left", "missing_left", "count"):
-        assert np.array_equal(getattr(one._folded, name), getattr(other._folded, name)), name
+        assert np.array_equal(one._folded.nodes[name], other._folded.nodes[name]), name
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-9)
 
 
@@ -874,7 +874,7 @@ def test_importances_weigh_trees_as_the_model_does(regression):
     model = AGBMRegressor(max_iter=8, max_depth=2, shared_structure=False, momentum=0.5).fit(X, y)
     expected = np.zeros(X.shape[1])
     for tree, weight in zip(model._ensemble.models, model._ensemble.coefficients()[0], strict=True):
-        for feature, gain in zip(tree.feature, tree.gain, strict=True):
+        for feature, gain in zip(tree.nodes["feature"], tree.nodes["gain"], strict=True):
             if feature >= 0:
                 expected[feature] += weight * gain
     np.testing.assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-12)
@@ -903,7 +903,7 @@ def test_validation_rows_do_not_shape_the_trees():
     other = pd.DataFrame({"x": 1000 * rng.normal(size=300), "kind": ["q"] * 300})
     watched = AGBMRegressor(max_iter=5, max_bins=16, early_stopping=False).fit(X, y, X_val=other, y_val=-100 * y)
     assert np.array_equal(model.predict(X), watched.predict(X))
-    assert np.array_equal(model._folded.threshold, watched._folded.threshold)
+    assert np.array_equal(model._folded.nodes["threshold"], watched._folded.nodes["threshold"])
 
 
 def test_the_validation_split_keeps_the_classes_in_proportion():

@@ -138,7 +138,7 @@ class TestClasses:
         weighted = clone(model).fit(X, y, sample_weight=weight)
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
         for name in ("feature", "threshold", "left", "missing_left", "count"):
-            assert np.array_equal(getattr(weighted._folded, name), getattr(repeated._folded, name)), name
+            assert np.array_equal(weighted._folded.nodes[name], repeated._folded.nodes[name]), name
         np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-9, atol=1e-9)
 
     @strategies

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LinearRegression
 
-from agbm import AGBMClassifier, AGBMRegressor, _native
+from agbm import AGBMClassifier, AGBMRegressor
+from toys import native_forest
 
 
 def random_tree(random, n_features, n_leaves, thresholds, n_sets):
@@ -110,7 +111,7 @@ def test_forests_predict_what_a_walk_predicts(
     X = np.where(random.random(equal.shape) < 0.5, equal, beside)
     X = np.where(random.random(X.shape) < 0.2, random.integers(-1, 70, X.shape), X).astype(dtype)
     X[random.random(X.shape) < 0.1] = np.nan
-    native = _native.Forest(n_features, n_columns, **forest)
+    native = native_forest(n_features, n_columns, **forest)
     expected = walked(forest, n_columns, X)
     for n_threads in (1, 3):
         np.testing.assert_array_equal(native.predict(LAYOUTS[layout](X), n_threads), expected)
@@ -120,7 +121,7 @@ def test_thresholds_that_are_no_numbers_send_all_values_right():
     random = np.random.default_rng(0)
     forest = random_forest(random, 2, 3, 8, np.array([0.0, np.nan, 1.0]), 1, 1, 0)
     X = random.normal(size=(100, 2))
-    np.testing.assert_array_equal(_native.Forest(2, 1, **forest).predict(X, 1), walked(forest, 1, X))
+    np.testing.assert_array_equal(native_forest(2, 1, **forest).predict(X, 1), walked(forest, 1, X))
 
 
 def fitted(kind):

@@ -44,8 +44,8 @@ class TestEverySampling:
         full = {"subsample": 1.0, "colsample_bytree": 1.0, "colsample_bynode": 1.0, "dropout": 0.0, "random_state": 5}
         model = AGBMRegressor(method=method, max_iter=10, **full).fit(X, y)
         assert np.array_equal(model.predict(X), plain.predict(X))
-        for name in ("feature", "threshold", "value"):
-            assert np.array_equal(getattr(model._folded, name), getattr(plain._folded, name))
+        assert np.array_equal(model._folded.nodes, plain._folded.nodes)
+        assert np.array_equal(model._folded.value, plain._folded.value)
 
     @methods
     @samplings
@@ -95,8 +95,8 @@ class TestRows:
         X = rng.normal(size=(5000, 3))
         target = rng.normal(size=(1, 5000))
         fit = TreeLearner(subsample=0.3, seed=7, max_depth=2).bind(X, 5000, None, target).fit(target, None)
-        assert 1300 < fit.model.count[0] < 1700
-        assert fit.model.count[0] == fit.model.count[fit.model.feature < 0].sum()
+        assert 1300 < fit.model.nodes["count"][0] < 1700
+        assert fit.model.nodes["count"][0] == fit.model.nodes["count"][fit.model.nodes["feature"] < 0].sum()
         assert np.array_equal(fit.model.predict(X, 1)[0], fit.values), "rows outside follow the tree"
 
     def test_each_iteration_has_its_own_rows_and_both_residuals_the_same(self):
@@ -131,7 +131,7 @@ class TestFeatures:
     def test_a_tree_uses_its_features_only(self, regression):
         X, y = regression
         model = AGBMRegressor(colsample_bytree=0.3, max_iter=30, shared_structure=False, random_state=0).fit(X, y)
-        used = [set(tree.feature[tree.feature >= 0].tolist()) for tree in model._ensemble.models]
+        used = [set(tree.nodes["feature"].tolist()) - {-1} for tree in model._ensemble.models]
         assert max(map(len, used)) <= 3
         assert len(set().union(*used)) == 10, "every tree has others"
 
@@ -141,11 +141,11 @@ class TestFeatures:
         X = np.repeat(rng.normal(size=(2000, 1)), 10, axis=1)
         y = np.sin(3 * X[:, 0])
         model = AGBMRegressor(colsample_bynode=0.1, max_iter=50, random_state=0).fit(X, y)
-        chosen = np.bincount(model._folded.feature[model._folded.feature >= 0], minlength=10)
+        chosen = np.bincount(model._folded.nodes["feature"][model._folded.nodes["feature"] >= 0], minlength=10)
         assert chosen.min() > 0.7 * chosen.mean()
         assert chosen.max() < 1.3 * chosen.mean()
         all_of_them = AGBMRegressor(max_iter=5).fit(X, y)._folded
-        assert set(all_of_them.feature.tolist()) <= {-1, 0}
+        assert set(all_of_them.nodes["feature"].tolist()) <= {-1, 0}
 
     def test_at_least_one_feature(self, regression):
         X, y = regression

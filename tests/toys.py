@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agbm import _native
 from agbm.learners import Fit, WeightedSum
 from agbm.losses import HalfSquaredError
 from agbm.problem import Outputs, Problem
+from agbm.tree.forest import NODE
 
 
 class VectorModel:
@@ -109,3 +111,11 @@ def problem_of(loss, y, start=None):
 def total_loss(problem, f):
     """The paper's L: a sum, not a mean."""
     return float(problem.loss.value(problem.y, f).sum())
+
+
+def native_forest(n_features, n_columns, *, feature, threshold, left, missing_left, categories, **arrays):
+    """A forest of the kernels, from an array for each field of a node."""
+    nodes = np.zeros(len(feature), dtype=NODE)
+    nodes["feature"], nodes["threshold"], nodes["left"] = feature, threshold, left
+    nodes["missing_left"], nodes["categories"] = missing_left, categories
+    return _native.Forest(n_features, n_columns, nodes=nodes.view(np.uint8), **arrays)

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,11 @@ class BinnedMatrix:
     def n_columns(self) -> int: ...
     def codes(self) -> NDArray[np.uint8]: ...
 
-class _Grown(TypedDict):
-    feature: NDArray[np.int32]
-    bin: NDArray[np.int32]
-    missing_left: NDArray[np.uint8]
-    left_codes: NDArray[np.uint64]
-    left: NDArray[np.int32]
-    gain: NDArray[np.float64]
-    count: NDArray[np.int64]
-    value: NDArray[np.float64]
-    row_values: NDArray[np.float64]
-
 class Grower:
     def __init__(
         self,
         matrix: BinnedMatrix,
+        thresholds: NDArray[np.float64],
         *,
         max_depth: int,
         max_leaf_nodes: int,
@@ -62,7 +52,7 @@ class Grower:
         node_share: float,
         seed: int,
         min_hessian_leaf: float,
-    ) -> _Grown: ...
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]: ...
 
 class Forest:
     def __init__(
@@ -71,11 +61,7 @@ class Forest:
         n_columns: int,
         roots: NDArray[np.int32],
         first_column: NDArray[np.int32],
-        feature: NDArray[np.int32],
-        threshold: NDArray[np.float64],
-        left: NDArray[np.int32],
-        missing_left: NDArray[np.uint8],
-        categories: NDArray[np.int32],
+        nodes: NDArray[np.uint8],
         category_words: NDArray[np.uint64],
         category_start: NDArray[np.int64],
         value: NDArray[np.float64],

@@ -24,9 +24,10 @@ from .ensemble import Ensemble, Update
 from .learners import Model
 from .rows import Rows
 from .tree import Forest
+from .tree.forest import NODE
 from .watch import Record
 
-FORMAT = 1
+FORMAT = 2
 
 # Arrays and their types: of the updates, and of the trees and nodes of the forests.
 _UPDATES = {
@@ -38,17 +39,9 @@ _UPDATES = {
     "restart": np.bool_,
     "n_dropped": np.int64,
 }
-_PER_TREE = {"roots": np.int32, "first_column": np.int32}
-_PER_NODE = {
-    "feature": np.int32,
-    "threshold": np.float64,
-    "left": np.int32,
-    "missing_left": np.uint8,
-    "categories": np.int32,
-    "gain": np.float64,
-    "count": np.int64,
-}
-_PER_SET = {"category_start": np.int64, "category_words": np.uint64}
+_PER_TREE: dict[str, Any] = {"roots": np.int32, "first_column": np.int32}
+_PER_NODE: dict[str, Any] = {"nodes": NODE}
+_PER_SET: dict[str, Any] = {"category_start": np.int64, "category_words": np.uint64}
 _SIZES = ("n_features", "n_outputs", "n_functions")
 
 
@@ -235,9 +228,11 @@ def _updates(arrays: dict[str, NDArray[Any]], n_functions: int) -> list[Update]:
 
 def _checked(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """The array, if it has that type and no NaN."""
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError("some numbers are NaN")
-    return array.astype(dtype, casting="equiv")
+    array = array.astype(dtype, casting="equiv")
+    for column in [array] if array.dtype.names is None else [array[name] for name in array.dtype.names]:
+        if column.dtype.kind == "f" and np.isnan(column).any():
+            raise ValueError("some numbers are NaN")
+    return array
 
 
 def _pieces(array: NDArray[Any], name: str) -> Callable[[int], NDArray[Any]]:

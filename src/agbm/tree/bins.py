@@ -22,6 +22,10 @@ CATEGORY_SMOOTHING = 10.0
 # Columns that are copied at a time where there are weights.
 COLUMNS_AT_ONCE = 16
 
+# Of a forest without categories.
+_NO_WORDS = np.zeros(0, dtype=np.uint64)
+_NO_SETS = np.zeros(1, dtype=np.int64)
+
 
 class Bins:
     """Bins of every feature.
@@ -34,12 +38,9 @@ class Bins:
         """Thresholds of one feature after the other, and how many each has."""
         self.n_bins = (counts + 1).tolist()
         self.grouped = grouped
-        self._values = values
+        self.flat_thresholds = values
+        """Of one feature after the other."""
         self._start = np.append(0, np.cumsum(counts, dtype=np.intp))
-        # The last bin is open above: a split behind it sends all values left and only missing ones right. Leaves
-        # (feature -1) have code 0, and their threshold, 0, is behind all others.
-        self._open = np.append(np.insert(values, self._start[1:], np.inf), 0.0)
-        self._first = np.append(self._start[:-1] + np.arange(len(counts)), len(self._open) - 1)
 
     @classmethod
     def from_data(
@@ -85,48 +86,44 @@ class Bins:
     @property
     def thresholds(self) -> list[Array]:
         """Thresholds of each feature."""
-        return np.split(self._values, self._start[1:-1])
+        return np.split(self.flat_thresholds, self._start[1:-1])
 
     def encode(self, X: Any, n_threads: int) -> _native.BinnedMatrix:
         """Codes of X (float32 or float64, dense or sparse)."""
         if issparse(X):
             rows = _without_repeats(X).tocsr()
             features, start = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64, copy=False)
-            return _native.BinnedMatrix.from_sparse(rows.data, features, start, self.n_bins, self._values, n_threads)
+            thresholds = self.flat_thresholds
+            return _native.BinnedMatrix.from_sparse(rows.data, features, start, self.n_bins, thresholds, n_threads)
         n_categories = [0] * self.n_features
         for f, grouped in self.grouped.items():
             n_categories[f] = grouped.n_told_apart
         matrix = _native.BinnedMatrix(X.shape[0], self.n_bins, n_categories)
-        matrix.fill(0, X, self._values, n_threads)
+        matrix.fill(0, X, self.flat_thresholds, n_threads)
         for f, grouped in self.grouped.items():
-            thresholds = self._values[self._start[f] : self._start[f + 1]]
+            thresholds = self.flat_thresholds[self._start[f] : self._start[f + 1]]
             matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], thresholds, n_threads)
         return matrix
 
-    def threshold(self, feature: NDArray[np.int32], code: NDArray[np.int32]) -> Array:
-        """The value at or below which a split on (feature, code) goes left; 0 for leaves (feature -1)."""
-        return np.asarray(self._open[self._first[feature] + code])
-
     def category_sets(
-        self, feature: NDArray[np.int32], left_codes: NDArray[np.uint64], missing_left: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.int64]]:
-        """For each node the number of its set of categories that go left (-1: none), and the sets (see Forest)."""
-        number = np.full(len(feature), -1, dtype=np.int32)
+        self, nodes: NDArray[np.void], left_codes: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """The sets of categories that go left, numbered in the nodes; see Forest."""
         if not self.grouped:
-            return number, np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.int64)
+            return _NO_WORDS, _NO_SETS
         words: list[NDArray[np.uint64]] = []
-        for node, f in enumerate(feature.tolist()):
-            if f not in self.grouped:
+        for node, codes in zip(nodes, left_codes, strict=True):
+            if int(node["feature"]) not in self.grouped:
                 continue
-            number[node] = len(words)
-            bins = self.grouped[f].bins
-            by_bin = np.unpackbits(left_codes[node].view(np.uint8), bitorder="little")
-            by_category = np.where(bins >= 0, by_bin[bins], missing_left[node])
+            node["categories"] = len(words)
+            bins = self.grouped[int(node["feature"])].bins
+            by_bin = np.unpackbits(codes.view(np.uint8), bitorder="little")
+            by_category = np.where(bins >= 0, by_bin[bins], node["missing_left"])
             # What is beyond the last category, up to a whole word, is missing like all that is beyond.
-            padded = np.append(by_category, np.full(-len(bins) % 64, missing_left[node])).astype(np.uint8)
+            padded = np.append(by_category, np.full(-len(bins) % 64, node["missing_left"])).astype(np.uint8)
             words.append(np.packbits(padded, bitorder="little").view(np.uint64))
         start = np.cumsum([0, *(len(w) for w in words)], dtype=np.int64)
-        return number, np.concatenate([np.zeros(0, dtype=np.uint64), *words]), start
+        return np.concatenate([_NO_WORDS, *words]), start
 
 
 @dataclass(frozen=True, eq=False)

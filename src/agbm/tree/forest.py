@@ -18,9 +18,25 @@ from ..losses import Array
 SPARSE_VALUES = 4_000_000
 
 
+# A node, as the kernels write and read it.
+NODE = np.dtype(
+    [
+        ("threshold", np.float64),  # values at or below go left
+        ("gain", np.float64),
+        ("count", np.int64),  # training rows in the node
+        ("feature", np.int32),  # -1 in a leaf
+        ("bin", np.int32),  # the threshold's
+        ("left", np.int32),  # child, the other one is behind it; -1 in a leaf
+        ("categories", np.int32),  # number of the set of categories that go left; -1 where the threshold decides
+        ("missing_left", np.uint8),
+    ],
+    align=True,
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """One or more trees as node arrays: one or more functions of x, each with the same number of outputs.
+    """One or more trees as an array of nodes: one or more functions of x, each with the same number of outputs.
 
     Children of node i are left[i] and left[i] + 1, behind their parent. The values of a tree are added to neighbouring
     columns; column output * n_functions + function is an output of a function.
@@ -32,23 +48,14 @@ class Forest:
     roots: NDArray[np.int32]
     first_column: NDArray[np.int32]
     """For each tree, where its values are added."""
-    feature: NDArray[np.int32]
-    """-1 in a leaf."""
-    threshold: Array
-    """Values at or below go left."""
-    left: NDArray[np.int32]
-    missing_left: NDArray[np.uint8]
-    categories: NDArray[np.int32]
-    """Number of the set of categories that go left; -1 where the threshold decides."""
+    nodes: NDArray[np.void]
+    """NODE records."""
     category_words: NDArray[np.uint64]
     """The sets, one bit a category. What is beyond the end of a set is missing."""
     category_start: NDArray[np.int64]
     """First word of each set; the last entry is the total."""
     value: Array
     """(node, value)."""
-    gain: Array
-    count: NDArray[np.int64]
-    """Training rows in the node."""
 
     @cached_property
     def _native_forest(self) -> _native.Forest:
@@ -57,11 +64,7 @@ class Forest:
             self.n_outputs * self.n_functions,
             self.roots,
             self.first_column,
-            self.feature,
-            self.threshold,
-            self.left,
-            self.missing_left,
-            self.categories,
+            np.ascontiguousarray(self.nodes).view(np.uint8),
             self.category_words,
             self.category_start,
             self.value,
@@ -97,10 +100,9 @@ class Forest:
 
     def gain_by_feature(self) -> Array:
         """Total gain of the splits on each feature."""
-        split = self.feature >= 0
-        return np.asarray(
-            np.bincount(self.feature[split], weights=self.gain[split], minlength=self.n_features), dtype=np.float64
-        )
+        splits = self.nodes[self.nodes["feature"] >= 0]
+        total = np.bincount(splits["feature"], weights=splits["gain"], minlength=self.n_features)
+        return np.asarray(total, dtype=np.float64)
 
 
 def one_output_each(trees: Sequence[Forest]) -> Forest:
@@ -112,13 +114,20 @@ def one_output_each(trees: Sequence[Forest]) -> Forest:
 
 def fold(forests: Sequence[Forest], weights: Sequence[Array]) -> Forest:
     """One forest with one function: the sum of all functions of all forests, each times its weight."""
-    n_functions = [forest.n_functions for forest in forests]
-    values = [
-        np.einsum("nkf,f->nk", forest.value.reshape(len(forest.value), -1, forest.n_functions), weight)
-        for forest, weight in zip(forests, weights, strict=True)
-    ]
-    columns = [forest.first_column // n for forest, n in zip(forests, n_functions, strict=True)]
+    columns = [forest.first_column // forest.n_functions for forest in forests]
+    values = [_weighted(forest, weight) for forest, weight in zip(forests, weights, strict=True)]
     return _join(forests, values, np.concatenate(columns), forests[0].n_outputs, 1)
+
+
+def _weighted(forest: Forest, weight: Array) -> Array:
+    """Values (node, output) of the sum of a forest's functions, each times its weight."""
+    if forest.n_functions == 1:
+        return forest.value * weight
+    by_function = forest.value.reshape(len(forest.value), -1, forest.n_functions)
+    total = by_function[..., 0] * weight[0]
+    for function in range(1, forest.n_functions):
+        total += by_function[..., function] * weight[function]
+    return np.asarray(total)
 
 
 def _join(
@@ -128,32 +137,25 @@ def _join(
     n_outputs: int,
     n_functions: int,
 ) -> Forest:
-    """All trees of some forests as one forest."""
-
-    def joined(name: str, shift: Sequence[int] | None = None) -> NDArray[Any]:
-        """Arrays behind each other; numbers of nodes or sets are shifted to their new places."""
-        arrays = [getattr(forest, name) for forest in forests]
-        if shift is not None:
-            arrays = [np.where(a >= 0, a + by, a).astype(np.int32) for a, by in zip(arrays, shift, strict=True)]
-        return np.concatenate(arrays)
-
-    nodes_before = np.cumsum([0, *(len(forest.feature) for forest in forests)]).tolist()[:-1]
-    sets_before = np.cumsum([0, *(len(forest.category_start) - 1 for forest in forests)]).tolist()[:-1]
-    set_sizes = np.concatenate([np.diff(forest.category_start) for forest in forests])
+    """All trees of some forests as one forest: numbers of nodes and sets are shifted to their new places."""
+    n_nodes = np.array([len(forest.nodes) for forest in forests])
+    n_sets = np.array([len(forest.category_start) - 1 for forest in forests])
+    nodes = np.concatenate([forest.nodes for forest in forests])
+    for name, sizes in (("left", n_nodes), ("categories", n_sets)):
+        shift = np.repeat(np.cumsum(sizes) - sizes, n_nodes)
+        nodes[name] += np.where(nodes[name] >= 0, shift, 0).astype(np.int32)
+    n_trees = [len(forest.roots) for forest in forests]
+    roots = np.concatenate([forest.roots for forest in forests])
+    starts = [forest.category_start[1:] for forest in forests]
+    words_before = np.cumsum([0, *(len(forest.category_words) for forest in forests)])[:-1]
     return Forest(
         n_features=forests[0].n_features,
         n_outputs=n_outputs,
         n_functions=n_functions,
-        roots=joined("roots", nodes_before),
+        roots=(roots + np.repeat(np.cumsum(n_nodes) - n_nodes, n_trees)).astype(np.int32),
         first_column=first_column,
-        feature=joined("feature"),
-        threshold=joined("threshold"),
-        left=joined("left", nodes_before),
-        missing_left=joined("missing_left"),
-        categories=joined("categories", sets_before),
-        category_words=joined("category_words"),
-        category_start=np.cumsum(np.append(0, set_sizes), dtype=np.int64),
-        value=np.ascontiguousarray(np.concatenate(values)),
-        gain=joined("gain"),
-        count=joined("count"),
+        nodes=nodes,
+        category_words=np.concatenate([forest.category_words for forest in forests]),
+        category_start=np.concatenate([[0], np.concatenate(starts) + np.repeat(words_before, n_sets)]),
+        value=np.concatenate(values),
     )

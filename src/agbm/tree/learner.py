@@ -14,9 +14,10 @@ from .. import _native
 from ..learners import DivergedError, Fit, Model, fit_of, mean_repeats
 from ..losses import Array
 from .bins import Bins
-from .forest import Forest, fold, one_output_each
+from .forest import NODE, Forest, fold, one_output_each
 
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
+_FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,7 @@ class TreeLearner:
         bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough, self.n_threads)
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
+            bins.flat_thresholds,
             max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
             max_leaf_nodes=min(self.max_leaf_nodes or 0, _LARGEST),
             min_samples_leaf=min(self.min_samples_leaf, _LARGEST),
@@ -143,7 +145,7 @@ class TreeFitter:
             gradients = [gradient * self._weight for gradient in gradients]
             weights = self._weight[np.newaxis] if hessian is None else hessian * self._weight
         try:
-            grown = self._grower.grow(
+            records, left_codes, value, row_values = self._grower.grow(
                 gradients=gradients,
                 hessians=weights,
                 repeats=self._repeats,
@@ -155,26 +157,12 @@ class TreeFitter:
             )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
-        sets = self._bins.category_sets(grown["feature"], grown["left_codes"], grown["missing_left"])
-        categories, category_words, category_start = sets
+        nodes = records.view(NODE)
         tree = Forest(
-            n_features=self._bins.n_features,
-            n_outputs=n_outputs,
-            n_functions=n_functions,
-            roots=np.zeros(1, dtype=np.int32),
-            first_column=np.zeros(1, dtype=np.int32),
-            feature=grown["feature"],
-            threshold=self._bins.threshold(grown["feature"], grown["bin"]),
-            left=grown["left"],
-            missing_left=grown["missing_left"],
-            categories=categories,
-            category_words=category_words,
-            category_start=category_start,
-            value=grown["value"],
-            gain=grown["gain"],
-            count=grown["count"],
-        )
-        return tree, grown["row_values"].reshape(n_outputs, n_functions, -1)
+            len(self._bins.n_bins), n_outputs, n_functions, _FIRST, _FIRST, nodes,
+            *self._bins.category_sets(nodes, left_codes), value,
+        )  # fmt: skip
+        return tree, row_values.reshape(n_outputs, n_functions, -1)
 
 
 class _Sample:
