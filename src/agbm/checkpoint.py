@@ -175,7 +175,7 @@ def _written(ensemble: Ensemble, seed: int) -> dict[str, Any]:
         dtype=np.int64,
     ).reshape(-1, len(_SIZES) + 5)
     for name, dtype in {**_PER_TREE, **_PER_NODE}.items():
-        arrays[name] = np.concatenate([np.zeros(0, dtype), *(getattr(f, name) for f in forests)])
+        arrays[name] = np.concatenate([np.zeros(0, dtype), *(getattr(f, name) for f in forests)], dtype=dtype)
     arrays["value"] = np.concatenate([np.zeros(0), *(f.value.ravel() for f in forests)])
     for name, dtype in _PER_SET.items():
         arrays[name] = np.concatenate([np.zeros(0, dtype), *(getattr(f, name) for f in forests)])

@@ -64,7 +64,7 @@ class Forest:
             self.n_outputs * self.n_functions,
             self.roots,
             self.first_column,
-            np.ascontiguousarray(self.nodes).view(np.uint8),
+            self.nodes.view(np.uint8),
             self.category_words,
             self.category_start,
             self.value,
@@ -140,7 +140,8 @@ def _join(
     """All trees of some forests as one forest: numbers of nodes and sets are shifted to their new places."""
     n_nodes = np.array([len(forest.nodes) for forest in forests])
     n_sets = np.array([len(forest.category_start) - 1 for forest in forests])
-    nodes = np.concatenate([forest.nodes for forest in forests])
+    # As bytes: NumPy compares the types of records field by field, for every array.
+    nodes = np.concatenate([forest.nodes.view(np.uint8) for forest in forests]).view(NODE)
     for name, sizes in (("left", n_nodes), ("categories", n_sets)):
         shift = np.repeat(np.cumsum(sizes) - sizes, n_nodes)
         nodes[name] += np.where(nodes[name] >= 0, shift, 0).astype(np.int32)
