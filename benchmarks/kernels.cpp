@@ -93,7 +93,9 @@ class Kernels {
     for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = static_cast<float>(uniform(i));
     for (std::size_t i = 0; i < kRows; ++i) residual_[i] = uniform(~i) - 0.5 + x_[i * kFeatures];
     for (std::size_t i = 0; i < kRows; ++i) hessian_[i] = 0.25 * uniform(i);
-    lay_out(matrix_, kRows, std::vector<int>(kFeatures, kMaxValueBins), std::vector<int>(kFeatures, 0));
+    std::vector<FeaturePlace> own_columns;
+    for (int f = 0; f < kFeatures; ++f) own_columns.push_back({f});
+    lay_out(matrix_, kRows, std::vector<int>(kFeatures, kMaxValueBins), std::vector<int>(kFeatures, 0), own_columns);
   }
 
   std::vector<Measured> measure() {
@@ -111,12 +113,13 @@ class Kernels {
   }
 
   void bin() {
-    ThresholdTable table;
-    for (int k = 0; k < 256; ++k) {
-      table.values[k] = k < kMaxValueBins - 1 ? (k + 1.0) / kMaxValueBins : std::numeric_limits<double>::infinity();
+    std::vector<double> thresholds;
+    for (int i = 0; i < kFeatures * (kMaxValueBins - 1); ++i) {
+      thresholds.push_back((i % (kMaxValueBins - 1) + 1.0) / kMaxValueBins);
     }
-    const std::vector<ThresholdTable> tables(kFeatures, table);
-    add("bin", 5.0 * x_.size(), 0, [&] { bin_columns(matrix_, 0, tables, x_.data(), kFeatures, 1, threads_); });
+    // A value is read, and its code written twice.
+    const Dense<float> x{x_.data(), kFeatures, kFeatures, 1};
+    add("bin", 6.0 * x_.size(), 0, [&] { bin_columns(matrix_, 0, thresholds.data(), x, threads_); });
   }
 
   void histogram(int hessians) {
@@ -125,7 +128,7 @@ class Kernels {
     targets.n_targets = 1;
     targets.n_hessians = hessians;
     targets.n_rows = targets.n_repeated = kRows;
-    targets.gradients = residual_.data();
+    targets.gradients = {residual_.data()};
     targets.hessians = hessian_.data();
     targets.max = {2.0, 0.25};
     Channels channels;
@@ -138,9 +141,8 @@ class Kernels {
     for (std::size_t i = 0; i < kRows; ++i) {
       if (mixed(i) & 1) half.push_back(static_cast<Row>(i));
     }
-    const auto build = [&](const Row* rows, std::size_t n) {
-      builder.build({{rows, n, cells.data()}}, channels.packed.data(), channels.n());
-    };
+    builder.set_rows(channels.packed.data(), channels.n());
+    const auto build = [&](const Row* rows, std::size_t n) { builder.build({{rows, n, cells.data()}}); };
     const double row_bytes = kFeatures + channel_bytes * static_cast<double>(matrix_.groups.size());
     const double adds = static_cast<double>(kFeatures) * channels.n();
     add("histogram, half of the rows" + mode, half.size() * (row_bytes + 4.0 * matrix_.groups.size()),
@@ -161,7 +163,7 @@ class Kernels {
         const int f = static_cast<int>(t % kFeatures);
         std::int64_t scratch[6];
         const std::int64_t* of_feature = cells.data() + matrix_.cell_offset[f] * channels.n();
-        found[t] = best_split(channels, rules, {f, of_feature, matrix_.n_bins[f], 0, total.data(), scratch, {}});
+        improve_split(found[t], channels, rules, {f, of_feature, matrix_.n_bins[f], 0, total.data(), scratch, {}});
       });
     });
   }
@@ -180,7 +182,7 @@ class Kernels {
 
   void predict() {
     constexpr int depth = 6, trees = 100, inner = (1 << depth) - 1;
-    Forest forest;
+    Forest::Arrays forest;
     forest.n_features = kFeatures;
     forest.n_columns = forest.n_values = 1;
     forest.category_start = {0};
@@ -196,10 +198,10 @@ class Kernels {
         forest.values.push_back(uniform(i));
       }
     }
-    forest.validate();
+    const Forest packed(std::move(forest));
     std::vector<double> out(kRows, 0.0);
     add("predict, 100 trees of depth 6", 4.0 * x_.size() + 16.0 * kRows, 0,
-        [&] { forest.add_predictions(x_.data(), kRows, kFeatures, 1, out.data(), threads_); });
+        [&] { packed.add_predictions(x_.data(), kRows, kFeatures, 1, out.data(), threads_); });
   }
 
   const int threads_;

@@ -161,7 +161,8 @@ std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, i
   return tables;
 }
 
-// Neighbouring columns share a group; groups are as equal in width as they can be, so that threads get equal work.
+// Neighbouring columns share a group; groups are as equal in width as they can be, so that threads get equal work. Shared
+// columns are behind all others, in sparse groups.
 inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
                     const std::vector<int>& n_categories, std::vector<FeaturePlace> places) {
   m.n_rows = n_rows;
@@ -169,26 +170,34 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
   m.places = std::move(places);
-  std::vector<int> last_code;  // of each column
+  std::vector<int> n_codes;  // of each column
+  int n_own = 0;
   for (int f = 0; f < m.n_features; ++f) {
     const FeaturePlace& place = m.places[f];
-    last_code.resize(std::max<std::size_t>(last_code.size(), place.column + 1), 0);
-    last_code[place.column] = std::max(last_code[place.column], place.code(n_bins[f]));
+    n_own += !place.shared();
+    n_codes.resize(std::max<std::size_t>(n_codes.size(), place.column + 1), 0);
+    n_codes[place.column] = std::max(n_codes[place.column], place.code(n_bins[f]) + 1);
   }
-  const int n_columns = static_cast<int>(last_code.size());
+  const int n_columns = static_cast<int>(n_codes.size());
   m.cell_offset.assign(1, 0);
-  const int n_groups = (n_columns + kMaxGroupWidth - 1) / kMaxGroupWidth;
-  int first = 0;
-  for (int g = 0; g < n_groups; ++g) {
-    const int width = (n_columns - first + (n_groups - g) - 1) / (n_groups - g);
-    const int most = *std::max_element(last_code.begin() + first, last_code.begin() + first + width);
-    const int cells = most < kNarrowCells ? kNarrowCells : kWideCells;
-    m.groups.push_back({first, width, cells, n_rows * first});
-    m.group_of.insert(m.group_of.end(), width, g);
-    for (int j = 0; j < width; ++j) m.cell_offset.push_back(m.cell_offset.back() + cells);
-    first += width;
-  }
-  m.grouped.resize(n_rows * n_columns);
+  const auto add_groups = [&](int first, int end, int most_columns, bool sparse) {
+    const int n_groups = (end - first + most_columns - 1) / most_columns;
+    for (int g = 0; g < n_groups; ++g) {
+      const int width = (end - first + (n_groups - g) - 1) / (n_groups - g);
+      const int most = *std::max_element(n_codes.begin() + first, n_codes.begin() + first + width);
+      const int cells = most <= kNarrowCells ? kNarrowCells : kWideCells;
+      m.group_of.insert(m.group_of.end(), width, static_cast<int>(m.groups.size()));
+      m.groups.push_back({first, width, cells, n_rows * first, sparse ? static_cast<int>(m.sparse_groups.size()) : -1});
+      if (sparse) m.sparse_groups.emplace_back();
+      for (int j = 0; j < width; ++j) {
+        m.cell_offset.push_back(m.cell_offset.back() + (sparse ? n_codes[first + j] : cells));
+      }
+      first += width;
+    }
+  };
+  add_groups(0, n_own, kMaxGroupWidth, false);
+  add_groups(n_own, n_columns, kMaxSparseWidth, true);
+  m.grouped.resize(n_rows * n_own);
   m.columns.resize(n_rows * n_columns);
 }
 
@@ -235,6 +244,24 @@ struct SparseRows {
   std::size_t n_rows;
 };
 
+// For each row the cells of its shared columns.
+template <class T>
+void list_cells(BinnedMatrix& m, const SparseRows<T>& x) {
+  for (SparseGroup& sparse : m.sparse_groups) sparse.start.assign(1, 0);
+  for (std::size_t row = 0; row < m.n_rows; ++row) {
+    for (std::int64_t i = x.start[row]; i < x.start[row + 1]; ++i) {
+      const FeaturePlace& place = m.places[x.features[i]];
+      if (!place.shared()) continue;
+      const int code = m.column(place.column)[row];
+      const ColumnGroup& group = m.groups[m.group_of[place.column]];
+      if (place.bin(code, m.n_bins[x.features[i]]) == place.zero_bin) continue;  // a stored zero
+      const std::size_t cell = m.cell_offset[place.column] - m.cell_offset[group.first_column] + code;
+      m.sparse_groups[group.sparse].cells.push_back(static_cast<std::uint16_t>(cell));
+    }
+    for (SparseGroup& sparse : m.sparse_groups) sparse.start.push_back(sparse.cells.size());
+  }
+}
+
 // Codes of a whole sparse matrix.
 template <class T>
 void bin_sparse(BinnedMatrix& m, const double* thresholds, const SparseRows<T>& x, int n_threads) {
@@ -255,9 +282,10 @@ void bin_sparse(BinnedMatrix& m, const double* thresholds, const SparseRows<T>& 
       }
     }
     for (std::size_t column = 0; column < m.n_columns(); ++column) {
-      copy_to_group(m, static_cast<int>(column), begin, end);
+      if (m.groups[m.group_of[column]].sparse < 0) copy_to_group(m, static_cast<int>(column), begin, end);
     }
   });
+  list_cells(m, x);
 }
 
 }  // namespace agbm

@@ -14,39 +14,35 @@ namespace agbm {
 // Columns that a feature is tried in: more would find few places more, and take long where there are many features.
 constexpr std::size_t kTriedColumns = 64;
 
-// Up to so many features, columns are kept to 32 histogram cells, which are cleared and subtracted sooner; of more features
-// the number of columns counts.
-constexpr std::size_t kFewSparseFeatures = 512;
-
 // Puts every feature into the first column where no row has another one, and where there are codes left for its bins.
-// Features that are not zero in many rows get columns of their own. zero_bin: of each feature.
+// Features that are not zero in many rows get columns of their own, before all others. zero_bin: of each feature.
 class Bundler {
  public:
   Bundler(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& zero_bin)
       : n_rows_(n_rows),
         n_bins_(n_bins),
-        zero_bin_(zero_bin),
-        most_codes_(n_bins.size() <= kFewSparseFeatures ? kNarrowCells : kWideCells) {}
+        zero_bin_(zero_bin) {}
 
   // rows_of(feature) gives [begin, end) of its rows with another bin than that of zero.
   template <class RowsOf>
   std::vector<FeaturePlace> places(const RowsOf& rows_of) {
     std::vector<FeaturePlace> places;
+    int n_own = 0;
     for (int feature = 0; feature < static_cast<int>(n_bins_.size()); ++feature) {
       const auto [begin, end] = rows_of(feature);
       const std::size_t n = end - begin;
-      if (n > n_rows_ / 4 || n_bins_[feature] >= most_codes_) {
-        places.push_back({n_columns_++});
+      if (n > n_rows_ / 2 || n_bins_[feature] >= kWideCells) {
+        places.push_back({n_own++});
       } else {
         places.push_back(share(feature, begin, end));
       }
     }
+    for (FeaturePlace& place : places) place.column += place.shared() ? n_own : 0;
     return places;
   }
 
  private:
   struct Bundle {
-    int column;
     int n_codes;
     std::vector<bool> taken;  // rows
   };
@@ -55,24 +51,22 @@ class Bundler {
     const std::size_t first = bundles_.size() > kTriedColumns ? bundles_.size() - kTriedColumns : 0;
     std::size_t b = first;
     while (b < bundles_.size() && !fits(bundles_[b], feature, begin, end)) ++b;
-    if (b == bundles_.size()) bundles_.push_back({n_columns_++, 1, std::vector<bool>(n_rows_)});
+    if (b == bundles_.size()) bundles_.push_back({1, std::vector<bool>(n_rows_)});
     Bundle& bundle = bundles_[b];
     for (const Row* row = begin; row < end; ++row) bundle.taken[*row] = true;
-    const FeaturePlace place{bundle.column, bundle.n_codes, zero_bin_[feature]};
+    const FeaturePlace place{static_cast<int>(b), bundle.n_codes, zero_bin_[feature]};
     bundle.n_codes += n_bins_[feature];
     return place;
   }
 
   bool fits(const Bundle& bundle, int feature, const Row* begin, const Row* end) const {
-    if (bundle.n_codes + n_bins_[feature] > most_codes_) return false;
+    if (bundle.n_codes + n_bins_[feature] > kWideCells) return false;
     return std::none_of(begin, end, [&](Row row) { return bundle.taken[row]; });
   }
 
   const std::size_t n_rows_;
   const std::vector<int>& n_bins_;
   const std::vector<int>& zero_bin_;
-  const int most_codes_;
-  int n_columns_ = 0;
   std::vector<Bundle> bundles_;
 };
 

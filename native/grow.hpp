@@ -75,6 +75,10 @@ class TreeGrower {
         partition_(matrix, n_threads),
         has_shared_columns_(std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })),
         all_features_(matrix.n_features) {
+    for (const ColumnGroup& group : matrix.groups) {
+      most_group_cells_ = std::max(most_group_cells_, matrix.cell_offset[group.first_column + group.width] -
+                                                          matrix.cell_offset[group.first_column]);
+    }
     std::iota(all_features_.begin(), all_features_.end(), 0);
     sort_by_column(all_features_);
   }
@@ -198,7 +202,8 @@ class TreeGrower {
       nodes_[0].slot = acquire_slot();
       builder_.build({{sample.rows, n_rows, histogram(nodes_[0].slot)}});
     }
-    total_.assign(1, nodes_[0].slot == kNoSlot ? totals_of_rows({0, n_rows}) : totals_of_cells(nodes_[0].slot));
+    const bool in_cells = nodes_[0].slot != kNoSlot && matrix_.groups[0].sparse < 0;
+    total_.assign(1, in_cells ? totals_of_cells(nodes_[0].slot) : totals_of_rows({0, n_rows}));
     start_constraints();
     tree_.add(channels_.count_in(total_[0].back()));
     if (may_split(0)) scanned_.push_back(0);
@@ -292,7 +297,7 @@ class TreeGrower {
     return features;
   }
 
-  // Any column's cells sum to the node's sums.
+  // The cells of any column that is not shared sum to the node's sums.
   std::vector<std::int64_t> totals_of_cells(std::int32_t slot) {
     std::vector<std::int64_t> total(channels_.n(), 0);
     const std::int64_t* cells = histogram(slot);
@@ -460,7 +465,7 @@ class TreeGrower {
         for (int group = -1; end < features.size(); ++end) {
           if (matrix_.group_of_feature(features[end]) != group && n_cells >= enough_cells) break;
           group = matrix_.group_of_feature(features[end]);
-          n_cells += matrix_.groups[group].cells * channels_.n();
+          n_cells += (matrix_.n_bins[features[end]] + 1) * channels_.n();
         }
         scans_.push_back({node, features.data() + begin, features.data() + end, nodes_[node].split});
       }
@@ -479,14 +484,15 @@ class TreeGrower {
   // The histogram of one group after the other in a buffer, and at once its scan.
   void scan_rows(Scan& scan) {
     std::vector<std::int64_t> scratch(scratch_size());
-    std::vector<std::int64_t> cells(kMaxGroupWidth * kWideCells * channels_.n());
+    std::vector<std::int64_t> cells(most_group_cells_ * channels_.n());
     const RowRange range = nodes_[scan.node].rows;
     for (const int* feature = scan.begin; feature < scan.end;) {
       const int g = matrix_.group_of_feature(*feature);
       const ColumnGroup& group = matrix_.groups[g];
       builder_.build_group(group, {partition_.rows() + range.begin, range.size(), cells.data()});
       for (; feature < scan.end && matrix_.group_of_feature(*feature) == g; ++feature) {
-        const int offset = (matrix_.places[*feature].column - group.first_column) * group.cells;
+        const std::size_t offset =
+            matrix_.cell_offset[matrix_.places[*feature].column] - matrix_.cell_offset[group.first_column];
         scan_feature(scan, *feature, cells.data() + offset * channels_.n(), scratch.data());
       }
     }
@@ -610,6 +616,7 @@ class TreeGrower {
   std::vector<Siblings> siblings_;
   std::vector<Scan> scans_;
   const bool has_shared_columns_;
+  std::size_t most_group_cells_ = 0;
   std::vector<int> all_features_;
   std::deque<std::vector<int>> chosen_features_;  // of one node each, where they may not use all
 };

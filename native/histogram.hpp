@@ -88,6 +88,31 @@ void add_rows_of_channels(const HistogramTask& task, const ColumnGroup& group) {
   }
 }
 
+// The same for a sparse group. Channels: 0 for any number.
+template <int Channels>
+void add_sparse_rows(const SparseGroup& group, const HistogramTask& task, int n_channels) {
+  const std::size_t channels = Channels > 0 ? Channels : n_channels;
+  const std::uint64_t* start = group.start.data();
+  const std::uint16_t* cells = group.cells.data();
+  for (std::size_t i = 0; i < task.n; ++i) {
+    const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
+    const std::int64_t* value = task.packed + row * channels;
+    for (std::uint64_t k = start[row]; k < start[row + 1]; ++k) {
+      std::int64_t* cell = task.cells + cells[k] * channels;
+      for (std::size_t c = 0; c < channels; ++c) cell[c] += value[c];
+    }
+  }
+}
+
+inline void accumulate_sparse(const SparseGroup& group, const HistogramTask& task, int channels) {
+  switch (channels) {
+    case 1: return add_sparse_rows<1>(group, task, channels);
+    case 2: return add_sparse_rows<2>(group, task, channels);
+    case 3: return add_sparse_rows<3>(group, task, channels);
+    default: return add_sparse_rows<0>(group, task, channels);
+  }
+}
+
 inline void accumulate(const HistogramTask& task, int channels, const ColumnGroup& group) {
   switch (channels) {
     case 1: return add_rows_of_channels<1>(task, group);
@@ -133,7 +158,7 @@ class HistogramBuilder {
   // The histogram of one group alone.
   void build_group(const ColumnGroup& group, const NodeRows& node) const {
     std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
-    accumulate({matrix_.grouped.data() + group.data_offset, packed_, node.rows, 0, node.n, node.histogram}, channels_, group);
+    add(group, {matrix_.grouped.data() + group.data_offset, packed_, node.rows, 0, node.n, node.histogram});
   }
 
  private:
@@ -152,7 +177,12 @@ class HistogramBuilder {
 
   std::size_t group_cells(std::size_t g) const { return group_cells(matrix_.groups[g]); }
   std::size_t group_cells(const ColumnGroup& group) const {
-    return std::size_t{static_cast<unsigned>(group.width * group.cells)} * channels_;
+    return (matrix_.cell_offset[group.first_column + group.width] - matrix_.cell_offset[group.first_column]) * channels_;
+  }
+
+  void add(const ColumnGroup& group, const HistogramTask& task) const {
+    if (group.sparse >= 0) return accumulate_sparse(matrix_.sparse_groups[group.sparse], task, channels_);
+    accumulate(task, channels_, group);
   }
 
   // At least one, which clears the cells of a node without rows.
@@ -199,8 +229,7 @@ class HistogramBuilder {
   void run(const Piece& piece) const {
     const ColumnGroup& group = matrix_.groups[piece.group];
     std::memset(piece.cells, 0, group_cells(piece.group) * sizeof(std::int64_t));
-    accumulate({matrix_.grouped.data() + group.data_offset, packed_, piece.rows, piece.first_row, piece.n, piece.cells},
-               channels_, group);
+    add(group, {matrix_.grouped.data() + group.data_offset, packed_, piece.rows, piece.first_row, piece.n, piece.cells});
   }
 
   const BinnedMatrix& matrix_;

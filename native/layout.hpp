@@ -24,9 +24,20 @@ constexpr int kWideCells = 256;
 struct ColumnGroup {
   int first_column;
   int width;
-  int cells;  // of each column
+  int cells;  // of each column; in a sparse group they differ
   std::size_t data_offset;
+  int sparse = -1;  // its number among the sparse groups, if it is one
 };
+
+// Shared columns are mostly zero. The cell of code 0 is not needed, since a feature's zeros are what its other bins leave of
+// a node, so a row only has a list of the cells that it is added to: cells[start[row]] up to start[row + 1].
+struct SparseGroup {
+  std::vector<std::uint64_t> start;
+  std::vector<std::uint16_t> cells;  // within the group
+};
+
+// Columns of a sparse group; their cells are far fewer than 2^16.
+constexpr int kMaxSparseWidth = 128;
 
 // Where the bins of a feature are. Usually it has a column of its own, and a code is its bin. Sparse features of which no
 // row has two share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0 says that all of them are
@@ -56,7 +67,8 @@ struct BinnedMatrix {
   std::vector<std::size_t> cell_offset;     // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;                // column -> group
-  std::vector<std::uint8_t> grouped;        // codes group after group, for histograms
+  std::vector<std::uint8_t> grouped;        // codes group after group, for histograms; not of sparse groups
+  std::vector<SparseGroup> sparse_groups;
   std::vector<std::uint8_t> columns;        // codes column after column, for all that looks at one feature of many rows
 
   std::size_t n_cells() const { return cell_offset.back(); }

@@ -332,7 +332,7 @@ class FeatureScan {
       return parts_missing ? task_.n_bins - 1 : place;
     };
     if constexpr (Targets > 0) {
-      if (!bounded()) {
+      if (!bounded() && end > kFewCuts) {
         const int cut = best_cut(order, end, base);
         if (cut < 0) return;
         const std::int64_t n_left = channels_.count_in(cuts_.left.back()[cut]);
@@ -443,6 +443,7 @@ class FeatureScan {
     return true;
   }
 
+  static constexpr int kFewCuts = 3;  // sooner judged one by one
   static constexpr int kCutChannels = std::max(1, SumVectors<Targets, HasHessian>::kChannels);
 
   const SumReader<Targets, HasHessian> read_;

@@ -371,7 +371,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             "dtype": [np.float64, np.float32],
             "ensure_all_finite": "allow-nan",
             "accept_sparse": "csr",
-            "accept_large_sparse": False,
         }
         has_y = not (isinstance(y, str) and y == "no_validation")
         labels = {"y_numeric": self._numeric_labels, "multi_output": self._numeric_labels} if has_y else {}
