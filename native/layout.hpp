@@ -5,9 +5,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "large_pages.hpp"
+
 namespace agbm {
 
 using Row = std::uint32_t;
+
+template <class T>
+using LargeVector = std::vector<T, LargePages<T>>;
 
 // A feature has at most 255 value bins and one slot for missing values behind them, so a code fits one byte.
 constexpr int kMaxValueBins = 255;
@@ -67,9 +72,9 @@ struct BinnedMatrix {
   std::vector<std::size_t> cell_offset;     // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;                // column -> group
-  std::vector<std::uint8_t> grouped;        // codes group after group, for histograms; not of sparse groups
+  LargeVector<std::uint8_t> grouped;        // codes group after group, for histograms; not of sparse groups
   std::vector<SparseGroup> sparse_groups;
-  std::vector<std::uint8_t> columns;        // codes column after column, for all that looks at one feature of many rows
+  LargeVector<std::uint8_t> columns;        // codes column after column, for all that looks at one feature of many rows
 
   std::size_t n_cells() const { return cell_offset.back(); }
   std::size_t n_columns() const { return group_of.size(); }

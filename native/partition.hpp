@@ -98,7 +98,7 @@ class RowPartition {
 
   const BinnedMatrix& matrix_;
   int n_threads_;
-  std::vector<Row> rows_, left_, right_;
+  LargeVector<Row> rows_, left_, right_;
 };
 
 }  // namespace agbm

@@ -67,7 +67,7 @@ struct Channels {
   double min_hessian_leaf = 0.0;
   std::vector<double> noise;         // of each target: mean square of the residuals over mean hessian
   std::vector<double> unit;          // value of one step of each channel, a power of two
-  std::vector<std::int64_t> packed;  // (row, channel)
+  LargeVector<std::int64_t> packed;  // (row, channel)
 
   int n() const { return n_targets + n_hessians + (counts_alone ? 1 : 0); }
   // The count within the last integer of a cell or of sums.

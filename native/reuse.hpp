@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "large_pages.hpp"
+
 namespace agbm {
 
 class ReusedMemory {
@@ -29,11 +31,11 @@ class ReusedMemory {
         return found;
       }
     }
-    return new double[n];
+    return static_cast<double*>(allocate_large(n * sizeof(double)));
   }
 
   void give_back(double* numbers, std::size_t n) noexcept {
-    std::unique_ptr<double[]> owned(numbers);
+    Numbers owned(numbers);
     std::lock_guard<std::mutex> lock(mutex_);
     if (n_runs_ == 0 || n < kWorthIt) return;
     try {
@@ -55,9 +57,14 @@ class ReusedMemory {
  private:
   static constexpr std::size_t kWorthIt = 16384;  // numbers; below, the allocator does the same
 
+  struct Free {
+    void operator()(double* numbers) const { std::free(numbers); }
+  };
+  using Numbers = std::unique_ptr<double[], Free>;
+
   struct Block {
     std::size_t n;
-    std::unique_ptr<double[]> numbers;
+    Numbers numbers;
   };
 
   std::mutex mutex_;

@@ -93,6 +93,7 @@ def gbm(
         step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
         f = problem.mix(1, kept.f, step, b.values)  # (4)
         yield Step(f, problem.train_loss(f), b, step, _cosine(problem, r, b), r=r, dropped=kept.iterations)
+        del r, b  # large, and done with
 
 
 def vagbm(

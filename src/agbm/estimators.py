@@ -170,7 +170,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         start: Any = deepcopy(self.init)  # what becomes of a given model later is not our model's business
         if isinstance(start, str):
             start = self._start_constants(loss, rows.y[..., :n_train], rows.weight)
-        start_values = np.repeat(start[:, np.newaxis], rows.n, axis=1) if rows.start is None else rows.start
+        start_values = rows.start
+        if start_values is None:
+            start_values = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
         n_threads = _threads.resolve(self.n_jobs)
         problem = Problem(self._joint(loss), rows.y, n_train, start_values, rows.weight, self.second_order, n_threads)
         ensemble = Ensemble()

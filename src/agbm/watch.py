@@ -159,6 +159,7 @@ def watch(
             for step in steps:
                 ensemble.append(step)
                 record = _record(step, len(ensemble), ensemble.n_learners, problem, time.perf_counter() - began)
+                del step  # and its vectors, before the next one needs room
                 stop = over(record)
                 if divergence(record):
                     return history, True
