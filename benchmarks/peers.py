@@ -86,6 +86,7 @@ class Ours(Library):
 
     def grower(self, X: np.ndarray, y: np.ndarray, setting: Setting, kind: str = "gbm") -> Work:
         """See Library. An iteration of `kind`: "gbm", or accelerated with a "shared" structure or "separate" trees."""
+        from agbm import _native
         from agbm.boosting import agbm, gbm
         from agbm.losses import HalfSquaredError, LogLoss
         from agbm.problem import Outputs, Problem
@@ -94,7 +95,9 @@ class Ours(Library):
 
         loss = (LogLoss() if setting.logistic else HalfSquaredError()).with_threads(setting.threads)
         start = np.full((1, len(y)), y.mean())
-        problem = Problem(Outputs(loss), y[np.newaxis].astype(np.float64), len(y), start, second_order=setting.logistic)
+        labels = y[np.newaxis].astype(np.float64)
+        problem = Problem(Outputs(loss), labels, len(y), start, None, setting.logistic, setting.threads)
+        _native.begin_run()  # as a fit does
         learner = TreeLearner(
             max_depth=setting.depth, min_samples_leaf=MIN_ROWS_IN_LEAF, max_bins=BINS, n_threads=setting.threads,
             shared_structure=kind == "shared",
@@ -110,7 +113,7 @@ class Ours(Library):
         """See Library."""
         from agbm.tree.bins import Bins
 
-        return lambda: Bins.from_data(X, BINS).encode(X, setting.threads)
+        return lambda: Bins.from_data(X, BINS, n_threads=setting.threads).encode(X, setting.threads)
 
 
 class LightGBM(Library):

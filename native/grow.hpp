@@ -102,9 +102,11 @@ class TreeGrower {
   // rows, so that a line of the result is written by one thread, while it is in the cache.
   void training_values(double* out, std::size_t stride) const {
     const std::vector<std::int32_t> leaves = leaves_of_tree();
-    parallel_rows(targets_.n_rows, n_threads_, [&](std::size_t begin, std::size_t end) {
+    const Row* rows = partition_.rows();
+    const std::size_t block = std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());  // more rows than searches for them
+    parallel_for((targets_.n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
+      const std::size_t begin = number * block, end = std::min(targets_.n_rows, begin + block);
       for (std::int32_t leaf : leaves) {
-        const Row* rows = partition_.rows();
         const Row* first = std::lower_bound(rows + nodes_[leaf].rows.begin, rows + nodes_[leaf].rows.end, begin);
         const Row* last = std::lower_bound(first, rows + nodes_[leaf].rows.end, end);
         for (int k = 0; k < tree_.n_targets; ++k) {

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 namespace agbm {
 
@@ -35,13 +37,15 @@ __attribute__((target(AGBM_AVX512))) void with_avx512(const Body& body) {
 
 enum class Instructions { kPlain, kAvx2, kAvx512 };
 
+// The widest that the machine has, or no wider than AGBM_INSTRUCTIONS says ("plain", "avx2"): for tests of the others.
 inline Instructions widest_instructions() {
   static const Instructions found = [] {
+    const char* most = std::getenv("AGBM_INSTRUCTIONS");
+    if (most != nullptr && std::strcmp(most, "plain") == 0) return Instructions::kPlain;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw")) {
-      return Instructions::kAvx512;
-    }
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+    if (avx512 && (most == nullptr || std::strcmp(most, "avx2") != 0)) return Instructions::kAvx512;
     return __builtin_cpu_supports("avx2") ? Instructions::kAvx2 : Instructions::kPlain;
   }();
   return found;

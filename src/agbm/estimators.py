@@ -307,7 +307,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _parameters_with_effect(self) -> dict[str, Any]:
         """Those that change the model of a given number of iterations."""
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in _WITHOUT_EFFECT}
+        return {name: getattr(self, name) for name in self._parameter_constraints if name not in _WITHOUT_EFFECT}
 
     def _goes_on(self) -> bool:
         return self.warm_start and self.__sklearn_is_fitted__()
