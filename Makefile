@@ -25,7 +25,7 @@ lint: $(SET_UP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(BENCH_SET_UP)
+bench: $(BENCH_SET_UP) bench-kernels
 	$(BIN)/python benchmarks/speed.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/report.py out/bench/speed.json
 	$(BIN)/python benchmarks/import_time.py

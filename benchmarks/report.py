@@ -222,6 +222,32 @@ def label(result: Result) -> str:
     return result.setting if result.subject == "agbm" else f"{result.setting}, {result.subject}"
 
 
+def kernels(measured: Sequence[dict[str, Any]]) -> str:
+    """What the kernels reach of the machine's limits, from kernels.json."""
+    parts = [
+        "## Kernels",
+        "500,000 x 28 float32 values, 255 bins, best of 15 (`make bench-kernels`). The limits are measured in the same "
+        "run: a memory copy, and bare additions of 64-bit integers at random places of a table in the first-level "
+        "cache. A cell of Newton mode holds two integers, which one instruction adds.",
+    ]
+    for run in measured:
+        lines = [
+            f"Threads: {run['threads']}. Copy {run['copy_bytes_per_second'] / 1e9:.1f} GB/s; "
+            f"{1e9 * run['threads'] / run['adds_per_second_14']:.2f} ns an addition and core.\n",
+            "| kernel | ms | GB/s | of copy | 10^9 additions/s | of the limit |",
+            "| --- | ---: | ---: | ---: | ---: | ---: |",
+        ]
+        for kernel in run["kernels"]:
+            rate, adds = kernel["bytes"] / kernel["seconds"], kernel["adds"] / kernel["seconds"]
+            shares = f"{adds / 1e9:.2f} | {adds / run['adds_per_second_14']:.0%}" if adds else " | "
+            lines.append(
+                f"| {kernel['kernel']} | {1e3 * kernel['seconds']:.2f} | {rate / 1e9:.1f} | "
+                f"{rate / run['copy_bytes_per_second']:.0%} | {shares} |"
+            )
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
 def main() -> None:
     """Write the page and its picture."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -230,7 +256,11 @@ def main() -> None:
     args = parser.parse_args()
     report = json.loads(args.results.read_text())
     draw(report, args.out / "benchmarks.png")
-    (args.out / "benchmarks.md").write_text(page(report, "benchmarks.png"))
+    text = page(report, "benchmarks.png")
+    of_kernels = args.results.with_name("kernels.json")
+    if of_kernels.exists():
+        text += "\n" + kernels(json.loads(of_kernels.read_text()))
+    (args.out / "benchmarks.md").write_text(text)
     print(f"wrote {args.out / 'benchmarks.md'} and {args.out / 'benchmarks.png'}")
 
 

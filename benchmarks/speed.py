@@ -271,12 +271,17 @@ def row(run: Run) -> list[Result]:
         )
 
     turns = {library.name: turn(library) for library in run.libraries if library.name != "LightGBM quantised"}
+    raw, predictor = "agbm, predictor()", models["agbm"].predictor()
+    turns |= {"checks": clocked(check), raw: clocked(lambda: float(predictor(one)[0]))}
     with threadpool_limits(1):
-        seconds = take_turns(turns | {"checks": clocked(check)}, run.rounds)
+        seconds = take_turns(turns, run.rounds)
     beyond = {"agbm beyond the checks": seconds["agbm"] - seconds.pop("checks"), "20 µs": np.full(run.rounds, 20e-6)}
     label = f"1 x {X.shape[1]} {X.dtype}, 100 trees, depth 6"
     results = compare("row", label, "agbm beyond the checks", beyond, {"20 µs": 1.0}, {}, "µs")
-    return results + compare("row", label, "agbm", seconds, {}, run.remarks, "µs")
+    for subject, other in (("agbm", raw), (raw, "agbm")):
+        peers = {name: times for name, times in seconds.items() if name != other}
+        results += compare("row", label, subject, peers, {}, run.remarks, "µs")
+    return results
 
 
 def peak_of_fit(name: str, n_rows: int, dtype: str, threads: int) -> float:
