@@ -142,8 +142,10 @@ def page(report: dict[str, Any], picture: str) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     parts = [
         "# Benchmarks",
-        "This page is written by `benchmarks/report.py` from the last full run; no figure on it is written by hand.",
-        f"* Date: {report['date']}\n* Command: `{report['command']}` (`make bench` runs it and writes this page)\n"
+        "This page is written by `benchmarks/report.py` from what the command below measured; no figure on it is "
+        "written by hand.",
+        f"* Date: {report['date']}\n* Command: `{report['command']}` (`make bench` runs all cases and writes this "
+        "page)\n"
         f"* Machine: {machine}\n* Versions: {versions}",
         "All libraries run in one process on the same data with 255 bins, step 0.1, at least 20 rows in a leaf, the "
         "same depth and threads. They take turns, every library once a round; a ratio is the median over the rounds of "

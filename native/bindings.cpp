@@ -425,26 +425,29 @@ void check_rows(const Rows2d& x, std::size_t n_outputs, std::size_t n_rows) {
   require(n_rows <= 1 || x.stride(1) == 1, "x, y: rows must lie next to each other");
 }
 
-void mix_functions(double a, const Rows2d& x, double b, const Rows2d& y, const Results& out, int n_threads) {
+// each(x, y, out) for the rows of every output, with the GIL released.
+template <class Each>
+void for_each_output(const Rows2d& x, const Rows2d& y, const Results& out, const Each& each) {
   require(out.ndim() == 2, "out: must be (output, row)");
   const std::size_t n_rows = out.shape(1);
   check_rows(x, out.shape(0), n_rows);
   check_rows(y, out.shape(0), n_rows);
   nb::gil_scoped_release release;
   for (std::size_t k = 0; k < out.shape(0); ++k) {
-    mix(a, x.data() + k * x.stride(0), b, y.data() + k * y.stride(0), out.data() + k * n_rows, n_rows, n_threads);
+    each(x.data() + k * x.stride(0), y.data() + k * y.stride(0), out.data() + k * n_rows);
   }
 }
 
+void mix_functions(double a, const Rows2d& x, double b, const Rows2d& y, const Results& out, int n_threads) {
+  for_each_output(x, y, out, [&](const double* u, const double* v, double* to) {
+    mix(a, u, b, v, to, out.shape(1), n_threads);
+  });
+}
+
 void multiply_functions(const Rows2d& x, const Rows2d& y, const Results& out, int n_threads) {
-  require(out.ndim() == 2, "out: must be (output, row)");
-  const std::size_t n_rows = out.shape(1);
-  check_rows(x, out.shape(0), n_rows);
-  check_rows(y, out.shape(0), n_rows);
-  nb::gil_scoped_release release;
-  for (std::size_t k = 0; k < out.shape(0); ++k) {
-    multiply(x.data() + k * x.stride(0), y.data() + k * y.stride(0), out.data() + k * n_rows, n_rows, n_threads);
-  }
+  for_each_output(x, y, out, [&](const double* u, const double* v, double* to) {
+    multiply(u, v, to, out.shape(1), n_threads);
+  });
 }
 
 nb::tuple products_of(const Rows2d& x, const Rows2d& y, const std::optional<Vector<double>>& weight, int n_threads) {

@@ -76,8 +76,7 @@ class TreeGrower {
         has_shared_columns_(std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })),
         all_features_(matrix.n_features) {
     for (const ColumnGroup& group : matrix.groups) {
-      most_group_cells_ = std::max(most_group_cells_, matrix.cell_offset[group.first_column + group.width] -
-                                                          matrix.cell_offset[group.first_column]);
+      most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
     }
     std::iota(all_features_.begin(), all_features_.end(), 0);
     sort_by_column(all_features_);

@@ -146,7 +146,10 @@ class HistogramBuilder {
     plan(nodes);
     std::size_t additions = 0;
     for (const NodeRows& node : nodes) additions += (node.n * matrix_.n_columns() + matrix_.n_cells()) * channels_;
-    parallel_for(pieces_.size(), threads_for(additions, n_threads_), [&](std::size_t p) { run(pieces_[p]); });
+    parallel_for(pieces_.size(), threads_for(additions, n_threads_), [&](std::size_t p) {
+      const Piece& piece = pieces_[p];
+      build_group(*piece.group, {piece.rows, piece.n, piece.cells}, piece.first_row);
+    });
     parallel_for(merges_.size(), n_threads_, [&](std::size_t m) {
       const Merge& merge = merges_[m];
       for (std::size_t copy = 0; copy < merge.copies; ++copy) {
@@ -155,15 +158,18 @@ class HistogramBuilder {
     });
   }
 
-  // The histogram of one group alone.
-  void build_group(const ColumnGroup& group, const NodeRows& node) const {
+  // The histogram of one group alone. Rows: from first_row on, where there is no list of them.
+  void build_group(const ColumnGroup& group, const NodeRows& node, std::size_t first_row = 0) const {
     std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
-    add(group, {matrix_.grouped.data() + group.data_offset, packed_, node.rows, 0, node.n, node.histogram});
+    const HistogramTask task{
+        matrix_.grouped.data() + group.data_offset, packed_, node.rows, first_row, node.n, node.histogram};
+    if (group.sparse >= 0) return accumulate_sparse(matrix_.sparse_groups[group.sparse], task, channels_);
+    accumulate(task, channels_, group);
   }
 
  private:
   struct Piece {
-    std::size_t group;
+    const ColumnGroup* group;
     const Row* rows;
     std::size_t first_row, n;
     std::int64_t* cells;  // of the group
@@ -175,15 +181,7 @@ class HistogramBuilder {
     std::size_t n, copies;
   };
 
-  std::size_t group_cells(std::size_t g) const { return group_cells(matrix_.groups[g]); }
-  std::size_t group_cells(const ColumnGroup& group) const {
-    return (matrix_.cell_offset[group.first_column + group.width] - matrix_.cell_offset[group.first_column]) * channels_;
-  }
-
-  void add(const ColumnGroup& group, const HistogramTask& task) const {
-    if (group.sparse >= 0) return accumulate_sparse(matrix_.sparse_groups[group.sparse], task, channels_);
-    accumulate(task, channels_, group);
-  }
+  std::size_t group_cells(const ColumnGroup& group) const { return matrix_.n_cells(group) * channels_; }
 
   // At least one, which clears the cells of a node without rows.
   static std::size_t piece_count(std::size_t n, std::size_t piece_rows) {
@@ -202,34 +200,25 @@ class HistogramBuilder {
     const std::size_t piece_rows = std::max<std::size_t>(total / slots + 1, 8192);
     std::size_t buffer_size = 0;
     for (const NodeRows& node : nodes) {
-      for (std::size_t g = 0; g < matrix_.groups.size(); ++g) {
-        buffer_size += (piece_count(node.n, piece_rows) - 1) * group_cells(g);
-      }
+      buffer_size += (piece_count(node.n, piece_rows) - 1) * matrix_.n_cells() * channels_;
     }
     buffer_.resize(buffer_size);
     std::int64_t* free = buffer_.data();
     for (const NodeRows& node : nodes) {
-      for (std::size_t g = 0; g < matrix_.groups.size(); ++g) {
-        std::int64_t* cells =
-            node.histogram + matrix_.cell_offset[matrix_.groups[g].first_column] * channels_;
+      for (const ColumnGroup& group : matrix_.groups) {
+        std::int64_t* cells = node.histogram + matrix_.cell_offset[group.first_column] * channels_;
         const std::size_t copies = piece_count(node.n, piece_rows) - 1;
-        if (copies > 0) merges_.push_back({cells, free, group_cells(g), copies});
+        if (copies > 0) merges_.push_back({cells, free, group_cells(group), copies});
         for (std::size_t piece = 0; piece <= copies; ++piece) {
           const std::size_t begin = piece * piece_rows;
-          pieces_.push_back({g, node.rows == nullptr ? nullptr : node.rows + begin, begin,
+          pieces_.push_back({&group, node.rows == nullptr ? nullptr : node.rows + begin, begin,
                              std::min(piece_rows, node.n - begin), piece == 0 ? cells : free});
-          if (piece > 0) free += group_cells(g);
+          if (piece > 0) free += group_cells(group);
         }
       }
     }
     // Largest first, so that no long piece is left for the end.
     std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.n > b.n; });
-  }
-
-  void run(const Piece& piece) const {
-    const ColumnGroup& group = matrix_.groups[piece.group];
-    std::memset(piece.cells, 0, group_cells(piece.group) * sizeof(std::int64_t));
-    add(group, {matrix_.grouped.data() + group.data_offset, packed_, piece.rows, piece.first_row, piece.n, piece.cells});
   }
 
   const BinnedMatrix& matrix_;

@@ -78,6 +78,9 @@ struct BinnedMatrix {
 
   std::size_t n_cells() const { return cell_offset.back(); }
   std::size_t n_columns() const { return group_of.size(); }
+  std::size_t n_cells(const ColumnGroup& group) const {
+    return cell_offset[group.first_column + group.width] - cell_offset[group.first_column];
+  }
   bool categorical(int feature) const { return n_categories[feature] > 0; }
   int group_of_feature(int feature) const { return group_of[places[feature].column]; }
 

@@ -73,7 +73,7 @@ class Forest {
 
  private:
   static constexpr std::size_t kFewestCodedRows = 32;  // fewer are walked before a block would be in codes
-  static constexpr std::size_t kLanes = 8;             // walks side by side: each mostly waits for memory
+  static constexpr std::size_t kWalks = 8;             // side by side: each mostly waits for memory
   static constexpr std::size_t kJoined = 4;            // trees that add their values together
 
   template <class T>
@@ -165,11 +165,11 @@ class Forest {
 
   template <class T>
   void add_walks(const Block<T>& block, std::size_t tree) const {
-    for (std::size_t first = 0; first < block.n_rows; first += kLanes) {
-      const std::size_t n = std::min(kLanes, block.n_rows - first);
-      std::uint32_t at[kLanes];
-      const T* rows[kLanes];
-      for (std::size_t k = 0; k < kLanes; ++k) {
+    for (std::size_t first = 0; first < block.n_rows; first += kWalks) {
+      const std::size_t n = std::min(kWalks, block.n_rows - first);
+      std::uint32_t at[kWalks];
+      const T* rows[kWalks];
+      for (std::size_t k = 0; k < kWalks; ++k) {
         at[k] = static_cast<std::uint32_t>(a_.roots[tree]);
         rows[k] = block.row(first + std::min(k, n - 1));
       }
@@ -181,12 +181,12 @@ class Forest {
   template <class T>
   void add_row_by_row(const Block<T>& block) const {
     for (std::size_t i = 0; i < block.n_rows; ++i) {
-      for (std::size_t first = 0; first < trees_.size(); first += kLanes) {
-        const std::size_t n = std::min(kLanes, trees_.size() - first);
-        std::uint32_t at[kLanes];
-        const T* rows[kLanes];
+      for (std::size_t first = 0; first < trees_.size(); first += kWalks) {
+        const std::size_t n = std::min(kWalks, trees_.size() - first);
+        std::uint32_t at[kWalks];
+        const T* rows[kWalks];
         int depth = 0;
-        for (std::size_t k = 0; k < kLanes; ++k) {
+        for (std::size_t k = 0; k < kWalks; ++k) {
           const std::size_t tree = first + std::min(k, n - 1);
           at[k] = static_cast<std::uint32_t>(a_.roots[tree]);
           rows[k] = block.row(i);
@@ -208,9 +208,9 @@ class Forest {
 
   // As many steps as the deepest tree needs; those that are in a leaf stay there.
   template <class T>
-  void walk(std::uint32_t (&at)[kLanes], const T* const (&rows)[kLanes], std::ptrdiff_t feature_stride, int depth) const {
+  void walk(std::uint32_t (&at)[kWalks], const T* const (&rows)[kWalks], std::ptrdiff_t feature_stride, int depth) const {
     for (int step = 0; step < depth; ++step) {
-      for (std::size_t k = 0; k < kLanes; ++k) {
+      for (std::size_t k = 0; k < kWalks; ++k) {
         const Node& node = a_.nodes[at[k]];
         const double x = static_cast<double>(rows[k][node.feature * feature_stride]);
         const bool missing = x != x;

@@ -82,6 +82,11 @@ def rows_together(x: ArrayLike) -> Array:
     return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
 
 
+def weighted_sum(x: Array, weight: Array | None) -> float:
+    """The sum, each number times its weight."""
+    return float(np.add.reduce(x if weight is None else x * weight))
+
+
 def _quantile(x: Array, share: float, weight: Array | None) -> float:
     """The smallest number with at least that share of the weight at or below it."""
     if weight is None:
@@ -392,8 +397,7 @@ class Multinomial(BuiltInLoss):
 
     def total(self, y: Array, f: Array, weight: Array | None) -> float:
         """The losses of all rows, times their weights, together."""
-        losses = self.value(y, f)
-        return float(np.add.reduce(losses if weight is None else losses * weight))
+        return weighted_sum(self.value(y, f), weight)
 
     def check(self, y: Array) -> None:
         """All labels are codes of classes."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from .losses import Array, BuiltInLoss, Loss, rows_together
+from .losses import Array, BuiltInLoss, Loss, rows_together, weighted_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,7 @@ def _total(loss: Loss | Outputs, y: Array, f: Array, weight: Array | None) -> fl
         return sum(_total(loss.loss, y[k], f[k], weight) for k in range(len(f)))
     if isinstance(loss, BuiltInLoss):
         return loss.total(y, f, weight)
-    losses = loss.value(y, f)
-    return float(np.add.reduce(losses if weight is None else losses * weight))
+    return weighted_sum(loss.value(y, f), weight)
 
 
 def _stack(vectors: list[Array]) -> Array:

@@ -159,7 +159,7 @@ class TreeFitter:
             raise DivergedError("a residual is not finite") from error
         nodes = records.view(NODE)
         tree = Forest(
-            len(self._bins.n_bins), n_outputs, n_functions, _FIRST, _FIRST, nodes,
+            self._bins.n_features, n_outputs, n_functions, _FIRST, _FIRST, nodes,
             *self._bins.category_sets(nodes, left_codes), value,
         )  # fmt: skip
         return tree, row_values.reshape(n_outputs, n_functions, -1)
