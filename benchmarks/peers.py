@@ -89,14 +89,14 @@ class Ours(Library):
         from agbm import _native
         from agbm.boosting import agbm, gbm
         from agbm.losses import HalfSquaredError, LogLoss
-        from agbm.problem import Outputs, Problem
+        from agbm.problem import Problem, of_each_output
         from agbm.theory import Momentum
         from agbm.tree import TreeLearner
 
         loss = (LogLoss() if setting.logistic else HalfSquaredError()).with_threads(setting.threads)
         start = np.full((1, len(y)), y.mean())
         labels = y[np.newaxis].astype(np.float64)
-        problem = Problem(Outputs(loss), labels, len(y), start, None, setting.logistic, setting.threads)
+        problem = Problem(of_each_output(loss), labels, len(y), start, None, setting.logistic, setting.threads)
         _native.begin_run()  # as a fit does
         learner = TreeLearner(
             max_depth=setting.depth, min_samples_leaf=MIN_ROWS_IN_LEAF, max_bins=BINS, n_threads=setting.threads,

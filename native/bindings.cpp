@@ -483,39 +483,73 @@ void with_loss(const std::string& name, double parameter, const Use& use) {
   throw std::invalid_argument("name: no such loss");
 }
 
+// Labels and scores of losses with one score a row: (row), or (output, row).
+struct LabelledRows {
+  std::size_t n_outputs, n_rows;
+
+  LabelledRows(const Scores& y, const Scores& f) {
+    require(y.ndim() == 1 || y.ndim() == 2, "y: must be (rows) or (outputs, rows)");
+    require(f.ndim() == y.ndim(), "f: must have as many dimensions as y");
+    n_outputs = y.ndim() == 2 ? y.shape(0) : 1;
+    n_rows = y.shape(y.ndim() - 1);
+    require(f.shape(f.ndim() - 1) == n_rows, "f: must have scores for as many rows as y has labels");
+    require(y.ndim() == 1 || f.shape(0) == n_outputs, "f: must have scores for as many outputs as y has labels");
+    require_together(y);
+    require_together(f);
+  }
+
+  static void require_together(const Scores& x) {
+    require(x.shape(x.ndim() - 1) <= 1 || x.stride(x.ndim() - 1) == 1, "y, f: rows must lie next to each other");
+  }
+  static const double* of_output(const Scores& x, std::size_t k) {
+    return x.data() + (x.ndim() == 2 ? static_cast<std::ptrdiff_t>(k) * x.stride(0) : 0);
+  }
+};
+
+void multinomial_quantity(Quantity quantity, double n_classes, const Scores& y, const Scores& f, const Results& out,
+                          int n_threads) {
+  require(y.ndim() == 1, "y: must be a vector");
+  require(f.ndim() == 2, "f: must be (classes, rows)");
+  require(f.shape(1) == y.shape(0), "f: must have scores for as many rows as y has labels");
+  LabelledRows::require_together(y);
+  LabelledRows::require_together(f);
+  require(n_classes >= 2.0 && static_cast<double>(f.shape(0)) == n_classes,
+          "f: must have scores of as many classes as the loss has, at least 2");
+  require(out.size() == (quantity == Quantity::kValue ? y.size() : f.size()), "out: wrong size");
+  nb::gil_scoped_release release;
+  const ClassScores scores{f.data(), f.stride(0), f.shape(0), y.shape(0)};
+  require(MultinomialLoss(scores, y.data(), quantity, out.data()).fill(n_threads),
+          "y: must hold codes of classes, whole numbers from 0");
+}
+
 // One quantity of every row, into out: NumPy's large arrays lie in large pages, which saves more time than some losses
 // take.
 template <Quantity quantity>
 void loss_quantity(const std::string& name, double parameter, const Scores& y, const Scores& f, const Results& out,
                    int n_threads) {
-  const bool multinomial = name == "multinomial";
-  require(y.ndim() == 1, "y: must be a vector");
-  const std::size_t n = y.shape(0);
-  require(f.ndim() == (multinomial ? 2 : 1), multinomial ? "f: must be (classes, rows)" : "f: must be a vector");
-  require(f.shape(f.ndim() - 1) == n, "f: must have scores for as many rows as y has labels");
-  require(n <= 1 || (y.stride(0) == 1 && f.stride(f.ndim() - 1) == 1), "y, f: rows must lie next to each other");
-  require(!multinomial || (parameter >= 2.0 && static_cast<double>(f.shape(0)) == parameter),
-          "f: must have scores of as many classes as the loss has, at least 2");
-  require(out.size() == (quantity == Quantity::kValue ? n : f.size()), "out: wrong size");
+  if (name == "multinomial") return multinomial_quantity(quantity, parameter, y, f, out, n_threads);
+  const LabelledRows rows(y, f);
+  require(out.size() == y.size(), "out: wrong size");
   nb::gil_scoped_release release;
-  if (multinomial) {
-    const ClassScores scores{f.data(), f.stride(0), f.shape(0), n};
-    require(MultinomialLoss(scores, y.data(), quantity, out.data()).fill(n_threads),
-            "y: must hold codes of classes, whole numbers from 0");
-  } else {
-    with_loss(name, parameter,
-              [&](auto loss) { fill_rows(loss, quantity, y.data(), f.data(), n, out.data(), n_threads); });
-  }
+  with_loss(name, parameter, [&](auto loss) {
+    for (std::size_t k = 0; k < rows.n_outputs; ++k) {
+      fill_rows(loss, quantity, rows.of_output(y, k), rows.of_output(f, k), rows.n_rows, out.data() + k * rows.n_rows,
+                n_threads);
+    }
+  });
 }
 
-double loss_sum(const std::string& name, double parameter, const Vector<double>& y, const Vector<double>& f,
+double loss_sum(const std::string& name, double parameter, const Scores& y, const Scores& f,
                 const std::optional<Vector<double>>& weight, int n_threads) {
-  require(f.size() == y.size(), "f: must have scores for as many rows as y has labels");
-  require(!weight || weight->size() == y.size(), "weight: must have one entry for each row");
+  const LabelledRows rows(y, f);
+  require(!weight || weight->size() == rows.n_rows, "weight: must have one entry for each row");
   double sum = 0.0;
   nb::gil_scoped_release release;
   with_loss(name, parameter, [&](auto loss) {
-    sum = sum_rows(loss, y.data(), f.data(), weight ? weight->data() : nullptr, y.size(), n_threads);
+    for (std::size_t k = 0; k < rows.n_outputs; ++k) {
+      sum += sum_rows(loss, rows.of_output(y, k), rows.of_output(f, k), weight ? weight->data() : nullptr, rows.n_rows,
+                      n_threads);
+    }
   });
   return sum;
 }
@@ -591,7 +625,8 @@ NB_MODULE(_native, m) {
         "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
 
   m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
-        "out"_a.noconvert(), "n_threads"_a, "The loss of each row. f is (row), or (class, row) for \"multinomial\".");
+        "out"_a.noconvert(), "n_threads"_a,
+        "The loss of each row. y and f are (row) or (output, row); for \"multinomial\", f is (class, row).");
   m.def("loss_sum", &loss_sum, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "weight"_a.noconvert().none(), "n_threads"_a, "The losses of all rows, times their weights, together.");
   m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,

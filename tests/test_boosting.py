@@ -188,19 +188,18 @@ def test_lemma_of_the_auxiliary_sequence(gamma):
 def problems_with_known_optimum():
     rng = np.random.default_rng(11)
     y = rng.normal(size=40)
-    yield "squared", problem_of(HalfSquaredError(), y), y
+    yield "squared", HalfSquaredError(), y, y
     soft = rng.uniform(0.05, 0.95, size=40)
-    yield "logistic", problem_of(LogLoss(), soft), np.log(soft / (1 - soft))
-    stretched = StretchedSquaredError(np.geomspace(0.01, 1.0, 40))
-    yield "stretched", problem_of(stretched, y), y
+    yield "logistic", LogLoss(), soft, np.log(soft / (1 - soft))
+    yield "stretched", StretchedSquaredError(np.geomspace(0.01, 1.0, 40)), y, y
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.2])
 @pytest.mark.parametrize("momentum", ["largest", "theory"])
 def test_theorem_4_1_holds_at_every_iteration(share, momentum):
     theta = np.sqrt(share)  # the learner's minimal cosine angle, over all residuals
-    for name, problem, optimum in problems_with_known_optimum():
-        eta = 1.0 / problem.loss.loss.smoothness
+    for name, loss, y, optimum in problems_with_known_optimum():
+        problem, eta = problem_of(loss, y), 1.0 / loss.smoothness
         best = total_loss(problem, optimum[np.newaxis])
         gamma = Momentum("theory") if momentum == "theory" else Momentum(admissible_momentum(theta))
         steps = boosting.agbm(

@@ -450,6 +450,14 @@ class TestLosses:
         with pytest.raises(ValueError, match=r"loss: hessian must give one number .* got an array of shape"):
             AGBMRegressor(loss=Odd(lambda r: r, lambda f: 1.0)).fit(X, y)
 
+        class Doubled(HalfSquaredError):
+            def value(self, y, f):
+                return 2.0 * super().value(y, f)
+
+        plain = AGBMRegressor(max_iter=3).fit(X, y).history_["train_loss"]
+        doubled = AGBMRegressor(loss=Doubled(), max_iter=3).fit(X, y).history_["train_loss"]
+        np.testing.assert_allclose(doubled, 2.0 * plain, rtol=1e-12)
+
         class Careless(HalfSquaredError):
             def negative_gradient(self, y, f):
                 y -= f

@@ -258,9 +258,24 @@ class TestKernels:
         loss, y = LOSSES[name]
         f = scores_like(loss, y, 0.7)
         for quantity in (loss.value, loss.negative_gradient, loss.hessian):
-            for labels, scores, argument in ((y, f[..., :-1], "f"), (y, f[np.newaxis], "f"), (y[np.newaxis], f, "y")):
-                with pytest.raises(ValueError, match=f"^{argument}: must"):
+            for labels, scores in ((y, f[..., :-1]), (y, f[np.newaxis]), (y[np.newaxis], f)):
+                with pytest.raises(ValueError, match=r"^(y|f): must"):
                     quantity(labels, scores)
+
+    @every_loss
+    def test_several_outputs(self, name):
+        loss, y = LOSSES[name]
+        if isinstance(loss, Multinomial):
+            return  # its labels go with all of its scores
+        labels, weight = np.stack([y, y[::-1]]), np.linspace(0.5, 2.0, len(y))
+        scores = np.stack([scores_like(loss, y, 0.7), scores_like(loss, y, -0.3)])
+        for quantity in QUANTITIES:
+            apart = [getattr(loss, quantity)(labels[k], scores[k]) for k in range(2)]
+            np.testing.assert_array_equal(getattr(loss, quantity)(labels, scores), apart)
+        apart = [loss.total(labels[k], scores[k], weight) for k in range(2)]
+        assert loss.total(labels, scores, weight) == sum(apart)
+        with pytest.raises(ValueError, match=r"^f: must have scores for as many outputs"):
+            loss.value(labels, scores[:1])
 
     def test_wrong_classes(self):
         for codes in ([0.0, 3.0], [-1.0, 0.0], [0.5, 1.0], [np.nan, 1.0], [np.inf, 1.0]):

@@ -1,7 +1,6 @@
 """Watchers: callbacks and progress."""
 
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,7 +54,7 @@ def test_early_stopping_counts_iterations_without_improvement():
 def test_divergence_counts_growth_from_the_lowest_loss_but_not_from_nothing():
     def answers(losses):
         divergence = Divergence()
-        return [divergence(replace(record(i), train_loss=loss)) for i, loss in enumerate(losses)]
+        return [divergence(record(i)._replace(train_loss=loss)) for i, loss in enumerate(losses)]
 
     assert answers([1.0, 0.5, 49.0, 51.0]) == [False, False, False, True]
     assert answers([1.0, 1e-9, 0.09, 0.11]) == [False, False, False, True]
@@ -80,7 +79,7 @@ def test_lines_come_every_few_seconds():
     stream = io.StringIO()
     with progress("gbm", 100, 1, stream) as lines:
         for i in range(100):
-            lines(replace(record(i), seconds=0.1 * i))
+            lines(record(i)._replace(seconds=0.1 * i))
     assert [line.split()[1] for line in stream.getvalue().splitlines()] == [f"{i}/100" for i in (20, 40, 60, 80, 99)]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from agbm import _native
 from agbm.learners import Fit, WeightedSum
 from agbm.losses import HalfSquaredError
-from agbm.problem import Outputs, Problem
+from agbm.problem import Problem, of_each_output
 from agbm.tree.forest import NODE
 
 
@@ -105,7 +105,7 @@ class StretchedSquaredError(HalfSquaredError):
 def problem_of(loss, y, start=None):
     """One output; y and start are vectors."""
     start = np.zeros(len(y)) if start is None else start
-    return Problem(Outputs(loss), y[np.newaxis], len(y), start[np.newaxis])
+    return Problem(of_each_output(loss), y[np.newaxis], len(y), start[np.newaxis])
 
 
 def total_loss(problem, f):

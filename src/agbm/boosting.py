@@ -13,8 +13,8 @@ rows. `drop` leaves learners out of an iteration (see dropout.py): without it, g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -25,8 +25,7 @@ from .problem import Problem
 from .theory import Momentum, cosine, restart_length
 
 
-@dataclass(frozen=True, eq=False)
-class Drop:
+class Drop(NamedTuple):
     """f and h of one iteration: as they go on, and what of them the residual does not see."""
 
     f: Array
@@ -54,8 +53,7 @@ Dropping = Callable[[Array, Array], Drop]
 """What becomes of f and h before an iteration."""
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(NamedTuple):
     """One iteration: f <- (1 - theta) f + theta h + eta * primary, then h <- h + alpha * momentum.
 
     Before a step that restarts, h <- f. Before a step that drops the learners of k earlier iterations, these get the

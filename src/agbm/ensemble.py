@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from .learners import Fit, Learner, Model, WeightedSum
 from .losses import Array
 
 
-@dataclass(frozen=True, eq=False)
-class Update:
+class Update(NamedTuple):
     """The coefficients of one step; learners are named by their place among the ensemble's functions."""
 
     theta: float
@@ -175,4 +173,4 @@ class Ensemble:
         if n_functions < len(self.functions):
             del self.functions[n_functions:]
             del self.models[n_models:]
-            self.updates[-1] = replace(self.updates[-1], momentum=None, alpha=0.0)
+            self.updates[-1] = self.updates[-1]._replace(momentum=None, alpha=0.0)

@@ -41,7 +41,7 @@ from .losses import (
     Multinomial,
 )
 from .predictor import Predictor
-from .problem import Outputs, Problem
+from .problem import Outputs, Problem, of_each_output
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain, weighted_rows
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
@@ -248,7 +248,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _joint(self, loss: Loss) -> Loss | Outputs:
         """The loss of all outputs at once."""
-        return loss if self._one_label_for_all_outputs() else Outputs(loss)
+        return loss if self._one_label_for_all_outputs() else of_each_output(loss)
 
     def _check_combinations(self, X_val: Any, y_val: Any) -> None:
         """Parameters that are fine alone and not together."""

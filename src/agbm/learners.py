@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -39,8 +39,7 @@ class Model(Protocol):
         """Values (function, output, row)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(NamedTuple):
     """One function of a fitted model, with its values (output, row) on the rows of the problem."""
 
     model: Model

@@ -98,7 +98,10 @@ def _quantile(x: Array, share: float, weight: Array | None) -> float:
 
 
 class BuiltInLoss:
-    """Losses whose value and derivatives are kernels. They print as they were made."""
+    """Losses whose value and derivatives are kernels. They print as they were made.
+
+    Those of one score a row also take labels and scores (output, row): the losses of the outputs add up.
+    """
 
     n_threads: int = 1
     """Threads of the kernels. Results have the same bits for every number."""
@@ -125,7 +128,7 @@ class BuiltInLoss:
 
     def value(self, y: Array, f: Array) -> Array:
         """The loss of each row."""
-        return self._fill(_native.loss_value, np.shape(y), y, f)
+        return self._fill(_native.loss_value, y, f, one_a_row=True)
 
     def total(self, y: Array, f: Array, weight: Array | None) -> float:
         """The losses of all rows, times their weights, together."""
@@ -134,19 +137,24 @@ class BuiltInLoss:
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
         """The pseudo residual of each row, -dl/df."""
-        return self._fill(_native.loss_negative_gradient, np.shape(f), y, f)
+        return self._fill(_native.loss_negative_gradient, y, f)
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
         """The second derivative at each row, or what the loss has in its place."""
-        return self._fill(_native.loss_hessian, np.shape(f), y, f)
+        return self._fill(_native.loss_hessian, y, f)
 
     def _fill(
-        self, kernel: Callable[..., None], shape: tuple[int, ...], y: Array, f: Array, parameter: float | None = None
+        self, kernel: Callable[..., None], y: Array, f: Array, parameter: float | None = None, one_a_row: bool = False
     ) -> Array:
-        out = _native.empty(shape)
-        parameter = self._parameter if parameter is None else parameter
-        kernel(self._kernel, parameter, rows_together(y), rows_together(f), out, self.n_threads)
+        y, f = rows_together(y), rows_together(f)
+        out = _native.empty(y.shape if one_a_row else f.shape)
+        kernel(self._kernel, self._parameter if parameter is None else parameter, y, f, out, self.n_threads)
         return out
+
+
+def is_built_in(loss: object) -> bool:
+    """Whether a loss is one of this module. One of the user's that is derived from one may have changed anything."""
+    return isinstance(loss, BuiltInLoss) and type(loss).__module__ == __name__
 
 
 class _Identity(BuiltInLoss):
@@ -202,9 +210,11 @@ class Quantile(_Identity):
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
         """One over twice the distance, or over twice the median distance where that is larger."""
-        distance = self._fill(_native.loss_value, np.shape(y), y, f, 0.5) * self._distance_unit
+        if np.ndim(y) == np.ndim(f) == 2:
+            return np.stack([self.hessian(labels, scores, weight) for labels, scores in zip(y, f, strict=True)])
+        distance = self._fill(_native.loss_value, y, f, 0.5) * self._distance_unit
         middle = _quantile(distance, 0.5, weight)
-        return self._fill(_native.loss_hessian, np.shape(f), y, f, middle if middle > 0.0 else 1.0)
+        return self._fill(_native.loss_hessian, y, f, middle if middle > 0.0 else 1.0)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The weighted quantile."""

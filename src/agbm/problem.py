@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from . import _native
-from .losses import Array, BuiltInLoss, Loss, rows_together, weighted_sum
+from .losses import Array, BuiltInLoss, Loss, is_built_in, rows_together, weighted_sum
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """A loss of one score a row, for every output: the losses of the outputs add up.
+    """A loss of the user's of one score a row, for every output: the losses of the outputs add up.
 
     Labels and scores are (output, row). The loss itself sees one output at a time, as vectors over rows.
     """
@@ -34,24 +35,23 @@ class Outputs:
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
         """The pseudo residuals (output, row)."""
-        return _stack([self.loss.negative_gradient(y[k], f[k]) for k in range(len(f))])
+        return np.stack([self.loss.negative_gradient(y[k], f[k]) for k in range(len(f))])
 
     def hessian(self, y: Array, f: Array, weight: Array | None) -> Array:
         """The second derivatives (output, row)."""
-        return _stack([self.loss.hessian(y[k], f[k], weight) for k in range(len(f))])
+        return np.stack([self.loss.hessian(y[k], f[k], weight) for k in range(len(f))])
+
+
+def of_each_output(loss: Loss) -> Loss | Outputs:
+    """A loss of one score a row for labels and scores (output, row); built-in losses take these as they are."""
+    return loss if is_built_in(loss) else Outputs(loss)
 
 
 def _total(loss: Loss | Outputs, y: Array, f: Array, weight: Array | None) -> float:
     """The losses of all rows, times their weights, together."""
-    if isinstance(loss, Outputs):
-        return sum(_total(loss.loss, y[k], f[k], weight) for k in range(len(f)))
-    if isinstance(loss, BuiltInLoss):
-        return loss.total(y, f, weight)
+    if is_built_in(loss):
+        return cast(BuiltInLoss, loss).total(y, f, weight)
     return weighted_sum(loss.value(y, f), weight)
-
-
-def _stack(vectors: list[Array]) -> Array:
-    return np.asarray(vectors[0])[np.newaxis] if len(vectors) == 1 else np.stack(vectors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Problem:
     """
 
     loss: Loss | Outputs
-    """Of several scores a row: one that sees them all at once, or `Outputs`."""
+    """Of labels and scores (output, row), or one that sees a label and all scores of a row at once."""
     y: Array
     n_train: int
     start: Array
@@ -80,35 +80,42 @@ class Problem:
         """Training and validation rows."""
         return int(self.start.shape[-1])
 
-    @property
+    @cached_property
+    def train_y(self) -> Array:
+        """The labels of the training rows."""
+        return self.y[..., : self.n_train]
+
+    @cached_property
     def train_weight(self) -> Array | None:
         """The weights of the training rows."""
         return None if self.weight is None else self.weight[: self.n_train]
 
-    @property
+    @cached_property
     def has_validation(self) -> bool:
         """Whether there are rows behind the training rows."""
         return self.n_rows > self.n_train
 
     def residual(self, f: Array) -> Array:
         """Pseudo residual on the training rows: the negative gradient of the loss at f."""
-        residual = self.loss.negative_gradient(self.y[..., : self.n_train], f[..., : self.n_train])
-        return self._checked(residual, "negative_gradient")
+        return self._checked(self.loss.negative_gradient(self.train_y, self._on_training_rows(f)), "negative_gradient")
 
     def hessian(self, f: Array) -> Array | None:
         """Second derivative of the loss at f on the training rows, for Newton steps; None for gradient steps."""
         if not self.second_order or self.loss.constant_hessian:
             return None
-        hessian = self.loss.hessian(self.y[..., : self.n_train], f[..., : self.n_train], self.train_weight)
+        hessian = self.loss.hessian(self.train_y, self._on_training_rows(f), self.train_weight)
         return self._checked(hessian, "hessian")
 
     def train_loss(self, f: Array) -> float:
         """Mean loss over the training rows."""
-        return self._mean_loss(f, slice(None, self.n_train))
+        return self._mean_loss(self.train_y, self._on_training_rows(f), self.train_weight)
 
     def validation_loss(self, f: Array) -> float:
         """Mean loss over the validation rows; NaN where there are none."""
-        return self._mean_loss(f, slice(self.n_train, None)) if self.has_validation else float("nan")
+        if not self.has_validation:
+            return float("nan")
+        rows = slice(self.n_train, None)
+        return self._mean_loss(self.y[..., rows], f[..., rows], None if self.weight is None else self.weight[rows])
 
     def mix(self, a: float, x: Array, b: float, y: Array) -> Array:
         """The function a x + b y: as NumPy computes it, on several threads."""
@@ -132,7 +139,9 @@ class Problem:
             )
         return array
 
-    def _mean_loss(self, f: Array, rows: slice) -> float:
-        weight = None if self.weight is None else self.weight[rows]
-        total = _total(self.loss, self.y[..., rows], f[..., rows], weight)
-        return total / (f[..., rows].shape[-1] if weight is None else float(np.add.reduce(weight)))
+    def _on_training_rows(self, f: Array) -> Array:
+        return f[..., : self.n_train] if self.has_validation else f
+
+    def _mean_loss(self, y: Array, f: Array, weight: Array | None) -> float:
+        total = _total(self.loss, y, f, weight)
+        return total / (f.shape[-1] if weight is None else float(np.add.reduce(weight)))

@@ -12,8 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,7 @@ from .learners import DivergedError
 from .problem import Problem
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """What is known after an iteration. Iteration 0 is the start function."""
 
     iteration: int
@@ -77,7 +75,7 @@ class History:
     def columns(self) -> dict[str, NDArray[Any]]:
         """One array a quantity; a data frame can be made of it as it is."""
         return {
-            field.name: np.array([getattr(record, field.name) for record in self.records]) for field in fields(Record)
+            name: np.array(values) for name, values in zip(Record._fields, zip(*self.records, strict=True), strict=True)
         }
 
 

@@ -34,7 +34,7 @@ NODE = np.dtype(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: there is one for each tree, and frozen ones take longer to make than small trees
 class Forest:
     """One or more trees as an array of nodes: one or more functions of x, each with the same number of outputs.
 

@@ -157,7 +157,7 @@ class TreeFitter:
             )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
-        nodes = records.view(NODE)
+        nodes = np.frombuffer(records, NODE)
         tree = Forest(
             self._bins.n_features, n_outputs, n_functions, _FIRST, _FIRST, nodes,
             *self._bins.category_sets(nodes, left_codes), value,
