@@ -143,10 +143,8 @@ class HistogramBuilder {
   }
 
   void build(const std::vector<NodeRows>& nodes) {
-    plan(nodes);
-    std::size_t additions = 0;
-    for (const NodeRows& node : nodes) additions += (node.n * matrix_.n_columns() + matrix_.n_cells()) * channels_;
-    parallel_for(pieces_.size(), threads_for(additions, n_threads_), [&](std::size_t p) {
+    const std::size_t additions = plan(nodes) + nodes.size() * matrix_.n_cells();
+    parallel_for(pieces_.size(), threads_for(additions * channels_, n_threads_), [&](std::size_t p) {
       const Piece& piece = pieces_[p];
       build_group(*piece.group, {piece.rows, piece.n, piece.cells}, piece.first_row);
     });
@@ -173,6 +171,7 @@ class HistogramBuilder {
     const Row* rows;
     std::size_t first_row, n;
     std::int64_t* cells;  // of the group
+    std::size_t cost;     // additions
   };
   // All buffers of one node and group, one after the other: a single task adds them, so none meets another.
   struct Merge {
@@ -183,42 +182,54 @@ class HistogramBuilder {
 
   std::size_t group_cells(const ColumnGroup& group) const { return matrix_.n_cells(group) * channels_; }
 
-  // At least one, which clears the cells of a node without rows.
-  static std::size_t piece_count(std::size_t n, std::size_t piece_rows) {
-    return std::max<std::size_t>(1, (n + piece_rows - 1) / piece_rows);
+  // Cells that a row of a group adds to.
+  std::size_t row_cost(const ColumnGroup& group) const {
+    if (group.sparse < 0) return group.width;
+    const SparseGroup& sparse = matrix_.sparse_groups[group.sparse];
+    return 1 + sparse.cells.size() / std::max<std::size_t>(1, matrix_.n_rows);
   }
 
-  void plan(const std::vector<NodeRows>& nodes) {
+  // Some pieces for every thread, since one may be slower than another; and none so short that waking a thread, or clearing
+  // and merging its cells, would dominate. At least one, which clears the cells of a node without rows.
+  std::size_t piece_count(const NodeRows& node, const ColumnGroup& group, std::size_t all_additions) const {
+    constexpr std::size_t pieces_a_thread = 4, least = 8192;
+    if (n_threads_ <= 1) return 1;
+    const std::size_t enough =
+        std::max({all_additions / (pieces_a_thread * n_threads_), least, 4 * matrix_.n_cells(group)});
+    return std::clamp<std::size_t>(node.n * row_cost(group) / enough, 1, std::max<std::size_t>(1, node.n));
+  }
+
+  // Returns the number of additions.
+  std::size_t plan(const std::vector<NodeRows>& nodes) {
     pieces_.clear();
     merges_.clear();
-    std::size_t total = 0;
-    for (const NodeRows& node : nodes) total += node.n;
-    // Some pieces for every thread, since one may be slower than another; and none so short that clearing and merging its
-    // cells would dominate.
-    constexpr std::size_t pieces_a_thread = 4;
-    const std::size_t slots = n_threads_ <= 1 ? 1 : pieces_a_thread * n_threads_ / matrix_.groups.size() + 1;
-    const std::size_t piece_rows = std::max<std::size_t>(total / slots + 1, 8192);
-    std::size_t buffer_size = 0;
+    std::size_t additions = 0, buffer_size = 0;
     for (const NodeRows& node : nodes) {
-      buffer_size += (piece_count(node.n, piece_rows) - 1) * matrix_.n_cells() * channels_;
+      for (const ColumnGroup& group : matrix_.groups) additions += node.n * row_cost(group);
+    }
+    for (const NodeRows& node : nodes) {
+      for (const ColumnGroup& group : matrix_.groups) {
+        buffer_size += (piece_count(node, group, additions) - 1) * group_cells(group);
+      }
     }
     buffer_.resize(buffer_size);
     std::int64_t* free = buffer_.data();
     for (const NodeRows& node : nodes) {
       for (const ColumnGroup& group : matrix_.groups) {
         std::int64_t* cells = node.histogram + matrix_.cell_offset[group.first_column] * channels_;
-        const std::size_t copies = piece_count(node.n, piece_rows) - 1;
-        if (copies > 0) merges_.push_back({cells, free, group_cells(group), copies});
-        for (std::size_t piece = 0; piece <= copies; ++piece) {
-          const std::size_t begin = piece * piece_rows;
-          pieces_.push_back({&group, node.rows == nullptr ? nullptr : node.rows + begin, begin,
-                             std::min(piece_rows, node.n - begin), piece == 0 ? cells : free});
+        const std::size_t n_pieces = piece_count(node, group, additions);
+        if (n_pieces > 1) merges_.push_back({cells, free, group_cells(group), n_pieces - 1});
+        for (std::size_t piece = 0; piece < n_pieces; ++piece) {
+          const std::size_t begin = piece * node.n / n_pieces, end = (piece + 1) * node.n / n_pieces;
+          pieces_.push_back({&group, node.rows == nullptr ? nullptr : node.rows + begin, begin, end - begin,
+                             piece == 0 ? cells : free, (end - begin) * row_cost(group)});
           if (piece > 0) free += group_cells(group);
         }
       }
     }
     // Largest first, so that no long piece is left for the end.
-    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.n > b.n; });
+    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
+    return additions;
   }
 
   const BinnedMatrix& matrix_;

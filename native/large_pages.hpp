@@ -1,11 +1,15 @@
-// Memory for large arrays in large pages, where the system has them.
+// Memory for large arrays in large pages, where the system has them, and back to the system when it is freed.
 //
-// The rows of a node are all over the matrix. With pages of 4 KiB most of them also miss in the table of addresses.
+// The rows of a node are all over the matrix. With pages of 4 KiB most of them also miss in the table of addresses. What an
+// allocator keeps of freed arrays for later ones of the same size is memory that a fit seems to need.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <type_traits>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -15,20 +19,55 @@ namespace agbm {
 
 constexpr std::size_t kLargePage = std::size_t{1} << 21;
 
-// To be freed by std::free.
-inline void* allocate_large(std::size_t n_bytes) {
-  void* memory = nullptr;
-  if (n_bytes < 2 * kLargePage) {
-    memory = std::malloc(n_bytes > 0 ? n_bytes : 1);
-  } else {
-    const std::size_t whole_pages = (n_bytes + kLargePage - 1) / kLargePage * kLargePage;
-    memory = std::aligned_alloc(kLargePage, whole_pages);
 #if defined(__linux__)
-    if (memory != nullptr) madvise(memory, n_bytes / kLargePage * kLargePage, MADV_HUGEPAGE);  // advice: it may fail
+constexpr bool kMapped = true;
+
+inline std::size_t whole_pages(std::size_t n_bytes) { return (n_bytes + kLargePage - 1) / kLargePage * kLargePage; }
+
+// Whole large pages, from an address where one begins: what lies before and behind it is given back at once.
+inline void* map_pages(std::size_t n_bytes) {
+  const std::size_t size = whole_pages(n_bytes);
+  void* mapped = mmap(nullptr, size + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(mapped);
+  const std::size_t before = (kLargePage - reinterpret_cast<std::uintptr_t>(begin) % kLargePage) % kLargePage;
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + size, kLargePage - before);
+  madvise(begin + before, n_bytes / kLargePage * kLargePage, MADV_HUGEPAGE);  // advice: it may fail
+  return begin + before;
+}
+inline void unmap_pages(void* memory, std::size_t n_bytes) { munmap(memory, whole_pages(n_bytes)); }
+#else
+constexpr bool kMapped = false;
+
+inline void* map_pages(std::size_t) { return nullptr; }
+inline void unmap_pages(void*, std::size_t) {}
 #endif
-  }
+
+inline bool mapped(std::size_t n_bytes) { return kMapped && n_bytes >= 2 * kLargePage; }
+
+inline void* allocate_large(std::size_t n_bytes) {
+  void* memory = mapped(n_bytes) ? map_pages(n_bytes) : std::malloc(n_bytes > 0 ? n_bytes : 1);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
+}
+// n_bytes: as they were asked for.
+inline void free_large(void* memory, std::size_t n_bytes) noexcept {
+  mapped(n_bytes) ? unmap_pages(memory, n_bytes) : std::free(memory);
+}
+
+// An array without values.
+template <class T>
+struct FreeLarge {
+  std::size_t n;
+  void operator()(T* memory) const noexcept { free_large(memory, n * sizeof(T)); }
+};
+template <class T>
+using LargeArray = std::unique_ptr<T[], FreeLarge<T>>;
+template <class T>
+LargeArray<T> large_array(std::size_t n) {
+  static_assert(std::is_trivial_v<T>);
+  return LargeArray<T>(static_cast<T*>(allocate_large(n * sizeof(T))), {n});
 }
 
 template <class T>
@@ -40,7 +79,7 @@ struct LargePages {
   LargePages(const LargePages<Other>&) {}
 
   T* allocate(std::size_t n) { return static_cast<T*>(allocate_large(n * sizeof(T))); }
-  void deallocate(T* memory, std::size_t) noexcept { std::free(memory); }
+  void deallocate(T* memory, std::size_t n) noexcept { free_large(memory, n * sizeof(T)); }
   friend bool operator==(const LargePages&, const LargePages&) { return true; }
 };
 

@@ -25,21 +25,21 @@ class ReusedMemory {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       for (std::size_t i = free_.size(); i-- > 0;) {
-        if (free_[i].n != n) continue;
-        double* found = free_[i].numbers.release();
+        if (free_[i].get_deleter().n != n) continue;
+        double* found = free_[i].release();
         free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
         return found;
       }
     }
-    return static_cast<double*>(allocate_large(n * sizeof(double)));
+    return large_array<double>(n).release();
   }
 
   void give_back(double* numbers, std::size_t n) noexcept {
-    Numbers owned(numbers);
+    LargeArray<double> owned(numbers, {n});
     std::lock_guard<std::mutex> lock(mutex_);
     if (n_runs_ == 0 || n < kWorthIt) return;
     try {
-      free_.push_back({n, std::move(owned)});
+      free_.push_back(std::move(owned));
     } catch (const std::bad_alloc&) {
     }
   }
@@ -57,19 +57,9 @@ class ReusedMemory {
  private:
   static constexpr std::size_t kWorthIt = 16384;  // numbers; below, the allocator does the same
 
-  struct Free {
-    void operator()(double* numbers) const { std::free(numbers); }
-  };
-  using Numbers = std::unique_ptr<double[], Free>;
-
-  struct Block {
-    std::size_t n;
-    Numbers numbers;
-  };
-
   std::mutex mutex_;
   int n_runs_ = 0;
-  std::vector<Block> free_;
+  std::vector<LargeArray<double>> free_;
 };
 
 }  // namespace agbm

@@ -271,7 +271,7 @@ Thresholds dense_thresholds(const Dense<T>& x, std::size_t n, const RowOf& row_o
   n_threads = threads_for(n * x.n_columns, n_threads);
   const std::size_t row_bytes = std::max<std::size_t>(32, kSortedBytes / std::max<std::size_t>(1, n));
   const std::size_t at_once = std::min(x.n_columns, row_bytes / sizeof(T));
-  const std::unique_ptr<Key<T>[]> keys(new Key<T>[at_once * n]), spare(new Key<T>[at_once * n]);
+  const auto keys = large_array<Key<T>>(at_once * n), spare = large_array<Key<T>>(at_once * n);
   ThresholdRoom room(at_once, n, max_bins);
   Thresholds found;
   found.values.reserve(x.n_columns * std::min<std::size_t>(max_bins, n));  // growing would copy them
@@ -299,7 +299,7 @@ Thresholds sparse_thresholds(const T* values, const std::int64_t* start, std::si
   n_threads = threads_for(start[n_columns], n_threads);
   // Room for a zero in each column.
   const std::size_t size = static_cast<std::size_t>(start[n_columns]) + n_columns;
-  const std::unique_ptr<Key<T>[]> keys(new Key<T>[size]), spare(new Key<T>[size]);
+  const auto keys = large_array<Key<T>>(size), spare = large_array<Key<T>>(size);
   ThresholdRoom room(n_columns, n_rows, max_bins);
   parallel_for(n_columns, n_threads, [&](std::size_t c) {
     const std::size_t n = start[c + 1] - start[c], place = start[c] + c;

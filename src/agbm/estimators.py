@@ -345,17 +345,18 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             self._categories = Categories.learn(table, mask, weight)
         checked, y = self._check_table(X, y, reset=not goes_on)
         weight = None if sample_weight is None else self._check_weight(sample_weight, checked)
-        kept = np.arange(len(y))
+        kept: Any = slice(None)  # all of them, without a list and without a copy
         if weight is not None:  # rows without weight must change nothing: not bins, not classes, not a split
             kept = weighted_rows(weight, "sample_weight")
             weight = weight[kept]
         weight = self._weigh_classes(y[kept], weight)
         if weight is not None:
-            kept, weight = kept[weighted_rows(weight, "class_weight")], weight[weight > 0]
+            kept = np.arange(len(y))[kept][weighted_rows(weight, "class_weight")]
+            weight = weight[weight > 0]
             weight = weight if mean_repeats(weight) else weight / weight.mean()  # then only their ratios matter
         encoded = self._encode_fit(y[kept])
         start = self._init_values(X)
-        if len(kept) < len(y):
+        if encoded.shape[-1] < len(y):
             checked, start = checked[kept], None if start is None else start[:, kept]
         return Rows(plain(checked), encoded, weight, start)
 
