@@ -57,6 +57,20 @@ def clocked(work: Callable[[], object], least: int = 1, seconds: float = 0.2) ->
     return turn
 
 
+def clocked_beyond(work: Callable[[], object], part: Callable[[], object], seconds: float = 0.2) -> Turn:
+    """A turn that measures what a call takes beyond a part of it, both called in turns: the median difference."""
+
+    def turn() -> float:
+        once, differences = clocked(part, seconds=0.0), []
+        whole = clocked(work, seconds=0.0)
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            differences.append(whole() - once())
+        return float(np.median(differences))
+
+    return turn
+
+
 def take_turns(turns: Mapping[str, Turn], rounds: int) -> dict[str, np.ndarray]:
     """Seconds of each turn, round after round, so that all see the same state of a machine that may be busy."""
     seconds: dict[str, list[float]] = {name: [] for name in turns}
