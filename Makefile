@@ -1,5 +1,6 @@
 # make demo   set up, then train all four methods and draw their convergence
-# make test   set up, lint, check types, run the tests
+# make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
+# make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
 # make bench-quick    the same in a minute on small tables, to see that all of it runs
@@ -10,9 +11,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
 BENCH_SET_UP := $(VENV)/.set-up-bench
+# Data sets beside the checkout are used where there are some.
+AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
+export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test lint bench bench-quick bench-kernels bench-tables clean
+.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -24,6 +28,9 @@ lint: $(SET_UP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+paper: $(SET_UP)
+	$(BIN)/agbm paper all --out out/paper
 
 bench: $(BENCH_SET_UP) bench-kernels
 	$(BIN)/python benchmarks/speed.py $(if $(DATA),--data $(DATA))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from . import _native
 from .losses import Array
@@ -70,3 +71,24 @@ class Momentum:
     def observe(self, *cosines: float) -> None:
         """Take note of how well residuals were fitted."""
         self._smallest_cosine = min(self._smallest_cosine, *cosines)
+
+
+@dataclass(frozen=True)
+class ErrorTerm:
+    """delta_m of the proof: by how much the potential may rise in an iteration, with Theta and gamma of the run."""
+
+    theta: float
+    """The minimal cosine angle."""
+    gamma: float
+
+    def __call__(self, alpha: float, squared_residual: float, previous_alpha: float, squared_error: float) -> float:
+        """From ||r^m||^2, and ||c^{m-1} - b_{m-1,2}||^2 of the iteration before (zero in the first)."""
+        s = self.gamma / self.theta**2
+        t = (1.0 - s) / 2.0
+        carried = s * previous_alpha**2 / (2.0 * t) * squared_error
+        return carried - (1.0 - s - t) * alpha**2 / (2.0 * s) * squared_residual
+
+
+def potential(gap: float, alpha: float, theta: float, squared_distance: float) -> float:
+    """V^{m+1} of the proof: alpha_m / theta_m (L(f^{m+1}) - L*) + ||f* - h-hat^{m+1}||^2 / 2."""
+    return alpha / theta * gap + 0.5 * squared_distance

@@ -1,0 +1,188 @@
+"""The paper's table of losses after tuning, beside what it prints.
+
+The work comes in units, one method on one split of one data set. Each is kept as a file of its own, so a run that was
+stopped goes on where it was, and units may be done in any order on any number of processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from ..data import DataSet
+from . import protocol
+from .printed import PRINTED, TREES, Figure, Losses
+from .protocol import METHODS, N_SPLITS, Conventions, Outcome
+
+BASELINE = "gbm"
+
+
+class Unit(NamedTuple):
+    """One method on one split."""
+
+    data: str
+    split: int
+    method: str
+
+
+class Cell(NamedTuple):
+    """One method on one data set with one number of trees."""
+
+    data: str
+    trees: int
+    method: str
+    losses: Losses
+    difference: Figure
+    """Test loss minus that of GBM on the same splits: below zero the method is better."""
+    wins: int
+    """Splits on which its test loss is below that of GBM."""
+    diverged: int
+    iterations: float
+    """That the models kept, on average."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """All outcomes, by unit, and the conventions that they were made with."""
+
+    conventions: Conventions
+    outcomes: dict[Unit, list[Outcome]]
+
+    @property
+    def data_sets(self) -> list[str]:
+        """In the order of the run."""
+        return list(dict.fromkeys(unit.data for unit in self.outcomes))
+
+    @property
+    def methods(self) -> list[str]:
+        """In the order of METHODS."""
+        return [method for method in METHODS if any(unit.method == method for unit in self.outcomes)]
+
+    def cells(self) -> Iterator[Cell]:
+        """Number of trees after number of trees, data set after data set."""
+        for trees in TREES:
+            for data in self.data_sets:
+                for method in self.methods:
+                    yield self._cell(data, trees, method)
+
+    def _cell(self, data: str, trees: int, method: str) -> Cell:
+        mine, base = self._splits(data, trees, method), self._splits(data, trees, BASELINE)
+        differences = [a.test_loss - b.test_loss for a, b in zip(mine, base, strict=True)]
+        losses = Losses(figure([o.train_loss for o in mine]), figure([o.test_loss for o in mine]))
+        return Cell(
+            data, trees, method, losses, figure(differences), sum(d < 0 for d in differences),
+            sum(o.diverged for o in mine), float(np.mean([o.iterations for o in mine])),
+        )  # fmt: skip
+
+    def _splits(self, data: str, trees: int, method: str) -> list[Outcome]:
+        number = TREES.index(trees)
+        return [self.outcomes[Unit(data, k, method)][number] for k in range(N_SPLITS)]
+
+
+def figure(values: Sequence[float]) -> Figure:
+    """Mean and standard error."""
+    return Figure(float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))))
+
+
+def run(
+    data_sets: Sequence[DataSet],
+    methods: Sequence[str],
+    conventions: Conventions,
+    folder: Path,
+    n_jobs: int,
+    progress: Callable[[int, int], None],
+) -> Table:
+    """The table; what the folder has of it already is not computed again. `progress` gets units done and in all."""
+    sets = {data.name: data for data in data_sets}
+    units = [Unit(name, k, method) for name in sets for k in range(N_SPLITS) for method in methods]
+    paths = {unit: folder / _file_name(sets[unit.data], unit, conventions) for unit in units}
+    outcomes = {unit: read for unit in units if (read := _read(paths[unit])) is not None}
+    progress(len(outcomes), len(units))
+    folder.mkdir(parents=True, exist_ok=True)
+    left = [unit for unit in units if unit not in outcomes]
+    work = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+        delayed(_run_unit)(unit, sets[unit.data], conventions) for unit in left
+    )
+    for unit, found in work:
+        _write(paths[unit], found)
+        outcomes[unit] = found
+        progress(len(outcomes), len(units))
+    return Table(conventions, {unit: outcomes[unit] for unit in units})
+
+
+def _run_unit(unit: Unit, data: DataSet, conventions: Conventions) -> tuple[Unit, list[Outcome]]:
+    return unit, protocol.run(data, unit.split, METHODS[unit.method], conventions)
+
+
+def _file_name(data: DataSet, unit: Unit, conventions: Conventions) -> str:
+    """Another one wherever the result may be another."""
+    method = METHODS[unit.method]
+    model = protocol.estimator(data, method, max(TREES), conventions)
+    decides = [
+        version("agbm"), asdict(conventions), {k: repr(v) for k, v in model.get_params().items()}, method.tuned,
+        repr(protocol.GRIDS["min_split_gain"]), repr(protocol.GRIDS["l2_regularization"]), data.X.shape,
+    ]  # fmt: skip
+    key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
+    return f"{unit.data}-{unit.split}-{unit.method}-{key}.json"
+
+
+def _read(path: Path) -> list[Outcome] | None:
+    try:
+        return [Outcome(**outcome) for outcome in json.loads(path.read_text())]
+    except (OSError, ValueError, TypeError):  # not there, or not whole
+        return None
+
+
+def _write(path: Path, outcomes: list[Outcome]) -> None:
+    fresh = path.with_suffix(".part")
+    fresh.write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
+    os.replace(fresh, path)
+
+
+class Nearness(NamedTuple):
+    """How near a method's losses are to the column AGBM of the paper, over all its cells."""
+
+    method: str
+    within: int
+    """Cells whose test loss is within twice the printed standard error."""
+    n_cells: int
+    off: float
+    """Mean of |log(ours / printed)| over training and test losses."""
+
+
+def nearness(table: Table, method: str) -> Nearness:
+    """Of one method to its printed column."""
+    column = METHODS[method].printed
+    cells = [(c.losses, PRINTED[c.data, c.trees, column]) for c in table.cells() if c.method == method and column]
+    within = sum(abs(ours.test.mean - theirs.test.mean) <= 2 * theirs.test.error for ours, theirs in cells)
+    off = [abs(math.log(a.mean / b.mean)) for ours, theirs in cells for a, b in zip(ours, theirs, strict=True)]
+    return Nearness(method, within, len(cells), float(np.mean(off)))
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    """One flat record a cell, for CSV and JSON."""
+    records = []
+    for cell in table.cells():
+        printed = PRINTED.get((cell.data, cell.trees, METHODS[cell.method].printed or ""))
+        records.append(
+            {
+                "trees": cell.trees, "data": cell.data, "method": cell.method,
+                "train": cell.losses.train.mean, "train_error": cell.losses.train.error,
+                "test": cell.losses.test.mean, "test_error": cell.losses.test.error,
+                "printed_train": printed and printed.train.mean, "printed_test": printed and printed.test.mean,
+                "printed_test_error": printed and printed.test.error,
+                "test_minus_gbm": cell.difference.mean, "test_minus_gbm_error": cell.difference.error,
+                "wins_against_gbm": cell.wins, "diverged": cell.diverged, "iterations": cell.iterations,
+            }
+        )  # fmt: skip
+    return records
