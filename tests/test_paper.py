@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -148,6 +149,11 @@ class TestTable:
         near = table.nearness(twice, "agbm-minus")
         assert near.within == 0
         assert near.off == pytest.approx(np.log(2))
+        mixed = outcomes_of(
+            lambda u, t: [f.mean * (1 if u.method == "agbm" else 1.5) for f in PRINTED["sonar", t, "agbm"]]
+        )
+        assert table.nearer(Table(Conventions(), mixed), "agbm", "agbm-minus") == (3, 3)
+        assert table.nearer(Table(Conventions(), mixed), "agbm-minus", "agbm") == (0, 0)
 
     def test_goes_on_where_it_was_stopped(self, classes, tmp_path, monkeypatch):
         made, seen = outcomes_of(lambda u, t: (0.1, 0.2)), []
@@ -286,7 +292,7 @@ class TestPage:
         tags = Tags(html.read_text())
         assert tags.open == []
         assert tags.n["img"] == 2
-        assert tags.n["table"] == 3 + 2 + 1 + 1 + 1
+        assert tags.n["table"] == 3 + 3 + 1 + 1 + 1
         assert all(address.startswith("data:image/svg+xml;base64,") for address in tags.addresses)
         assert "http" not in re.sub(r"base64,[\w+/=]+", "", html.read_text())
         text = markdown.read_text()
@@ -311,7 +317,7 @@ class TestPage:
             if unit.method in ("gbm", "agbm")
         }
         section = sections.of_table(Table(Conventions(judge="test"), both))
-        assert [len(grid.rows) for grid in section.grids] == [3, 1, 1, 1, 3]
+        assert [len(grid.rows) for grid in section.grids] == [3, 1, 1, 1, 3, 1]
         assert "too good" in section.paragraphs[0]
 
 
@@ -327,6 +333,15 @@ class TestCommand:
             with pytest.raises(SystemExit) as end:
                 cli.main(wrong)
             assert end.value.code == 2
+
+    def test_without_matplotlib(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        monkeypatch.delitem(sys.modules, "agbm.paper.pictures", raising=False)
+        monkeypatch.delattr("agbm.paper.pictures", raising=False)
+        for part in ("figures", "theory", "all"):
+            assert cli.main(["paper", part, "--data", str(tmp_path)]) == 1
+            assert "figures need matplotlib" in (error := capsys.readouterr().err)
+            assert "pip install 'agbm[paper]'" in error
 
     def test_help(self, capsys):
         for words in (["--help"], ["paper", "--help"], ["paper", "table", "--help"]):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 from .. import data
 from . import curves, proof, results, table
@@ -107,8 +108,7 @@ def run_table(arguments: argparse.Namespace) -> None:
 
 def run_figures(arguments: argparse.Namespace) -> None:
     """`agbm paper figures`."""
-    from . import pictures
-
+    pictures = _pictures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     sets = {name: data.load(name, arguments.data) for name in {plan.data for plan in curves.PLANS}}
     with _progress("figures") as progress:
@@ -121,8 +121,7 @@ def run_figures(arguments: argparse.Namespace) -> None:
 
 def run_theory(arguments: argparse.Namespace) -> None:
     """`agbm paper theory`."""
-    from . import pictures
-
+    pictures = _pictures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     found, spans = [], {}
     with _progress("theory") as progress:
@@ -140,8 +139,17 @@ def run_theory(arguments: argparse.Namespace) -> None:
 
 def run_all(arguments: argparse.Namespace) -> None:
     """`agbm paper all`."""
+    _pictures()  # what is missing is said before the long part
     for run in (run_table, run_figures, run_theory):
         run(arguments)
+
+
+def _pictures() -> ModuleType:
+    try:
+        from . import pictures
+    except ImportError as error:
+        raise ImportError(f"figures need matplotlib ({error}): pip install 'agbm[paper]'") from error
+    return pictures
 
 
 def _made(arguments: argparse.Namespace) -> dict[str, str]:

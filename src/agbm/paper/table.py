@@ -165,8 +165,27 @@ def nearness(table: Table, method: str) -> Nearness:
     column = METHODS[method].printed
     cells = [(c.losses, PRINTED[c.data, c.trees, column]) for c in table.cells() if c.method == method and column]
     within = sum(abs(ours.test.mean - theirs.test.mean) <= 2 * theirs.test.error for ours, theirs in cells)
-    off = [abs(math.log(a.mean / b.mean)) for ours, theirs in cells for a, b in zip(ours, theirs, strict=True)]
-    return Nearness(method, within, len(cells), float(np.mean(off)))
+    return Nearness(method, within, len(cells), float(np.mean([_off(ours, theirs) for ours, theirs in cells])))
+
+
+class Nearer(NamedTuple):
+    """Cells in which one method is nearer to the printed column than another."""
+
+    train: int
+    test: int
+
+
+def nearer(table: Table, method: str, other: str) -> Nearer:
+    """Than the other, to the column that the paper prints for both."""
+    column = METHODS[method].printed or ""
+    off = {(c.method, c.data, c.trees): _off(c.losses, PRINTED[c.data, c.trees, column]) for c in table.cells()}
+    pairs = [(off[method, d, t], off[other, d, t]) for m, d, t in off if m == method]
+    return Nearer(sum(a[0] < b[0] for a, b in pairs), sum(a[1] < b[1] for a, b in pairs))
+
+
+def _off(ours: Losses, theirs: Losses) -> tuple[float, float]:
+    """|log(ours / printed)| of the training and of the test loss."""
+    return abs(math.log(ours.train.mean / theirs.train.mean)), abs(math.log(ours.test.mean / theirs.test.mean))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
