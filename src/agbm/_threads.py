@@ -12,4 +12,6 @@ def resolve(n_jobs: int | None) -> int:
 
     Follows what HistGradientBoosting does: container limits, OMP_NUM_THREADS and threadpoolctl are honoured.
     """
+    if n_jobs == 1:
+        return 1  # without the time to ask, which counts where a single row is predicted
     return min(int(_openmp_effective_n_threads(n_jobs)), MAX_THREADS)

@@ -56,6 +56,8 @@ def plain(X: Any) -> Any:
     if issparse(X):
         return X
     X = np.asarray(X)
+    if X.flags.c_contiguous and X.flags.aligned:  # nearly always, and soon said
+        return X
     whole = all(stride % X.itemsize == 0 for stride in X.strides)
     return X if whole and X.flags.aligned else np.ascontiguousarray(X)
 
