@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from scipy.stats import uniform
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.metrics import log_loss
 from sklearn.model_selection import RandomizedSearchCV
@@ -110,11 +111,17 @@ class TestProtocol:
             return protocol.final(numbers, train, test, method, 100, chosen, replace(QUICK, **changes))
 
         everything, best, last = final(judge="none"), final(judge="test"), final(judge="test", keep="last")
+        assert final(judge="none", keep="last") == everything
         assert everything.iterations == 50
         assert best.iterations < last.iterations == min(50, best.iterations + 5)
         assert best.test_loss <= min(last.test_loss, everything.test_loss)
         assert final(levels=4).train_loss != final().train_loss
         assert Conventions.released() == Conventions(levels=4, judge="test", keep="last")
+        with pytest.raises(ValueError, match=r"keep='last' needs judge='test'"):
+            Conventions(keep="last")
+        for name in ("levels", "draws"):
+            with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
+                Conventions(**{name: 0})
 
     def test_a_search_that_diverges_goes_on(self, numbers):
         method = replace(METHODS["vagbm"], parameters={"method": "vagbm", "momentum": 1.0, "learning_rate": 30.0})
@@ -142,18 +149,42 @@ class TestTable:
         np.testing.assert_allclose(cell.difference, (-0.1, 0.0), atol=1e-15)  # paired: splits do not blur it
         assert (cell.wins, cells["vagbm", 30].wins, cell.iterations, cell.diverged) == (5, 0, 15.0, 0)
 
-    def test_nearness(self):
-        exact = Table(Conventions(), outcomes_of(lambda u, t: [f.mean for f in PRINTED["sonar", t, "agbm"]]))
-        assert table.nearness(exact, "agbm")[1:] == (3, 3, pytest.approx(0.0, abs=1e-15))
-        twice = Table(Conventions(), outcomes_of(lambda u, t: [2 * f.mean for f in PRINTED["sonar", t, "agbm"]]))
-        near = table.nearness(twice, "agbm-minus")
-        assert near.within == 0
-        assert near.off == pytest.approx(np.log(2))
-        mixed = outcomes_of(
-            lambda u, t: [f.mean * (1 if u.method == "agbm" else 1.5) for f in PRINTED["sonar", t, "agbm"]]
-        )
-        assert table.nearer(Table(Conventions(), mixed), "agbm", "agbm-minus") == (3, 3)
-        assert table.nearer(Table(Conventions(), mixed), "agbm-minus", "agbm") == (0, 0)
+    def test_against_print(self):
+        def as_printed(factor):
+            def loss(unit, trees):
+                printed = PRINTED["sonar", trees, "gbm" if unit.method == "gbm" else "agbm"]
+                return [figure.mean * factor(unit) for figure in printed]
+
+            return Table(Conventions(), outcomes_of(loss))
+
+        exact, twice = as_printed(lambda unit: 1.0), as_printed(lambda unit: 2.0)
+        assert (table.within_printed_errors(exact, "agbm"), table.off_print(exact, "agbm")) == (3, pytest.approx(1.0))
+        assert (table.within_printed_errors(twice, "gbm"), table.off_print(twice, "gbm")) == (0, pytest.approx(2.0))
+        # Losses of both twice as large are as large over GBM's as in print; those of one alone are not.
+        mixed = as_printed(lambda unit: 2.0 if unit.method in ("gbm", "agbm") else 1.0)
+        assert table.nearer(mixed, "agbm", "agbm-minus") == (3, 3)
+        assert table.nearer(mixed, "agbm-minus", "agbm") == (0, 0)
+
+    def test_errors_beside_the_printed_ones(self):
+        step = 0.02 / (np.std(range(5), ddof=1) / np.sqrt(5))
+        made_up = Table(Conventions(), outcomes_of(lambda u, t: (0.1, 0.5 + step * u.split)))
+        printed = [PRINTED["sonar", trees, "gbm"].test.error for trees in TREES]
+        assert table.printed_errors(made_up) == pytest.approx(np.exp(np.mean(np.log(np.array(printed) / 0.02))))
+
+    def test_other_results_have_other_files(self, classes, monkeypatch):
+        def name(of=classes, conventions=QUICK):
+            return table._file_name(of, Unit("sonar", 0, "agbm"), conventions)
+
+        names = [name(), name(classes._replace(checksum="other")), name(conventions=replace(QUICK, seed=1))]
+        for constant, value in (("FOLDS", 4), ("EARLY_STOPPING_ROUNDS", 6), ("GRIDS", {"momentum": uniform(0.1, 0.5)})):
+            with monkeypatch.context() as changed:
+                changed.setattr(protocol, constant, value)
+                names.append(name())
+        with monkeypatch.context() as changed:
+            changed.setattr(table, "_code", lambda: "other")
+            names.append(name())
+        assert len(set(names)) == len(names) == 7
+        assert name() == names[0]
 
     def test_goes_on_where_it_was_stopped(self, classes, tmp_path, monkeypatch):
         made, seen = outcomes_of(lambda u, t: (0.1, 0.2)), []
@@ -245,7 +276,9 @@ class TestProof:
 
     def test_other_momenta_are_called_what_they_are(self, known):
         tracks = list(proof.tracks(known, 10))
-        assert [track.admissible for track in tracks] == [True, False, False]
+        assert [track.admissible for track in tracks] == [True, False, False, False]
+        assert tracks[1].gamma == 10 * tracks[0].gamma
+        assert np.isfinite(tracks[1].columns["error_terms"]).all()
         for track in tracks:
             cosines = np.nanmin([track.columns["cosine_residual"], track.columns["cosine_corrected"]], axis=0)
             assert track.smallest_cosine == cosines.min()
@@ -288,6 +321,7 @@ class TestPage:
         tracks = list(proof.tracks(known, 5))
         pictures.draw_tracks(tracks, tmp_path)
         results.save_tracks(tracks, {"sonar": True}, made, tmp_path)
+        json.loads((tmp_path / "theory.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
         markdown, html = results.write_page(tmp_path)
         tags = Tags(html.read_text())
         assert tags.open == []
@@ -313,12 +347,15 @@ class TestPage:
     def test_a_table_of_one_set_and_two_methods(self):
         both = {
             unit: found
-            for unit, found in outcomes_of(lambda u, t: (0.1, 0.2)).items()
+            for unit, found in outcomes_of(lambda u, t: (0.1, 0.2 + 0.01 * u.split)).items()
             if unit.method in ("gbm", "agbm")
         }
         section = sections.of_table(Table(Conventions(judge="test"), both))
         assert [len(grid.rows) for grid in section.grids] == [3, 1, 1, 1, 3, 1]
         assert "too good" in section.paragraphs[0]
+        without = sections.of_table(Table(Conventions(judge="none"), both))
+        assert len(without.grids) == 5
+        assert "does not stop early. Mean" in without.paragraphs[0]
 
 
 class TestCommand:

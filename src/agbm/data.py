@@ -42,6 +42,7 @@ class DataSet(NamedTuple):
     """Dense, or a CSR matrix where the file has indicators."""
     y: NDArray[Any]
     classifies: bool
+    checksum: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ _SOURCES = {
     "diabetes": _Source("diabetes", 768, 8, "e161eaccc7fee0692085a79528a552b8"),
     "german": _Source("german.numer", 1000, 24, "f11a1838d44982235fec9dafb29988f6"),
     "housing": _Source("housing", 506, 13, "cb598d00cfae885a23f77f6dd5d0b91a", group="regression"),
+    # Made from the original values: whether LIBSVM's scaled file has the same order was not seen.
     "sonar": _Source("sonar_scale", 208, 60, "fbeea7f565e65117d31b97a85d264d0a", also=("sonar",)),
     "a9a": _Source("a9a", 32561, 123, "3e5b91c102f90b0f5dad4e6918cf85b1", sparse=True),
 }
@@ -112,7 +114,7 @@ def _from_cache(name: str, source: _Source) -> DataSet:
         with TemporaryDirectory(dir=path.parent) as room:
             fresh = Path(room) / source.file
             fresh.write_bytes(_download(address))
-            data = _read(name, source, fresh)  # what is not the data set does not get into the cache
+            data = _read(name, source, fresh, address)  # what is not the data set does not get into the cache
             os.replace(fresh, path)
     except DataSetError:
         raise
@@ -132,16 +134,21 @@ def _download(address: str) -> bytes:
     return content
 
 
-def _read(name: str, source: _Source, path: Path) -> DataSet:
+def _read(name: str, source: _Source, path: Path, origin: str = "") -> DataSet:
+    origin = origin or str(path)
     try:
         X, y = load_svmlight_file(str(path), n_features=source.n_features)
     except (ValueError, OSError, EOFError) as error:
-        raise DataSetError(f"{path} is no svmlight file of {name}: {error}") from error
+        raise DataSetError(f"{origin} is no svmlight file of {name}: {error}") from error
     classifies = source.group == "binary"
     if X.shape[0] != source.n_rows or (found := checksum(X, y, classifies)) != source.checksum:
         what = f"{X.shape[0]} rows instead of {source.n_rows}" if X.shape[0] != source.n_rows else f"checksum {found}"
-        raise DataSetError(f"{path} is not {name} as the paper has it ({what}); replace or remove the file.")
-    return DataSet(name, X if source.sparse else X.toarray(), y.astype(np.int64) if classifies else y, classifies)
+        raise DataSetError(
+            f"{origin} is not {name} as the paper has it ({what}). Get the file elsewhere and name its folder "
+            f"(folder=, or the variable {VARIABLE})."
+        )
+    labels = y.astype(np.int64) if classifies else y
+    return DataSet(name, X if source.sparse else X.toarray(), labels, classifies, found)
 
 
 def checksum(X: Any, y: NDArray[Any], classifies: bool) -> str:

@@ -31,8 +31,8 @@ def admissible_momentum(theta: float) -> float:
 def rate_bound(distance_squared: float, eta: float, gamma: float, iterations: int) -> float:
     """Bound on L(f^M) - L(f*) as Theorem 4.1 prints it: ||f* - f^0||^2 / (2 eta gamma (M + 1)^2).
 
-    The last lines of the paper's own proof give four times this: theta_{M-1}^2 / (2 eta gamma) with
-    theta_{M-1} = 2 / (M + 1). The printed, stronger form is the one computed here.
+    The paper's own proof gives four times this: theta_{M-1}^2 / (2 eta gamma) with theta_{M-1} = 2 / (M + 1). (Its last
+    line has M^2 in the place of the whole.) The printed, stronger form is the one computed here.
     """
     return distance_squared / (2.0 * eta * gamma * (iterations + 1) ** 2)
 

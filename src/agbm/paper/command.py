@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+
+import joblib
 
 from .. import data
 from . import curves, proof, results, table
@@ -64,7 +65,7 @@ def _add_common(part: argparse.ArgumentParser) -> None:
         type=Path,
         help=f"folder with LIBSVM's files (default: what {data.VARIABLE} names, else they are downloaded)",
     )
-    part.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (%(default)s)")
+    part.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes (%(default)s)")
     part.add_argument("--seed", type=int, default=0, help="of the splits and of the search (%(default)s)")
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..data import DataSet
 from ..estimators import AGBMClassifier, AGBMRegressor
-from .protocol import FIXED, N_SPLITS, split
+from .protocol import FIXED, N_SPLITS, diverged, split
 
 MOMENTA = (0.1, 0.3, 1.0)
 """Of the range that the paper tunes in; its figures do not say which three they show."""
@@ -138,4 +138,4 @@ def _run(plan: Plan, data: DataSet, step: float, line: Line, number: int, seed: 
     finite = np.isfinite(model.history_["train_loss"]) & np.isfinite(model.history_["validation_loss"])
     end = len(finite) if finite.all() else int(np.argmin(finite))
     history = {name: values[:end] for name, values in model.history_.items()}
-    return {**history, "diverged": bool(caught)}
+    return {**history, "diverged": diverged(caught)}

@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.ticker import SymmetricalLogLocator
 
 from .curves import Curve, Plan
 from .proof import Track
@@ -69,8 +70,8 @@ def _line_style(title: str) -> dict[str, Any]:
 def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:
     """The quantities of the proof for one problem, all runs together."""
     with mpl.rc_context(_STYLE):
-        figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.2), layout="constrained")
-        for track, colour in zip(tracks, (_BLUE, _ORANGE, _RED), strict=True):
+        figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.6), layout="constrained")
+        for track, colour in zip(tracks, (_BLUE, _GREEN, _ORANGE, _RED), strict=True):
             _draw_track(axes, track, colour)
         (cosines, momenta), (gaps, potentials) = axes
         of_gbm = max((track.columns["gap_of_gbm"] for track in tracks), key=len)
@@ -81,8 +82,10 @@ def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:
         gaps.set(
             title="L(f) - L* (—) and the bound of Theorem 4.1 (- -)", xlabel="iteration", yscale="log", xscale="log"
         )
-        potentials.set(title="potential V (—) and V⁰ + sum of δ (- -)", xlabel="iteration", yscale="log", xscale="log")
-        cosines.legend(fontsize=8)
+        potentials.set(title="V - V⁰ (—) and its bound, the sum of δ (- -)", xlabel="iteration", xscale="log")
+        potentials.set_yscale("symlog", linthresh=1.0)
+        potentials.yaxis.set_major_locator(SymmetricalLogLocator(base=1000.0, linthresh=1.0))
+        figure.legend(*cosines.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
         figure.suptitle(f"The proof of Theorem 4.1 along runs on {tracks[0].problem}, η = {tracks[0].eta:g}")
         return _save(figure, folder / f"theory-{tracks[0].problem}")
 
@@ -98,10 +101,8 @@ def _draw_track(axes: Any, track: Track, colour: str) -> None:
     momenta.plot(iterations, [max(value, 1e-9) for value in columns["admitted"]], color=colour, linestyle=":")
     gaps.plot(iterations, columns["gap"], color=colour)
     gaps.plot(iterations, columns["bound"], color=colour, linestyle="--")
-    potentials.plot(iterations, columns["potential"], color=colour)
-    if track.admissible:
-        start = track.start_potential
-        potentials.plot(iterations, [start + total for total in columns["error_terms"]], color=colour, linestyle="--")
+    potentials.plot(iterations, [value - track.start_potential for value in columns["potential"]], color=colour)
+    potentials.plot(iterations, columns["error_terms"], color=colour, linestyle="--")  # none where they are not defined
 
 
 def _save(figure: Any, stem: Path) -> list[Path]:

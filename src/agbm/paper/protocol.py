@@ -4,6 +4,8 @@ What the text leaves open is decided here, once:
 
 * Functions start from zero and learners fit the residual itself (gradient steps), as in Algorithms 1 and 2.
 * The search finds the parameters for all numbers of trees at once: the model of 30 trees is on the way to that of 100.
+  A candidate whose run diverges counts with the model of its best iteration, which is what the estimator keeps.
+* Every split and every set sees the same candidates.
 * Whether to stop early is judged on held-out training rows. The released scripts judge it on the test rows and keep the
   last model instead of the best one, and their trees have one more level: `Conventions` has all of that as options.
 """
@@ -11,7 +13,7 @@ What the text leaves open is decided here, once:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -35,7 +37,8 @@ EARLY_STOPPING_ROUNDS = 5
 GRIDS: Mapping[str, Any] = {
     "min_split_gain": [10, 5, 2, 1, 0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5],
     "l2_regularization": [0.01, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 64],
-    "momentum": uniform(0.1, 0.9),  # from 0.1 to 1
+    # From 0.1 to 1, as gamma is at most 1. The appendix writes uniform(0.1, 1), which in SciPy would end at 1.1.
+    "momentum": uniform(0.1, 0.9),
 }
 
 # What the paper fixes for every method. Thresholds come from 100 quantiles of all rows; the released trees take those
@@ -96,6 +99,17 @@ class Conventions:
     """Of the random search, for each parameter that a method is tuned on: "proportionally more" for more parameters."""
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Readings that go together."""
+        if self.keep == "last" and self.judge == "held-out":
+            raise ValueError(
+                "keep='last' needs judge='test' (the released scripts) or 'none', got 'held-out': the last model would "
+                "be one of fewer rows."
+            )
+        for name in ("levels", "draws"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
+
     @classmethod
     def released(cls) -> Conventions:
         """Those of the released code."""
@@ -114,6 +128,17 @@ class Outcome:
     diverged: bool
     parameters: Mapping[str, float] = field(default_factory=dict)
     """What the search chose."""
+
+
+def constants() -> str:
+    """What the protocol fixes, as a text."""
+    grids = {name: grid if isinstance(grid, list) else (grid.dist.name, grid.args) for name, grid in GRIDS.items()}
+    return repr((N_SPLITS, TEST_SHARE, FOLDS, EARLY_STOPPING_ROUNDS, grids, dict(FIXED)))
+
+
+def diverged(caught: Sequence[warnings.WarningMessage]) -> bool:
+    """Whether a fit said so: its training loss left the numbers, or grew a hundredfold from its lowest."""
+    return any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
 
 def split(data: DataSet, number: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -160,7 +185,7 @@ def search(
         error_score="raise",
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a run that diverges has a large loss, and is not chosen
+        warnings.simplefilter("ignore", ConvergenceWarning)
         found.fit(data.X[train], data.y[train])
     results = found.cv_results_
     return {trees: results["params"][int(np.argmax(results[f"mean_test_{trees}"]))] for trees in TREES}
@@ -197,14 +222,14 @@ def final(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(data.X[train], data.y[train], **judged)
-        if conventions.keep == "last":
+        if conventions.keep == "last" and conventions.judge == "test":
             model.set_params(early_stopping=False, max_iter=max(model.n_iter_, 1)).fit(data.X[train], data.y[train])
     return Outcome(
         trees=trees,
         train_loss=staged_losses(model, data.X[train], data.y[train])[-1],
         test_loss=staged_losses(model, data.X[test], data.y[test])[-1],
         iterations=model.best_iteration_,
-        diverged=any(issubclass(w.category, ConvergenceWarning) for w in caught),
+        diverged=diverged(caught),
         parameters={name: float(value) for name, value in chosen.items()},
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -22,7 +23,7 @@ TITLE = "Accelerating Gradient Boosting Machines: the experiments once more"
 
 def made_by(command: str, seed: int) -> dict[str, str]:
     """What a reader needs to make the same numbers again."""
-    packages = {name: version(name) for name in ("agbm", "numpy", "scikit-learn")}
+    packages = {name: version(name) for name in ("agbm", "numpy", "scipy", "scikit-learn")}
     return {"command": command, "seed": str(seed), "Python": platform.python_version(), **packages}
 
 
@@ -62,7 +63,7 @@ def write_page(folder: Path) -> list[Path]:
     readers: dict[str, Callable[[Any], list[page.Section]]] = {
         "table": _table_sections,
         "figures": lambda found: sections.of_curves([Curve(**curve) for curve in found["curves"]]),
-        "theory": lambda found: [sections.of_tracks([Track(**track) for track in found["tracks"]], found["spans"])],
+        "theory": lambda found: [sections.of_tracks([_track(track) for track in found["tracks"]], found["spans"])],
     }
     for name, read in readers.items():
         path = folder / f"{name}.json"
@@ -82,7 +83,22 @@ def _table_sections(found: Any) -> list[page.Section]:
 
 
 def _save_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _finite(content: Any) -> Any:
+    """With None for numbers that JSON does not have."""
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def _track(found: Any) -> Track:
+    columns = {name: [math.nan if x is None else x for x in column] for name, column in found["columns"].items()}
+    return Track(**{**found, "columns": columns})
 
 
 def _save_csv(path: Path, records: Sequence[Mapping[str, Any]]) -> None:

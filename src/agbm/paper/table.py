@@ -12,13 +12,14 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from .. import _native
 from ..data import DataSet
 from . import protocol
 from .printed import PRINTED, TREES, Figure, Losses
@@ -125,47 +126,37 @@ def _run_unit(unit: Unit, data: DataSet, conventions: Conventions) -> tuple[Unit
 
 
 def _file_name(data: DataSet, unit: Unit, conventions: Conventions) -> str:
-    """Another one wherever the result may be another."""
+    """Another one wherever the result may be another: other data, protocol, defaults or code."""
     method = METHODS[unit.method]
     model = protocol.estimator(data, method, max(TREES), conventions)
     decides = [
-        version("agbm"), asdict(conventions), {k: repr(v) for k, v in model.get_params().items()}, method.tuned,
-        repr(protocol.GRIDS["min_split_gain"]), repr(protocol.GRIDS["l2_regularization"]), data.X.shape,
+        data.checksum, asdict(conventions), {k: repr(v) for k, v in model.get_params().items()}, method.tuned, TREES,
+        protocol.constants(), _code(),
     ]  # fmt: skip
     key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
     return f"{unit.data}-{unit.split}-{unit.method}-{key}.json"
 
 
+@cache
+def _code() -> str:
+    """Checksum of the library, its kernels included: versions do not change as often."""
+    folder = Path(__file__).parent.parent
+    parts = [*sorted(folder.rglob("*.py")), Path(_native.__file__)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in parts)).hexdigest()
+
+
 def _read(path: Path) -> list[Outcome] | None:
     try:
-        return [Outcome(**outcome) for outcome in json.loads(path.read_text())]
+        outcomes = [Outcome(**outcome) for outcome in json.loads(path.read_text())]
     except (OSError, ValueError, TypeError):  # not there, or not whole
         return None
+    return outcomes if len(outcomes) == len(TREES) else None
 
 
 def _write(path: Path, outcomes: list[Outcome]) -> None:
     fresh = path.with_suffix(".part")
     fresh.write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
     os.replace(fresh, path)
-
-
-class Nearness(NamedTuple):
-    """How near a method's losses are to the column AGBM of the paper, over all its cells."""
-
-    method: str
-    within: int
-    """Cells whose test loss is within twice the printed standard error."""
-    n_cells: int
-    off: float
-    """Mean of |log(ours / printed)| over training and test losses."""
-
-
-def nearness(table: Table, method: str) -> Nearness:
-    """Of one method to its printed column."""
-    column = METHODS[method].printed
-    cells = [(c.losses, PRINTED[c.data, c.trees, column]) for c in table.cells() if c.method == method and column]
-    within = sum(abs(ours.test.mean - theirs.test.mean) <= 2 * theirs.test.error for ours, theirs in cells)
-    return Nearness(method, within, len(cells), float(np.mean([_off(ours, theirs) for ours, theirs in cells])))
 
 
 class Nearer(NamedTuple):
@@ -176,16 +167,52 @@ class Nearer(NamedTuple):
 
 
 def nearer(table: Table, method: str, other: str) -> Nearer:
-    """Than the other, to the column that the paper prints for both."""
-    column = METHODS[method].printed or ""
-    off = {(c.method, c.data, c.trees): _off(c.losses, PRINTED[c.data, c.trees, column]) for c in table.cells()}
-    pairs = [(off[method, d, t], off[other, d, t]) for m, d, t in off if m == method]
-    return Nearer(sum(a[0] < b[0] for a, b in pairs), sum(a[1] < b[1] for a, b in pairs))
+    """Whose loss over GBM's is nearer to AGBM's over GBM's in print: plain boosting here is not quite that of print."""
+    ours = {(c.method, c.data, c.trees): c.losses for c in table.cells()}
+    counts = {"train": 0, "test": 0}
+    for name, trees in ((d, t) for d in table.data_sets for t in TREES):
+        for part in counts:
+            printed = _ratio(PRINTED[name, trees, "agbm"], PRINTED[name, trees, BASELINE], part)
+            off = [
+                abs(math.log(_ratio(ours[who, name, trees], ours[BASELINE, name, trees], part) / printed))
+                for who in (method, other)
+            ]
+            counts[part] += off[0] < off[1]
+    return Nearer(**counts)
 
 
-def _off(ours: Losses, theirs: Losses) -> tuple[float, float]:
-    """|log(ours / printed)| of the training and of the test loss."""
-    return abs(math.log(ours.train.mean / theirs.train.mean)), abs(math.log(ours.test.mean / theirs.test.mean))
+def _ratio(a: Losses, b: Losses, part: str) -> float:
+    return float(getattr(a, part).mean / getattr(b, part).mean)
+
+
+def within_printed_errors(table: Table, method: str) -> int:
+    """Cells whose test loss is within twice the printed error of the printed one."""
+    pairs = [(c.losses.test, PRINTED[c.data, c.trees, METHODS[method].printed or ""].test)
+             for c in table.cells() if c.method == method]  # fmt: skip
+    return sum(abs(ours.mean - printed.mean) <= 2 * printed.error for ours, printed in pairs)
+
+
+def off_print(table: Table, method: str) -> float:
+    """The factor that a method's losses, training and test, are off the printed ones: geometric mean."""
+    logs = [
+        math.log(
+            getattr(c.losses, part).mean / getattr(PRINTED[c.data, c.trees, METHODS[method].printed or ""], part).mean
+        )
+        for c in table.cells()
+        if c.method == method
+        for part in ("train", "test")
+    ]
+    return math.exp(float(np.mean(np.abs(logs))))
+
+
+def printed_errors(table: Table) -> float:
+    """The printed errors over ours, of GBM's test losses: geometric mean."""
+    pairs = [
+        (PRINTED[c.data, c.trees, BASELINE].test.error, c.losses.test.error)
+        for c in table.cells()
+        if c.method == BASELINE
+    ]
+    return math.exp(float(np.mean([math.log(a / b) for a, b in pairs])))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
