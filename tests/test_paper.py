@@ -1,7 +1,6 @@
 """The paper's experiments, on tables of our own and, where AGBM_DATA names a folder, on the paper's."""
 
 import json
-import os
 import re
 import sys
 from dataclasses import replace
@@ -10,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from scipy.stats import uniform
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes
 from sklearn.metrics import log_loss
 from sklearn.model_selection import RandomizedSearchCV
 
@@ -397,13 +396,15 @@ class TestCommand:
         asked = parser.parse_args(["paper", "table", "--released", "--keep", "best", "--seed", "3"])
         assert command.conventions_of(asked) == Conventions(levels=4, judge="test", keep="best", seed=3)
 
-    @pytest.mark.skipif(not os.environ.get(data.VARIABLE), reason=f"{data.VARIABLE} names no folder")
-    def test_twice_the_same(self, tmp_path, capsys):
+    def test_twice_the_same(self, classes, tmp_path, capsys, monkeypatch):
+        dump_svmlight_file(classes.X, classes.y, str(tmp_path / "sonar"), zero_based=False)
+        known = data._Source("sonar", 200, 10, data.checksum(classes.X, classes.y, True))
+        monkeypatch.setitem(data._SOURCES, "sonar", known)
         numbers = []
         for jobs in ("1", "2"):
             out = tmp_path / jobs
             words = ["paper", "table", "--sets", "sonar", "--methods", "gbm", "agbm", "--draws", "1", "--jobs", jobs]
-            assert cli.main([*words, "--out", str(out)]) == 0
+            assert cli.main([*words, "--data", str(tmp_path), "--out", str(out)]) == 0
             numbers.append([json.loads((out / "table.json").read_text())["outcomes"], (out / "table.csv").read_bytes()])
         assert numbers[0] == numbers[1]
         assert "index.html" in capsys.readouterr().out

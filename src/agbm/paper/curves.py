@@ -12,8 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data import DataSet
-from ..estimators import AGBMClassifier, AGBMRegressor
-from .protocol import FIXED, N_SPLITS, diverged, split
+from .protocol import FIXED, N_SPLITS, TWO_TREES, diverged, estimator_of, split
 
 MOMENTA = (0.1, 0.3, 1.0)
 """Of the range that the paper tunes in; its figures do not say which three they show."""
@@ -38,7 +37,7 @@ def agbm_lines(momenta: Sequence[float]) -> tuple[Line, ...]:
     return tuple(
         Line(
             f"AGBM, γ = {gamma:g}{of_sign}",
-            {"method": "agbm", "shared_structure": False, "momentum": gamma, "correction": sign},
+            {**TWO_TREES, "momentum": gamma, "correction": sign},
         )
         for sign, of_sign in SIGNS.items()
         for gamma in momenta
@@ -126,12 +125,8 @@ def curve(plan: Plan, data: DataSet, step: float, line: Line, seed: int) -> Curv
 
 def _run(plan: Plan, data: DataSet, step: float, line: Line, number: int, seed: int) -> dict[str, Any]:
     train, test = split(data, number, seed)
-    kind = AGBMClassifier if data.classifies else AGBMRegressor
-    an_iteration = 2 if line.parameters["method"] == "agbm" else 1
-    model = kind(
-        **{**FIXED, **line.parameters, "learning_rate": step}, max_depth=plan.levels,
-        max_iter=plan.trees // an_iteration, early_stopping=False, n_jobs=1, random_state=seed,
-    )  # fmt: skip
+    asked = {"learning_rate": step, "max_depth": plan.levels, "early_stopping": False}
+    model = estimator_of(data, {**FIXED, **line.parameters, **asked}, plan.trees, seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(data.X[train], data.y[train], X_val=data.X[test], y_val=data.y[test])

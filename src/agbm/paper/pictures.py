@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.ticker import SymmetricalLogLocator
 
-from .curves import Curve, Plan
+from .curves import Curve, Line, Plan
 from .proof import Track
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
@@ -26,13 +26,14 @@ _STYLE: dict[str, Any] = {
 
 def draw_curves(plan: Plan, curves: Sequence[Curve], folder: Path) -> list[Path]:
     """One figure: training loss above test loss, a column of panels for each step."""
+    styles = {line.title: _line_style(line) for line in plan.lines}
     with mpl.rc_context(_STYLE):
         size = (2.6 * len(plan.steps) + 0.6, 5.6)
         figure, axes = plt.subplots(2, len(plan.steps), figsize=size, sharex=True, squeeze=False, layout="constrained")
         for column, step in enumerate(plan.steps):
             of_step = [curve for curve in curves if curve.figure == plan.name and curve.step == step]
             for row, name in enumerate(("train", "test")):
-                _panel(axes[row][column], of_step, name)
+                _panel(axes[row][column], of_step, styles, name)
             axes[0][column].set_title(f"η = {step:g}")
             axes[1][column].set_xlabel("number of trees")
         axes[0][0].set_ylabel("training loss")
@@ -43,12 +44,12 @@ def draw_curves(plan: Plan, curves: Sequence[Curve], folder: Path) -> list[Path]
         return _save(figure, folder / plan.name)
 
 
-def _panel(axis: Any, curves: Sequence[Curve], name: str) -> None:
+def _panel(axis: Any, curves: Sequence[Curve], styles: Mapping[str, Mapping[str, Any]], name: str) -> None:
     for curve in curves:
-        losses = getattr(curve, name)
-        axis.plot(curve.trees, losses, label=curve.title, **_line_style(curve.title))
+        losses, style = getattr(curve, name), styles[curve.title]
+        axis.plot(curve.trees, losses, label=curve.title, **style)
         if curve.diverged:
-            axis.plot(curve.trees[-1:], losses[-1:], "x", color=_line_style(curve.title)["color"], markersize=7)
+            axis.plot(curve.trees[-1:], losses[-1:], "x", color=style["color"], markersize=7)
     lowest = min(min(getattr(curve, name)) for curve in curves)
     start = max(getattr(curve, name)[0] for curve in curves)
     if start > 20 * lowest:
@@ -58,13 +59,12 @@ def _panel(axis: Any, curves: Sequence[Curve], name: str) -> None:
         axis.set_ylim(lowest - 0.05 * (start - lowest), start + 0.6 * (start - lowest))
 
 
-def _line_style(title: str) -> dict[str, Any]:
-    if title == "GBM":
-        return {"color": _BLACK, "linestyle": "-"}
-    if title == "VAGBM":
-        return {"color": _PINK, "linestyle": "-"}
-    gamma = float(title.split("γ = ")[1].split(",")[0])
-    return {"color": _OF_GAMMA[gamma], "linestyle": "--" if "released" in title else "-"}
+def _line_style(line: Line) -> dict[str, Any]:
+    """A colour for each method and momentum; the released code's sign is dashed."""
+    plain = {"gbm": _BLACK, "vagbm": _PINK}
+    method = line.parameters["method"]
+    colour = plain[method] if method in plain else _OF_GAMMA[line.parameters["momentum"]]
+    return {"color": colour, "linestyle": "--" if line.parameters.get("correction", 1.0) < 0 else "-"}
 
 
 def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:

@@ -59,21 +59,29 @@ class Method:
     title: str
     parameters: Mapping[str, Any]
     tuned: tuple[str, ...]
-    trees_an_iteration: int = 1
+    """Without any, a method keeps the defaults of the library instead of what the paper fixes."""
     printed: str | None = None
     """Its column in the paper, if it has one."""
-    untuned: bool = False
-    """Whether it keeps the defaults of the library instead of what the paper fixes."""
+
+    @property
+    def trees_an_iteration(self) -> int:
+        """That are added to the model."""
+        return trees_an_iteration(self.parameters)
+
+
+def trees_an_iteration(parameters: Mapping[str, Any]) -> int:
+    """Two where both residuals have a tree of their own."""
+    return 1 if parameters.get("shared_structure", True) else 2
 
 
 _TREE = ("min_split_gain", "l2_regularization")
-_TWO_TREES = {"method": "agbm", "shared_structure": False}
+TWO_TREES: Mapping[str, Any] = {"method": "agbm", "shared_structure": False}
 
 METHODS: Mapping[str, Method] = {
     "gbm": Method("GBM", {"method": "gbm"}, _TREE, printed="gbm"),
-    "agbm": Method("AGBM", {**_TWO_TREES, "correction": 1.0}, (*_TREE, "momentum"), 2, printed="agbm"),
+    "agbm": Method("AGBM", {**TWO_TREES, "correction": 1.0}, (*_TREE, "momentum"), printed="agbm"),
     "agbm-minus": Method(
-        "AGBM, sign of the released code", {**_TWO_TREES, "correction": -1.0}, (*_TREE, "momentum"), 2, printed="agbm"
+        "AGBM, sign of the released code", {**TWO_TREES, "correction": -1.0}, (*_TREE, "momentum"), printed="agbm"
     ),
     "vagbm": Method("VAGBM", {"method": "vagbm", "momentum": 1.0}, _TREE),
     "agbm-shared": Method(
@@ -81,7 +89,7 @@ METHODS: Mapping[str, Method] = {
         {"method": "agbm", "shared_structure": True, "correction": 1.0},
         (*_TREE, "momentum"),
     ),
-    "default": Method("default of this library", {}, (), untuned=True),
+    "default": Method("default of this library", {}, ()),
 }
 
 
@@ -157,14 +165,14 @@ def run(data: DataSet, number: int, method: Method, conventions: Conventions) ->
 
 def estimator(data: DataSet, method: Method, trees: int, conventions: Conventions, **parameters: Any) -> Any:
     """The method for so many trees."""
+    fixed = {**FIXED, "max_depth": conventions.levels} if method.tuned else {}
+    return estimator_of(data, {**fixed, **method.parameters, **parameters}, trees, conventions.seed)
+
+
+def estimator_of(data: DataSet, parameters: Mapping[str, Any], trees: int, seed: int) -> Any:
+    """On one thread: processes share the work."""
     kind = AGBMClassifier if data.classifies else AGBMRegressor
-    fixed = {} if method.untuned else {**FIXED, "max_depth": conventions.levels}
-    return kind(
-        **{**fixed, **method.parameters, **parameters},
-        max_iter=trees // method.trees_an_iteration,
-        n_jobs=1,
-        random_state=conventions.seed,
-    )
+    return kind(**parameters, max_iter=trees // trees_an_iteration(parameters), n_jobs=1, random_state=seed)
 
 
 def search(

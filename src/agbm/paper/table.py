@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.stats import gmean
 
 from .. import _native
 from ..data import DataSet
@@ -169,7 +170,7 @@ class Nearer(NamedTuple):
 def nearer(table: Table, method: str, other: str) -> Nearer:
     """Whose loss over GBM's is nearer to AGBM's over GBM's in print: plain boosting here is not quite that of print."""
     ours = {(c.method, c.data, c.trees): c.losses for c in table.cells()}
-    counts = {"train": 0, "test": 0}
+    counts = dict.fromkeys(Losses._fields, 0)
     for name, trees in ((d, t) for d in table.data_sets for t in TREES):
         for part in counts:
             printed = _ratio(PRINTED[name, trees, "agbm"], PRINTED[name, trees, BASELINE], part)
@@ -185,34 +186,29 @@ def _ratio(a: Losses, b: Losses, part: str) -> float:
     return float(getattr(a, part).mean / getattr(b, part).mean)
 
 
+def beside_print(table: Table, method: str) -> list[tuple[Losses, Losses]]:
+    """The losses of each cell of a method that the paper has, here and in print."""
+    column = METHODS[method].printed
+    if column is None:
+        raise ValueError(f"method={method!r} is not in the paper's table.")
+    return [(c.losses, PRINTED[c.data, c.trees, column]) for c in table.cells() if c.method == method]
+
+
 def within_printed_errors(table: Table, method: str) -> int:
     """Cells whose test loss is within twice the printed error of the printed one."""
-    pairs = [(c.losses.test, PRINTED[c.data, c.trees, METHODS[method].printed or ""].test)
-             for c in table.cells() if c.method == method]  # fmt: skip
-    return sum(abs(ours.mean - printed.mean) <= 2 * printed.error for ours, printed in pairs)
+    pairs = beside_print(table, method)
+    return sum(abs(ours.test.mean - printed.test.mean) <= 2 * printed.test.error for ours, printed in pairs)
 
 
 def off_print(table: Table, method: str) -> float:
     """The factor that a method's losses, training and test, are off the printed ones: geometric mean."""
-    logs = [
-        math.log(
-            getattr(c.losses, part).mean / getattr(PRINTED[c.data, c.trees, METHODS[method].printed or ""], part).mean
-        )
-        for c in table.cells()
-        if c.method == method
-        for part in ("train", "test")
-    ]
-    return math.exp(float(np.mean(np.abs(logs))))
+    ratios = [_ratio(ours, printed, part) for ours, printed in beside_print(table, method) for part in Losses._fields]
+    return float(gmean([max(ratio, 1.0 / ratio) for ratio in ratios]))
 
 
 def printed_errors(table: Table) -> float:
     """The printed errors over ours, of GBM's test losses: geometric mean."""
-    pairs = [
-        (PRINTED[c.data, c.trees, BASELINE].test.error, c.losses.test.error)
-        for c in table.cells()
-        if c.method == BASELINE
-    ]
-    return math.exp(float(np.mean([math.log(a / b) for a, b in pairs])))
+    return float(gmean([printed.test.error / ours.test.error for ours, printed in beside_print(table, BASELINE)]))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
