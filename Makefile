@@ -1,10 +1,12 @@
-# make demo   set up, then train all four methods and draw their convergence
+# make demo   set up, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
 # make bench-quick    the same in a minute on small tables, to see that all of it runs
 # make bench-kernels  what the native kernels reach of the limits of the machine
+# make bench-trees DATA=folder   trees and seconds that the default needs for the loss of others (benchmarks/trees_to_match.py)
+# make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +18,7 @@ AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables clean
+.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -47,6 +49,12 @@ bench-kernels: benchmarks/kernels.cpp $(wildcard native/*.hpp)
 
 bench-tables: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/tables_vs_peers.py $(DATA)
+
+bench-trees: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/trees_to_match.py --data $(DATA) --rows 100000
+
+bench-ablation: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/ablation.py --data $(DATA)
 
 $(BENCH_SET_UP): $(SET_UP)
 	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'

@@ -81,6 +81,7 @@ class Ours(Library):
         parameters = {
             "method": "gbm", "learning_rate": RATE, "max_iter": setting.trees, "max_depth": setting.depth,
             "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS, "early_stopping": False, "n_jobs": setting.threads,
+            "l2_regularization": 0.0, "colsample_bytree": 1.0,
         } | parameters  # fmt: skip
         return estimator(**parameters).fit(X, y)
 
@@ -106,7 +107,7 @@ class Ours(Library):
         if kind == "gbm":
             steps = gbm(problem, fitter, eta=RATE, max_iter=10**6)
         else:
-            steps = agbm(problem, fitter, eta=RATE, momentum=Momentum(0.02), correction=0.5, length=lambda gamma: 1e6)
+            steps = agbm(problem, fitter, schedule=Momentum(RATE, 0.02), correction=0.5, length=lambda gamma: 1e6)
         return lambda: next(steps)
 
     def binner(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> Work:

@@ -1,7 +1,8 @@
-"""The paper's pseudo-code, written down a second time in plain NumPy: the oracle of agbm.boosting.
+"""The algorithms, written down a second time in plain NumPy: the oracle of agbm.boosting.
 
-`fit(r)` is the best weak learner's vector of predictions for a residual r; `gradient(f)` the derivative of the loss;
-`total(f)` the loss L(f). Every function returns the list of the named vectors, one entry an iteration.
+`fit(r)` is the best weak learner's vector of predictions for a residual r, `fit(r, hessian)` that of a Newton step;
+`gradient(f)` and `curvature(f)` are the derivatives of the loss. Every function returns the list of the named vectors,
+one entry an iteration.
 """
 
 import numpy as np
@@ -14,6 +15,17 @@ def gbm(f0, gradient, fit, eta, iterations):
         r = -gradient(f)
         b = fit(r)
         f = f + eta * b
+        trace.append({"f": f, "r": r})
+    return trace
+
+
+def rnb(f0, gradient, curvature, fit, damping, iterations):
+    """Whole Newton steps; damping times the root of the residual's norm, relative to the first, is in every hessian."""
+    f = f0.copy()
+    trace = []
+    for _ in range(iterations):
+        r = -gradient(f)
+        f = f + fit(r, curvature(f) + damping * np.sqrt(np.linalg.norm(r) / np.linalg.norm(gradient(f0))))
         trace.append({"f": f, "r": r})
     return trace
 
@@ -51,6 +63,60 @@ def agbm(f0, gradient, fit, eta, gamma, iterations, rho=1.0):
     return trace
 
 
+def fading(f0, gradient, fit, rate, entry, fade, growth, iterations):
+    """The residual is that of the model itself. Keeps the learners, and adds them up with weights in closed form."""
+    eta = max(entry, rate)
+    learners, alphas, trace = [], [], []
+    for m in range(iterations):
+        f = trace[-1]["f"] if trace else f0
+        r = -gradient(f)
+        learners.append(fit(r))
+        alphas.append(min(rate * (1.0 + growth * m), eta))
+        weights = [alpha + (eta - alpha) * (1.0 - fade) ** (m - j) for j, alpha in enumerate(alphas)]
+        trace.append(
+            {
+                "f": f0 + sum(a * b for a, b in zip(weights, learners, strict=True)),
+                "h": f0 + sum(a * b for a, b in zip(alphas, learners, strict=True)),
+                "r": r,
+            }
+        )
+    return trace
+
+
+def vagbm_fading(f0, gradient, fit, rate, entry, fade, growth, iterations):
+    f, h = f0.copy(), f0.copy()
+    eta = max(entry, rate)
+    trace = []
+    for m in range(iterations):
+        alpha = min(rate * (1.0 + growth * m), eta)
+        g = (1.0 - fade) * f + fade * h
+        r = -gradient(g)
+        b = fit(r)
+        f = g + eta * b
+        h = h + alpha * b
+        trace.append({"f": f, "g": g, "h": h, "r": r})
+    return trace
+
+
+def agbm_fading(f0, gradient, fit, rate, entry, fade, growth, iterations, rho):
+    """The corrected residual carries errors on by the ratio of the weights in h, as the lemma needs it."""
+    f, h = f0.copy(), f0.copy()
+    eta = max(entry, rate)
+    trace = []
+    alpha_before, error = 0.0, 0.0
+    for m in range(iterations):
+        alpha = min(rate * (1.0 + growth * m), eta)
+        g = (1.0 - fade) * f + fade * h
+        r = -gradient(g)
+        c = r + rho * alpha_before / alpha * error
+        b1, b2 = fit(r), fit(c)
+        f = g + eta * b1
+        h = h + alpha * b2
+        alpha_before, error = alpha, c - b2
+        trace.append({"f": f, "g": g, "h": h, "r": r, "c": c})
+    return trace
+
+
 def agbm_theory(f0, gradient, fit, eta, iterations):
     """Algorithm 2 with gamma_m from the smallest cosine of the fits before iteration m (at first, of iteration 0)."""
     f, h = f0.copy(), f0.copy()
@@ -84,8 +150,11 @@ def agbm_theory(f0, gradient, fit, eta, iterations):
     return trace
 
 
-def agbmr(f0, gradient, fit, eta, gamma, iterations, total, mu=None):
-    """Restarts by option 1 (mu given) or option 2. Also returns the iterations at which a run began."""
+def agbmr(f0, gradient, fit, eta, gamma, iterations, turns=None, mu=None):
+    """Restarts by option 1 (mu given), or when turns(f before the step, state after it).
+
+    Also returns the iterations at which a run began.
+    """
     f = f0.copy()
     trace, begins = [], []
     while len(trace) < iterations:
@@ -95,13 +164,12 @@ def agbmr(f0, gradient, fit, eta, gamma, iterations, total, mu=None):
             run = agbm(f, gradient, fit, eta, gamma, min(left, int(np.ceil(np.sqrt(2.0 / (eta * gamma * mu))))))
         else:
             run = agbm(f, gradient, fit, eta, gamma, left)
-            before = total(f)
+            before = f
             for m, state in enumerate(run):
-                now = total(state["f"])
-                if now > before:
+                if turns(before, state):
                     run = run[: m + 1]
                     break
-                before = now
+                before = state["f"]
         trace += run
         f = run[-1]["f"]
     return trace, begins
@@ -157,4 +225,26 @@ def agbm_with_dropout(f0, gradient, fit, eta, gamma, iterations, rho, dropped):
             a, d = np.append(in_g, [eta / (k + 1.0), 0.0]), np.append(d, [0.0, alpha])
         error = c - b2
         trace.append({"f": total(a), "g": g, "h": total(d), "r": r, "c": c})
+    return trace, a, d
+
+
+def fading_with_dropout(f0, gradient, fit, rate, entry, fade, growth, iterations, dropped):
+    """Learners with weights a in f and d in h, added up anew for f and h."""
+    learners, trace = [], []
+    a, d = np.zeros(0), np.zeros(0)
+    eta = max(entry, rate)
+
+    def total(weights, left_out=()):
+        return f0 + sum(w * b for j, (w, b) in enumerate(zip(weights, learners, strict=True)) if j not in left_out)
+
+    for m in range(iterations):
+        out = dropped.get(m, ())
+        k = len(out)
+        shrunk = np.array([k / (k + 1.0) if j in out else 1.0 for j in range(m)])
+        a, d = a * shrunk, d * shrunk
+        r = -gradient(total(a, out))
+        learners.append(fit(r))
+        a = np.append((1.0 - fade) * a + fade * d, eta / (k + 1.0))
+        d = np.append(d, min(rate * (1.0 + growth * m), eta) / (k + 1.0))
+        trace.append({"f": total(a), "h": total(d), "r": r})
     return trace, a, d

@@ -1,5 +1,6 @@
-"""The algorithms against the paper: its pseudo-code, its lemma, its theorems."""
+"""The algorithms against the paper: its pseudo-code, its lemma, its theorems; and against definitions of our own."""
 
+from dataclasses import replace
 from itertools import count, pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ import paper_twin as twin
 from agbm import boosting
 from agbm.learners import DivergedError, RegressorLearner
 from agbm.losses import HalfSquaredError, LogLoss
-from agbm.theory import Momentum, admissible_momentum, rate_bound
+from agbm.theory import Fading, Momentum, admissible_momentum, rate_bound
 from agbm.tree import TreeLearner
 from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss
 
@@ -65,18 +66,70 @@ def test_gbm_is_algorithm_1(loss, learner):
 
 
 @settings
+@pytest.mark.parametrize("second_order", [False, True])
+def test_gbm_with_damping_is_regularised_newton_boosting(loss, learner, second_order):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    problem = replace(problem, second_order=second_order)
+
+    def curvature(f):
+        p = 1.0 / (1.0 + np.exp(-f))
+        return p * (1.0 - p) if loss == "logistic" and second_order else np.ones_like(f)
+
+    steps = list(boosting.gbm(problem, fitter, eta=1.0, max_iter=N_ITERATIONS, damping=3.0))
+    assert_same(steps, twin.rnb(problem.start[0], gradient, curvature, fit, 3.0, N_ITERATIONS))
+
+
+@settings
 @pytest.mark.parametrize("gamma", [1.0, 0.2])
 def test_vagbm_is_the_appendix(loss, learner, gamma):
     problem, fitter, gradient, fit = setting(loss, learner)
-    steps = list(boosting.vagbm(problem, fitter, eta=0.1, momentum=Momentum(gamma), max_iter=N_ITERATIONS))
+    steps = list(boosting.vagbm(problem, fitter, schedule=Momentum(0.1, gamma), max_iter=N_ITERATIONS))
     assert_same(steps, twin.vagbm(problem.start[0], gradient, fit, 0.1, gamma, N_ITERATIONS))
+
+
+FADINGS = [
+    {"rate": 0.05, "entry": 0.4, "fade": 0.3, "growth": 0.1},
+    {"rate": 0.05, "entry": 0.1, "fade": 0.0, "growth": 0.2},  # nothing fades, and alpha comes to its largest value
+    {"rate": 0.2, "entry": 0.1, "fade": 1.0, "growth": 0.0},  # the rate is larger than the entry
+]
+fadings = pytest.mark.parametrize("fading", FADINGS, ids=str)
+
+
+@settings
+@fadings
+def test_fading_is_its_definition(loss, learner, fading):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    steps = list(boosting.fading(problem, fitter, schedule=Fading(**fading), max_iter=N_ITERATIONS))
+    assert_same(steps, twin.fading(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
+
+
+@settings
+@fadings
+def test_vagbm_with_weights_that_fade(loss, learner, fading):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    steps = list(boosting.vagbm(problem, fitter, schedule=Fading(**fading), max_iter=N_ITERATIONS))
+    assert_same(steps, twin.vagbm_fading(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
+
+
+@settings
+@fadings
+@pytest.mark.parametrize("correction", [1.0, 0.5])
+def test_agbm_with_weights_that_fade(loss, learner, fading, correction):
+    problem, fitter, gradient, fit = setting(loss, learner)
+    steps = list(
+        boosting.agbm(
+            problem, fitter, schedule=Fading(**fading), correction=correction, length=lambda gamma: N_ITERATIONS
+        )
+    )
+    start = problem.start[0]
+    assert_same(steps, twin.agbm_fading(start, gradient, fit, **fading, iterations=N_ITERATIONS, rho=correction))
 
 
 def test_vagbm_with_theory_momentum():
     """gamma_m follows from all fits up to iteration m, its own included."""
     problem, fitter, _, _ = setting("squared", "stump")
     smallest = 1.0
-    for step in boosting.vagbm(problem, fitter, eta=0.1, momentum=Momentum("theory"), max_iter=N_ITERATIONS):
+    for step in boosting.vagbm(problem, fitter, schedule=Momentum(0.1, "theory"), max_iter=N_ITERATIONS):
         smallest = min(smallest, step.cosine_residual)
         assert step.gamma == admissible_momentum(smallest)
         assert step.alpha == step.gamma * 0.1 / step.theta
@@ -88,7 +141,7 @@ def test_agbm_is_algorithm_2(loss, learner, correction):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(
         boosting.agbm(
-            problem, fitter, eta=0.1, momentum=Momentum(0.1), correction=correction, length=lambda gamma: N_ITERATIONS
+            problem, fitter, schedule=Momentum(0.1, 0.1), correction=correction, length=lambda gamma: N_ITERATIONS
         )
     )
     assert_same(steps, twin.agbm(problem.start[0], gradient, fit, 0.1, 0.1, N_ITERATIONS, correction))
@@ -101,7 +154,7 @@ def test_agbm_with_theory_momentum(loss, learner):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(
         boosting.agbm(
-            problem, fitter, eta=0.1, momentum=Momentum("theory"), correction=1.0, length=lambda gamma: N_ITERATIONS
+            problem, fitter, schedule=Momentum(0.1, "theory"), correction=1.0, length=lambda gamma: N_ITERATIONS
         )
     )
     expected = twin.agbm_theory(problem.start[0], gradient, fit, 0.1, N_ITERATIONS)
@@ -114,22 +167,47 @@ def test_agbm_with_theory_momentum(loss, learner):
 
 
 @settings
-@pytest.mark.parametrize("mu", [None, 0.5])
-def test_agbmr_restarts_as_the_paper_says(loss, learner, mu):
+@pytest.mark.parametrize("option", ["fixed", "loss", "gradient"])
+def test_agbmr_restarts_as_its_option_says(loss, learner, option):
     problem, fitter, gradient, fit = setting(loss, learner)
-    eta, gamma = (0.1 if loss == "squared" else 1.0, 1.0) if mu is None else (0.5, 0.1)
+    mu = 0.5 if option == "fixed" else None
+    eta, gamma = (0.5, 0.1) if option == "fixed" else (0.1 if loss == "squared" else 1.0, 1.0)
+    rule = {"fixed": mu, "loss": boosting.loss_rises, "gradient": boosting.gradient_turns}[option]
     steps = list(
         boosting.agbmr(
-            problem, fitter, eta=eta, momentum=Momentum(gamma), correction=1.0, max_iter=N_ITERATIONS,
-            strong_convexity=mu,
+            problem, fitter, schedule=Momentum(eta, gamma), correction=1.0, max_iter=N_ITERATIONS, restart=rule
         )
-    )  # fmt: skip
-    trace, begins = twin.agbmr(
-        problem.start[0], gradient, fit, eta, gamma, N_ITERATIONS, lambda f: problem.train_loss(f[np.newaxis]), mu
     )
+
+    def total(f):
+        return problem.train_loss(f[np.newaxis])
+
+    def turns(before, state):
+        if option == "loss":
+            return total(state["f"]) > total(before)
+        return gradient(state["g"]) @ (state["f"] - before) > 0
+
+    trace, begins = twin.agbmr(problem.start[0], gradient, fit, eta, gamma, N_ITERATIONS, turns, mu)
     assert len(begins) > 1, "this setting must restart"
     assert [m for m, step in enumerate(steps) if step.restart] == begins[1:]
     assert_same(steps, trace)
+
+
+def test_a_gradient_of_few_rows_turns_with_their_weight():
+    """The step raises row 0 and lowers row 1: against the gradient of both if row 1 has enough weight."""
+    problem = problem_of(HalfSquaredError(), np.array([1.0, 1.0]))
+    step = boosting.Step(np.array([[3.0, -2.0]]), 0.0, None, 1.0, 1.0, r=problem.residual(problem.start))
+    assert not boosting.gradient_turns(problem, problem.start, step)
+    weighted = replace(problem, weight=np.array([1.0, 2.0]))
+    assert boosting.gradient_turns(weighted, problem.start, step)
+
+
+def test_the_validation_loss_rises_on_validation_rows_only():
+    problem = replace(problem_of(HalfSquaredError(), np.array([1.0, 1.0, 2.0])), n_train=2)
+    before = np.zeros((1, 3))
+    for f, rises in (([9.0, 9.0, 1.0], False), ([1.0, 1.0, -1.0], True), ([1.0, 1.0, 4.0], False)):
+        step = boosting.Step(np.array([f]), 0.0, None, 1.0, 1.0)
+        assert boosting.validation_loss_rises(problem, before, step) is rises
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -159,7 +237,7 @@ def test_strong_learner_gives_textbook_nesterov(correction):
     problem = problem_of(LogLoss(), labels)
     eta = 1.0
     steps = boosting.agbm(
-        problem, VectorFitter(lambda r: r.copy()), eta=eta, momentum=Momentum(1.0), correction=correction,
+        problem, VectorFitter(lambda r: r.copy()), schedule=Momentum(eta, 1.0), correction=correction,
         length=lambda gamma: 80,
     )  # fmt: skip
     x = y = problem.start[0]
@@ -176,7 +254,7 @@ def test_lemma_of_the_auxiliary_sequence(gamma):
     problem = problem_of(HalfSquaredError(), y)
     h_hat = problem.start
     for step in boosting.agbm(
-        problem, VectorFitter(best_stump(X)), eta=0.2, momentum=Momentum(gamma), correction=1.0,
+        problem, VectorFitter(best_stump(X)), schedule=Momentum(0.2, gamma), correction=1.0,
         length=lambda gamma: 40,
     ):  # fmt: skip
         h_hat = h_hat + step.alpha * step.r
@@ -201,9 +279,9 @@ def test_theorem_4_1_holds_at_every_iteration(share, momentum):
     for name, loss, y, optimum in problems_with_known_optimum():
         problem, eta = problem_of(loss, y), 1.0 / loss.smoothness
         best = total_loss(problem, optimum[np.newaxis])
-        gamma = Momentum("theory") if momentum == "theory" else Momentum(admissible_momentum(theta))
+        schedule = Momentum(eta, "theory" if momentum == "theory" else admissible_momentum(theta))
         steps = boosting.agbm(
-            problem, VectorFitter(strongest(share)), eta=eta, momentum=gamma, correction=1.0, length=lambda g: 300
+            problem, VectorFitter(strongest(share)), schedule=schedule, correction=1.0, length=lambda g: 300
         )
         for m, step in enumerate(steps, start=1):
             assert step.cosine_residual >= theta - 1e-12
@@ -223,7 +301,7 @@ def test_the_rate_is_accelerated():
         return [total_loss(problem, step.f) / bound for step, bound in zip(steps, bounds, strict=False)]
 
     accelerated = boosting.agbm(
-        problem, fitter, eta=1.0, momentum=Momentum(gamma), correction=1.0, length=lambda gamma: 3000
+        problem, fitter, schedule=Momentum(1.0, gamma), correction=1.0, length=lambda gamma: 3000
     )
     assert max(ratios(accelerated)) <= 1.0
     assert max(ratios(boosting.gbm(problem, fitter, eta=1.0, max_iter=3000))) > 1.0
@@ -240,8 +318,8 @@ def test_option_1_halves_the_gap_at_every_restart(share):
     gaps = [before]
     last = None
     for step in boosting.agbmr(
-        problem, VectorFitter(strongest(share)), eta=1.0, momentum=Momentum(gamma), correction=1.0, max_iter=2000,
-        strong_convexity=mu,
+        problem, VectorFitter(strongest(share)), schedule=Momentum(1.0, gamma), correction=1.0, max_iter=2000,
+        restart=mu,
     ):  # fmt: skip
         if step.restart:
             gaps.append(total_loss(problem, last.f))

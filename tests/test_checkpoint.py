@@ -46,6 +46,8 @@ class TestGoingOn:
             {"early_stopping": True, "n_iter_no_change": 40},
             {"subsample": 0.5, "colsample_bynode": 0.5, "dropout": 0.1},
             {"momentum": "theory"},
+            {"momentum": 0.1},
+            {"momentum": "fading", "colsample_bytree": 0.5},
         ],
         ids=str,
     )
@@ -73,7 +75,7 @@ class TestGoingOn:
         X, y = regression
         model = AGBMRegressor(
             method="agbmr", momentum="theory", learning_rate=2.0, correction=1.0, max_iter=40, max_depth=3,
-            shared_structure=False, min_samples_leaf=2,
+            shared_structure=False, min_samples_leaf=2, l2_regularization=0.0, colsample_bytree=1.0,
         )  # fmt: skip
         whole = clone(model).fit(X, y)
         assert whole.history_["restart"][:30].sum() >= 1
@@ -98,7 +100,9 @@ class TestGoingOn:
 
     def test_more_iterations_and_a_seed_that_nobody_chose(self, regression, tmp_path):
         X, y = regression
-        model = AGBMRegressor(max_iter=10, subsample=0.5, callbacks=[Checkpoint(tmp_path / "run", every=10)])
+        model = AGBMRegressor(
+            max_iter=10, subsample=0.5, random_state=None, callbacks=[Checkpoint(tmp_path / "run", every=10)]
+        )
         short = clone(model).fit(X, y)
         long = clone(model).set_params(max_iter=20, n_jobs=1, verbose=0).fit(X, y)
         np.testing.assert_allclose(list(long.staged_predict(X))[9], short.predict(X), rtol=1e-12)
@@ -125,7 +129,7 @@ KILLED = """
         print(record.iteration, flush=True)
         time.sleep(0.002)  # no machine is so fast that it is through before it is killed
     model = AGBMRegressor(
-        max_iter=400, max_depth=4, subsample=0.7, random_state=0, shared_structure=False,
+        method="agbm", max_iter=400, max_depth=4, subsample=0.7, random_state=0, shared_structure=False,
         callbacks=[Checkpoint(sys.argv[1], every=1), say],
     )
     np.save(sys.argv[2], model.fit(X, y).predict(X))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from agbm import AGBMClassifier, AGBMRegressor
-from variants import METHODS, methods, shared, strategies
+from variants import METHODS, methods, shared, strategies, without_rnb
 
 
 def noisy(seed, n=400):
@@ -57,14 +57,15 @@ class TestMonotone:
         second_order=st.booleans(),
         subsample=st.sampled_from([0.5, 1.0]),
         dropout=st.sampled_from([0.0, 0.3]),
+        momentum=st.sampled_from([0.1, "fading"]),
     )
-    def test_probabilities(self, seed, method, holes, second_order, subsample, dropout):
+    def test_probabilities(self, seed, method, holes, second_order, subsample, dropout, momentum):
         X, y = noisy(seed, 200)
         complete = X.copy()
         X[np.random.default_rng(seed).random(X.shape) < holes] = np.nan
         model = AGBMClassifier(
             method=method, monotonic_cst=[1, 0, -1], max_iter=10, min_samples_leaf=2, second_order=second_order,
-            subsample=subsample, dropout=dropout, random_state=seed % 1000,
+            subsample=subsample, dropout=dropout, momentum=momentum, random_state=seed % 1000,
         ).fit(X, y > 0)  # fmt: skip
         assert moves(lambda table: model.predict_proba(table)[:, 1], complete, 0).min() >= -1e-12
         assert moves(lambda table: model.predict_proba(table)[:, 1], complete, 2).max() <= 1e-12
@@ -113,12 +114,15 @@ class TestInteractions:
             walk(root, set())
         return found
 
-    @methods
+    @without_rnb
     @shared
     def test_only_features_of_a_group_meet(self, method, shared_structure):
         X, y = load_breast_cancer(return_X_y=True)
         X = X[:, :6]
-        settings = {"method": method, "shared_structure": shared_structure, "max_iter": 10, "min_samples_leaf": 5}
+        settings = {
+            "method": method, "shared_structure": shared_structure, "max_iter": 10, "min_samples_leaf": 5,
+            "l2_regularization": 0.0, "colsample_bytree": 1.0,
+        }  # fmt: skip
         free = self.pairs_on_paths(AGBMClassifier(**settings).fit(X, y)._folded)
         groups = AGBMClassifier(**settings, interaction_cst=[[0, 1], [1, 2, 3]]).fit(X, y)._folded
         allowed = {(0, 1), (1, 2), (1, 3), (2, 3), (4, 5)}  # those that no group names form one of their own

@@ -10,14 +10,19 @@ from variants import newton
 VARIANTS = {
     "gbm": {"method": "gbm"},
     "gbm line search": {"method": "gbm", "learning_rate": "line_search"},
+    "rnb": {"method": "rnb"},
     "vagbm": {"method": "vagbm"},
+    "fading": {"method": "fading", "colsample_bytree": 0.5},
+    "vagbm fading": {"method": "vagbm", "momentum": "fading", "colsample_bytree": 0.5},
     "agbm": {"method": "agbm"},
     "agbm released sign": {"method": "agbm", "correction": -1.0},
     "agbm shared": {"method": "agbm", "shared_structure": True},
     "agbm theory": {"method": "agbm", "momentum": "theory"},
+    "agbm fading": {"method": "agbm", "momentum": "fading", "correction": 0.5, "colsample_bytree": 0.5},
     "agbmr": {"method": "agbmr", "momentum": 1.0, "learning_rate": 0.3},
     "agbmr shared": {"method": "agbmr", "momentum": 1.0, "learning_rate": 0.3, "shared_structure": True},
     "agbmr fixed": {"method": "agbmr", "restart": "fixed", "strong_convexity": 1.0, "momentum": 0.2},
+    "agbmr gradient": {"method": "agbmr", "restart": "gradient", "momentum": 1.0},
 }
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -30,6 +35,9 @@ COMMON = {
     "correction": 1.0,
     "shared_structure": False,
     "second_order": False,
+    "l2_regularization": 0.0,
+    "colsample_bytree": 1.0,
+    "random_state": 0,
 }
 
 

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from agbm import AGBMClassifier, AGBMRegressor, _threads
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
-from variants import METHODS, methods, newton
+from variants import METHODS, methods, newton, without_rnb
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +57,18 @@ def test_every_method_learns(method, regression, binary):
 def test_gbm_is_close_to_hist_gradient_boosting(regression, binary):
     """The same algorithm with the same trees: losses must agree closely, on data with as many bins as values."""
     shared = {"max_iter": 40, "learning_rate": 0.1, "min_samples_leaf": 20, "early_stopping": False}
+    shared |= {"max_leaf_nodes": 8, "l2_regularization": 0.0}
+    only_ours = {"method": "gbm", "second_order": True, "max_depth": None, "colsample_bytree": 1.0}
     X, y = regression
     X = np.round(X, 2)
-    theirs = HistGradientBoostingRegressor(**shared, max_leaf_nodes=8).fit(X, y).predict(X)
-    ours = AGBMRegressor(**shared, method="gbm", max_depth=None, max_leaf_nodes=8).fit(X, y).predict(X)
+    theirs = HistGradientBoostingRegressor(**shared).fit(X, y).predict(X)
+    ours = AGBMRegressor(**shared, **only_ours).fit(X, y).predict(X)
     assert np.corrcoef(theirs, ours)[0, 1] > 0.999
     np.testing.assert_allclose(np.mean((ours - y) ** 2), np.mean((theirs - y) ** 2), rtol=0.01)
     X, y = binary
     X = np.round(X, 1)
-    theirs = HistGradientBoostingClassifier(**shared, max_leaf_nodes=8).fit(X, y).predict_proba(X)[:, 1]
-    ours = AGBMClassifier(**shared, method="gbm", second_order=True, max_depth=None, max_leaf_nodes=8)
-    ours = ours.fit(X, y).predict_proba(X)[:, 1]
+    theirs = HistGradientBoostingClassifier(**shared).fit(X, y).predict_proba(X)[:, 1]
+    ours = AGBMClassifier(**shared, **only_ours).fit(X, y).predict_proba(X)[:, 1]
     np.testing.assert_allclose(np.log(np.abs(ours - 1 + y)).mean(), np.log(np.abs(theirs - 1 + y)).mean(), rtol=0.02)
 
 
@@ -92,6 +93,18 @@ def test_identical_bits_for_every_n_jobs(method, shared, second_order):
         assert np.array_equal(first._folded.value, other._folded.value)
         for name in ("train_loss", "validation_loss", "cosine_residual"):
             assert np.array_equal(first.history_[name], other.history_[name], equal_nan=True)
+
+
+@methods
+def test_identical_bits_for_one_and_two_threads_with_columns_drawn(method, regression):
+    X, y = regression
+    X, y = np.tile(X, (20, 1)), np.tile(y, 20)
+    one, two = (
+        AGBMRegressor(method=method, momentum="fading", colsample_bytree=0.5, max_iter=8, n_jobs=n, random_state=0)
+        for n in (1, 2)
+    )
+    assert np.array_equal(one.fit(X, y).predict(X), two.fit(X, y).predict(X))
+    assert np.array_equal(one.history_["train_loss"], two.history_["train_loss"])
 
 
 def test_n_jobs_honours_limits():
@@ -361,7 +374,7 @@ class TestData:
 
 
 class TestLosses:
-    @methods
+    @without_rnb
     @newton
     @pytest.mark.parametrize(
         "loss", ["absolute_error", Quantile(0.8), Huber(20.0), "poisson", "gamma", Tweedie(1.5)], ids=str
@@ -374,8 +387,9 @@ class TestLosses:
                 loss if isinstance(loss, str) else type(loss).__name__, 0.1
             )
         model = AGBMRegressor(
-            method=method, loss=loss, second_order=second_order, max_iter=30, max_depth=3, learning_rate=step
-        )
+            method=method, loss=loss, second_order=second_order, max_iter=30, max_depth=3, learning_rate=step,
+            **({} if second_order else {"momentum": 0.02, "entry_rate": min(step, 1.0)}),
+        )  # fmt: skip
         model.fit(X, y)
         losses = model.history_["train_loss"]
         deviance = losses - model._fitted_loss.value(y, model._fitted_loss.link(y)).mean()  # of a perfect fit: zero
@@ -407,13 +421,13 @@ class TestLosses:
         predicted = AGBMRegressor(method=method, loss=loss).fit(X, y).predict(X)
         assert np.median(np.abs(predicted - y)) < 0.15
 
-    @methods
+    @without_rnb
     def test_huber_far_from_every_label(self, method):
         """Hardly any curvature is no reason not to split."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 3))
         y = 1e5 * (X[:, 0] + 0.1 * rng.normal(size=2000))
-        assert AGBMRegressor(method=method, loss=Huber(1.0)).fit(X, y).score(X, y) > 0.9
+        assert AGBMRegressor(method=method, loss=Huber(1.0), l2_regularization=0.0).fit(X, y).score(X, y) > 0.9
 
     @pytest.mark.parametrize("loss", ["poisson", "gamma", Tweedie(1.5)], ids=str)
     def test_rates_of_very_different_size(self, loss):
@@ -488,7 +502,7 @@ class TestLosses:
             def hessian(self, y, f, weight):
                 return 2 / (2000 + (y - f) ** 2)
 
-        model = AGBMRegressor(loss=CauchyLoss(), max_iter=30, max_depth=3).fit(X, y)
+        model = AGBMRegressor(loss=CauchyLoss(), max_iter=30, max_depth=3, l2_regularization=0.0).fit(X, y)
         assert model.history_["train_loss"][-1] < 0.8 * model.history_["train_loss"][0]
         assert clone(model).fit(X, y).score(X, y) == model.score(X, y)
 
@@ -502,7 +516,7 @@ class TestLosses:
     def test_a_start_model_goes_through_the_link(self, regression):
         X, y = regression
         start = AGBMRegressor(loss="poisson", max_iter=10).fit(X, y)
-        model = AGBMRegressor(loss="gamma", init=start, max_iter=1, learning_rate=1e-12).fit(X, y)
+        model = AGBMRegressor(method="gbm", loss="gamma", init=start, max_iter=1, learning_rate=1e-12).fit(X, y)
         np.testing.assert_allclose(model.predict(X), start.predict(X), rtol=1e-9)
 
 
@@ -512,7 +526,9 @@ class TestStart:
         assert AGBMRegressor(init="prior", max_iter=1, max_depth=1, min_samples_leaf=400).fit(X, y).predict(X)[
             0
         ] == pytest.approx(y.mean())
-        zero = AGBMRegressor(init="zero", max_iter=1, min_samples_leaf=400, learning_rate=0.5).fit(X, y)
+        zero = AGBMRegressor(
+            method="gbm", init="zero", max_iter=1, min_samples_leaf=400, learning_rate=0.5, l2_regularization=0.0
+        ).fit(X, y)
         assert zero.predict(X)[0] == pytest.approx(y.mean() / 2)
         X, y = binary
         prior = AGBMClassifier(max_iter=1, min_samples_leaf=600).fit(X, y)
@@ -551,16 +567,16 @@ class TestStart:
 
     def test_training_goes_on_from_a_model_of_ours(self, regression):
         X, y = regression
-        whole = AGBMRegressor(method="gbm", max_iter=20).fit(X, y)
-        half = AGBMRegressor(method="gbm", max_iter=10).fit(X, y)
-        rest = AGBMRegressor(method="gbm", max_iter=10, init=half).fit(X, y)
+        whole = AGBMRegressor(method="gbm", max_iter=20, colsample_bytree=1.0).fit(X, y)
+        half = AGBMRegressor(method="gbm", max_iter=10, colsample_bytree=1.0).fit(X, y)
+        rest = AGBMRegressor(method="gbm", max_iter=10, init=half, colsample_bytree=1.0).fit(X, y)
         np.testing.assert_allclose(rest.predict(X), whole.predict(X), rtol=1e-9)
 
 
 class TestGoingOn:
     @methods
     @pytest.mark.parametrize("shared", [False, True])
-    @pytest.mark.parametrize("momentum", [0.3, "theory"])
+    @pytest.mark.parametrize("momentum", [0.3, "theory", "fading"])
     @pytest.mark.parametrize("early_stopping", [False, True])
     def test_in_two_parts_gives_the_same_bits(self, method, shared, momentum, early_stopping, binary):
         X, y = binary
@@ -583,17 +599,30 @@ class TestGoingOn:
             assert np.array_equal(whole.history_[name], parts.history_[name], equal_nan=True), name
         assert seen == list(range(before + 1, 31))
 
-    def test_restarts_are_gone_through_again(self, regression):
+    @pytest.mark.parametrize("rule", ["loss_rise", "gradient"])
+    def test_restarts_are_gone_through_again(self, regression, rule):
         X, y = regression
         model = AGBMRegressor(
-            method="agbmr", momentum=1.0, learning_rate=1.0, correction=1.0, max_depth=3, shared_structure=False
-        )
+            method="agbmr", restart=rule, momentum=1.0, learning_rate=1.0, correction=1.0, max_depth=3,
+            shared_structure=False,
+        )  # fmt: skip
         whole = clone(model).set_params(max_iter=40).fit(X, y)
         assert whole.history_["restart"].sum() >= 2
         parts = clone(model).set_params(max_iter=5, warm_start=True)
         for max_iter in (5, 6, 17, 33, 40):
             parts.set_params(max_iter=max_iter).fit(X, y)
         assert np.array_equal(whole.predict(X), parts.predict(X))
+
+    def test_with_the_defaults_and_columns_drawn(self, binary):
+        X, y = binary
+        model = AGBMClassifier(momentum="fading", colsample_bytree=0.5, max_depth=3, random_state=0)
+        parts = clone(model).set_params(max_iter=3, warm_start=True)
+        for max_iter in (3, 4, 11, 20):
+            parts.set_params(max_iter=max_iter).fit(X, y)
+        whole = clone(model).set_params(max_iter=20).fit(X, y)
+        assert np.array_equal(whole.decision_function(X), parts.decision_function(X))
+        for name in ("train_loss", "theta", "momentum", "cosine_residual"):
+            assert np.array_equal(whole.history_[name], parts.history_[name], equal_nan=True), name
 
     def test_other_features_than_before(self, regression):
         X, y = regression
@@ -619,17 +648,76 @@ class TestGoingOn:
     def test_fewer_iterations_than_there_are(self, regression):
         X, y = regression
         model = AGBMRegressor(max_iter=10, warm_start=True).fit(X, y)
-        with pytest.raises(ValueError, match="max_iter=5 must be at least best_iteration_=10"):
+        with pytest.raises(ValueError, match=r"max_iter=5 .*must be at least best_iteration_=10"):
             model.set_params(max_iter=5).fit(X, y)
         before = model.predict(X)
         assert np.array_equal(model.set_params(max_iter=10).fit(X, y).predict(X), before)
+        model.set_params(max_iter=101, max_depth=1, warm_start=False).fit(X, y)
+        with pytest.raises(ValueError, match=r"max_iter='auto' .*100.* must be at least best_iteration_=101"):
+            model.set_params(max_iter="auto", warm_start=True).fit(X, y)
+
+
+class TestRestarts:
+    COMMON = {  # noqa: RUF012
+        "method": "agbmr", "momentum": 1.0, "correction": 1.0, "max_iter": 40, "max_depth": 3,
+        "shared_structure": False, "early_stopping": False,
+    }  # fmt: skip
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_when_a_step_goes_against_its_gradient(self, regression, weighted):
+        """f and g from the learners and their weights, and the gradient at g, once more."""
+        X, y = regression
+        weight = np.where(np.arange(len(y)) % 3 == 0, 10, 1) if weighted else np.ones(len(y))
+        model = AGBMRegressor(restart="gradient", learning_rate=0.3, **self.COMMON)
+        model.fit(X, y, sample_weight=weight if weighted else None)
+        ensemble = model._ensemble
+        learners = np.array(
+            [tree.predict(X, 1)[number, 0] for tree, number in map(ensemble.function, range(len(ensemble.functions)))]
+        )
+        start = np.average(y, weights=weight)
+        restarts = model.history_["restart"]
+        turned = []
+        for m, theta in enumerate(model.history_["theta"][1:]):
+            (a, d), (after, _) = ensemble.coefficients(m), ensemble.coefficients(m + 1)
+            g = start + (a if restarts[m + 1] else (1 - theta) * a + theta * d) @ learners
+            turned.append(np.sum(weight * (y - g) * ((after - a) @ learners)) < 0)
+        assert sum(turned) >= 2, "this setting must restart"
+        assert np.array_equal(restarts[2:], turned[:-1])
+
+    @pytest.mark.parametrize("given", [False, True])
+    def test_when_the_validation_loss_rises(self, regression, given):
+        X, y = regression
+        model = AGBMRegressor(restart="validation_rise", learning_rate=0.5, **self.COMMON)
+        if given:
+            rows = {"X_val": X[::3], "y_val": y[::3]}
+            model.fit(X[1::3], y[1::3], **rows)
+            losses = [np.mean((f - y[::3]) ** 2) / 2 for f in model.staged_predict(X[::3])]
+        else:
+            model.set_params(early_stopping=True, n_iter_no_change=100).fit(X, y)
+            losses = model.history_["validation_loss"][1:]
+        rises = np.diff(losses) > 0
+        assert rises.sum() >= 2, "this setting must restart"
+        restarts = model.history_["restart"][2:]  # the first iteration never is one
+        assert np.array_equal(restarts[1:], rises[:-1])
+        assert restarts[0] == (model.history_["validation_loss"][1] > model.history_["validation_loss"][0])
+
+    def test_each_rule_is_another(self, regression):
+        X, y = regression
+        found = [
+            AGBMRegressor(restart=rule, learning_rate=0.5, **self.COMMON).fit(
+                X[::2], y[::2], X_val=X[1::2], y_val=y[1::2]
+            )
+            for rule in ("loss_rise", "gradient", "validation_rise")
+        ]
+        assert len({tuple(model.history_["restart"]) for model in found}) == 3
 
 
 class TestBadInput:
     @pytest.mark.parametrize(
         ("parameter", "value"),
         [
-            ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("learning_rate", 0.0),
+            ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("max_iter", "many"), ("learning_rate", 0.0),
+            ("entry_rate", 0.0), ("entry_rate", 1.5), ("fade", -0.1), ("fade", 1.1), ("rate_growth", -0.1),
             ("learning_rate", "fast"), ("momentum", 0.0), ("momentum", 1.5), ("momentum", "practice"),
             ("correction", 2.0), ("shared_structure", "yes"), ("restart", "never"), ("strong_convexity", -1.0),
             ("loss", "hinge"), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
@@ -652,7 +740,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("parameters", "words"),
         [
-            ({"learning_rate": "line_search"}, ["learning_rate='line_search'", "method='agbm'", "gbm"]),
+            (
+                {"method": "agbm", "learning_rate": "line_search"},
+                ["learning_rate='line_search'", "method='agbm'", "gbm"],
+            ),
             ({"method": "agbmr", "restart": "fixed"}, ["strong_convexity=None", "restart='fixed'", "positive"]),
             ({"method": "agbmr", "strong_convexity": 1.0}, ["strong_convexity=1.0", "restart='loss_rise'"]),
             ({"learner": LinearRegression}, ["learner=", "LinearRegression", "instance"]),
@@ -679,6 +770,13 @@ class TestBadInput:
         with pytest.raises((ValueError, TypeError)) as caught:
             AGBMRegressor(**parameters).fit([[0.0], [1.0]], [0, 1])
         assert all(word in str(caught.value) for word in words), str(caught.value)
+
+    def test_restarts_by_validation_rows_that_are_not_there(self, regression):
+        X, y = regression
+        model = AGBMRegressor(method="agbmr", restart="validation_rise", max_iter=3, random_state=0)
+        with pytest.raises(ValueError, match=r"restart='validation_rise' needs validation rows: give X_val and y_val"):
+            model.fit(X, y)
+        assert model.set_params(early_stopping=True).fit(X, y).n_iter_ == 3
 
     def test_numbers_beyond_the_kernels(self, regression):
         X, y = regression
@@ -765,7 +863,8 @@ class TestBadInput:
         """No error, as in scikit-learn's own regressors: there is nothing to learn but the constant."""
         X = np.arange(100.0)[:, np.newaxis]
         for value in (0.0, 7.5, -1e9):
-            model = AGBMRegressor(method=method, max_iter=5).fit(X, np.full(100, value))
+            # Halves, which mix a constant with itself exactly.
+            model = AGBMRegressor(method=method, fade=0.5, max_iter=5).fit(X, np.full(100, value))
             assert np.array_equal(model.predict(X), np.full(100, value))
         for loss in ("absolute_error", Huber(1.0), "poisson", "gamma", Quantile(0.9)):
             model = AGBMRegressor(method=method, loss=loss, max_iter=5).fit(X, np.full(100, 3.0))
@@ -789,10 +888,10 @@ class TestDivergence:
     def test_the_best_model_so_far_is_kept(self, regression, early_stopping):
         X, y = regression
         model = AGBMRegressor(
-            learning_rate=1.0, momentum=1.0, correction=1.0, max_depth=3, max_iter=200, early_stopping=early_stopping,
-            n_iter_no_change=500, random_state=0,
+            method="agbm", learning_rate=1.0, momentum=1.0, correction=1.0, max_depth=3, max_iter=200,
+            early_stopping=early_stopping, n_iter_no_change=500, random_state=0,
         )  # fmt: skip
-        message = "diverged at iteration .* learning_rate, momentum or correction"
+        message = "diverged at iteration .* learning_rate, entry_rate, momentum or correction"
         with pytest.warns(ConvergenceWarning, match=message) as caught:
             model.fit(X, y)
         assert caught[0].filename == __file__, "the warning points at the call of fit"
@@ -807,7 +906,10 @@ class TestDivergence:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(4000, 10))
         y = X[:, 0] + rng.normal(size=4000) > 0
-        model = AGBMClassifier(correction=1.0, momentum=0.1, max_iter=200)
+        model = AGBMClassifier(
+            method="agbm", learning_rate=0.3, correction=1.0, momentum=0.1, max_iter=200, l2_regularization=0.0,
+            colsample_bytree=1.0,
+        )  # fmt: skip
         with pytest.warns(ConvergenceWarning, match="diverged"):
             model.fit(X, y)
         losses = model.history_["train_loss"]
@@ -879,7 +981,7 @@ def test_importances(binary):
 
 def test_importances_weigh_trees_as_the_model_does(regression):
     X, y = regression
-    model = AGBMRegressor(max_iter=8, max_depth=2, shared_structure=False, momentum=0.5).fit(X, y)
+    model = AGBMRegressor(method="agbm", max_iter=8, max_depth=2, shared_structure=False, momentum=0.5).fit(X, y)
     expected = np.zeros(X.shape[1])
     for tree, weight in zip(model._ensemble.models, model._ensemble.coefficients()[0], strict=True):
         for feature, gain in zip(tree.nodes["feature"], tree.nodes["gain"], strict=True):
@@ -890,7 +992,8 @@ def test_importances_weigh_trees_as_the_model_does(regression):
 
 def test_history_makes_a_data_frame(regression):
     X, y = regression
-    model = AGBMRegressor(max_iter=10, shared_structure=False).fit(X, y, X_val=X, y_val=y)
+    model = AGBMRegressor(method="agbm", momentum=0.02, max_iter=10, shared_structure=False)
+    model.fit(X, y, X_val=X, y_val=y)
     table = pd.DataFrame(model.history_)
     assert list(table["iteration"]) == list(range(11))
     assert table["trees"].is_monotonic_increasing
@@ -921,6 +1024,18 @@ def test_the_validation_split_keeps_the_classes_in_proportion():
     model.fit(np.zeros((2000, 1)), y)
     expected = -(0.05 * np.log(0.05) + 0.95 * np.log(0.95))
     assert model.history_["validation_loss"][0] == pytest.approx(expected)
+
+
+def test_as_many_iterations_as_are_needed(regression):
+    """max_iter="auto": 100 where nothing stops the run, else up to 1,000."""
+    X, y = regression
+    model = AGBMRegressor(max_iter="auto", max_depth=1, random_state=0)
+    assert clone(model).fit(X, y).n_iter_ == 100
+    assert clone(model).set_params(early_stopping=False).fit(X, y, X_val=X, y_val=y).n_iter_ == 100
+    stopping = clone(model).set_params(early_stopping=True)
+    assert stopping.fit(X, y).n_iter_ < 1000
+    assert stopping.set_params(n_iter_no_change=1000).fit(X, y).n_iter_ == 1000
+    assert AGBMRegressor().get_params()["max_iter"] == "auto"
 
 
 def test_early_stopping_modes(binary):

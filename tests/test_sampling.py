@@ -10,7 +10,7 @@ from agbm import AGBMClassifier, AGBMRegressor, boosting
 from agbm.dropout import Dropout
 from agbm.ensemble import Ensemble
 from agbm.losses import HalfSquaredError
-from agbm.theory import Momentum
+from agbm.theory import Fading, Momentum
 from agbm.tree.learner import TreeLearner
 from toys import VectorFitter, best_stump, problem_of
 from variants import methods, shared
@@ -33,14 +33,14 @@ class TestEverySampling:
         assert np.array_equal(clone(model).set_params(n_jobs=1).fit(X, y).predict(X), one.predict(X))
         other = clone(model).set_params(random_state=4).fit(X, y)
         assert not np.array_equal(other.predict(X), one.predict(X))
-        plain = AGBMRegressor(method=method, shared_structure=shared_structure, max_iter=40, max_depth=3).fit(X, y)
+        plain = clone(model).set_params(**dict.fromkeys(sampling, 0.0 if "dropout" in sampling else 1.0)).fit(X, y)
         assert not np.array_equal(plain.predict(X), one.predict(X))
         np.testing.assert_allclose(list(one.staged_predict(X))[-1], one.predict(X), rtol=1e-9)
 
     @methods
     def test_rate_one_or_zero_changes_nothing(self, regression, method):
         X, y = regression
-        plain = AGBMRegressor(method=method, max_iter=10).fit(X, y)
+        plain = AGBMRegressor(method=method, max_iter=10, colsample_bytree=1.0).fit(X, y)
         full = {"subsample": 1.0, "colsample_bytree": 1.0, "colsample_bynode": 1.0, "dropout": 0.0, "random_state": 5}
         model = AGBMRegressor(method=method, max_iter=10, **full).fit(X, y)
         assert np.array_equal(model.predict(X), plain.predict(X))
@@ -130,7 +130,9 @@ class TestRows:
 class TestFeatures:
     def test_a_tree_uses_its_features_only(self, regression):
         X, y = regression
-        model = AGBMRegressor(colsample_bytree=0.3, max_iter=30, shared_structure=False, random_state=0).fit(X, y)
+        model = AGBMRegressor(
+            method="agbm", colsample_bytree=0.3, max_iter=30, shared_structure=False, random_state=0
+        ).fit(X, y)
         used = [set(tree.nodes["feature"].tolist()) - {-1} for tree in model._ensemble.models]
         assert max(map(len, used)) <= 3
         assert len(set().union(*used)) == 10, "every tree has others"
@@ -140,11 +142,11 @@ class TestFeatures:
         rng = np.random.default_rng(0)
         X = np.repeat(rng.normal(size=(2000, 1)), 10, axis=1)
         y = np.sin(3 * X[:, 0])
-        model = AGBMRegressor(colsample_bynode=0.1, max_iter=50, random_state=0).fit(X, y)
+        model = AGBMRegressor(colsample_bynode=0.1, max_iter=50, random_state=0, colsample_bytree=1.0).fit(X, y)
         chosen = np.bincount(model._folded.nodes["feature"][model._folded.nodes["feature"] >= 0], minlength=10)
         assert chosen.min() > 0.7 * chosen.mean()
         assert chosen.max() < 1.3 * chosen.mean()
-        all_of_them = AGBMRegressor(max_iter=5).fit(X, y)._folded
+        all_of_them = AGBMRegressor(max_iter=5, colsample_bytree=1.0).fit(X, y)._folded
         assert set(all_of_them.nodes["feature"].tolist()) <= {-1, 0}
 
     def test_at_least_one_feature(self, regression):
@@ -196,7 +198,7 @@ class TestDropout:
     def test_agbm_is_the_definition(self, correction):
         steps, ensemble, fit, y = self.run(
             lambda p, fitter, drop: boosting.agbm(
-                p, fitter, eta=0.3, momentum=Momentum(0.2), correction=correction, length=lambda gamma: 10, drop=drop
+                p, fitter, schedule=Momentum(0.3, 0.2), correction=correction, length=lambda gamma: 10, drop=drop
             )
         )
         trace, a, d = twin.agbm_with_dropout(np.zeros(60), lambda f: f - y, fit, 0.3, 0.2, 10, correction, self.DROPPED)
@@ -208,14 +210,28 @@ class TestDropout:
         np.testing.assert_allclose(ours_d, d[: len(ours_d)], atol=1e-12)
         assert ours_a.min() >= 0
 
+    def test_fading_is_the_definition(self):
+        schedule = Fading(rate=0.1, entry=0.6, fade=0.3, growth=0.1)
+        steps, ensemble, fit, y = self.run(
+            lambda p, fitter, drop: boosting.fading(p, fitter, schedule=schedule, max_iter=10, drop=drop)
+        )
+        trace, a, d = twin.fading_with_dropout(
+            np.zeros(60), lambda f: f - y, fit, **vars(schedule), iterations=10, dropped=self.DROPPED
+        )
+        for step, expected in zip(steps, trace, strict=True):
+            for name, vector in expected.items():
+                np.testing.assert_allclose(getattr(step, name)[0], vector, atol=1e-12, err_msg=name)
+        for found, weights in zip(ensemble.coefficients(), (a, d), strict=True):
+            np.testing.assert_allclose(found, weights, atol=1e-12)
+
     def test_vagbm_is_agbm_without_correction(self):
         """With one learner for both residuals: that of the plain residual."""
         plain, _, _, _ = self.run(
-            lambda p, fitter, drop: boosting.vagbm(p, fitter, eta=0.3, momentum=Momentum(0.2), max_iter=10, drop=drop)
+            lambda p, fitter, drop: boosting.vagbm(p, fitter, schedule=Momentum(0.3, 0.2), max_iter=10, drop=drop)
         )
         zero, _, _, _ = self.run(
             lambda p, fitter, drop: boosting.agbm(
-                p, fitter, eta=0.3, momentum=Momentum(0.2), correction=0.0, length=lambda gamma: 10, drop=drop
+                p, fitter, schedule=Momentum(0.3, 0.2), correction=0.0, length=lambda gamma: 10, drop=drop
             )
         )
         for one, other in zip(plain, zero, strict=True):

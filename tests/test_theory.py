@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agbm import boosting
+from agbm import AGBMRegressor, boosting
+from agbm.ensemble import Ensemble, Update
 from agbm.losses import HalfSquaredError
 from agbm.theory import (
     ErrorTerm,
+    Fading,
     Momentum,
     admissible_momentum,
     cosine,
@@ -41,14 +45,72 @@ def test_admissible_momentum_is_the_theorems():
 
 
 def test_momentum():
-    fixed, theory = Momentum(0.7), Momentum("theory")
+    fixed, theory = Momentum(0.2, 0.7), Momentum(0.2, "theory")
     for momentum in (fixed, theory):
         momentum.observe(0.9, 0.5)
         momentum.observe(0.6)
-    assert fixed.gamma == 0.7
-    assert theory.gamma == admissible_momentum(0.5)
+        assert momentum.eta == 0.2
+        assert momentum.theta(3) == 0.4
+        assert momentum.alpha(3) == momentum.gamma(3) * 0.2 / 0.4
+    assert fixed.gamma(3) == 0.7
+    assert theory.gamma(3) == admissible_momentum(0.5)
     theory.observe(1e-3)
-    assert theory.gamma == 0.0
+    assert theory.gamma(3) == theory.alpha(3) == 0.0
+
+
+class TestFading:
+    def test_by_hand(self):
+        fading = Fading(rate=0.1, entry=0.5, fade=0.25, growth=1.0)
+        fading.observe(0.0)
+        assert fading.eta == 0.5
+        assert [fading.theta(m) for m in (0, 1, 100)] == [0.25, 0.25, 0.25]
+        assert [fading.alpha(m) for m in (0, 1, 4, 100)] == [0.1, 0.2, 0.5, 0.5]
+        assert Fading(rate=0.6, entry=0.5, fade=0.25, growth=1.0).eta == 0.6
+
+    @given(
+        st.floats(1e-6, 2.0), st.floats(0.0, 1.0, exclude_min=True), st.floats(0.0, 1.0), st.floats(0.0, 10.0),
+        st.integers(1, 40),
+    )  # fmt: skip
+    def test_a_weight_never_rises_after_its_entry_and_is_never_negative(self, rate, entry, fade, growth, iterations):
+        """Nor does it fall below alpha, its weight in h."""
+        s = Fading(rate, entry, fade, growth)
+        updates = [Update(s.theta(m), s.eta, m, s.alpha(m), m, False, ()) for m in range(iterations)]
+        ensemble = Ensemble(functions=[(m, 0) for m in range(iterations)], updates=updates)
+        before = np.zeros(iterations)
+        for m in range(iterations):
+            weights, lasting = ensemble.coefficients(m + 1)
+            assert (weights[:m] <= before[:m] * (1 + 1e-12)).all()
+            assert (weights >= lasting * (1 - 1e-12)).all()
+            assert (lasting >= 0).all()
+            assert weights[m] == s.eta
+            before = weights
+
+    @pytest.mark.parametrize("method", ["fading", "vagbm"])
+    def test_the_closed_form_of_the_weights(self, regression, method):
+        """A tree keeps alpha, and of the rest of its weight at entry the share 1 - fade in every later iteration."""
+        model = AGBMRegressor(
+            method=method, momentum="fading", learning_rate=0.1, entry_rate=0.6, fade=0.25, rate_growth=0.05,
+            max_iter=30, max_depth=2,
+        ).fit(*regression)  # fmt: skip
+        m = np.arange(30)
+        alpha = 0.1 * (1 + 0.05 * m)
+        weights, lasting = model._ensemble.coefficients()
+        np.testing.assert_allclose(weights, alpha + (0.6 - alpha) * 0.75 ** (29 - m), rtol=1e-12)
+        np.testing.assert_allclose(lasting, alpha, rtol=1e-12)
+        np.testing.assert_allclose(model.history_["theta"][1:], 0.25)
+        np.testing.assert_allclose(model.history_["momentum"][1:], alpha * 0.25 / 0.6)
+
+    @pytest.mark.parametrize("method", ["fading", "vagbm"])
+    @pytest.mark.parametrize("fade", [0.0, 0.3, 1.0])
+    def test_without_growth_from_the_weight_at_entry_it_is_plain_boosting(self, regression, method, fade):
+        X, y = regression
+        common = {"learning_rate": 0.2, "max_iter": 50, "max_depth": 3}
+        plain = AGBMRegressor(method="gbm", **common).fit(X, y).predict(X)
+        for entry in (0.2, 0.1):  # it cannot be below the rate
+            faded = AGBMRegressor(
+                method=method, momentum="fading", entry_rate=entry, rate_growth=0.0, fade=fade, **common
+            )
+            np.testing.assert_allclose(faded.fit(X, y).predict(X), plain, rtol=1e-12)
 
 
 def test_bound_and_restart_length():
@@ -73,7 +135,7 @@ class TestProof:
         problem = problem_of(HalfSquaredError(), np.random.default_rng(0).normal(size=30))
         h_hat = problem.start
         for step in boosting.agbm(
-            problem, VectorFitter(strongest(0.3)), eta=1.0, momentum=Momentum(0.1), correction=1.0, length=lambda _: 20
+            problem, VectorFitter(strongest(0.3)), schedule=Momentum(1.0, 0.1), correction=1.0, length=lambda _: 20
         ):
             h_hat = h_hat + step.alpha * step.r
             if step.momentum is not None:

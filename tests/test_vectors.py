@@ -101,8 +101,8 @@ score = np.nan_to_num(X[:, 0]) * np.nan_to_num(X[:, 1]) + np.nan_to_num(X[:, 2])
 digest = hashlib.sha256()
 for model, y in (
     (AGBMRegressor(max_iter=6, categorical_features=[3]), score),
-    (AGBMRegressor(max_iter=6, loss="poisson", max_leaf_nodes=9), np.exp(score / 3)),
-    (AGBMClassifier(max_iter=6, shared_structure=False, momentum="theory"), score > 0),
+    (AGBMRegressor(method="agbm", max_iter=6, loss="poisson", max_leaf_nodes=9), np.exp(score / 3)),
+    (AGBMClassifier(method="agbm", max_iter=6, shared_structure=False, momentum="theory"), score > 0),
     (AGBMClassifier(max_iter=4, multi_strategy="multi_output_tree"), np.digitize(score, [-1, 1])),
 ):
     model.fit(X, y)

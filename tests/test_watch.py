@@ -65,7 +65,7 @@ def test_divergence_counts_growth_from_the_lowest_loss_but_not_from_nothing():
 def test_lines_where_there_is_no_terminal(capfd):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
-    AGBMRegressor(max_iter=20, verbose=1).fit(X, X[:, 0], X_val=X, y_val=X[:, 0])
+    AGBMRegressor(method="agbm", max_iter=20, early_stopping=False, verbose=1).fit(X, X[:, 0], X_val=X, y_val=X[:, 0])
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith("agbm  20/20  trees 20  train loss ")

@@ -25,7 +25,7 @@ class VectorModel:
 
 @dataclass
 class VectorFitter:
-    """Fits a residual of one output by a function of vectors."""
+    """Fits a residual of one output by a function of vectors, which is given hessians where there are any."""
 
     fit_vector: object
 
@@ -36,7 +36,7 @@ class VectorFitter:
         return WeightedSum(models, weights, 1)
 
     def fit(self, target, hessian):
-        values = self.fit_vector(target[0])[np.newaxis]
+        values = self.fit_vector(*(vector[0] for vector in (target, hessian) if vector is not None))[np.newaxis]
         return Fit(VectorModel(values), 0, values, values if hessian is None else values * hessian)
 
     def fit_pair(self, r, c, hessian, *, second):
@@ -57,27 +57,31 @@ def strongest(share):
 
 
 def projection(columns):
-    """Least squares on fixed columns."""
-    basis, _ = np.linalg.qr(columns)
-    return lambda r: basis @ (basis.T @ r)
+    """Least squares on fixed columns; with hessians, a Newton step."""
+
+    def fit(r, hessian=1.0):
+        root = np.sqrt(hessian) * np.ones(len(r))
+        return columns @ np.linalg.lstsq(root[:, np.newaxis] * columns, r / root, rcond=None)[0]
+
+    return fit
 
 
 def best_stump(X):
-    """The best split of one feature into two constants, by trying all of them."""
+    """The best split of one feature into two constants, by trying all of them; with hessians, a Newton step."""
     orders = [np.argsort(X[:, j], kind="stable") for j in range(X.shape[1])]
 
-    def fit(r):
+    def fit(r, hessian=1.0):
         best = (-np.inf, None, None)
+        hessian = hessian * np.ones(len(r))
         for order in orders:
-            left = np.cumsum(r[order])[:-1]
-            n_left = np.arange(1, len(r))
-            scores = left**2 / n_left + (r.sum() - left) ** 2 / (len(r) - n_left)
+            left, n_left = np.cumsum(r[order])[:-1], np.cumsum(hessian[order])[:-1]
+            scores = left**2 / n_left + (r.sum() - left) ** 2 / (hessian.sum() - n_left)
             cut = int(np.argmax(scores))
             if scores[cut] > best[0]:
                 best = (scores[cut], order[: cut + 1], order[cut + 1 :])
         b = np.empty_like(r)
         for side in best[1:]:
-            b[side] = r[side].mean()
+            b[side] = r[side].sum() / hessian[side].sum()
         return b
 
     return fit

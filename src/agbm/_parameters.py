@@ -13,25 +13,40 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 _PARAMETERS = """
     Parameters
     ----------
-    method : {"gbm", "agbm", "agbmr", "vagbm"}, default="agbm"
-        "gbm": gradient boosting (Algorithm 1 of the paper). "agbm": accelerated boosting with a corrected residual
-        (Algorithm 2). "agbmr": the same with restarts. "vagbm": accelerated boosting without correction.
-    max_iter : int, default=100
-        Boosting iterations. "agbm" and "agbmr" without shared_structure grow two trees in an iteration.
-    learning_rate : float or "line_search", default=0.3
-        The step eta. "line_search" (only "gbm") finds the best step for every tree.
-    momentum : float in (0, 1] or "theory", default=0.02
-        The momentum parameter gamma; smaller values overfit later. "theory": at each iteration the largest value that
-        Theorem 4.1 admits for the cosine angles seen so far, which is small.
+    method : {"fading", "gbm", "vagbm", "agbm", "agbmr", "rnb"}, default="fading"
+        "fading": a tree enters the model with entry_rate, and what it has beyond its lasting weight fades away. "gbm":
+        gradient boosting (Algorithm 1 of the paper). "vagbm": accelerated boosting without correction. "agbm":
+        accelerated boosting with a corrected residual (Algorithm 2). "agbmr": the same with restarts. "rnb":
+        regularised Newton boosting, which makes whole steps and adds to every hessian the root of the residual's norm,
+        relative to that of the start function, over learning_rate.
+    max_iter : int or "auto", default="auto"
+        Boosting iterations. "agbm" and "agbmr" without shared_structure grow two trees in an iteration. "auto": up to
+        1,000 with early stopping, else 100.
+    learning_rate : float or "line_search", default=0.1
+        The step eta. Where weights fade, the one that the first trees come to have; later ones have more.
+        "line_search" (only "gbm") finds the best step for every tree.
+    momentum : "fading", float in (0, 1] or "theory", default="fading"
+        The schedule of "vagbm", "agbm" and "agbmr". A number is the paper's momentum parameter gamma; smaller values
+        overfit later. "theory": at each iteration the largest gamma that Theorem 4.1 admits for the cosine angles seen
+        so far, which is small. "fading": weights as those of method="fading", instead of the paper's.
+    entry_rate : float in (0, 1], default=0.4
+        "fading": the weight with which a tree enters, where learning_rate is not larger.
+    fade : float in [0, 1], default=0.4
+        "fading": the share that a tree loses in an iteration of what it has beyond its lasting weight.
+    rate_growth : float, default=0.01
+        "fading": by how much the lasting weight of new trees grows in an iteration, as a share of learning_rate; it
+        does not grow beyond what a tree enters with. Runs that stop after few trees so keep small weights, and long
+        ones make large steps.
     correction : float in [-1, 1], default=0.5
-        How much of the fitting error the corrected residual carries on. 1 is Algorithm 2, 0 fits the momentum to the
-        plain residual, -1 is what the authors' released scripts compute.
+        How much of the fitting error the corrected residual of "agbm" and "agbmr" carries on. 1 is Algorithm 2, 0 fits
+        the momentum to the plain residual, -1 is what the authors' released scripts compute.
     shared_structure : bool, default=True
         "agbm" and "agbmr": grow one tree with two values a leaf for both residuals of an iteration instead of the two
         trees of the paper. Only with trees.
-    restart : {"loss_rise", "fixed"}, default="loss_rise"
-        When "agbmr" restarts: when the training loss rises (option 2), or after a fixed number of iterations that
-        follows from strong_convexity (option 1).
+    restart : {"loss_rise", "fixed", "gradient", "validation_rise"}, default="loss_rise"
+        When "agbmr" restarts: when the training loss rises (option 2 of the paper); after a fixed number of iterations
+        that follows from strong_convexity (option 1); when a step goes against the gradient it started from; when the
+        validation loss rises.
     strong_convexity : float, default=None
         Strong-convexity constant mu of the loss; needed by restart="fixed". It is 1 for the squared error.
     loss : {LOSSES} or loss object, default="auto"
@@ -54,7 +69,7 @@ _PARAMETERS = """
     min_samples_leaf : int, default=20
         Training rows in a leaf, at least. A row counts as often as its weight says where all weights are whole numbers,
         else once.
-    l2_regularization : float, default=0.0
+    l2_regularization : float, default=7.0
         Added to the row count (or the sum of hessians) where leaf values and gains divide by it.
     min_split_gain : float, default=0.0
         Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
@@ -73,7 +88,7 @@ _PARAMETERS = """
         form one of their own. Only with trees.
     subsample : float in (0, 1], default=1.0
         Share of the training rows that the trees of an iteration see, drawn anew for each iteration. Only with trees.
-    colsample_bytree : float in (0, 1], default=1.0
+    colsample_bytree : float in (0, 1], default=0.9
         Share of the features that a tree may use.
     colsample_bynode : float in (0, 1], default=1.0
         Share of these that a node may be split on.
@@ -85,7 +100,7 @@ _PARAMETERS = """
         or there are more than 10,000 rows.
     validation_fraction : float, default=0.1
         Share of the training rows held out for early stopping where X_val is not given.
-    n_iter_no_change : int, default=10
+    n_iter_no_change : int, default=20
         Iterations without improvement before stopping.
     tol : float, default=1e-7
         Smallest improvement that counts, in the units of the loss.
@@ -103,8 +118,9 @@ _PARAMETERS = """
         only.
     verbose : int, default=0
         1 shows progress: a live bar on a terminal (with rich installed), plain lines elsewhere.
-    random_state : int, RandomState or None, default=None
-        For the validation split, sampling, dropout, and learners that are random.
+    random_state : int, RandomState or None, default=0
+        For the validation split, sampling, dropout, and learners that are random. A number, as by default, gives the
+        same model in every run; None draws one.
     n_jobs : int, default=None
         Threads. None means all cores that the process may use. The model is the same, bit for bit, for every value.
 
@@ -140,13 +156,16 @@ def documentation(losses: str, classifies: bool) -> str:
 
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    "method": [StrOptions({"gbm", "agbm", "agbmr", "vagbm"})],
-    "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+    "method": [StrOptions({"fading", "gbm", "rnb", "vagbm", "agbm", "agbmr"})],
+    "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"line_search"})],
-    "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"theory"})],
+    "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"fading", "theory"})],
+    "entry_rate": [Interval(numbers.Real, 0, 1, closed="right")],
+    "fade": [Interval(numbers.Real, 0, 1, closed="both")],
+    "rate_growth": [Interval(numbers.Real, 0, None, closed="left")],
     "correction": [Interval(numbers.Real, -1, 1, closed="both")],
     "shared_structure": ["boolean"],
-    "restart": [StrOptions({"loss_rise", "fixed"})],
+    "restart": [StrOptions({"loss_rise", "fixed", "gradient", "validation_rise"})],
     "strong_convexity": [Interval(numbers.Real, 0, None, closed="neither"), None],
     "multi_strategy": [StrOptions({"one_output_per_tree", "multi_output_tree"})],
     "second_order": ["boolean"],

@@ -1,10 +1,11 @@
-"""The paper's algorithms, and nothing else.
+"""The paper's algorithms, and the default of the estimators; nothing else.
 
 Each algorithm is a generator: it yields one `Step` after every iteration and knows nothing of validation, early
 stopping or progress. Whoever consumes the steps decides when to stop. Comments carry the step numbers of "Accelerating
 Gradient Boosting Machines" (Lu, Karimireddy, Ponomareva, Mirrokni, AISTATS 2020). Names are the paper's: f the model,
 h the momentum model, g their combination, r the pseudo residual, c the corrected one, b a weak learner, eta the step,
-gamma the momentum parameter, theta_m = 2 / (m + 2), alpha_m = eta gamma / theta_m.
+gamma the momentum parameter, theta_m = 2 / (m + 2), alpha_m = eta gamma / theta_m. The accelerated algorithms take
+these four from a schedule (see theory.py), which may be another than the paper's.
 
 Functions are arrays (output, row) over the rows of the problem, validation rows included; r and c cover the training
 rows. `drop` leaves learners out of an iteration (see dropout.py): without it, g is seen as it is and the share is 1.
@@ -22,7 +23,7 @@ from scipy.optimize import brentq
 from .learners import Fit, Fitter
 from .losses import Array
 from .problem import Problem
-from .theory import Momentum, cosine, restart_length
+from .theory import Schedule, cosine, restart_length
 
 
 class Drop(NamedTuple):
@@ -79,18 +80,59 @@ class Step(NamedTuple):
 
 
 def gbm(
-    problem: Problem, learner: Fitter, *, eta: float | None, max_iter: int, drop: Dropping = keep_all
+    problem: Problem,
+    learner: Fitter,
+    *,
+    eta: float | None,
+    max_iter: int,
+    damping: float = 0.0,
+    drop: Dropping = keep_all,
 ) -> Iterator[Step]:
-    """Algorithm 1, gradient boosting machine. `eta=None` searches the step along each learner."""
+    """Algorithm 1, gradient boosting machine. `eta=None` searches the step along each learner.
+
+    `damping` is that of regularised Newton boosting (arXiv 2605.00581): a multiple of the root of the residual's norm
+    is added to every hessian. Other than there the norm is relative to that of the start function's residual, so that
+    the units of the labels do not matter.
+    """
     f = problem.start
+    first_norm = problem.norm(problem.residual(f)) if damping > 0.0 else 0.0
     for _ in range(max_iter):
         kept = drop(f, f)
         seen = kept.seen(kept.f, theta=0.0)
         r = problem.residual(seen)  # (1)
-        b = learner.fit(r, problem.hessian(seen))  # (2)
+        hessian = problem.hessian(seen)
+        if first_norm > 0.0:
+            added = damping * np.sqrt(problem.norm(r) / first_norm)
+            hessian = np.full_like(r, 1.0 + added) if hessian is None else hessian + added
+        b = learner.fit(r, hessian)  # (2)
         step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
         f = problem.mix(1, kept.f, step, b.values)  # (4)
         yield Step(f, problem.train_loss(f), b, step, _cosine(problem, r, b), r=r, dropped=kept.iterations)
+        del r, b  # large, and done with
+
+
+def fading(
+    problem: Problem, learner: Fitter, *, schedule: Schedule, max_iter: int, drop: Dropping = keep_all
+) -> Iterator[Step]:
+    """The default of the estimators, which is not in the paper: see docs/acceleration.md.
+
+    VAGBM that takes the residual at the model itself, where VAGBM looks ahead: mixing comes after the fit.
+    """
+    f = h = problem.start
+    for m in range(max_iter):
+        kept = drop(f, h)
+        seen = kept.seen(kept.f, theta=0.0)
+        r = problem.residual(seen)
+        b = learner.fit(r, problem.hessian(seen))
+        theta, eta, alpha = schedule.theta(m), kept.share * schedule.eta, kept.share * schedule.alpha(m)
+        f = problem.mix(1, problem.mix(1 - theta, kept.f, theta, kept.h), eta, b.values)
+        h = problem.mix(1, kept.h, alpha, b.values)
+        angle = _cosine(problem, r, b)
+        schedule.observe(angle)
+        yield Step(
+            f, problem.train_loss(f), b, eta, angle, theta, b, alpha, schedule.gamma(m), dropped=kept.iterations,
+            h=h, r=r,
+        )  # fmt: skip
         del r, b  # large, and done with
 
 
@@ -98,8 +140,7 @@ def vagbm(
     problem: Problem,
     learner: Fitter,
     *,
-    eta: float,
-    momentum: Momentum,
+    schedule: Schedule,
     max_iter: int,
     drop: Dropping = keep_all,
 ) -> Iterator[Step]:
@@ -109,18 +150,17 @@ def vagbm(
     """
     f = h = problem.start
     for m in range(max_iter):
-        theta = 2 / (m + 2)
+        theta = schedule.theta(m)
         kept = drop(f, h)
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(g, theta)
         r = problem.residual(seen)  # (2)
         b = learner.fit(r, problem.hessian(seen))  # (3)
-        step = kept.share * eta
+        step = kept.share * schedule.eta
         f = problem.mix(1, g, step, b.values)  # (4)
         angle = _cosine(problem, r, b)
-        momentum.observe(angle)
-        gamma = momentum.gamma
-        alpha = gamma * step / theta
+        schedule.observe(angle)
+        gamma, alpha = schedule.gamma(m), kept.share * schedule.alpha(m)
         h = problem.mix(1, kept.h, alpha, b.values)  # (5)
         yield Step(
             f, problem.train_loss(f), b, step, angle, theta, b, alpha, gamma, dropped=kept.iterations, g=g, h=h, r=r
@@ -131,8 +171,7 @@ def agbm(
     problem: Problem,
     learner: Fitter,
     *,
-    eta: float,
-    momentum: Momentum,
+    schedule: Schedule,
     correction: float,
     length: Callable[[float], float],
     start: Array | None = None,
@@ -147,8 +186,8 @@ def agbm(
     f = h = problem.start if start is None else start
     error = np.zeros_like(f[:, : problem.n_train])  # c^{m-1} - b_{m-1,2}
     for m in count():
-        theta = 2 / (m + 2)
-        last = m + 1 >= length(momentum.gamma)
+        theta = schedule.theta(m)
+        last = m + 1 >= length(schedule.gamma(m))
         kept = drop(f, h)
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(g, theta)
@@ -158,12 +197,10 @@ def agbm(
             c = r  # (5)
             b1: Fit = learner.fit(r, hessian)  # (3)
             b2: Fit | None = b1  # (6): c^0 = r^0 has the same best learner
-            momentum.observe(_cosine(problem, r, b1))
-            gamma = momentum.gamma
-            alpha = gamma * eta / theta
+            schedule.observe(_cosine(problem, r, b1))
+            gamma, alpha = schedule.gamma(m), schedule.alpha(m)
         else:
-            gamma = momentum.gamma
-            previous_alpha, alpha = alpha, gamma * eta / theta
+            previous_alpha, gamma, alpha = alpha, schedule.gamma(m), schedule.alpha(m)
             ratio = previous_alpha / alpha if alpha > 0 else 0.0  # (m + 1) / (m + 2) where gamma is constant
             c = problem.mix(1, r, correction * ratio, error)  # (5)
             if alpha > 0:
@@ -171,15 +208,16 @@ def agbm(
                 b1, b2 = learner.fit_pair(r, c, hessian, second=not last)  # (3), (6)
             else:
                 b1, b2 = learner.fit(r, hessian), None  # (3): no momentum is admissible
-        f, h = problem.mix(1, g, kept.share * eta, b1.values), kept.h  # (4)
+        eta = kept.share * schedule.eta
+        f, h = problem.mix(1, g, eta, b1.values), kept.h  # (4)
         if b2 is not None:
             h = problem.mix(1, h, kept.share * alpha, b2.values)  # (7)
             error = problem.mix(1, c, -1, b2.explained)
         cosines = [_cosine(problem, target, b) for target, b in ((r, b1), (c, b2)) if b is not None]
-        momentum.observe(*cosines)
+        schedule.observe(*cosines)
         yield Step(
-            f=f, train_loss=problem.train_loss(f), primary=b1, eta=kept.share * eta, cosine_residual=cosines[0],
-            theta=theta, momentum=b2, alpha=kept.share * alpha, gamma=gamma, restart=restart and m == 0,
+            f=f, train_loss=problem.train_loss(f), primary=b1, eta=eta, cosine_residual=cosines[0], theta=theta,
+            momentum=b2, alpha=kept.share * alpha, gamma=gamma, restart=restart and m == 0,
             cosine_corrected=cosines[-1] if b2 is not None else float("nan"), dropped=kept.iterations,
             g=g, h=h, r=r, c=c,
         )  # fmt: skip
@@ -187,40 +225,56 @@ def agbm(
             return
 
 
+Rule = Callable[[Problem, Array, Step], bool]
+"""Whether to restart, from the function before a step and the step."""
+
+
+def loss_rises(problem: Problem, before: Array, step: Step) -> bool:
+    """Option 2 of the paper: until L(f^m) > L(f^{m-1})."""
+    return step.train_loss > problem.train_loss(before)
+
+
+def gradient_turns(problem: Problem, before: Array, step: Step) -> bool:
+    """The gradient test of O'Donoghue and Candes: the step goes against the negative gradient that it started from."""
+    assert step.r is not None  # every step has it
+    return problem.inner(step.r, step.f - before) < 0.0
+
+
+def validation_loss_rises(problem: Problem, before: Array, step: Step) -> bool:
+    """On rows that the learners do not see."""
+    return problem.validation_loss(step.f) > problem.validation_loss(before)
+
+
 def agbmr(
     problem: Problem,
     learner: Fitter,
     *,
-    eta: float,
-    momentum: Momentum,
+    schedule: Schedule,
     correction: float,
     max_iter: int,
-    strong_convexity: float | None = None,
+    restart: Rule | float = loss_rises,
     drop: Dropping = keep_all,
 ) -> Iterator[Step]:
-    """AGBM with restarts: option 1 where the strong-convexity constant mu is given, else option 2."""
+    """AGBM with restarts: option 1 where the strong-convexity constant mu is given, else when a rule says so."""
     f = problem.start
-    loss = problem.train_loss(f)
     done = 0
 
     def length(gamma: float) -> float:
         # Option 1: M = sqrt(2 / (eta gamma mu)) iterations, and never more than are left.
-        fixed = np.inf if strong_convexity is None else np.ceil(restart_length(eta, gamma, strong_convexity))
+        fixed = np.inf if callable(restart) else np.ceil(restart_length(schedule.eta, gamma, restart))
         return float(min(fixed, left))
 
     while done < max_iter:
         left = max_iter - done
         # (1) Run AGBM from f^p.
         for step in agbm(
-            problem, learner, eta=eta, momentum=momentum, correction=correction, length=length,
+            problem, learner, schedule=schedule, correction=correction, length=length,
             start=f, restart=done > 0, drop=drop,
         ):  # fmt: skip
             yield step
             done += 1
-            f = step.f  # (2) f^{p+1} = f^M
-            rose = step.train_loss > loss
-            loss = step.train_loss
-            if strong_convexity is None and rose:  # Option 2: until L(f^m) > L(f^{m-1})
+            before, f = f, step.f  # (2) f^{p+1} = f^M
+            if callable(restart) and restart(problem, before, step):
                 break
 
 

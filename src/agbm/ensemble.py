@@ -99,7 +99,7 @@ class Ensemble:
         a, _ = self.coefficients()
         weights = [np.zeros(model.n_functions) for model in self.models]
         for (model, number), weight in zip(self.functions, a.tolist(), strict=True):
-            weights[model][number] = weight
+            weights[model][number] += weight
         return weights
 
     def fold(self, learner: Learner, n_outputs: int) -> Model:

@@ -45,12 +45,16 @@ from .problem import Outputs, Problem, of_each_output
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain, weighted_rows
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
-from .theory import Momentum
+from .theory import Fading, Momentum, Schedule
 from .tree import Forest, TreeLearner
 from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000
+
+# With max_iter="auto": many where the run stops early, else as many as is usual.
+AUTO_ITERATIONS = 1_000
+AUTO_ITERATIONS_TO_THE_END = 100
 
 # Parameters of which the model does not depend, given its number of iterations.
 _WITHOUT_EFFECT = {
@@ -70,10 +74,13 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        method: str = "agbm",
-        max_iter: int = 100,
-        learning_rate: float | str = 0.3,
-        momentum: float | str = 0.02,
+        method: str = "fading",
+        max_iter: int | str = "auto",
+        learning_rate: float | str = 0.1,
+        momentum: float | str = "fading",
+        entry_rate: float = 0.4,
+        fade: float = 0.4,
+        rate_growth: float = 0.01,
         correction: float = 0.5,
         shared_structure: bool = True,
         restart: str = "loss_rise",
@@ -85,31 +92,34 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
         min_samples_leaf: int = 20,
-        l2_regularization: float = 0.0,
+        l2_regularization: float = 7.0,
         min_split_gain: float = 0.0,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         monotonic_cst: Any = None,
         interaction_cst: Any = None,
         subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
+        colsample_bytree: float = 0.9,
         colsample_bynode: float = 1.0,
         dropout: float = 0.0,
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        n_iter_no_change: int = 20,
         tol: float = 1e-7,
         learner: Any = None,
         callbacks: Sequence[Watcher] | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.method = method
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.momentum = momentum
+        self.entry_rate = entry_rate
+        self.fade = fade
+        self.rate_growth = rate_growth
         self.correction = correction
         self.shared_structure = shared_structure
         self.restart = restart
@@ -158,6 +168,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         earlier, self._seed = self._earlier_run(rows)
         learner = self._make_learner(loss)
         stops_early = self._stops_early(rows.n, X_val)
+        max_iter = self._max_iterations(stops_early)
         n_train = rows.n
         if X_val is not None:
             rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
@@ -183,8 +194,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
         if earlier is not None:
             fitter = ReplayingFitter(earlier, fitter, values, n_train)
-        steps = self._steps(problem, fitter, ensemble, values)
-        with progress(self.method, self.max_iter, self.verbose) as bar:
+        steps = self._steps(problem, fitter, max_iter, ensemble, values)
+        with progress(self.method, max_iter, self.verbose) as bar:
             watchers = [after(0 if earlier is None else len(earlier), callback) for callback in self._begin(ensemble)]
             if bar is not None:
                 watchers.append(bar)
@@ -272,6 +283,16 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 f"strong_convexity={self.strong_convexity} is for restart='fixed', got restart={self.restart!r}; "
                 "use restart='fixed' or strong_convexity=None."
             )
+        if self.method == "agbmr" and self.restart == "fixed" and self.momentum == "fading":
+            raise ValueError(
+                "restart='fixed' follows from the paper's schedule, got momentum='fading'; give momentum a number or "
+                "'theory', or use another restart."
+            )
+        if self.method == "agbmr" and self.restart == "validation_rise" and (self.warm_start or self._checkpoints()):
+            raise ValueError(
+                "restart='validation_rise' depends on rows that are not kept, so that a run cannot go on; use "
+                "warm_start=False and no Checkpoint, or another restart."
+            )
         if self.learner is not None and (isinstance(self.learner, type) or not is_regressor(self.learner)):
             raise TypeError(
                 f"learner={self.learner!r} must be a scikit-learn regressor, an instance and not a class; or None."
@@ -298,11 +319,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"warm_start=True goes on with the parameters of the last fit, got {', '.join(changed.values())}; set "
                 "them back, or use warm_start=False."
-            )
-        if self.max_iter < self.best_iteration_:
-            raise ValueError(
-                f"max_iter={self.max_iter} must be at least best_iteration_={self.best_iteration_}, the iterations "
-                "that the model has, with warm_start=True."
             )
 
     def _parameters_with_effect(self) -> dict[str, Any]:
@@ -335,6 +351,19 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if self.early_stopping == "auto":
             return X_val is not None or n_rows > AUTO_EARLY_STOPPING_ROWS
         return bool(self.early_stopping)
+
+    def _max_iterations(self, stops_early: bool) -> int:
+        if isinstance(self.max_iter, str):
+            wanted = AUTO_ITERATIONS if stops_early else AUTO_ITERATIONS_TO_THE_END
+        else:
+            wanted = self.max_iter
+        if self._goes_on() and wanted < self.best_iteration_:
+            here = f" (here {wanted})" if isinstance(self.max_iter, str) else ""
+            raise ValueError(
+                f"max_iter={self.max_iter!r}{here} must be at least best_iteration_={self.best_iteration_}, the "
+                "iterations that the model has, with warm_start=True; give a larger one, or use warm_start=False."
+            )
+        return wanted
 
     def _check_training_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         goes_on = self._goes_on()
@@ -472,23 +501,47 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             )
 
     def _steps(
-        self, problem: Problem, fitter: Fitter, ensemble: Ensemble, values: Callable[[Model], Array]
+        self, problem: Problem, fitter: Fitter, max_iter: int, ensemble: Ensemble, values: Callable[[Model], Array]
     ) -> Iterator[boosting.Step]:
         """The algorithm that `method` names."""
-        shared: dict[str, Any] = {}
+        shared: dict[str, Any] = {"max_iter": max_iter}
         if self.dropout > 0.0:
             shared["drop"] = Dropout(self.dropout, self._seed, ensemble, values)
         if self.method == "gbm":
             eta = None if isinstance(self.learning_rate, str) else self.learning_rate
-            return boosting.gbm(problem, fitter, eta=eta, max_iter=self.max_iter, **shared)
-        shared |= {"eta": self.learning_rate, "momentum": Momentum(self.momentum)}
+            return boosting.gbm(problem, fitter, eta=eta, **shared)
+        rate = float(self.learning_rate)
+        if self.method == "rnb":
+            return boosting.gbm(problem, fitter, eta=1.0, damping=1.0 / rate, **shared)
+        shared["schedule"] = self._schedule(rate)
+        if self.method == "fading":
+            return boosting.fading(problem, fitter, **shared)
         if self.method == "vagbm":
-            return boosting.vagbm(problem, fitter, max_iter=self.max_iter, **shared)
+            return boosting.vagbm(problem, fitter, **shared)
         shared["correction"] = self.correction
         if self.method == "agbm":
-            return boosting.agbm(problem, fitter, length=lambda gamma: self.max_iter, **shared)
-        mu = self.strong_convexity if self.restart == "fixed" else None
-        return boosting.agbmr(problem, fitter, max_iter=self.max_iter, strong_convexity=mu, **shared)
+            del shared["max_iter"]
+            return boosting.agbm(problem, fitter, length=lambda gamma: max_iter, **shared)
+        return boosting.agbmr(problem, fitter, restart=self._restart_rule(problem), **shared)
+
+    def _schedule(self, rate: float) -> Schedule:
+        if "fading" in (self.method, self.momentum):
+            return Fading(rate, self.entry_rate, self.fade, self.rate_growth)
+        return Momentum(rate, self.momentum)
+
+    def _restart_rule(self, problem: Problem) -> boosting.Rule | float:
+        """Or, for a fixed length, the strong-convexity constant that it follows from."""
+        if self.strong_convexity is not None:
+            return self.strong_convexity
+        if self.restart == "validation_rise" and not problem.has_validation:
+            raise ValueError(
+                "restart='validation_rise' needs validation rows: give X_val and y_val, or use early_stopping=True."
+            )
+        return {
+            "loss_rise": boosting.loss_rises,
+            "gradient": boosting.gradient_turns,
+            "validation_rise": boosting.validation_loss_rises,
+        }[self.restart]
 
     def _start_values(self, start: Any, loss: Loss, X: Any) -> Array:
         """The start function f^0 on the rows of X as the user gave them: (output, row), or (output, 1) if constant."""
@@ -699,10 +752,13 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
     def __init__(
         self,
         *,
-        method: str = "agbm",
-        max_iter: int = 100,
-        learning_rate: float | str = 0.3,
-        momentum: float | str = 0.02,
+        method: str = "fading",
+        max_iter: int | str = "auto",
+        learning_rate: float | str = 0.1,
+        momentum: float | str = "fading",
+        entry_rate: float = 0.4,
+        fade: float = 0.4,
+        rate_growth: float = 0.01,
         correction: float = 0.5,
         shared_structure: bool = True,
         restart: str = "loss_rise",
@@ -714,25 +770,25 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
         min_samples_leaf: int = 20,
-        l2_regularization: float = 0.0,
+        l2_regularization: float = 7.0,
         min_split_gain: float = 0.0,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         monotonic_cst: Any = None,
         interaction_cst: Any = None,
         subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
+        colsample_bytree: float = 0.9,
         colsample_bynode: float = 1.0,
         dropout: float = 0.0,
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        n_iter_no_change: int = 20,
         tol: float = 1e-7,
         learner: Any = None,
         callbacks: Sequence[Watcher] | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: Any = 0,
         n_jobs: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
     ) -> None:
@@ -741,6 +797,9 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
             max_iter=max_iter,
             learning_rate=learning_rate,
             momentum=momentum,
+            entry_rate=entry_rate,
+            fade=fade,
+            rate_growth=rate_growth,
             correction=correction,
             shared_structure=shared_structure,
             restart=restart,

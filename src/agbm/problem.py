@@ -125,8 +125,17 @@ class Problem:
 
     def slope(self, f: Array, b: Array) -> float:
         """Derivative of L along b at f."""
-        descent = self.residual(f) * b[..., : self.n_train]
-        return -float(np.sum(descent if self.train_weight is None else descent * self.train_weight))
+        return -self.inner(self.residual(f), b)
+
+    def inner(self, r: Array, b: Array) -> float:
+        """Weighted sum over the training rows of a residual times a function."""
+        product = r * b[..., : self.n_train]
+        return float(np.sum(product if self.train_weight is None else product * self.train_weight))
+
+    def norm(self, r: Array) -> float:
+        """Root of the weighted mean over the training rows of a residual's squares."""
+        total = self.n_train if self.train_weight is None else float(np.add.reduce(self.train_weight))
+        return float(np.sqrt(self.inner(r, r) / total))
 
     def _checked(self, given: Any, name: str) -> Array:
         """What a loss gave, as the kernels take it; losses may be the user's."""

@@ -138,7 +138,7 @@ def track(known: Known, gamma: float, iterations: int) -> Track:
     """One run of Algorithm 2, and the quantities of the proof."""
     steps: list[Step] = []
     for step in agbm(
-        known.problem, known.fitter(), eta=known.eta, momentum=Momentum(gamma), correction=1.0,
+        known.problem, known.fitter(), schedule=Momentum(known.eta, gamma), correction=1.0,
         length=lambda _: iterations,
     ):  # fmt: skip
         steps.append(step)

@@ -48,6 +48,8 @@ FIXED: Mapping[str, Any] = {
     "init": "zero",
     "second_order": False,
     "min_samples_leaf": 1,
+    "l2_regularization": 0.0,
+    "colsample_bytree": 1.0,
     "max_bins": 100,
 }
 

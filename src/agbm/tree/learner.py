@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -186,7 +187,7 @@ class _Sample:
         """Which features a tree may use; None for all."""
         if self._learner.colsample_bytree >= 1.0:
             return None
-        n = max(1, int(self._learner.colsample_bytree * self._n_features))
+        n = math.ceil(self._learner.colsample_bytree * self._n_features)  # not down: of few columns all may matter
         chosen = np.zeros(self._n_features, dtype=np.uint8)
         chosen[self._random.choice(self._n_features, n, replace=False)] = 1
         return chosen

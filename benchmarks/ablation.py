@@ -1,0 +1,136 @@
+"""What each part of the default is worth: one part changed at a time, on the tasks of trees_to_match.py.
+
+Printed are, as geometric means over the tasks, the final test loss and the trees to reach the test loss of plain
+boosting with learning rate 0.1 and early stopping, both relative to those of the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from scipy.stats import gmean
+
+from trees_to_match import PLAIN, TASKS, Fit, Run, Split, fit_model, fit_ours, mean, reach, split
+
+DEFAULT, REFERENCE = "the default", "plain boosting, 0.1"
+FINISHED = "the default, then plain boosting, 0.03"
+
+
+def with_finish(data: Split, iterations: int) -> Run:
+    """The default, and from its model on plain boosting with small steps."""
+    default = fit_ours(data, iterations)
+    model, _ = fit_model(data, iterations)  # the same once more: runs keep no model
+    end = fit_ours(data, iterations, init=model, **{**PLAIN, "learning_rate": 0.03})
+    behind = [(default.trees + trees, default.seconds + seconds, loss) for trees, seconds, loss in end.curve]
+    return replace(end, trees=behind[-1][0], seconds=behind[-1][1], curve=default.curve + behind)
+
+
+# VAGBM whose look-ahead point is the default's model.
+AHEAD: dict[str, Any] = {"method": "vagbm", "entry_rate": 0.6}
+RESTARTED: dict[str, Any] = {**AHEAD, "method": "agbmr", "correction": 0.0}
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    DEFAULT: {},
+    "no entry, no growth: plain boosting, 0.1, with l2 and columns": {"method": "gbm"},
+    "no growth": {"rate_growth": 0.0},
+    "half the fading": {"fade": 0.2},
+    "look-ahead (vagbm), the newest tree with all of its weight": {**AHEAD},
+    "no l2": {"l2_regularization": 0.0},
+    "all columns": {"colsample_bytree": 1.0},
+    "0.8 of the rows": {"subsample": 0.8},
+    "gradient leaves": {"second_order": False},
+    "look-ahead, corrected residual, 0.5": {**AHEAD, "method": "agbm", "correction": 0.5},
+    "look-ahead, corrected, 0.5, two trees": {
+        **AHEAD, "method": "agbm", "correction": 0.5, "shared_structure": False,
+    },
+    "look-ahead, corrected residual, -0.5": {**AHEAD, "method": "agbm", "correction": -0.5},
+    "look-ahead, restart when training loss rises": {**RESTARTED, "restart": "loss_rise"},
+    "look-ahead, restart by the gradient test": {**RESTARTED, "restart": "gradient"},
+    "look-ahead, restart when validation loss rises": {**RESTARTED, "restart": "validation_rise"},
+    "VAGBM, gamma 0.02, step 0.3": {"method": "vagbm", "momentum": 0.02, "learning_rate": 0.3},
+    "AGBM with one structure, 0.5, gamma 0.02, step 0.3": {
+        "method": "agbm", "momentum": 0.02, "learning_rate": 0.3, "correction": 0.5,
+    },
+    "Algorithm 2 with Newton leaves, l2 and columns, gamma 0.1, step 0.1": {
+        "method": "agbm", "momentum": 0.1, "correction": 1.0, "shared_structure": False,
+    },
+    REFERENCE: {**PLAIN, "learning_rate": 0.1},
+}  # fmt: skip
+
+
+def variants() -> Iterator[tuple[str, Fit]]:
+    """All of them, by name."""
+    for name, parameters in VARIANTS.items():
+        yield name, partial(fit_ours, **parameters)
+    yield FINISHED, with_finish
+
+
+def runs_of(args: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
+    """By variant and task, one for each split; those that are in files already are not done again."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, dict[str, list[Run]]] = {name: {} for name, _ in variants()}
+    for task in args.tasks:
+        for seed in range(args.seeds):
+            data = split(args.data, task, seed, args.rows)
+            if data is None:
+                print(f"{task}: not there")
+                break
+            for name, fit in variants():
+                path = args.out / f"{TASKS.index(task)}-{seed}-{crc32(name.encode())}.json"
+                if not path.exists():
+                    path.write_text(json.dumps(asdict(fit(data, args.iterations))))
+                found[name].setdefault(task, []).append(Run(**json.loads(path.read_text())))
+            print(f"{task}, split {seed}: done", flush=True)
+    return found
+
+
+def table(found: dict[str, dict[str, list[Run]]]) -> Iterator[str]:
+    """Markdown: a row for each variant."""
+    yield "| | final test loss | largest | trees to plain's loss | not reached | seconds to the end |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    tasks = list(found[DEFAULT])
+    aims = {task: mean(found[REFERENCE][task], "test_loss") for task in tasks}
+
+    def trees(name: str, task: str) -> float | None:
+        reached = reach(found[name][task], aims[task])
+        return None if reached is None else reached[0]
+
+    for name, of_task in found.items():
+        losses = np.array([mean(of_task[t], "test_loss") / mean(found[DEFAULT][t], "test_loss") for t in tasks])
+        seconds = gmean([mean(of_task[t], "seconds") / mean(found[DEFAULT][t], "seconds") for t in tasks])
+        needs = [(trees(name, task), trees(DEFAULT, task)) for task in tasks]
+        # One that does not get there counts as if it took twice as long.
+        ratios = [2.0 if own is None else own / default for own, default in needs if default is not None]
+        yield (
+            f"| {name} | {gmean(losses):.4f} | {losses.max():.4f} | {gmean(ratios):.2f} "
+            f"| {sum(own is None for own, _ in needs)} | {seconds:.2f} |"
+        )
+
+
+def main() -> None:
+    """Run, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the files")
+    parser.add_argument("--out", type=Path, default=Path("out/ablation"))
+    parser.add_argument("--rows", type=int, default=50_000, help="of a task, at most; fewer of many classes")
+    parser.add_argument("--iterations", type=int, default=600, help="at most")
+    parser.add_argument("--seeds", type=int, default=3, help="splits")
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    lines = list(table(runs_of(args)))
+    (args.out / "ablation.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,438 @@
+"""How many trees, and how many seconds, the default needs for the loss of tuned plain boosting.
+
+Every task is split into training, validation and test rows (60, 20, 20 %; Beijing air by time), three times. Plain
+Newton boosting runs with six learning rates, in this library (also with the l2 and the columns of the default), in
+LightGBM, XGBoost and CatBoost (their own trees), and regularised Newton boosting with three of its own; the default of
+this library runs with one setting for all tasks. All stop early on the validation rows, with the same patience (twice
+that of the default), and make at most as many iterations. Learning rates are chosen by the mean validation loss over
+the splits; all that is reported is of the test rows, and a mean over the splits. Trees and seconds are those up to the
+iteration that is kept, without the iterations of patience behind it. Peers' seconds are taken to pass evenly, the
+preparation of data included.
+
+Each run is kept as a file, so that a benchmark that was stopped goes on where it was. Use a fresh folder after changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import gmean
+
+from agbm import AGBMClassifier, AGBMRegressor
+from tables import TABLES, classifies, read
+
+TASKS = (
+    "adult", "higgs (sample)", "diamonds (log)", "covertype (2 or not)", "covertype", "flights (delayed)",
+    "Beijing air (log)", "diabetes-130",
+)  # fmt: skip
+RATES = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
+PATIENCE = 40
+CLOSE = 1.001
+"""A loss this many times another one counts as reached."""
+PLAIN: dict[str, Any] = {"method": "gbm", "l2_regularization": 0.0, "colsample_bytree": 1.0}
+POINTS = 40
+"""Of a curve, for libraries that must predict anew for every one."""
+
+DEFAULT = "agbm, default"
+BASELINE = "agbm, plain"
+
+
+@dataclass(frozen=True)
+class Split:
+    """One task, split once."""
+
+    train: tuple[pd.DataFrame, np.ndarray]
+    validation: tuple[pd.DataFrame, np.ndarray]
+    test: tuple[pd.DataFrame, np.ndarray]
+    classes: np.ndarray | None
+
+    @property
+    def n_outputs(self) -> int:
+        """Trees in an iteration."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    def loss(self, predicted: np.ndarray, y: np.ndarray) -> float:
+        """Log loss of probabilities (row, class), or half the mean squared error."""
+        if self.classes is None:
+            return float(np.mean((predicted - y) ** 2) / 2)
+        if predicted.ndim == 1:
+            predicted = np.column_stack([1.0 - predicted, predicted])
+        own = predicted[np.arange(len(y)), y]
+        return float(-np.mean(np.log(np.maximum(own, 1e-15))))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one fit. Counts and times are up to the iteration that it kept."""
+
+    trees: int
+    seconds: float
+    validation_loss: float
+    test_loss: float
+    megabytes: float
+    """As the library writes the model."""
+    curve: list[tuple[int, float, float]]
+    """(trees, seconds, test loss)."""
+
+
+def split(folder: Path, task: str, seed: int, most_rows: int) -> Split | None:
+    """Rows of three parts. A split by time draws nine tenths of each part, so that splits differ."""
+    data = read(folder, task)
+    if data is None:
+        return None
+    X, y = data
+    classes = None
+    if classifies(y):
+        classes, y = np.unique(y, return_inverse=True)
+    rng = np.random.default_rng(seed)
+    when = TABLES[task].time
+    order = np.arange(len(y)) if not when else np.lexsort([X[column] for column in reversed(when)])
+    order = order if when else rng.permutation(order)
+    parts = np.split(order, [int(0.6 * len(y)), int(0.8 * len(y))])
+    if classes is not None and len(classes) > 2:
+        most_rows = 2 * most_rows // len(classes)  # as many trees an iteration
+    share = min(0.9 if when else 1.0, most_rows / len(y))
+    parts = [rng.permutation(part)[: int(share * len(part))] for part in parts]
+    train, validation, test = ((X.iloc[part].reset_index(drop=True), y[part]) for part in parts)
+    return Split(train, validation, test, classes)
+
+
+def fit_model(data: Split, iterations: int, **parameters: Any) -> tuple[Any, float]:
+    """A fitted estimator of this library, and the seconds that it took."""
+    kind = AGBMRegressor if data.classes is None else AGBMClassifier
+    model = kind(max_iter=iterations, n_iter_no_change=PATIENCE, random_state=0, **parameters)
+    began = time.perf_counter()
+    model.fit(*data.train, X_val=data.validation[0], y_val=data.validation[1])
+    return model, time.perf_counter() - began
+
+
+def fit_ours(data: Split, iterations: int, **parameters: Any) -> Run:
+    """With this library."""
+    model, total = fit_model(data, iterations, **parameters)
+    history, best = model.history_, model.best_iteration_
+    before = total - history["seconds"][-1]  # checks and bins
+    staged = model.staged_predict if data.classes is None else model.staged_predict_proba
+    losses = [data.loss(predicted, data.test[1]) for predicted in staged(data.test[0])]
+    if best == 0:  # nothing is better than the start function
+        whole = model.predict if data.classes is None else model.predict_proba
+        losses = [data.loss(whole(data.test[0]), data.test[1])]
+    kept = slice(min(best, 1), best + 1)
+    seconds = (before + history["seconds"][kept]).tolist()
+    trees = [int(count) for count in history["trees"][kept]]
+    return Run(
+        trees=trees[-1],
+        seconds=seconds[-1],
+        validation_loss=float(history["validation_loss"][best]),
+        test_loss=losses[-1],
+        megabytes=len(pickle.dumps(model)) / 1e6,
+        curve=list(zip(trees, seconds, losses, strict=True)),
+    )
+
+
+def of_peer(
+    data: Split, total: float, done: int, best: int, predict: Callable[[Any, int], np.ndarray], X: Sequence[Any],
+    size: int, trees: int,
+) -> Run:  # fmt: skip
+    """From `predict(X, iterations)`, the iterations that a fit did and kept, and the trees in one of them."""
+    points = np.unique(np.linspace(1, best, min(best, POINTS)).astype(int)).tolist()
+    losses = [data.loss(predict(X[1], m), data.test[1]) for m in points]
+    curve = [(trees * m, total * m / done, loss) for m, loss in zip(points, losses, strict=True)]
+    validation = data.loss(predict(X[0], best), data.validation[1])
+    return Run(trees * best, total * best / done, validation, losses[-1], size / 1e6, curve)
+
+
+def fit_lightgbm(data: Split, iterations: int, learning_rate: float) -> Run:
+    """With LightGBM's own trees of 31 leaves."""
+    import lightgbm
+
+    kind = "regression" if data.classes is None else "binary" if data.n_outputs == 1 else "multiclass"
+    parameters = {"objective": kind, "learning_rate": learning_rate, "verbose": -1}
+    if kind == "multiclass":
+        parameters["num_class"] = data.n_outputs
+    began = time.perf_counter()
+    rows = lightgbm.Dataset(*data.train, params=parameters)
+    done = [0]
+    model = lightgbm.train(
+        parameters, rows, iterations, valid_sets=[lightgbm.Dataset(*data.validation, reference=rows)],
+        callbacks=[
+            lightgbm.early_stopping(PATIENCE, verbose=False), lambda state: done.__setitem__(0, state.iteration + 1)
+        ],
+    )  # fmt: skip
+    total = time.perf_counter() - began
+
+    def predict(X: Any, m: int) -> np.ndarray:
+        return np.asarray(model.predict(X, num_iteration=m))
+
+    size = len(model.model_to_string(num_iteration=model.best_iteration))
+    X = (data.validation[0], data.test[0])
+    return of_peer(data, total, done[0], model.best_iteration, predict, X, size, data.n_outputs)
+
+
+def fit_xgboost(data: Split, iterations: int, learning_rate: float) -> Run:
+    """With XGBoost's own trees of six levels."""
+    import xgboost
+
+    kind = "reg:squarederror" if data.classes is None else "binary:logistic"
+    parameters: dict[str, Any] = {"objective": kind, "learning_rate": learning_rate, "tree_method": "hist"}
+    if data.n_outputs > 1:
+        parameters |= {"objective": "multi:softprob", "num_class": data.n_outputs, "eval_metric": "mlogloss"}
+    began = time.perf_counter()
+    train = xgboost.QuantileDMatrix(*data.train, enable_categorical=True)
+    validation = xgboost.QuantileDMatrix(*data.validation, enable_categorical=True, ref=train)
+    model = xgboost.train(
+        parameters, train, iterations, evals=[(validation, "validation")], early_stopping_rounds=PATIENCE,
+        verbose_eval=False,
+    )  # fmt: skip
+    total = time.perf_counter() - began
+    best = model.best_iteration + 1
+    test = xgboost.DMatrix(data.test[0], enable_categorical=True)
+
+    def predict(X: Any, m: int) -> np.ndarray:
+        return np.asarray(model.predict(X, iteration_range=(0, m)))
+
+    size = len(model[:best].save_raw("ubj"))
+    watched = xgboost.DMatrix(data.validation[0], enable_categorical=True)
+    return of_peer(data, total, model.num_boosted_rounds(), best, predict, (watched, test), size, data.n_outputs)
+
+
+def fit_catboost(data: Split, iterations: int, learning_rate: float) -> Run:
+    """With CatBoost's own trees: six levels, one split a level."""
+    import catboost
+
+    names = list(data.train[0].select_dtypes("category"))
+
+    def pool(X: pd.DataFrame, y: np.ndarray | None = None) -> Any:
+        return catboost.Pool(X.astype(dict.fromkeys(names, str)), y, cat_features=names)
+
+    kind = "RMSE" if data.classes is None else "Logloss" if data.n_outputs == 1 else "MultiClass"
+    began = time.perf_counter()
+    model = catboost.CatBoost({
+        "loss_function": kind, "iterations": iterations, "learning_rate": learning_rate, "logging_level": "Silent",
+        "allow_writing_files": False, "early_stopping_rounds": PATIENCE, "use_best_model": False, "random_seed": 0,
+    }).fit(pool(*data.train), eval_set=pool(*data.validation))  # fmt: skip
+    total = time.perf_counter() - began
+    best = model.get_best_iteration() + 1
+    form = "RawFormulaVal" if data.classes is None else "Probability"
+
+    def predict(X: Any, m: int) -> np.ndarray:
+        return np.asarray(model.predict(X, prediction_type=form, ntree_end=m))
+
+    size = len(pickle.dumps(model)) * best // model.tree_count_
+    X = (pool(data.validation[0]), pool(data.test[0]))
+    return of_peer(data, total, model.tree_count_, best, predict, X, size, 1)  # one tree for all classes
+
+
+Fit = Callable[[Split, int], Run]
+
+
+def contestants() -> Iterator[tuple[str, float | None, Fit]]:
+    """Who runs, with which learning rate: baselines are tuned, the default is not."""
+    yield DEFAULT, None, fit_ours
+    for rate in RATES:
+        yield BASELINE, rate, partial(fit_ours, learning_rate=rate, **PLAIN)
+    for rate in RATES:
+        yield "agbm, plain with l2 and columns", rate, partial(fit_ours, learning_rate=rate, method="gbm")
+    for rate in (0.1, 0.3, 1.0):  # 1 / rate is the factor of the damping
+        yield "agbm, regularised Newton", rate, partial(fit_ours, learning_rate=rate, **{**PLAIN, "method": "rnb"})
+    for name, fit in (("LightGBM", fit_lightgbm), ("XGBoost", fit_xgboost), ("CatBoost", fit_catboost)):
+        for rate in RATES:
+            yield name, rate, partial(fit, learning_rate=rate)
+
+
+def unit_path(out: Path, task: str, seed: int, who: str, rate: float | None) -> Path:
+    """The file of a run."""
+    name = f"{task}-{seed}-{who}-{rate}"
+    return out / "runs" / ("".join(c if c.isalnum() or c in ".-" else "_" for c in name) + ".json")
+
+
+def run_all(args: argparse.Namespace) -> None:
+    """Do the runs that are not done yet, one at a time: their seconds count."""
+    (args.out / "runs").mkdir(parents=True, exist_ok=True)
+    for seed in range(args.seeds):
+        for task in args.tasks:
+            data = None
+            for who, rate, fit in contestants():
+                path = unit_path(args.out, task, seed, who, rate)
+                if path.exists() or not any(part in who for part in args.libraries):
+                    continue
+                data = data or split(args.data, task, seed, args.rows)
+                if data is None:
+                    print(f"{task}: not there")
+                    break
+                try:
+                    run = fit(data, args.iterations)
+                except ImportError as error:
+                    print(f"{who} is left out: {error}")
+                    continue
+                path.write_text(json.dumps(asdict(run)))
+                print(
+                    f"{task}, split {seed}: {who} {rate or ''} loss {run.test_loss:.5f}, {run.trees} trees, "
+                    f"{run.seconds:.1f} s", flush=True,
+                )  # fmt: skip
+
+
+class Results:
+    """All runs that are there, as means over the splits."""
+
+    def __init__(self, out: Path, seeds: int) -> None:
+        self._out, self._seeds = out, seeds
+
+    def runs(self, task: str, who: str, rate: float | None) -> list[Run]:
+        """One for each split; none where some are missing."""
+        paths = [unit_path(self._out, task, seed, who, rate) for seed in range(self._seeds)]
+        return [Run(**json.loads(path.read_text())) for path in paths] if all(path.exists() for path in paths) else []
+
+    def tuned(self, task: str, who: str) -> tuple[float | None, list[Run]]:
+        """The runs with the learning rate that has the smallest mean validation loss."""
+        found = [(rate, self.runs(task, who, rate)) for name, rate, _ in contestants() if name == who]
+        found = [(rate, runs) for rate, runs in found if runs]
+        return min(found, key=lambda item: mean(item[1], "validation_loss"), default=(None, []))
+
+
+def mean(runs: Sequence[Run], name: str) -> float:
+    """Over the splits."""
+    return float(np.mean([getattr(run, name) for run in runs]))
+
+
+def mean_curve(runs: Sequence[Run]) -> np.ndarray:
+    """(trees, seconds, test loss) as means over the splits; a run that has stopped stays where it is."""
+    curves = [np.array(run.curve) for run in runs]
+    trees = np.unique(np.concatenate([curve[:, 0] for curve in curves]))
+    columns = [[np.interp(trees, curve[:, 0], curve[:, column]) for curve in curves] for column in (1, 2)]
+    return np.column_stack([trees, *(np.mean(column, axis=0) for column in columns)])
+
+
+def reach(runs: Sequence[Run], loss: float) -> tuple[float, float] | None:
+    """(trees, seconds) at which the mean curve first has that loss, or nearly."""
+    curve = mean_curve(runs)
+    there = np.flatnonzero(curve[:, 2] <= CLOSE * loss)
+    return (float(curve[there[0], 0]), float(curve[there[0], 1])) if len(there) else None
+
+
+def table(results: Results, tasks: Sequence[str]) -> Iterator[str]:
+    """Markdown: for each task, every baseline, and what the default needs to reach it."""
+    yield (
+        "| task | who | learning rate | test loss | trees | of these, to 0.1 % | seconds | MB "
+        "| default: trees to reach it | seconds | its final loss over this |"
+    )
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for task in tasks:
+        default = results.runs(task, DEFAULT, None)
+        if not default:
+            continue
+        yield f"| {task} | **{DEFAULT}** | | {_row(default)} | | | |"
+        for who, rate, runs in baselines(results, task):
+            loss = mean(runs, "test_loss")
+            reached = reach(default, loss)
+            needs = f"{reached[0]:.0f} | {reached[1]:.2f}" if reached else "not reached | "
+            ratio = mean(default, "test_loss") / loss
+            yield f"| | {who} | {rate:g} | {_row(runs)} | {needs} | {ratio:.4f} |"
+
+
+def _row(runs: Sequence[Run]) -> str:
+    loss, trees, seconds, size = (mean(runs, name) for name in ("test_loss", "trees", "seconds", "megabytes"))
+    nearly = reach(runs, loss)
+    return f"{loss:.5f} | {trees:.0f} | {nearly[0] if nearly else trees:.0f} | {seconds:.2f} | {size:.2f}"
+
+
+def baselines(results: Results, task: str) -> Iterator[tuple[str, float, list[Run]]]:
+    """Plain boosting with step 0.1, and everyone with the best learning rate."""
+    plain = results.runs(task, BASELINE, 0.1)
+    if plain:
+        yield f"{BASELINE}, as usual", 0.1, plain
+    for who in dict.fromkeys(name for name, rate, _ in contestants() if rate is not None):
+        rate, runs = results.tuned(task, who)
+        if rate is not None:
+            yield f"{who}, tuned", rate, runs
+
+
+def summary(results: Results, tasks: Sequence[str]) -> Iterator[str]:
+    """Markdown: geometric means over the tasks. What is not reached counts as if it took as many trees, or more."""
+    yield (
+        "| against | trees to reach it, of its trees | of its trees to 0.1 % | seconds, of its seconds "
+        "| final loss, of its | at least as good |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|"
+    rows: dict[str, list[tuple[float, float, float, float, bool]]] = {}
+    for task in tasks:
+        default = results.runs(task, DEFAULT, None)
+        if not default:
+            continue
+        for who, _, runs in baselines(results, task):
+            loss = mean(runs, "test_loss")
+            reached, nearly = reach(default, loss), reach(runs, loss)
+            trees, seconds = reached or (mean(default, "trees"), mean(default, "seconds"))
+            least = 0.0 if reached else 1.0
+            own = nearly[0] if nearly else mean(runs, "trees")
+            rows.setdefault(who, []).append((
+                max(least, trees / mean(runs, "trees")), max(least, trees / own),
+                max(least, seconds / mean(runs, "seconds")), mean(default, "test_loss") / loss, reached is not None,
+            ))  # fmt: skip
+    for who, numbers in rows.items():
+        kept, nearly_kept, of_seconds, losses, there = (np.array(column) for column in zip(*numbers, strict=True))
+        missed = "" if there.all() else f" ({int(np.sum(~there))} not reached)"
+        yield (
+            f"| {who} | {gmean(kept):.2f}{missed}, largest {kept.max():.2f} "
+            f"| {gmean(nearly_kept):.2f}, largest {nearly_kept.max():.2f} | {gmean(of_seconds):.2f} "
+            f"| {gmean(losses):.4f}, largest {losses.max():.4f} | {int(np.sum(losses <= 1))} of {len(there)} |"
+        )
+
+
+def picture(results: Results, tasks: Sequence[str], path: Path) -> None:
+    """Test loss against trees and against seconds, a row of two for each task."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    there = [task for task in tasks if results.runs(task, DEFAULT, None)]
+    figure, axes = plt.subplots(len(there), 2, figsize=(11, 3.1 * len(there)), squeeze=False, sharey="row")
+    for (by_trees, by_seconds), task in zip(axes, there, strict=True):
+        lines = [(DEFAULT, results.runs(task, DEFAULT, None))]
+        lines += [(f"{who} ({rate:g})", runs) for who, rate, runs in baselines(results, task)]
+        lowest = min(mean(runs, "test_loss") for _, runs in lines)
+        for number, (who, runs) in enumerate(lines):
+            curve = mean_curve(runs)
+            style = {"linewidth": 2.4, "color": "black", "zorder": 3} if number == 0 else {"linewidth": 1.2}
+            by_trees.plot(curve[:, 0], curve[:, 2], label=who, **style)
+            by_seconds.plot(curve[:, 1], curve[:, 2], **style)
+        by_trees.set(xscale="log", xlabel="trees", ylabel="test loss", ylim=(lowest * 0.995, lowest * 1.12), title=task)
+        by_seconds.set(xscale="log", xlabel="seconds")
+        by_trees.legend(fontsize=7, loc="upper right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+
+
+def main() -> None:
+    """Run, and write the tables and the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the files")
+    parser.add_argument("--out", type=Path, default=Path("out/trees-to-match"))
+    parser.add_argument("--rows", type=int, default=10**9, help="of a task, at most; fewer of many classes")
+    parser.add_argument("--iterations", type=int, default=1000, help="at most")
+    parser.add_argument("--seeds", type=int, default=3, help="splits")
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
+    parser.add_argument("--libraries", nargs="*", default=["agbm", "LightGBM", "XGBoost", "CatBoost"])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    run_all(args)
+    results = Results(args.out, args.seeds)
+    lines = [*table(results, args.tasks), "", *summary(results, args.tasks)]
+    (args.out / "results.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    picture(results, args.tasks, args.out / "curves.png")
+
+
+if __name__ == "__main__":
+    main()
