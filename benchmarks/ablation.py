@@ -35,7 +35,7 @@ def with_finish(data: Split, iterations: int) -> Run:
 
 
 # VAGBM whose look-ahead point is the default's model.
-AHEAD: dict[str, Any] = {"method": "vagbm", "entry_rate": 0.6}
+AHEAD: dict[str, Any] = {"method": "vagbm", "entry": 6.0}
 RESTARTED: dict[str, Any] = {**AHEAD, "method": "agbmr", "correction": 0.0}
 
 VARIANTS: dict[str, dict[str, Any]] = {

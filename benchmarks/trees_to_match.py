@@ -213,7 +213,8 @@ def fit_catboost(data: Split, iterations: int, learning_rate: float) -> Run:
     names = list(data.train[0].select_dtypes("category"))
 
     def pool(X: pd.DataFrame, y: np.ndarray | None = None) -> Any:
-        return catboost.Pool(X.astype(dict.fromkeys(names, str)), y, cat_features=names)
+        text = {name: X[name].astype(object).where(X[name].notna(), "").astype(str) for name in names}
+        return catboost.Pool(X.assign(**text), y, cat_features=names)
 
     kind = "RMSE" if data.classes is None else "Logloss" if data.n_outputs == 1 else "MultiClass"
     began = time.perf_counter()

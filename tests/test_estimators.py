@@ -388,7 +388,7 @@ class TestLosses:
             )
         model = AGBMRegressor(
             method=method, loss=loss, second_order=second_order, max_iter=30, max_depth=3, learning_rate=step,
-            **({} if second_order else {"momentum": 0.02, "entry_rate": min(step, 1.0)}),
+            **({} if second_order else {"momentum": 0.02, "entry": 1.0}),
         )  # fmt: skip
         model.fit(X, y)
         losses = model.history_["train_loss"]
@@ -427,7 +427,7 @@ class TestLosses:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 3))
         y = 1e5 * (X[:, 0] + 0.1 * rng.normal(size=2000))
-        assert AGBMRegressor(method=method, loss=Huber(1.0), l2_regularization=0.0).fit(X, y).score(X, y) > 0.9
+        assert AGBMRegressor(method=method, loss=Huber(1.0)).fit(X, y).score(X, y) > 0.9
 
     @pytest.mark.parametrize("loss", ["poisson", "gamma", Tweedie(1.5)], ids=str)
     def test_rates_of_very_different_size(self, loss):
@@ -502,7 +502,7 @@ class TestLosses:
             def hessian(self, y, f, weight):
                 return 2 / (2000 + (y - f) ** 2)
 
-        model = AGBMRegressor(loss=CauchyLoss(), max_iter=30, max_depth=3, l2_regularization=0.0).fit(X, y)
+        model = AGBMRegressor(loss=CauchyLoss(), max_iter=30, max_depth=3).fit(X, y)
         assert model.history_["train_loss"][-1] < 0.8 * model.history_["train_loss"][0]
         assert clone(model).fit(X, y).score(X, y) == model.score(X, y)
 
@@ -657,6 +657,35 @@ class TestGoingOn:
             model.set_params(max_iter="auto", warm_start=True).fit(X, y)
 
 
+class TestDefault:
+    @pytest.mark.parametrize("n_features", [2, 3])
+    def test_learns_from_all_of_few_columns(self, n_features):
+        """No column is left out where each may be needed: here none says anything without the others."""
+        X = np.random.default_rng(0).normal(size=(3000, n_features))
+        y = np.prod(np.sign(X), axis=1)
+        assert AGBMRegressor(max_depth=None, max_leaf_nodes=31).fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) > 0.9
+
+    @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+    def test_l2_follows_small_hessians(self, scale):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2000, 3))
+        y = scale * (X[:, 0] + 0.1 * rng.normal(size=2000))
+        assert AGBMRegressor(loss=Huber(0.01 * scale)).fit(X, y).score(X, y) > 0.9
+        rare = rng.poisson(0.001 * np.exp(2 * X[:, 0]))
+        model = AGBMRegressor(loss="poisson").fit(X, rare)
+        assert model.predict(X[X[:, 0] > 1]).mean() > 5 * model.predict(X[X[:, 0] < 0]).mean()
+
+    def test_is_the_same_in_every_run(self, binary):
+        assert np.array_equal(
+            *(AGBMClassifier(max_iter=20).fit(*binary).decision_function(binary[0]) for _ in range(2))
+        )
+
+    def test_a_small_learning_rate_makes_small_steps(self, regression):
+        X, y = regression
+        model = AGBMRegressor(learning_rate=1e-9, max_iter=5).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)
+
+
 class TestRestarts:
     COMMON = {  # noqa: RUF012
         "method": "agbmr", "momentum": 1.0, "correction": 1.0, "max_iter": 40, "max_depth": 3,
@@ -717,7 +746,7 @@ class TestBadInput:
         ("parameter", "value"),
         [
             ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("max_iter", "many"), ("learning_rate", 0.0),
-            ("entry_rate", 0.0), ("entry_rate", 1.5), ("fade", -0.1), ("fade", 1.1), ("rate_growth", -0.1),
+            ("entry", 0.0), ("entry", 0.9), ("fade", -0.1), ("fade", 1.1), ("rate_growth", -0.1),
             ("learning_rate", "fast"), ("momentum", 0.0), ("momentum", 1.5), ("momentum", "practice"),
             ("correction", 2.0), ("shared_structure", "yes"), ("restart", "never"), ("strong_convexity", -1.0),
             ("loss", "hinge"), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
@@ -773,6 +802,12 @@ class TestBadInput:
 
     def test_restarts_by_validation_rows_that_are_not_there(self, regression):
         X, y = regression
+        going_on = AGBMRegressor(method="agbmr", restart="validation_rise", warm_start=True, early_stopping=True)
+        with pytest.raises(ValueError, match=r"restart='validation_rise' .* cannot go on; use warm_start=False"):
+            going_on.fit(*regression)
+        fixed = AGBMRegressor(method="agbmr", restart="fixed", strong_convexity=1.0)
+        with pytest.raises(ValueError, match=r"restart='fixed' .* got momentum='fading'; give momentum a number"):
+            fixed.fit(*regression)
         model = AGBMRegressor(method="agbmr", restart="validation_rise", max_iter=3, random_state=0)
         with pytest.raises(ValueError, match=r"restart='validation_rise' needs validation rows: give X_val and y_val"):
             model.fit(X, y)
@@ -891,7 +926,7 @@ class TestDivergence:
             method="agbm", learning_rate=1.0, momentum=1.0, correction=1.0, max_depth=3, max_iter=200,
             early_stopping=early_stopping, n_iter_no_change=500, random_state=0,
         )  # fmt: skip
-        message = "diverged at iteration .* learning_rate, entry_rate, momentum or correction"
+        message = "diverged at iteration .* learning_rate, entry, momentum or correction"
         with pytest.warns(ConvergenceWarning, match=message) as caught:
             model.fit(X, y)
         assert caught[0].filename == __file__, "the warning points at the call of fit"

@@ -18,7 +18,7 @@ from agbm.theory import (
     rate_bound,
     restart_length,
 )
-from toys import VectorFitter, problem_of, strongest
+from toys import StretchedSquaredError, VectorFitter, problem_of, strongest
 
 
 def test_cosine():
@@ -85,11 +85,27 @@ class TestFading:
             assert weights[m] == s.eta
             before = weights
 
+    @given(
+        st.floats(1e-3, 1.0), st.floats(1e-3, 1.0), st.floats(1e-3, 0.999), st.floats(1e-3, 1.0),
+    )  # fmt: skip
+    def test_contracts_on_a_quadratic_with_a_strong_learner(self, eta, share, theta, product):
+        """docs/acceleration.md: for 0 < eta lambda <= 1, alpha <= eta, theta in (0, 1)."""
+        curvature, alpha = product / eta, share * eta
+        step = np.array([[1 - theta - eta * curvature, theta], [-alpha * curvature, 1.0]])
+        assert np.abs(np.linalg.eigvals(step)).max() < 1.0
+        problem = problem_of(StretchedSquaredError(np.full(3, curvature)), np.zeros(3), start=np.ones(3))
+        fading = boosting.fading(
+            problem, VectorFitter(lambda r: r.copy()), schedule=Fading(alpha, eta, theta, 0.0), max_iter=5
+        )
+        for m, result in enumerate(fading, start=1):
+            expected = np.linalg.matrix_power(step, m) @ np.ones(2)
+            np.testing.assert_allclose([result.f[0, 0], result.h[0, 0]], expected, rtol=1e-9, atol=1e-12)
+
     @pytest.mark.parametrize("method", ["fading", "vagbm"])
     def test_the_closed_form_of_the_weights(self, regression, method):
         """A tree keeps alpha, and of the rest of its weight at entry the share 1 - fade in every later iteration."""
         model = AGBMRegressor(
-            method=method, momentum="fading", learning_rate=0.1, entry_rate=0.6, fade=0.25, rate_growth=0.05,
+            method=method, momentum="fading", learning_rate=0.1, entry=6.0, fade=0.25, rate_growth=0.05,
             max_iter=30, max_depth=2,
         ).fit(*regression)  # fmt: skip
         m = np.arange(30)
@@ -106,11 +122,8 @@ class TestFading:
         X, y = regression
         common = {"learning_rate": 0.2, "max_iter": 50, "max_depth": 3}
         plain = AGBMRegressor(method="gbm", **common).fit(X, y).predict(X)
-        for entry in (0.2, 0.1):  # it cannot be below the rate
-            faded = AGBMRegressor(
-                method=method, momentum="fading", entry_rate=entry, rate_growth=0.0, fade=fade, **common
-            )
-            np.testing.assert_allclose(faded.fit(X, y).predict(X), plain, rtol=1e-12)
+        faded = AGBMRegressor(method=method, momentum="fading", entry=1.0, rate_growth=0.0, fade=fade, **common)
+        np.testing.assert_allclose(faded.fit(X, y).predict(X), plain, rtol=1e-12)
 
 
 def test_bound_and_restart_length():

@@ -14,7 +14,7 @@ _PARAMETERS = """
     Parameters
     ----------
     method : {"fading", "gbm", "vagbm", "agbm", "agbmr", "rnb"}, default="fading"
-        "fading": a tree enters the model with entry_rate, and what it has beyond its lasting weight fades away. "gbm":
+        "fading": a tree enters the model with a large weight, and what it has beyond its lasting one fades away. "gbm":
         gradient boosting (Algorithm 1 of the paper). "vagbm": accelerated boosting without correction. "agbm":
         accelerated boosting with a corrected residual (Algorithm 2). "agbmr": the same with restarts. "rnb":
         regularised Newton boosting, which makes whole steps and adds to every hessian the root of the residual's norm,
@@ -29,8 +29,8 @@ _PARAMETERS = """
         The schedule of "vagbm", "agbm" and "agbmr". A number is the paper's momentum parameter gamma; smaller values
         overfit later. "theory": at each iteration the largest gamma that Theorem 4.1 admits for the cosine angles seen
         so far, which is small. "fading": weights as those of method="fading", instead of the paper's.
-    entry_rate : float in (0, 1], default=0.4
-        "fading": the weight with which a tree enters, where learning_rate is not larger.
+    entry : float, default=4.0
+        "fading": a tree enters with this many times learning_rate, at most with 1 or learning_rate itself.
     fade : float in [0, 1], default=0.4
         "fading": the share that a tree loses in an iteration of what it has beyond its lasting weight.
     rate_growth : float, default=0.01
@@ -69,8 +69,9 @@ _PARAMETERS = """
     min_samples_leaf : int, default=20
         Training rows in a leaf, at least. A row counts as often as its weight says where all weights are whole numbers,
         else once.
-    l2_regularization : float, default=7.0
-        Added to the row count (or the sum of hessians) where leaf values and gains divide by it.
+    l2_regularization : float or "auto", default="auto"
+        Added to the row count (or the sum of hessians) where leaf values and gains divide by it. "auto": 7, and less
+        where the hessians of the start function are below 0.05 on average, in proportion.
     min_split_gain : float, default=0.0
         Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
     max_bins : int in [2, 255], default=255
@@ -160,7 +161,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"line_search"})],
     "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"fading", "theory"})],
-    "entry_rate": [Interval(numbers.Real, 0, 1, closed="right")],
+    "entry": [Interval(numbers.Real, 1, None, closed="left")],
     "fade": [Interval(numbers.Real, 0, 1, closed="both")],
     "rate_growth": [Interval(numbers.Real, 0, None, closed="left")],
     "correction": [Interval(numbers.Real, -1, 1, closed="both")],
@@ -174,7 +175,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
     "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
     "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left")],
-    "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
+    "l2_regularization": [Interval(numbers.Real, 0, None, closed="left"), StrOptions({"auto"})],
     "min_split_gain": [Interval(numbers.Real, 0, None, closed="left")],
     "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
@@ -56,6 +57,10 @@ AUTO_EARLY_STOPPING_ROWS = 10_000
 AUTO_ITERATIONS = 1_000
 AUTO_ITERATIONS_TO_THE_END = 100
 
+# With l2_regularization="auto", where the mean hessian of a row is not below the second; else less, in proportion.
+AUTO_L2 = 7.0
+AUTO_L2_HESSIAN = 0.05
+
 # Parameters of which the model does not depend, given its number of iterations.
 _WITHOUT_EFFECT = {
     "max_iter", "n_iter_no_change", "tol", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
@@ -78,7 +83,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         max_iter: int | str = "auto",
         learning_rate: float | str = 0.1,
         momentum: float | str = "fading",
-        entry_rate: float = 0.4,
+        entry: float = 4.0,
         fade: float = 0.4,
         rate_growth: float = 0.01,
         correction: float = 0.5,
@@ -92,7 +97,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
         min_samples_leaf: int = 20,
-        l2_regularization: float = 7.0,
+        l2_regularization: float | str = "auto",
         min_split_gain: float = 0.0,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
@@ -117,7 +122,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.momentum = momentum
-        self.entry_rate = entry_rate
+        self.entry = entry
         self.fade = fade
         self.rate_growth = rate_growth
         self.correction = correction
@@ -166,7 +171,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         rows = self._check_training_rows(X, y, sample_weight)
         loss = self._make_loss()
         earlier, self._seed = self._earlier_run(rows)
-        learner = self._make_learner(loss)
         stops_early = self._stops_early(rows.n, X_val)
         max_iter = self._max_iterations(stops_early)
         n_train = rows.n
@@ -186,6 +190,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             start_values = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
         n_threads = _threads.resolve(self.n_jobs)
         problem = Problem(self._joint(loss), rows.y, n_train, start_values, rows.weight, self.second_order, n_threads)
+        learner = self._make_learner(loss, problem)
         ensemble = Ensemble()
         fitter: Fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
 
@@ -455,7 +460,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             ) from error
         return np.append(train, rows[single]), held_out
 
-    def _make_learner(self, loss: Loss) -> Learner:
+    def _make_learner(self, loss: Loss, problem: Problem) -> Learner:
         if self.learner is None:
             monotone = _check_monotonic_cst(self, self.monotonic_cst)
             categorical = self._categories.mask(self.n_features_in_)
@@ -465,7 +470,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 max_leaf_nodes=self.max_leaf_nodes,
                 min_samples_leaf=self.min_samples_leaf,
                 min_leaf_hessian=getattr(loss, "min_leaf_hessian", 0.0),
-                l2_regularization=self.l2_regularization,
+                l2_regularization=self._l2(problem),
                 min_split_gain=self.min_split_gain,
                 max_bins=self.max_bins,
                 shared_structure=self.shared_structure,
@@ -491,6 +496,18 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 "use second_order=False."
             )
         return learner
+
+    def _l2(self, problem: Problem) -> float:
+        """What leaves add to their sums of hessians; "auto" follows these where they are small."""
+        if not isinstance(self.l2_regularization, str):
+            return self.l2_regularization
+        hessian = problem.hessian(problem.start)
+        if hessian is None:
+            return AUTO_L2
+        weight = None if problem.train_weight is None else np.broadcast_to(problem.train_weight, hessian.shape)
+        share = float(np.average(hessian, weights=weight)) / AUTO_L2_HESSIAN
+        # A power of two: the last bits of a mean depend on how rows are written down, a model should not.
+        return AUTO_L2 if share >= 1.0 else math.ldexp(AUTO_L2, math.frexp(max(share, 1e-300))[1] - 1)
 
     def _check_monotone(self, monotone: NDArray[np.int8], categorical: NDArray[np.bool_]) -> None:
         both = np.flatnonzero((monotone != 0) & categorical)
@@ -526,7 +543,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _schedule(self, rate: float) -> Schedule:
         if "fading" in (self.method, self.momentum):
-            return Fading(rate, self.entry_rate, self.fade, self.rate_growth)
+            return Fading(rate, min(self.entry * rate, 1.0), self.fade, self.rate_growth)
         return Momentum(rate, self.momentum)
 
     def _restart_rule(self, problem: Problem) -> boosting.Rule | float:
@@ -756,7 +773,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         max_iter: int | str = "auto",
         learning_rate: float | str = 0.1,
         momentum: float | str = "fading",
-        entry_rate: float = 0.4,
+        entry: float = 4.0,
         fade: float = 0.4,
         rate_growth: float = 0.01,
         correction: float = 0.5,
@@ -770,7 +787,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
         min_samples_leaf: int = 20,
-        l2_regularization: float = 7.0,
+        l2_regularization: float | str = "auto",
         min_split_gain: float = 0.0,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
@@ -797,7 +814,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
             max_iter=max_iter,
             learning_rate=learning_rate,
             momentum=momentum,
-            entry_rate=entry_rate,
+            entry=entry,
             fade=fade,
             rate_growth=rate_growth,
             correction=correction,

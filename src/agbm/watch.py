@@ -189,7 +189,7 @@ def warn_diverged(history: History, kept: int) -> None:
     warnings.warn(
         f"Training diverged at iteration {last.iteration} (training loss {last.train_loss:.6g}, at the start "
         f"{history.records[0].train_loss:.6g}); the model of iteration {kept} is kept. "
-        "Lower learning_rate, entry_rate, momentum or correction.",
+        "Lower learning_rate, entry, momentum or correction.",
         ConvergenceWarning,
         stacklevel=5,  # the line that called fit
     )
