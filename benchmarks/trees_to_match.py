@@ -396,6 +396,7 @@ def picture(results: Results, tasks: Sequence[str], path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     there = [task for task in tasks if results.runs(task, DEFAULT, None)]
     figure, axes = plt.subplots(len(there), 2, figsize=(11, 3.1 * len(there)), squeeze=False, sharey="row")
@@ -403,14 +404,22 @@ def picture(results: Results, tasks: Sequence[str], path: Path) -> None:
         lines = [(DEFAULT, results.runs(task, DEFAULT, None))]
         lines += [(f"{who} ({rate:g})", runs) for who, rate, runs in baselines(results, task)]
         lowest = min(mean(runs, "test_loss") for _, runs in lines)
+        top, first = 1.12 * lowest, np.full(2, np.inf)  # where the first line comes into the picture
         for number, (who, runs) in enumerate(lines):
             curve = mean_curve(runs)
             style = {"linewidth": 2.4, "color": "black", "zorder": 3} if number == 0 else {"linewidth": 1.2}
             by_trees.plot(curve[:, 0], curve[:, 2], label=who, **style)
             by_seconds.plot(curve[:, 1], curve[:, 2], **style)
-        by_trees.set(xscale="log", xlabel="trees", ylabel="test loss", ylim=(lowest * 0.995, lowest * 1.12), title=task)
-        by_seconds.set(xscale="log", xlabel="seconds")
-        by_trees.legend(fontsize=7, loc="upper right")
+            first = np.minimum(first, curve[curve[:, 2] <= top, :2].min(axis=0, initial=np.inf))
+        by_trees.set(xlabel="trees", ylabel="test loss", ylim=(0.995 * lowest, top), title=task)
+        by_seconds.set(xlabel="seconds", title=task)
+        for axis, left in zip((by_trees, by_seconds), first, strict=True):
+            axis.set_xscale("log")
+            axis.set_xlim(left=0.9 * left)
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.grid(alpha=0.25, which="both")
+        by_seconds.legend(*by_trees.get_legend_handles_labels(), fontsize=7, loc="upper right")
     figure.tight_layout()
     figure.savefig(path, dpi=80)
 
