@@ -40,12 +40,12 @@ RESTARTED: dict[str, Any] = {**AHEAD, "method": "agbmr", "correction": 0.0}
 
 VARIANTS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
-    "no entry, no growth: plain boosting, 0.1, with l2 and columns": {"method": "gbm"},
+    "no entry, no growth: plain boosting, 0.1, with l2": {"method": "gbm"},
     "no growth": {"rate_growth": 0.0},
     "half the fading": {"fade": 0.2},
     "look-ahead (vagbm), the newest tree with all of its weight": {**AHEAD},
     "no l2": {"l2_regularization": 0.0},
-    "all columns": {"colsample_bytree": 1.0},
+    "0.8 of the columns": {"colsample_bytree": 0.8},
     "0.8 of the rows": {"subsample": 0.8},
     "gradient leaves": {"second_order": False},
     "look-ahead, corrected residual, 0.5": {**AHEAD, "method": "agbm", "correction": 0.5},
@@ -60,7 +60,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "AGBM with one structure, 0.5, gamma 0.02, step 0.3": {
         "method": "agbm", "momentum": 0.02, "learning_rate": 0.3, "correction": 0.5,
     },
-    "Algorithm 2 with Newton leaves, l2 and columns, gamma 0.1, step 0.1": {
+    "Algorithm 2 with Newton leaves and l2, gamma 0.1, step 0.1": {
         "method": "agbm", "momentum": 0.1, "correction": 1.0, "shared_structure": False,
     },
     REFERENCE: {**PLAIN, "learning_rate": 0.1},

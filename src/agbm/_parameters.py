@@ -89,7 +89,7 @@ _PARAMETERS = """
         form one of their own. Only with trees.
     subsample : float in (0, 1], default=1.0
         Share of the training rows that the trees of an iteration see, drawn anew for each iteration. Only with trees.
-    colsample_bytree : float in (0, 1], default=0.9
+    colsample_bytree : float in (0, 1], default=1.0
         Share of the features that a tree may use.
     colsample_bynode : float in (0, 1], default=1.0
         Share of these that a node may be split on.
