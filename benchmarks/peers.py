@@ -81,7 +81,7 @@ class Ours(Library):
         parameters = {
             "method": "gbm", "learning_rate": RATE, "max_iter": setting.trees, "max_depth": setting.depth,
             "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS, "early_stopping": False, "n_jobs": setting.threads,
-            "l2_regularization": 0.0, "colsample_bytree": 1.0,
+            "l2_regularization": 0.0,
         } | parameters  # fmt: skip
         return estimator(**parameters).fit(X, y)
 

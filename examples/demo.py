@@ -30,8 +30,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 # Algorithm 2. The step is small, so that there is something to accelerate.
 PAPER = {
     "learning_rate": 0.05, "momentum": 0.2, "correction": 1.0, "shared_structure": False,
-    "second_order": False, "max_depth": 3, "l2_regularization": 0.0, "colsample_bytree": 1.0, "early_stopping": False,
-    "verbose": 1,
+    "second_order": False, "max_depth": 3, "l2_regularization": 0.0, "early_stopping": False, "verbose": 1,
 }  # fmt: skip
 # Two hundred trees each.
 METHODS: dict[str, dict[str, Any]] = {

@@ -97,18 +97,13 @@ fadings = pytest.mark.parametrize("fading", FADINGS, ids=str)
 
 @settings
 @fadings
-def test_fading_is_its_definition(loss, learner, fading):
+@pytest.mark.parametrize(
+    ("algorithm", "definition"), [(boosting.fading, twin.fading), (boosting.vagbm, twin.vagbm_fading)]
+)
+def test_weights_that_fade(loss, learner, fading, algorithm, definition):
     problem, fitter, gradient, fit = setting(loss, learner)
-    steps = list(boosting.fading(problem, fitter, schedule=Fading(**fading), max_iter=N_ITERATIONS))
-    assert_same(steps, twin.fading(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
-
-
-@settings
-@fadings
-def test_vagbm_with_weights_that_fade(loss, learner, fading):
-    problem, fitter, gradient, fit = setting(loss, learner)
-    steps = list(boosting.vagbm(problem, fitter, schedule=Fading(**fading), max_iter=N_ITERATIONS))
-    assert_same(steps, twin.vagbm_fading(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
+    steps = list(algorithm(problem, fitter, schedule=Fading(**fading), max_iter=N_ITERATIONS))
+    assert_same(steps, definition(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
 
 
 @settings
