@@ -63,23 +63,23 @@ def agbm(f0, gradient, fit, eta, gamma, iterations, rho=1.0):
     return trace
 
 
-def fading(f0, gradient, fit, rate, entry, fade, growth, iterations):
-    """The residual is that of the model itself. Keeps the learners, and adds them up with weights in closed form."""
+def fading(f0, gradient, fit, rate, entry, fade, growth, iterations, look_ahead=0.0):
+    """The residual is that of the point ahead. Keeps the learners, and adds them up with weights in closed form."""
     eta = max(entry, rate)
     learners, alphas, trace = [], [], []
+
+    def total(share):
+        """With that share of what learners have beyond their lasting weights at the point ahead."""
+        m = len(learners)
+        weights = [alpha + share * (eta - alpha) * (1.0 - fade) ** (m - 1 - j) for j, alpha in enumerate(alphas)]
+        return f0 + sum(a * b for a, b in zip(weights, learners, strict=True))
+
     for m in range(iterations):
-        f = trace[-1]["f"] if trace else f0
-        r = -gradient(f)
+        g = total(1.0)
+        r = -gradient(g)
         learners.append(fit(r))
         alphas.append(min(rate * (1.0 + growth * m), eta))
-        weights = [alpha + (eta - alpha) * (1.0 - fade) ** (m - j) for j, alpha in enumerate(alphas)]
-        trace.append(
-            {
-                "f": f0 + sum(a * b for a, b in zip(weights, learners, strict=True)),
-                "h": f0 + sum(a * b for a, b in zip(alphas, learners, strict=True)),
-                "r": r,
-            }
-        )
+        trace.append({"f": total(1.0 / (1.0 + look_ahead)), "g": g, "h": total(0.0), "r": r})
     return trace
 
 
@@ -228,7 +228,7 @@ def agbm_with_dropout(f0, gradient, fit, eta, gamma, iterations, rho, dropped):
     return trace, a, d
 
 
-def fading_with_dropout(f0, gradient, fit, rate, entry, fade, growth, iterations, dropped):
+def fading_with_dropout(f0, gradient, fit, rate, entry, fade, growth, look_ahead, iterations, dropped):
     """Learners with weights a in f and d in h, added up anew for f and h."""
     learners, trace = [], []
     a, d = np.zeros(0), np.zeros(0)
@@ -242,9 +242,11 @@ def fading_with_dropout(f0, gradient, fit, rate, entry, fade, growth, iterations
         k = len(out)
         shrunk = np.array([k / (k + 1.0) if j in out else 1.0 for j in range(m)])
         a, d = a * shrunk, d * shrunk
-        r = -gradient(total(a, out))
+        r = -gradient(total(a + look_ahead * (a - d), out))
         learners.append(fit(r))
-        a = np.append((1.0 - fade) * a + fade * d, eta / (k + 1.0))
-        d = np.append(d, min(rate * (1.0 + growth * m), eta) / (k + 1.0))
+        alpha = min(rate * (1.0 + growth * m), eta)
+        entry_of_f = (eta + look_ahead * alpha) / (1.0 + look_ahead)
+        a = np.append((1.0 - fade) * a + fade * d, entry_of_f / (k + 1.0))
+        d = np.append(d, alpha / (k + 1.0))
         trace.append({"f": total(a), "h": total(d), "r": r})
     return trace, a, d

@@ -108,6 +108,18 @@ def test_weights_that_fade(loss, learner, fading, algorithm, definition):
 
 @settings
 @fadings
+@pytest.mark.parametrize("look_ahead", [0.5, 2.0])
+def test_weights_that_fade_seen_from_ahead(loss, learner, fading, look_ahead):
+    """The same learners as without, in a model in which the newest have less weight."""
+    problem, fitter, gradient, fit = setting(loss, learner)
+    schedule = Fading(**fading, look_ahead=look_ahead)
+    steps = list(boosting.fading(problem, fitter, schedule=schedule, max_iter=N_ITERATIONS))
+    definition = twin.fading(problem.start[0], gradient, fit, **fading, look_ahead=look_ahead, iterations=N_ITERATIONS)
+    assert_same(steps, definition)
+
+
+@settings
+@fadings
 @pytest.mark.parametrize("correction", [1.0, 0.5])
 def test_agbm_with_weights_that_fade(loss, learner, fading, correction):
     problem, fitter, gradient, fit = setting(loss, learner)

@@ -456,9 +456,10 @@ class TestLosses:
             def hessian(self, y, f, weight):
                 return self.curvature(f)
 
-        expected = AGBMRegressor(max_iter=3).fit(X, y).predict(X)
+        model = AGBMRegressor(max_iter=3, l2_regularization=1.0)
+        expected = model.fit(X, y).predict(X)
         for odd in (Odd(lambda r: r.astype(np.float32)), Odd(list), Odd(lambda r: r, lambda f: [1] * len(f))):
-            np.testing.assert_allclose(AGBMRegressor(loss=odd, max_iter=3).fit(X, y).predict(X), expected, rtol=1e-4)
+            np.testing.assert_allclose(model.set_params(loss=odd).fit(X, y).predict(X), expected, rtol=1e-4)
         with pytest.raises(ValueError, match=r"loss: negative_gradient must give one number for each of 442 rows"):
             AGBMRegressor(loss=Odd(lambda r: r[1:])).fit(X, y)
         with pytest.raises(ValueError, match=r"loss: hessian must give one number .* got an array of shape"):
@@ -747,6 +748,7 @@ class TestBadInput:
         [
             ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("max_iter", "many"), ("learning_rate", 0.0),
             ("entry", 0.0), ("entry", 0.9), ("fade", -0.1), ("fade", 1.1), ("rate_growth", -0.1),
+            ("look_ahead", -0.1),
             ("learning_rate", "fast"), ("momentum", 0.0), ("momentum", 1.5), ("momentum", "practice"),
             ("correction", 2.0), ("shared_structure", "yes"), ("restart", "never"), ("strong_convexity", -1.0),
             ("loss", "hinge"), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
@@ -1094,3 +1096,38 @@ def test_early_stopping_modes(binary):
     assert stopped.best_iteration_ < stopped.n_iter_ < 300
     again = clone(stopped).fit(X, y)
     assert np.array_equal(stopped.predict_proba(X), again.predict_proba(X))
+
+
+class TestAutomaticTreeSizes:
+    """max_depth, min_samples_leaf and l2_regularization follow the data by default."""
+
+    @pytest.mark.parametrize(
+        ("n_rows", "depth", "fewest"),
+        [(60, 3, 2), (1999, 3, 3), (2000, 4, 4), (7999, 5, 10), (8000, 6, 10), (70_000, 6, 10)],
+    )
+    def test_of_so_many_rows(self, n_rows, depth, fewest):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(n_rows, 3))
+        y = X @ [1.0, 2.0, 3.0] + X[:, 0] * X[:, 1] + rng.normal(size=n_rows)
+        common = {"max_iter": 3, "early_stopping": False}
+        by_hand = AGBMRegressor(max_depth=depth, min_samples_leaf=fewest, l2_regularization=1.0, **common)
+        np.testing.assert_array_equal(AGBMRegressor(**common).fit(X, y).predict(X), by_hand.fit(X, y).predict(X))
+
+    def test_rows_count_as_often_as_their_weights_say(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(700, 3))
+        y = X[:, 0] * X[:, 1] + X[:, 2]
+        common = {"max_iter": 3, "early_stopping": False}
+        weighted = AGBMRegressor(**common).fit(X, y, np.full(700, 20))
+        by_hand = AGBMRegressor(max_depth=6, min_samples_leaf=10, **common).fit(X, y, np.full(700, 20))
+        np.testing.assert_array_equal(weighted.predict(X), by_hand.predict(X))
+
+    def test_a_number_of_leaves_lifts_the_limit_of_levels(self):
+        X = np.arange(640.0)[:, np.newaxis]
+        model = AGBMRegressor(max_iter=1, max_leaf_nodes=16, min_samples_leaf=1).fit(X, X[:, 0])
+        assert (model._folded.nodes["feature"] < 0).sum() == 16
+
+    def test_l2_of_likelihoods(self, binary):
+        X, y = binary
+        by_hand = AGBMClassifier(max_iter=3, l2_regularization=7.0).fit(X, y)
+        np.testing.assert_array_equal(AGBMClassifier(max_iter=3).fit(X, y).predict_proba(X), by_hand.predict_proba(X))

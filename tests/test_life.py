@@ -74,11 +74,11 @@ class TestPipelines:
         columns = make_column_transformer((StandardScaler(), ["number"]), remainder="passthrough").set_output(
             transform="pandas"
         )
-        inside = make_pipeline(columns, AGBMRegressor(max_iter=20, colsample_bytree=1.0))
+        inside = make_pipeline(columns, AGBMRegressor(max_iter=40))
         assert inside.fit(table, y).score(table, y) > 0.9
         encoded = make_pipeline(
             make_column_transformer((TargetEncoder(target_type="continuous", cv=3), ["text"]), remainder="passthrough"),
-            AGBMRegressor(max_iter=20, colsample_bytree=1.0),
+            AGBMRegressor(max_iter=40, colsample_bytree=1.0),
         )
         assert encoded.fit(table, y).score(table, y) > 0.9
 

@@ -78,7 +78,7 @@ class TestEverySampling:
         X, y = load_breast_cancer(return_X_y=True)
         y = y + (X[:, 0] > np.median(X[:, 0]))
         for strategy in ("one_output_per_tree", "multi_output_tree"):
-            model = AGBMClassifier(multi_strategy=strategy, max_iter=10, random_state=0, **sampling).fit(X, y)
+            model = AGBMClassifier(multi_strategy=strategy, max_iter=30, random_state=0, **sampling).fit(X, y)
             assert model.score(X, y) > 0.85
 
     @samplings
@@ -210,8 +210,9 @@ class TestDropout:
         np.testing.assert_allclose(ours_d, d[: len(ours_d)], atol=1e-12)
         assert ours_a.min() >= 0
 
-    def test_fading_is_the_definition(self):
-        schedule = Fading(rate=0.1, entry=0.6, fade=0.3, growth=0.1)
+    @pytest.mark.parametrize("look_ahead", [0.0, 1.5])
+    def test_fading_is_the_definition(self, look_ahead):
+        schedule = Fading(rate=0.1, entry=0.6, fade=0.3, growth=0.1, look_ahead=look_ahead)
         steps, ensemble, fit, y = self.run(
             lambda p, fitter, drop: boosting.fading(p, fitter, schedule=schedule, max_iter=10, drop=drop)
         )

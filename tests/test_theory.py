@@ -49,7 +49,7 @@ def test_momentum():
     for momentum in (fixed, theory):
         momentum.observe(0.9, 0.5)
         momentum.observe(0.6)
-        assert momentum.eta == 0.2
+        assert momentum.eta(3) == 0.2
         assert momentum.theta(3) == 0.4
         assert momentum.alpha(3) == momentum.gamma(3) * 0.2 / 0.4
     assert fixed.gamma(3) == 0.7
@@ -62,19 +62,23 @@ class TestFading:
     def test_by_hand(self):
         fading = Fading(rate=0.1, entry=0.5, fade=0.25, growth=1.0)
         fading.observe(0.0)
-        assert fading.eta == 0.5
+        assert fading.eta(0) == 0.5
         assert [fading.theta(m) for m in (0, 1, 100)] == [0.25, 0.25, 0.25]
         assert [fading.alpha(m) for m in (0, 1, 4, 100)] == [0.1, 0.2, 0.5, 0.5]
-        assert Fading(rate=0.6, entry=0.5, fade=0.25, growth=1.0).eta == 0.6
+        assert Fading(rate=0.6, entry=0.5, fade=0.25, growth=1.0).eta(0) == 0.6
+        ahead = Fading(rate=0.1, entry=0.5, fade=0.25, growth=1.0, look_ahead=3.0)
+        assert [ahead.eta(m) for m in (0, 100)] == [0.2, 0.5]
 
     @given(
         st.floats(1e-6, 2.0), st.floats(0.0, 1.0, exclude_min=True), st.floats(0.0, 1.0), st.floats(0.0, 10.0),
-        st.integers(1, 40),
+        st.floats(0.0, 10.0), st.integers(1, 40),
     )  # fmt: skip
-    def test_a_weight_never_rises_after_its_entry_and_is_never_negative(self, rate, entry, fade, growth, iterations):
+    def test_a_weight_never_rises_after_its_entry_and_is_never_negative(
+        self, rate, entry, fade, growth, look_ahead, iterations
+    ):
         """Nor does it fall below alpha, its weight in h."""
-        s = Fading(rate, entry, fade, growth)
-        updates = [Update(s.theta(m), s.eta, m, s.alpha(m), m, False, ()) for m in range(iterations)]
+        s = Fading(rate, entry, fade, growth, look_ahead)
+        updates = [Update(s.theta(m), s.eta(m), m, s.alpha(m), m, False, ()) for m in range(iterations)]
         ensemble = Ensemble(functions=[(m, 0) for m in range(iterations)], updates=updates)
         before = np.zeros(iterations)
         for m in range(iterations):
@@ -82,7 +86,7 @@ class TestFading:
             assert (weights[:m] <= before[:m] * (1 + 1e-12)).all()
             assert (weights >= lasting * (1 - 1e-12)).all()
             assert (lasting >= 0).all()
-            assert weights[m] == s.eta
+            assert weights[m] == s.eta(m)
             before = weights
 
     @given(
@@ -106,7 +110,7 @@ class TestFading:
         """A tree keeps alpha, and of the rest of its weight at entry the share 1 - fade in every later iteration."""
         model = AGBMRegressor(
             method=method, momentum="fading", learning_rate=0.1, entry=6.0, fade=0.25, rate_growth=0.05,
-            max_iter=30, max_depth=2,
+            look_ahead=0.0, max_iter=30, max_depth=2,
         ).fit(*regression)  # fmt: skip
         m = np.arange(30)
         alpha = 0.1 * (1 + 0.05 * m)

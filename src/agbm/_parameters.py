@@ -29,14 +29,19 @@ _PARAMETERS = """
         The schedule of "vagbm", "agbm" and "agbmr". A number is the paper's momentum parameter gamma; smaller values
         overfit later. "theory": at each iteration the largest gamma that Theorem 4.1 admits for the cosine angles seen
         so far, which is small. "fading": weights as those of method="fading", instead of the paper's.
-    entry : float, default=4.0
-        "fading": a tree enters with this many times learning_rate, at most with 1 or learning_rate itself.
+    entry : float, default=6.0
+        "fading": the next tree sees a new one with this many times learning_rate, at most with 1 or learning_rate
+        itself.
     fade : float in [0, 1], default=0.4
         "fading": the share that a tree loses in an iteration of what it has beyond its lasting weight.
     rate_growth : float, default=0.01
         "fading": by how much the lasting weight of new trees grows in an iteration, as a share of learning_rate; it
         does not grow beyond what a tree enters with. Runs that stop after few trees so keep small weights, and long
         ones make large steps.
+    look_ahead : float, default=2.0
+        method="fading": how much more the next tree sees of what the newest trees have beyond their lasting weights
+        than the model does. 0: the next tree sees the model itself. Larger values make the model change more smoothly
+        from iteration to iteration.
     correction : float in [-1, 1], default=0.5
         How much of the fitting error the corrected residual of "agbm" and "agbmr" carries on. 1 is Algorithm 2, 0 fits
         the momentum to the plain residual, -1 is what the authors' released scripts compute.
@@ -62,16 +67,18 @@ _PARAMETERS = """
     init : "prior", "zero" or fitted estimator, default="prior"
         The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
         sklearn.frozen.FrozenEstimator where this estimator will be cloned.
-    max_depth : int, default=6
-        Levels of splits; None for no limit.
+    max_depth : int, "auto" or None, default="auto"
+        Levels of splits; None for no limit. "auto": 6, and fewer below 8,000 training rows, so that a full tree has 125
+        of them a leaf, but at least 3; no limit where max_leaf_nodes is given.
     max_leaf_nodes : int, default=None
         Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
-    min_samples_leaf : int, default=20
-        Training rows in a leaf, at least. A row counts as often as its weight says where all weights are whole numbers,
-        else once.
+    min_samples_leaf : int or "auto", default="auto"
+        Training rows in a leaf, at least. "auto": 10, and fewer below 5,000 training rows, down to 2. A row counts as
+        often as its weight says where all weights are whole numbers, else once.
     l2_regularization : float or "auto", default="auto"
         Added to the row count (or the sum of hessians) where leaf values and gains divide by it. "auto": 7, and less
-        where the hessians of the start function are below 0.05 on average, in proportion.
+        where the hessians of the start function are below 0.05 on average, in proportion; 1 where leaves divide by row
+        counts (the squared error, losses of quantiles, second_order=False).
     min_split_gain : float, default=0.0
         Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
     max_bins : int in [2, 255], default=255
@@ -164,6 +171,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "entry": [Interval(numbers.Real, 1, None, closed="left")],
     "fade": [Interval(numbers.Real, 0, 1, closed="both")],
     "rate_growth": [Interval(numbers.Real, 0, None, closed="left")],
+    "look_ahead": [Interval(numbers.Real, 0, None, closed="left")],
     "correction": [Interval(numbers.Real, -1, 1, closed="both")],
     "shared_structure": ["boolean"],
     "restart": [StrOptions({"loss_rise", "fixed", "gradient", "validation_rise"})],
@@ -172,9 +180,9 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "second_order": ["boolean"],
     "warm_start": ["boolean"],
     "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],
-    "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
-    "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left")],
+    "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "l2_regularization": [Interval(numbers.Real, 0, None, closed="left"), StrOptions({"auto"})],
     "min_split_gain": [Interval(numbers.Real, 0, None, closed="left")],
     "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],

@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from .learners import Fit, Fitter
 from .losses import Array
 from .problem import Problem
-from .theory import Schedule, cosine, restart_length
+from .theory import Fading, Schedule, cosine, restart_length
 
 
 class Drop(NamedTuple):
@@ -112,26 +112,28 @@ def gbm(
 
 
 def fading(
-    problem: Problem, learner: Fitter, *, schedule: Schedule, max_iter: int, drop: Dropping = keep_all
+    problem: Problem, learner: Fitter, *, schedule: Fading, max_iter: int, drop: Dropping = keep_all
 ) -> Iterator[Step]:
     """The default of the estimators, which is not in the paper: see docs/acceleration.md.
 
-    VAGBM that takes the residual at the model itself, where VAGBM looks ahead: mixing comes after the fit.
+    The residual is taken at a point beyond f, seen from h: where f would be if its newest learners had more weight.
     """
+    ahead = schedule.look_ahead
     f = h = problem.start
     for m in range(max_iter):
         kept = drop(f, h)
-        seen = kept.seen(kept.f, theta=0.0)
+        g = problem.mix(1 + ahead, kept.f, -ahead, kept.h) if ahead > 0.0 else kept.f
+        seen = kept.seen(g, theta=-ahead)
         r = problem.residual(seen)
         b = learner.fit(r, problem.hessian(seen))
-        theta, eta, alpha = schedule.theta(m), kept.share * schedule.eta, kept.share * schedule.alpha(m)
+        theta, eta, alpha = schedule.theta(m), kept.share * schedule.eta(m), kept.share * schedule.alpha(m)
         f = problem.mix(1, problem.mix(1 - theta, kept.f, theta, kept.h), eta, b.values)
         h = problem.mix(1, kept.h, alpha, b.values)
         angle = _cosine(problem, r, b)
         schedule.observe(angle)
         yield Step(
             f, problem.train_loss(f), b, eta, angle, theta, b, alpha, schedule.gamma(m), dropped=kept.iterations,
-            h=h, r=r,
+            g=g, h=h, r=r,
         )  # fmt: skip
         del r, b  # large, and done with
 
@@ -156,7 +158,7 @@ def vagbm(
         seen = kept.seen(g, theta)
         r = problem.residual(seen)  # (2)
         b = learner.fit(r, problem.hessian(seen))  # (3)
-        step = kept.share * schedule.eta
+        step = kept.share * schedule.eta(m)
         f = problem.mix(1, g, step, b.values)  # (4)
         angle = _cosine(problem, r, b)
         schedule.observe(angle)
@@ -208,7 +210,7 @@ def agbm(
                 b1, b2 = learner.fit_pair(r, c, hessian, second=not last)  # (3), (6)
             else:
                 b1, b2 = learner.fit(r, hessian), None  # (3): no momentum is admissible
-        eta = kept.share * schedule.eta
+        eta = kept.share * schedule.eta(m)
         f, h = problem.mix(1, g, eta, b1.values), kept.h  # (4)
         if b2 is not None:
             h = problem.mix(1, h, kept.share * alpha, b2.values)  # (7)
@@ -261,7 +263,7 @@ def agbmr(
 
     def length(gamma: float) -> float:
         # Option 1: M = sqrt(2 / (eta gamma mu)) iterations, and never more than are left.
-        fixed = np.inf if callable(restart) else np.ceil(restart_length(schedule.eta, gamma, restart))
+        fixed = np.inf if callable(restart) else np.ceil(restart_length(schedule.eta(0), gamma, restart))
         return float(min(fixed, left))
 
     while done < max_iter:

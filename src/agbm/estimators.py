@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +57,19 @@ AUTO_EARLY_STOPPING_ROWS = 10_000
 AUTO_ITERATIONS = 1_000
 AUTO_ITERATIONS_TO_THE_END = 100
 
-# With l2_regularization="auto", where the mean hessian of a row is not below the second; else less, in proportion.
+# With max_depth="auto": so many levels that a full tree has this many training rows a leaf, within bounds.
+AUTO_ROWS_A_LEAF = 125
+AUTO_DEPTH = 3, 6
+
+# With min_samples_leaf="auto": a leaf may have one such part of the training rows, within bounds.
+AUTO_LEAVES = 500
+AUTO_MIN_SAMPLES_LEAF = 2, 10
+
+# With l2_regularization="auto". Hessians of likelihoods are the noise of the gradient, so that the first is a prior of
+# leaf values; where their mean is below the second it is less, in proportion. Where leaves count rows, the third.
 AUTO_L2 = 7.0
 AUTO_L2_HESSIAN = 0.05
+AUTO_L2_ROWS = 1.0
 
 # Parameters of which the model does not depend, given its number of iterations.
 _WITHOUT_EFFECT = {
@@ -83,9 +93,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         max_iter: int | str = "auto",
         learning_rate: float | str = 0.1,
         momentum: float | str = "fading",
-        entry: float = 4.0,
+        entry: float = 6.0,
         fade: float = 0.4,
         rate_growth: float = 0.01,
+        look_ahead: float = 2.0,
         correction: float = 0.5,
         shared_structure: bool = True,
         restart: str = "loss_rise",
@@ -94,9 +105,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         multi_strategy: str = "one_output_per_tree",
         second_order: bool = True,
         init: Any = "prior",
-        max_depth: int | None = 6,
+        max_depth: int | str | None = "auto",
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | str = "auto",
         l2_regularization: float | str = "auto",
         min_split_gain: float = 0.0,
         max_bins: int = 255,
@@ -125,6 +136,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.entry = entry
         self.fade = fade
         self.rate_growth = rate_growth
+        self.look_ahead = look_ahead
         self.correction = correction
         self.shared_structure = shared_structure
         self.restart = restart
@@ -465,10 +477,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             monotone = _check_monotonic_cst(self, self.monotonic_cst)
             categorical = self._categories.mask(self.n_features_in_)
             self._check_monotone(monotone, categorical)
+            max_depth, min_samples_leaf = self._tree_size(problem)
             return TreeLearner(
-                max_depth=self.max_depth,
+                max_depth=max_depth,
                 max_leaf_nodes=self.max_leaf_nodes,
-                min_samples_leaf=self.min_samples_leaf,
+                min_samples_leaf=min_samples_leaf,
                 min_leaf_hessian=getattr(loss, "min_leaf_hessian", 0.0),
                 l2_regularization=self._l2(problem),
                 min_split_gain=self.min_split_gain,
@@ -497,13 +510,24 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return learner
 
+    def _tree_size(self, problem: Problem) -> tuple[int | None, int]:
+        """max_depth and min_samples_leaf; "auto" follows the number of training rows, repeated as weights say."""
+        n = problem.n_train if problem.train_weight is None else round(float(np.add.reduce(problem.train_weight)))
+        depth, fewest = self.max_depth, self.min_samples_leaf
+        if depth == "auto":
+            full = (n // AUTO_ROWS_A_LEAF).bit_length() - 1
+            depth = None if self.max_leaf_nodes is not None else min(max(full, AUTO_DEPTH[0]), AUTO_DEPTH[1])
+        if fewest == "auto":
+            fewest = min(max(n // AUTO_LEAVES, AUTO_MIN_SAMPLES_LEAF[0]), AUTO_MIN_SAMPLES_LEAF[1])
+        return cast(int | None, depth), cast(int, fewest)
+
     def _l2(self, problem: Problem) -> float:
         """What leaves add to their sums of hessians; "auto" follows these where they are small."""
         if not isinstance(self.l2_regularization, str):
             return self.l2_regularization
         hessian = problem.hessian(problem.start)
         if hessian is None:
-            return AUTO_L2
+            return AUTO_L2_ROWS
         weight = None if problem.train_weight is None else np.broadcast_to(problem.train_weight, hessian.shape)
         share = float(np.average(hessian, weights=weight)) / AUTO_L2_HESSIAN
         # A power of two: the last bits of a mean depend on how rows are written down, a model should not.
@@ -530,9 +554,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         rate = float(self.learning_rate)
         if self.method == "rnb":
             return boosting.gbm(problem, fitter, eta=1.0, damping=1.0 / rate, **shared)
-        shared["schedule"] = self._schedule(rate)
         if self.method == "fading":
-            return boosting.fading(problem, fitter, **shared)
+            return boosting.fading(problem, fitter, schedule=self._fading(rate, self.look_ahead), **shared)
+        shared["schedule"] = self._schedule(rate)
         if self.method == "vagbm":
             return boosting.vagbm(problem, fitter, **shared)
         shared["correction"] = self.correction
@@ -542,9 +566,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return boosting.agbmr(problem, fitter, restart=self._restart_rule(problem), **shared)
 
     def _schedule(self, rate: float) -> Schedule:
-        if "fading" in (self.method, self.momentum):
-            return Fading(rate, min(self.entry * rate, 1.0), self.fade, self.rate_growth)
+        if self.momentum == "fading":
+            return self._fading(rate, look_ahead=0.0)  # the paper's loops look ahead in their own way
         return Momentum(rate, self.momentum)
+
+    def _fading(self, rate: float, look_ahead: float) -> Fading:
+        return Fading(rate, min(self.entry * rate, 1.0), self.fade, self.rate_growth, look_ahead)
 
     def _restart_rule(self, problem: Problem) -> boosting.Rule | float:
         """Or, for a fixed length, the strong-convexity constant that it follows from."""
@@ -773,9 +800,10 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         max_iter: int | str = "auto",
         learning_rate: float | str = 0.1,
         momentum: float | str = "fading",
-        entry: float = 4.0,
+        entry: float = 6.0,
         fade: float = 0.4,
         rate_growth: float = 0.01,
+        look_ahead: float = 2.0,
         correction: float = 0.5,
         shared_structure: bool = True,
         restart: str = "loss_rise",
@@ -784,9 +812,9 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         multi_strategy: str = "one_output_per_tree",
         second_order: bool = True,
         init: Any = "prior",
-        max_depth: int | None = 6,
+        max_depth: int | str | None = "auto",
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | str = "auto",
         l2_regularization: float | str = "auto",
         min_split_gain: float = 0.0,
         max_bins: int = 255,
@@ -817,6 +845,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
             entry=entry,
             fade=fade,
             rate_growth=rate_growth,
+            look_ahead=look_ahead,
             correction=correction,
             shared_structure=shared_structure,
             restart=restart,

@@ -55,8 +55,7 @@ SMALLEST_MOMENTUM = 1e-6
 class Schedule(Protocol):
     """The coefficients of accelerated iterations m = 0, 1, ..., counted from the last restart."""
 
-    @property
-    def eta(self) -> float:
+    def eta(self, m: int) -> float:
         """Weight with which a learner enters f."""
 
     def gamma(self, m: int) -> float:
@@ -81,9 +80,13 @@ class Momentum:
     """
 
     def __init__(self, eta: float, gamma: float | str) -> None:
-        self.eta = eta
+        self._eta = eta
         self._fixed = None if isinstance(gamma, str) else float(gamma)
         self._smallest_cosine = 1.0
+
+    def eta(self, m: int) -> float:
+        """See Schedule. It does not change with m."""
+        return self._eta
 
     def gamma(self, m: int) -> float:
         """See Schedule. A number does not change with m."""
@@ -98,7 +101,7 @@ class Momentum:
 
     def alpha(self, m: int) -> float:
         """See Schedule."""
-        return self.gamma(m) * self.eta / self.theta(m)
+        return self.gamma(m) * self._eta / self.theta(m)
 
     def observe(self, *cosines: float) -> None:
         """See Schedule."""
@@ -117,20 +120,21 @@ class Fading:
     rate: float
     """alpha_0."""
     entry: float
-    """eta, where the rate is not larger."""
+    """Weight with which a learner enters the look-ahead point, where the rate is not larger."""
     fade: float
     """theta."""
     growth: float
     """Of alpha in an iteration, as a share of `rate`."""
+    look_ahead: float = 0.0
+    """The look-ahead point is this many times as far beyond f as f is beyond h."""
 
-    @property
-    def eta(self) -> float:
-        """See Schedule."""
-        return max(self.entry, self.rate)
+    def eta(self, m: int) -> float:
+        """See Schedule. From f to the look-ahead point, what is beyond alpha_m becomes 1 + look_ahead times as much."""
+        return self.alpha(m) + (self._largest - self.alpha(m)) / (1 + self.look_ahead)
 
     def gamma(self, m: int) -> float:
         """See Schedule."""
-        return self.alpha(m) * self.theta(m) / self.eta
+        return self.alpha(m) * self.theta(m) / self.eta(m)
 
     def theta(self, m: int) -> float:
         """See Schedule."""
@@ -138,10 +142,14 @@ class Fading:
 
     def alpha(self, m: int) -> float:
         """See Schedule."""
-        return min(self.rate * (1 + self.growth * m), self.eta)
+        return min(self.rate * (1 + self.growth * m), self._largest)
 
     def observe(self, *cosines: float) -> None:
         """See Schedule. They change nothing."""
+
+    @property
+    def _largest(self) -> float:
+        return max(self.entry, self.rate)
 
 
 @dataclass(frozen=True)
