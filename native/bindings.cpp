@@ -20,6 +20,7 @@
 #include "grow.hpp"
 #include "histogram.hpp"
 #include "loss.hpp"
+#include "model_file.hpp"
 #include "predict.hpp"
 #include "reuse.hpp"
 #include "thresholds.hpp"
@@ -383,21 +384,14 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
                    const Vector<std::int32_t>& first_column, const Vector<std::uint8_t>& nodes,
                    const Vector<std::uint64_t>& category_words, const Vector<std::int64_t>& category_start,
                    const RowMajor<double>& value) {
-  const std::size_t n = value.shape(0);
-  require(nodes.size() == n * sizeof(NodeRecord), "nodes, value: must have one entry for each node");
-  require(first_column.size() == roots.size(), "first_column: must have one entry for each root");
+  require(value.shape(1) <= static_cast<std::size_t>(std::max(n_columns, 0)), "value: more than the forest has columns");
   Forest::Arrays arrays;
   arrays.n_features = n_features;
   arrays.n_columns = n_columns;
   arrays.n_values = static_cast<int>(value.shape(1));
   arrays.roots.assign(roots.data(), roots.data() + roots.size());
   arrays.first_column.assign(first_column.data(), first_column.data() + first_column.size());
-  for (std::size_t i = 0; i < n; ++i) {
-    NodeRecord record;
-    std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
-    arrays.nodes.push_back(
-        {record.threshold, record.feature, record.left, record.categories, record.missing_left != 0});
-  }
+  arrays.take_nodes({nodes.data(), nodes.size()});
   arrays.category_words.assign(category_words.data(), category_words.data() + category_words.size());
   arrays.category_start.assign(category_start.data(), category_start.data() + category_start.size());
   arrays.values.assign(value.data(), value.data() + value.size());
@@ -413,6 +407,16 @@ nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x,
     forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
   }
   return to_numpy(std::move(out), x.shape(0), forest.n_columns());
+}
+
+// What the table of a model file says: its checksum, and (name, type, checksum, offset, count) of every section.
+nb::tuple model_file_table(const Vector<std::uint8_t>& file) {
+  const ModelFileTable table = read_model_file({file.data(), file.size()});
+  nb::list sections;
+  for (const Section& s : table.sections) {
+    sections.append(nb::make_tuple(s.name, static_cast<std::uint32_t>(s.type), s.checksum, s.offset, s.count));
+  }
+  return nb::make_tuple(table.checksum, sections);
 }
 
 using Scores = nb::ndarray<const double, nb::device::cpu>;
@@ -613,6 +617,11 @@ NB_MODULE(_native, m) {
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
            "Sum of the trees' values, (row, output).");
+
+  m.attr("MAX_FEATURES") = kMaxFeatures;
+  m.attr("MAX_DEPTH") = kMaxDepth;
+  m.def("model_file_table", &model_file_table, "file"_a.noconvert(),
+        "The checksum of a model file's table, and (name, type, checksum, offset, count) of every section.");
 
   m.def("empty", &empty, "shape"_a, "An array without values. Within a run, its memory is used again when it is dropped.");
   m.def("begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, memory of dropped arrays is kept.");

@@ -1,6 +1,10 @@
 // Values of grown trees on rows.
 #pragma once
 
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -10,6 +14,11 @@
 #include "parallel.hpp"
 
 namespace agbm {
+
+// Limits of every forest, so that a stored one can ask for no more memory or time than its size explains.
+constexpr int kMaxFeatures = 1 << 24;
+constexpr int kMaxDepth = 4096;
+constexpr std::size_t kMaxNodes = (std::size_t{1} << 31) - 2;
 
 // The trees of a forest, one after the other. Children of a node are left and left + 1, both behind their parent, so a
 // walk always ends. The values of a tree are added to neighbouring columns of the prediction, in the order of the trees.
@@ -36,8 +45,14 @@ class Forest {
 
     std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
 
+    // Nodes as they are stored: what a prediction does not need is checked here and left out.
+    void take_nodes(std::span<const std::uint8_t> records);
     // Checks everything a prediction relies on; a prediction checks nothing.
     void validate() const;
+
+   private:
+    void validate_node(std::size_t i) const;
+    void validate_shape() const;
   };
 
   explicit Forest(Arrays&& arrays) : a_(std::move(arrays)) {
@@ -255,11 +270,16 @@ class Forest {
     bool is_leaf;
     std::uint8_t number;
   };
+  // Of one feature, in the trees that could be coded.
   struct Thresholds {
-    std::vector<std::vector<double>> of_feature;  // ascending
-    std::vector<std::uint32_t> place_of_feature;  // among the coded features
+    std::vector<double> all;  // ascending
+    std::uint32_t place = 0;  // among the coded features
+
+    bool fit_in_a_byte() const { return all.size() <= kMaxThresholds; }
   };
-  Place code_node(std::int32_t node, int first_leaf, const Thresholds& thresholds, std::uint32_t& free_slots);
+  using ThresholdsOfFeatures = std::map<int, Thresholds>;  // only of those in use: a model may name very many
+  Place code_node(std::int32_t node, int first_leaf, const ThresholdsOfFeatures& thresholds,
+                  std::uint32_t& free_slots);
 
   Arrays a_;
   std::vector<Tree> trees_;
@@ -268,32 +288,82 @@ class Forest {
   std::vector<double> coded_values_;  // (leaf, value) of one coded tree after the other
 };
 
+inline std::invalid_argument bad_node(const char* what, std::size_t i, const std::string& why) {
+  return std::invalid_argument(std::string(what) + ": node " + std::to_string(i) + " " + why);
+}
+
+inline void Forest::Arrays::take_nodes(std::span<const std::uint8_t> records) {
+  if (records.size() % sizeof(NodeRecord) != 0) throw std::invalid_argument("nodes: there is half a node at the end");
+  nodes.resize(records.size() / sizeof(NodeRecord));
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    NodeRecord r;
+    std::memcpy(&r, records.data() + i * sizeof r, sizeof r);
+    if (!std::isfinite(r.gain)) throw bad_node("gain", i, "has a gain that is not finite");
+    if (r.count < 0) throw bad_node("count", i, "has fewer rows than none");
+    if (r.bin < -1 || r.bin > 255) throw bad_node("bin", i, "has bin " + std::to_string(r.bin));
+    if (r.missing_left > 1) throw bad_node("missing_left", i, "must have 0 or 1");
+    nodes[i] = {r.threshold, r.feature, r.left, r.categories, r.missing_left != 0};
+  }
+}
+
 inline void Forest::Arrays::validate() const {
-  for (std::int32_t root : roots) {
-    if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
+  if (n_features < 0 || n_features > kMaxFeatures) {
+    throw std::invalid_argument("n_features: " + std::to_string(n_features) + " is not between 0 and " +
+                                std::to_string(kMaxFeatures));
+  }
+  if (nodes.size() > kMaxNodes) throw std::invalid_argument("nodes: there are more than " + std::to_string(kMaxNodes));
+  if (n_values < 1 || n_values > n_columns) throw std::invalid_argument("n_values: more than the forest has columns");
+  if (values.size() != nodes.size() * static_cast<std::size_t>(n_values)) {
+    throw std::invalid_argument("value: must have n_values entries for each node");
+  }
+  if (!std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); })) {
+    throw std::invalid_argument("value: some are not finite");
   }
   if (category_start.empty() || category_start.front() != 0 ||
       category_start.back() != static_cast<std::int64_t>(category_words.size()) ||
       !std::is_sorted(category_start.begin(), category_start.end())) {
     throw std::invalid_argument("category_start: must rise from 0 to the number of words");
   }
+  if (first_column.size() != roots.size()) throw std::invalid_argument("first_column: must have one for each root");
   for (std::int32_t first : first_column) {
     if (first < 0 || first > n_columns - n_values) throw std::invalid_argument("first_column: no such column");
   }
+  for (std::size_t i = 0; i < nodes.size(); ++i) validate_node(i);
+  validate_shape();
+}
+
+inline void Forest::Arrays::validate_node(std::size_t i) const {
+  const Node& node = nodes[i];
+  if (node.feature < -1 || node.feature >= n_features) {
+    throw bad_node("feature", i, "splits on feature " + std::to_string(node.feature) + ", the forest has " +
+                                     std::to_string(n_features));
+  }
+  if (node.categories < -1 || node.categories >= n_sets()) {
+    throw bad_node("categories", i, "has set " + std::to_string(node.categories) + " of " + std::to_string(n_sets()));
+  }
+  if (node.feature < 0 ? node.left != -1 : node.left <= static_cast<std::int64_t>(i) ||
+                                               static_cast<std::size_t>(node.left) + 1 >= nodes.size()) {
+    throw bad_node("left", i, "has children out of place");
+  }
+  if (std::isnan(node.threshold)) throw bad_node("threshold", i, "has a threshold that is no number");
+}
+
+// Every node is a root or has one parent, and none is deeper than a walk may be long.
+inline void Forest::Arrays::validate_shape() const {
+  std::vector<std::uint16_t> level(nodes.size(), 0);  // 1 for roots; 0 where no tree has come yet
+  const auto reach = [&](std::size_t i, int at) {
+    if (level[i] != 0) throw bad_node("left", i, "is reached twice: a node is a root or has one parent");
+    if (at > kMaxDepth + 1) throw bad_node("left", i, "is deeper than " + std::to_string(kMaxDepth) + " levels");
+    level[i] = static_cast<std::uint16_t>(at);
+  };
+  for (std::int32_t root : roots) {
+    if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
+    reach(static_cast<std::size_t>(root), 1);
+  }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Node& node = nodes[i];
-    if (node.feature < -1 || node.feature >= n_features) {
-      throw std::invalid_argument("feature: node " + std::to_string(i) + " splits on feature " +
-                                  std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
-    }
-    if (node.categories < -1 || node.categories >= n_sets()) {
-      throw std::invalid_argument("categories: node " + std::to_string(i) + " has set " +
-                                  std::to_string(node.categories) + " of " + std::to_string(n_sets()));
-    }
-    if (node.feature >= 0 && (node.left <= static_cast<std::int64_t>(i) ||
-                              static_cast<std::size_t>(node.left) + 1 >= nodes.size())) {
-      throw std::invalid_argument("left: children of node " + std::to_string(i) + " are out of place");
-    }
+    if (level[i] == 0) throw bad_node("left", i, "belongs to no tree");
+    if (nodes[i].feature < 0) continue;
+    for (std::size_t child : {0, 1}) reach(static_cast<std::size_t>(nodes[i].left) + child, level[i] + 1);
   }
 }
 
@@ -306,31 +376,28 @@ inline std::vector<std::int32_t> Forest::inner_nodes_if_small(std::int32_t root)
     const Node& node = a_.nodes[i];
     if (node.feature < 0) continue;
     inner.push_back(i);
-    if (inner.size() >= kMaxCodedLeaves || node.categories >= 0 || std::isnan(node.threshold)) return {};
+    if (inner.size() >= kMaxCodedLeaves || node.categories >= 0) return {};
     open.insert(open.end(), {node.left, node.left + 1});
   }
   return inner;
 }
 
 inline void Forest::code_trees() {
-  Thresholds thresholds;
-  thresholds.of_feature.resize(a_.n_features);
+  ThresholdsOfFeatures thresholds;
   std::vector<std::vector<std::int32_t>> inner;
   for (std::int32_t root : a_.roots) {
     inner.push_back(inner_nodes_if_small(root));
-    for (std::int32_t i : inner.back()) thresholds.of_feature[a_.nodes[i].feature].push_back(a_.nodes[i].threshold);
+    for (std::int32_t i : inner.back()) thresholds[a_.nodes[i].feature].all.push_back(a_.nodes[i].threshold);
   }
-  for (int f = 0; f < a_.n_features; ++f) {
-    std::vector<double>& all = thresholds.of_feature[f];
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    thresholds.place_of_feature.push_back(static_cast<std::uint32_t>(coded_features_.size()));
-    if (all.empty() || all.size() > kMaxThresholds) continue;
-    coded_features_.push_back({f, CodeTable<float>(all), CodeTable<double>(all)});
+  for (auto& [feature, its] : thresholds) {
+    std::sort(its.all.begin(), its.all.end());
+    its.all.erase(std::unique(its.all.begin(), its.all.end()), its.all.end());
+    its.place = static_cast<std::uint32_t>(coded_features_.size());
+    if (its.fit_in_a_byte()) coded_features_.push_back({feature, CodeTable<float>(its.all), CodeTable<double>(its.all)});
   }
   for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
     const bool fits = std::all_of(inner[tree].begin(), inner[tree].end(), [&](std::int32_t i) {
-      return thresholds.of_feature[a_.nodes[i].feature].size() <= kMaxThresholds;
+      return thresholds.at(a_.nodes[i].feature).fit_in_a_byte();
     });
     trees_.push_back({0, coded_nodes_.size(), coded_nodes_.size(), coded_values_.size()});
     if (!fits || inner[tree].empty()) continue;
@@ -341,7 +408,7 @@ inline void Forest::code_trees() {
   }
 }
 
-inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const Thresholds& thresholds,
+inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const ThresholdsOfFeatures& thresholds,
                                        std::uint32_t& free_slots) {
   const Node& node = a_.nodes[i];
   if (node.feature < 0) {
@@ -365,13 +432,13 @@ inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const Thr
   for (const Place& child : {left, right}) {
     if (!child.is_leaf) free_slots |= 1u << child.number;
   }
-  const std::vector<double>& all = thresholds.of_feature[node.feature];
-  const auto code = std::lower_bound(all.begin(), all.end(), node.threshold) - all.begin();
+  const Thresholds& its = thresholds.at(node.feature);
+  const auto code = std::lower_bound(its.all.begin(), its.all.end(), node.threshold) - its.all.begin();
   const CodedNode::Kind kind = left.is_leaf && right.is_leaf ? CodedNode::kTwoLeaves
                                : left.is_leaf                ? CodedNode::kLeftLeaf
                                : right.is_leaf               ? CodedNode::kRightLeaf
                                                              : CodedNode::kNoLeaf;
-  const std::size_t column = 2 * thresholds.place_of_feature[node.feature] + (node.missing_left ? 0 : 1);
+  const std::size_t column = 2 * its.place + (node.missing_left ? 0 : 1);
   coded_nodes_.push_back({static_cast<std::uint32_t>(column * kBlockRows), static_cast<std::uint8_t>(code), kind,
                           left.number, right.number, out});
   return {false, out};

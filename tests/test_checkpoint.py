@@ -23,6 +23,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
 from agbm._parameters import fingerprint
 from agbm.losses import HalfSquaredError
+from toys import damage, rewrite
 from variants import methods, shared, strategies
 
 
@@ -202,26 +203,17 @@ class TestFiles:
         path = tmp_path_factory.mktemp("damaged") / "run"
         X, y = load_diabetes(return_X_y=True)
         model = AGBMRegressor(max_iter=3, max_depth=2, callbacks=[Checkpoint(path, every=2)]).fit(X, y)
-        with np.load(path) as archive:
-            arrays = dict(archive)
-        name = data.draw(st.sampled_from(sorted(set(arrays) - {"identity"})))
-        array = arrays[name]
-        if array.size and array.ndim:
-            copy = array.reshape(-1).copy()
-            flat = copy if copy.dtype.names is None else copy[data.draw(st.sampled_from(copy.dtype.names))]
-            if flat.dtype.kind in "iu":
-                limits = np.iinfo(flat.dtype)
-                value = data.draw(st.sampled_from([-2, -1, 0, 1, 2, 7, 1000, limits.min, limits.max]))
-                value = min(max(value, limits.min), limits.max)
+
+        def change(description, arrays):
+            name = data.draw(st.sampled_from([*sorted(arrays), "seed"]))
+            if name == "seed":
+                description["seed"] = data.draw(st.sampled_from([-1, 2**80, None, "one", 0.5]))
+            elif arrays[name].size:
+                arrays[name] = damage(data, arrays[name])
             else:
-                value = data.draw(st.sampled_from([0.0, np.nan, np.inf]))
-            flat[data.draw(st.integers(0, len(flat) - 1))] = value
-            other_type = np.zeros(array.shape, dtype="f4")
-            arrays[name] = data.draw(st.sampled_from([copy.reshape(array.shape), array[:-1], other_type]))
-        else:
-            del arrays[name]
-        with open(path, "wb") as file:
-            np.savez(file, **arrays)
+                del arrays[name]
+
+        rewrite(path, change)
         with suppress(ValueError, ConvergenceWarning):
             model.fit(X, y)
 
@@ -251,7 +243,7 @@ class TestFiles:
         def full(*args, **kwargs):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(np, "savez", full)
+        monkeypatch.setattr(os, "fsync", full)
         with pytest.warns(RuntimeWarning, match="could not save iteration 3"):
             model.fit(X, y)
         assert np.array_equal(model.predict(X), AGBMRegressor(max_iter=4).fit(X, y).predict(X)), "training went on"

@@ -33,6 +33,8 @@ def test_stub_matches_the_native_module():
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             stubs[node.name] = node
+        elif isinstance(node, ast.AnnAssign):
+            stubs[node.target.id] = node
         elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             for member in node.body:
                 stubs[f"{node.name}.{member.name}"] = member
@@ -53,6 +55,7 @@ def test_stub_matches_the_native_module():
         "mix",
         "multiply",
         "inner_products",
+        "model_file_table",
     ]
     functions = {name: getattr(_native, name) for name in names}
     functions |= {"BinnedMatrix.fill": _native.BinnedMatrix.fill, "Grower.grow": _native.Grower.grow}

@@ -117,11 +117,10 @@ def test_forests_predict_what_a_walk_predicts(
         np.testing.assert_array_equal(native.predict(LAYOUTS[layout](X), n_threads), expected)
 
 
-def test_thresholds_that_are_no_numbers_send_all_values_right():
-    random = np.random.default_rng(0)
-    forest = random_forest(random, 2, 3, 8, np.array([0.0, np.nan, 1.0]), 1, 1, 0)
-    X = random.normal(size=(100, 2))
-    np.testing.assert_array_equal(native_forest(2, 1, **forest).predict(X, 1), walked(forest, 1, X))
+def test_thresholds_that_are_no_numbers():
+    forest = random_forest(np.random.default_rng(0), 2, 3, 8, np.array([0.0, np.nan, 1.0]), 1, 1, 0)
+    with pytest.raises(ValueError, match=r"threshold: node \d+ has a threshold that is no number"):
+        native_forest(2, 1, **forest)
 
 
 def fitted(kind):

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
+from hypothesis import strategies as st
 
-from agbm import _native
+from agbm import _native, model_file
 from agbm.learners import Fit, WeightedSum
 from agbm.losses import HalfSquaredError
 from agbm.problem import Problem, of_each_output
@@ -123,3 +124,26 @@ def native_forest(n_features, n_columns, *, feature, threshold, left, missing_le
     nodes["feature"], nodes["threshold"], nodes["left"] = feature, threshold, left
     nodes["missing_left"], nodes["categories"] = missing_left, categories
     return _native.Forest(n_features, n_columns, nodes=nodes.view(np.uint8), **arrays)
+
+
+def rewrite(path, change):
+    """Let `change` have the description and the arrays of a model file or checkpoint, and write what it leaves."""
+    stored = model_file.parse(np.fromfile(path, np.uint8))
+    description = dict(stored.description)
+    arrays = {name: stored._arrays[name].copy() for name in stored.names()}
+    change(description, arrays)
+    model_file.write(path, description.pop("kind", "nothing"), description, arrays)
+
+
+def damage(data, array):
+    """An array with one number changed, one entry less, or of another type, as hypothesis draws."""
+    copy = array.copy()
+    flat = copy if copy.dtype.names is None else copy[data.draw(st.sampled_from(copy.dtype.names))]
+    if flat.dtype.kind in "iu":
+        limits = np.iinfo(flat.dtype)
+        value = data.draw(st.sampled_from([-2, -1, 0, 1, 2, 3, 7, 1000, 2**20, limits.min, limits.max]))
+        value = min(max(value, limits.min), limits.max)
+    else:
+        value = data.draw(st.sampled_from([0.0, -1.0, 1e308, np.nan, np.inf]))
+    flat[data.draw(st.integers(0, len(flat) - 1))] = value
+    return data.draw(st.sampled_from([copy, copy, copy, array[:-1], np.zeros(array.shape)]))

@@ -68,8 +68,8 @@ _PARAMETERS = """
         The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
         sklearn.frozen.FrozenEstimator where this estimator will be cloned.
     max_depth : int, "auto" or None, default="auto"
-        Levels of splits; None for no limit. "auto": 6, and fewer below 8,000 training rows, so that a full tree has 125
-        of them a leaf, but at least 3; no limit where max_leaf_nodes is given.
+        Levels of splits; None for no limit but 4,096. "auto": 6, and fewer below 8,000 training rows, so that a full
+        tree has 125 of them a leaf, but at least 3; no limit where max_leaf_nodes is given.
     max_leaf_nodes : int, default=None
         Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
     min_samples_leaf : int or "auto", default="auto"

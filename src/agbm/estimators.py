@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
@@ -645,6 +646,16 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 raise AttributeError("feature_importances_ exists for trees only, this model has another learner.")
             total += weights.sum() * model.gain_by_feature()
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that agbm.load reads; docs/model-file.md has its format.
+
+        It holds trees, with what is needed to predict, to look at every iteration and to go on training. Not callbacks,
+        and no code: models with a learner, a loss or an init estimator of one's own cannot be saved so.
+        """
+        from . import saving  # here, not above: it needs this module
+
+        saving.save(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_folded")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,14 +109,14 @@ def one_output_each(trees: Sequence[Forest]) -> Forest:
     """One forest of single trees with one output: the k-th gives output k."""
     n_functions = trees[0].n_functions
     columns = np.arange(len(trees), dtype=np.int32) * n_functions
-    return _join(trees, [tree.value for tree in trees], columns, len(trees), n_functions)
+    value = np.concatenate([tree.value for tree in trees])
+    return Stack.of(trees).joined(trees[0].n_features, len(trees), n_functions, columns, value)
 
 
 def fold(forests: Sequence[Forest], weights: Sequence[Array]) -> Forest:
     """One forest with one function: the sum of all functions of all forests, each times its weight."""
-    columns = [forest.first_column // forest.n_functions for forest in forests]
-    values = [_weighted(forest, weight) for forest, weight in zip(forests, weights, strict=True)]
-    return _join(forests, values, np.concatenate(columns), forests[0].n_outputs, 1)
+    value = np.concatenate([_weighted(forest, weight) for forest, weight in zip(forests, weights, strict=True)])
+    return Stack.of(forests).folded(forests[0].n_features, forests[0].n_outputs, value)
 
 
 def _weighted(forest: Forest, weight: Array) -> Array:
@@ -130,33 +130,131 @@ def _weighted(forest: Forest, weight: Array) -> Array:
     return np.asarray(total)
 
 
-def _join(
-    forests: Sequence[Forest],
-    values: Sequence[Array],
-    first_column: NDArray[np.int32],
-    n_outputs: int,
-    n_functions: int,
-) -> Forest:
-    """All trees of some forests as one forest: numbers of nodes and sets are shifted to their new places."""
-    n_nodes = np.array([len(forest.nodes) for forest in forests])
-    n_sets = np.array([len(forest.category_start) - 1 for forest in forests])
-    # As bytes: NumPy compares the types of records field by field, for every array.
-    nodes = np.concatenate([forest.nodes.view(np.uint8) for forest in forests]).view(NODE)
-    for name, sizes in (("left", n_nodes), ("categories", n_sets)):
-        shift = np.repeat(np.cumsum(sizes) - sizes, n_nodes)
-        nodes[name] += np.where(nodes[name] >= 0, shift, 0).astype(np.int32)
-    n_trees = [len(forest.roots) for forest in forests]
-    roots = np.concatenate([forest.roots for forest in forests])
-    starts = [forest.category_start[1:] for forest in forests]
-    words_before = np.cumsum([0, *(len(forest.category_words) for forest in forests)])[:-1]
-    return Forest(
-        n_features=forests[0].n_features,
-        n_outputs=n_outputs,
-        n_functions=n_functions,
-        roots=(roots + np.repeat(np.cumsum(n_nodes) - n_nodes, n_trees)).astype(np.int32),
-        first_column=first_column,
-        nodes=nodes,
-        category_words=np.concatenate([forest.category_words for forest in forests]),
-        category_start=np.concatenate([[0], np.concatenate(starts) + np.repeat(words_before, n_sets)]),
-        value=np.concatenate(values),
-    )
+class Sizes(NamedTuple):
+    """What a forest in a stack has of each."""
+
+    n_functions: int
+    n_trees: int
+    n_nodes: int
+    n_values: int
+    """Of a node."""
+    n_starts: int
+    """Of sets of categories, and the end of the last."""
+    n_words: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """The arrays of some forests, each behind that of the forest before; numbers of nodes and sets are the forest's."""
+
+    sizes: NDArray[np.int64]
+    """(forest, size)."""
+    roots: NDArray[np.int32]
+    first_column: NDArray[np.int32]
+    nodes: NDArray[np.void]
+    category_start: NDArray[np.int64]
+    category_words: NDArray[np.uint64]
+    value: Array
+    """Those of one node behind those of the node before."""
+
+    @classmethod
+    def of(cls, forests: Sequence[Forest]) -> Stack:
+        """Some forests, at least one."""
+        sizes = [
+            (f.n_functions, len(f.roots), *f.value.shape, len(f.category_start), len(f.category_words)) for f in forests
+        ]
+        return cls(
+            np.array(sizes, dtype=np.int64),
+            np.concatenate([f.roots for f in forests]),
+            np.concatenate([f.first_column for f in forests]),
+            # As bytes: NumPy compares the types of records field by field, for every array.
+            np.concatenate([f.nodes.view(np.uint8) for f in forests]).view(NODE),
+            np.concatenate([f.category_start for f in forests]),
+            np.concatenate([f.category_words for f in forests]),
+            np.concatenate([f.value.ravel() for f in forests]),
+        )
+
+    def check(self, n_outputs: int) -> None:
+        """Raise a ValueError where the sizes are not those of the arrays."""
+        rows = [Sizes(*row) for row in self.sizes.tolist()]
+        for forest, size in enumerate(rows):
+            widths = (size.n_functions, size.n_functions * n_outputs)  # a tree for each output, or one for all
+            if (
+                min(size) < 0
+                or not (size.n_functions and size.n_trees and size.n_starts)
+                or size.n_values not in widths
+            ):
+                raise ValueError(f"sizes: forest {forest} has {size}")
+        wanted = {
+            "roots": sum(size.n_trees for size in rows),
+            "first_column": sum(size.n_trees for size in rows),
+            "nodes": sum(size.n_nodes for size in rows),
+            "category_start": sum(size.n_starts for size in rows),
+            "category_words": sum(size.n_words for size in rows),
+            "value": sum(size.n_nodes * size.n_values for size in rows),
+        }
+        for name, n in wanted.items():
+            if len(getattr(self, name)) != n:
+                raise ValueError(f"sizes: {name} has {len(getattr(self, name))} entries, the forests have {n}")
+        if self.category_start[self._first_starts()].any():
+            raise ValueError("category_start: that of a forest must begin with 0")
+
+    def forests(self, n_features: int, n_outputs: int) -> list[Forest]:
+        """The forests, one by one."""
+        ends = np.cumsum(self._lengths(), axis=0)
+        begins = ends - self._lengths()
+        shapes = self.sizes[:, [Sizes._fields.index("n_nodes"), Sizes._fields.index("n_values")]].tolist()
+        n_functions = self._column("n_functions").tolist()
+        return [
+            Forest(
+                n_features=n_features, n_outputs=n_outputs, n_functions=n_functions[k],
+                roots=self.roots[b[0] : e[0]], first_column=self.first_column[b[0] : e[0]],
+                nodes=self.nodes[b[1] : e[1]], category_start=self.category_start[b[2] : e[2]],
+                category_words=self.category_words[b[3] : e[3]], value=self.value[b[4] : e[4]].reshape(shapes[k]),
+            )
+            for k, (b, e) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
+        ]  # fmt: skip
+
+    def folded(self, n_features: int, n_outputs: int, value: Array) -> Forest:
+        """All trees as one forest with one function, with other values (node, output)."""
+        columns = self.first_column // np.repeat(self._column("n_functions"), self._column("n_trees"))
+        return self.joined(n_features, n_outputs, 1, columns.astype(np.int32), value)
+
+    def joined(
+        self, n_features: int, n_outputs: int, n_functions: int, first_column: NDArray[np.int32], value: Array
+    ) -> Forest:
+        """All trees as one forest, with other values: numbers of nodes and sets are shifted to their new places."""
+        n_nodes, n_trees, n_words = (self._column(name) for name in ("n_nodes", "n_trees", "n_words"))
+        n_sets = self._column("n_starts") - 1
+        nodes = self.nodes.copy()
+        for name, counts in (("left", n_nodes), ("categories", n_sets)):
+            shift = np.repeat(np.cumsum(counts) - counts, n_nodes)
+            nodes[name] += np.where(nodes[name] >= 0, shift, 0).astype(np.int32)
+        return Forest(
+            n_features=n_features,
+            n_outputs=n_outputs,
+            n_functions=n_functions,
+            roots=(self.roots + np.repeat(np.cumsum(n_nodes) - n_nodes, n_trees)).astype(np.int32),
+            first_column=first_column,
+            nodes=nodes,
+            category_words=self.category_words,
+            category_start=np.append(
+                0,
+                np.delete(self.category_start, self._first_starts()) + np.repeat(np.cumsum(n_words) - n_words, n_sets),
+            ),
+            value=value,
+        )
+
+    def _column(self, name: str) -> NDArray[np.int64]:
+        return self.sizes[:, Sizes._fields.index(name)]
+
+    def _first_starts(self) -> NDArray[np.int64]:
+        """For each forest, where its first set begins."""
+        n_starts = self._column("n_starts")
+        return np.cumsum(n_starts) - n_starts
+
+    def _lengths(self) -> NDArray[np.int64]:
+        """For each forest, the entries that it has in the arrays."""
+        names = ("n_trees", "n_nodes", "n_starts", "n_words")
+        n_values = self._column("n_nodes") * self._column("n_values")
+        return np.column_stack([*(self._column(name) for name in names), n_values])

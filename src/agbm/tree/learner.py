@@ -57,7 +57,7 @@ class TreeLearner:
         grower = _native.Grower(
             bins.encode(X, self.n_threads),
             bins.flat_thresholds,
-            max_depth=_LARGEST if self.max_depth is None else min(self.max_depth, _LARGEST),
+            max_depth=_native.MAX_DEPTH if self.max_depth is None else min(self.max_depth, _native.MAX_DEPTH),
             max_leaf_nodes=min(self.max_leaf_nodes or 0, _LARGEST),
             min_samples_leaf=min(self.min_samples_leaf, _LARGEST),
             l2_regularization=self.l2_regularization,
