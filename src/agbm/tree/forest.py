@@ -226,7 +226,7 @@ class Stack:
         """All trees as one forest, with other values: numbers of nodes and sets are shifted to their new places."""
         n_nodes, n_trees, n_words = (self._column(name) for name in ("n_nodes", "n_trees", "n_words"))
         n_sets = self._column("n_starts") - 1
-        nodes = self.nodes.copy()
+        nodes = self.nodes.view(np.uint8).copy().view(NODE)  # as bytes, with those that belong to no field
         for name, counts in (("left", n_nodes), ("categories", n_sets)):
             shift = np.repeat(np.cumsum(counts) - counts, n_nodes)
             nodes[name] += np.where(nodes[name] >= 0, shift, 0).astype(np.int32)
