@@ -8,6 +8,9 @@
 # make bench-trees DATA=folder   trees and seconds that the default needs for the loss of others (benchmarks/trees_to_match.py)
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
+# make sanitize    the tests of the kernels with builds that watch memory, undefined behaviour and threads
+# make fuzz        a million changed model files through the native loader and predictor (clang++ with libFuzzer finds more)
+# make fuzz-short  some of them, without libFuzzer
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +21,7 @@ AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation clean
+.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation sanitize fuzz fuzz-short clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -55,6 +58,45 @@ bench-trees: $(BENCH_SET_UP)
 
 bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)
+
+# Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
+KERNEL_TESTS := tests/test_tree.py tests/test_predict.py tests/test_vectors.py tests/test_losses.py tests/test_model_file.py
+THREAD_TESTS := tests/test_threads.py tests/test_predict.py --deselect tests/test_threads.py::test_fork_after_training
+SANITIZED := -q -p no:cacheprovider
+
+sanitize: build/address/.installed build/thread/.installed
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	  $(BIN)/python tests/native/pytest_with.py build/address $(SANITIZED) $(KERNEL_TESTS)
+	LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so)" TSAN_OPTIONS=halt_on_error=1 \
+	  setarch -R $(BIN)/python tests/native/pytest_with.py build/thread $(SANITIZED) $(THREAD_TESTS)
+
+build/address/.installed: SANITIZERS = address,undefined
+build/thread/.installed: SANITIZERS = thread
+build/%/.installed: $(SET_UP) $(NATIVE) $(wildcard src/agbm/*.py src/agbm/*/*.py)
+	rm -rf $(@D)
+	$(BIN)/pip install -q --no-deps --no-build-isolation --target $(@D) -C build-dir=build/$*-objects \
+	  -C cmake.define.AGBM_SANITIZE=$(SANITIZERS) .
+	touch $@
+
+FUZZ_TARGET := tests/native/fuzz_model_file.cpp
+FUZZ_SEEDS := tests/native/corpus tests/model_files
+FUZZ_FLAGS := -std=c++20 -O1 -g -fno-sanitize-recover=all -Wall -Wextra -pthread
+
+fuzz-short: build/mutate
+	ASAN_OPTIONS=max_allocation_size_mb=64 build/mutate 100000 $(wildcard $(addsuffix /*.agbm,$(FUZZ_SEEDS)))
+
+fuzz: build/mutate
+	ASAN_OPTIONS=max_allocation_size_mb=64 build/mutate 1000000 $(wildcard $(addsuffix /*.agbm,$(FUZZ_SEEDS)))
+	@if clang++ $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined $(FUZZ_TARGET) -o build/fuzz; then \
+	  mkdir -p build/fuzz-corpus; \
+	  build/fuzz -runs=1000000 -max_len=65536 -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=64 -print_final_stats=1 \
+	    build/fuzz-corpus $(FUZZ_SEEDS); \
+	else echo "No clang++ with libFuzzer here: without it, nothing was guided by coverage."; fi
+
+build/mutate: $(FUZZ_TARGET) tests/native/mutate.cpp $(wildcard native/*.hpp)
+	mkdir -p build
+	$(CXX) $(FUZZ_FLAGS) -fsanitize=address,undefined $(FUZZ_TARGET) tests/native/mutate.cpp -o $@
 
 $(BENCH_SET_UP): $(SET_UP)
 	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'

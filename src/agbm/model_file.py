@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,7 +93,7 @@ def write(
         raise ValueError(f"the names and categories take {len(text)} bytes; a model file has place for {1 << 28}.")
     sections = {_DESCRIPTION: np.frombuffer(text, np.uint8), **arrays}
     target = Path(path)
-    fresh = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    fresh = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with open(fresh, "wb") as file:
             _write_sections(file, sections)
