@@ -141,29 +141,21 @@ def _trees(graph: _Graph, X: str, fitted: View) -> str:
     trees = [_with_a_question(tree) for tree in fitted.single_output_trees()]
     n_inner = np.cumsum([0, *(tree.inner.sum() for tree in trees)])
     n_leaves = np.cumsum([0, *((~tree.inner).sum() for tree in trees)])
+    # Each node's number among the inner nodes, or the leaves, of all trees.
+    places = list(map(_places, trees, n_inner[:-1], n_leaves[:-1]))
+    weights = np.empty(n_leaves[-1])
+    for tree, place in zip(trees, places, strict=True):
+        weights[place[~tree.inner]] = tree.value[~tree.inner, 0]
 
     def of_inner(values: list[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([value[tree.inner] for tree, value in zip(trees, values, strict=True)])
 
-    def children(side: str) -> tuple[list[int], list[int]]:
-        """Places of the children, among the inner nodes or the leaves of all trees; and whether they are leaves."""
-        places, are_leaves = [], []
-        for tree, inner_before, leaves_before in zip(trees, n_inner[:-1], n_leaves[:-1], strict=True):
-            child = getattr(tree, side)[tree.inner]
-            is_leaf = ~tree.inner[child]
-            places.append(tree.places()[child] + np.where(is_leaf, leaves_before, inner_before))
-            are_leaves.append(is_leaf)
-        return np.concatenate(places).tolist(), np.concatenate(are_leaves).astype(int).tolist()
-
-    true_ids, true_leaves = children("yes")
-    false_ids, false_leaves = children("no")
     modes = [np.full(len(tree.feature), _AT_MOST, dtype=np.uint8) for tree in trees]
     members: list[Array] = []
     for tree, mode in zip(trees, modes, strict=True):
         mode[list(tree.members)] = _MEMBER
         for node in sorted(tree.members):
             members += [tree.members[node].astype(np.float64), np.array([np.nan])]  # NaN ends a set
-    values = [tree.value[~tree.inner, 0] for tree in trees]
     sets = {"membership_values": graph.tensor(np.concatenate(members).astype(graph.dtype))} if members else {}
     return graph.add(
         "TreeEnsemble",
@@ -175,15 +167,28 @@ def _trees(graph: _Graph, X: str, fitted: View) -> str:
         nodes_featureids=of_inner([tree.feature for tree in trees]).tolist(),
         nodes_modes=graph.tensor(of_inner(modes)),
         nodes_splits=graph.tensor(rounded_down(of_inner([tree.threshold for tree in trees]), graph.dtype)),
-        nodes_truenodeids=true_ids,
-        nodes_trueleafs=true_leaves,
-        nodes_falsenodeids=false_ids,
-        nodes_falseleafs=false_leaves,
+        nodes_truenodeids=of_inner([place[tree.yes] for tree, place in zip(trees, places, strict=True)]).tolist(),
+        nodes_trueleafs=of_inner([~tree.inner[tree.yes] for tree in trees]).astype(int).tolist(),
+        nodes_falsenodeids=of_inner([place[tree.no] for tree, place in zip(trees, places, strict=True)]).tolist(),
+        nodes_falseleafs=of_inner([~tree.inner[tree.no] for tree in trees]).astype(int).tolist(),
         nodes_missing_value_tracks_true=of_inner([tree.missing_yes for tree in trees]).astype(int).tolist(),
         leaf_targetids=np.repeat([tree.first_output for tree in trees], np.diff(n_leaves)).tolist(),
-        leaf_weights=graph.tensor(np.concatenate(values).astype(graph.dtype)),
+        leaf_weights=graph.tensor(weights.astype(graph.dtype)),
         **sets,
     )
+
+
+def _places(tree: Tree, inner_before: int, leaves_before: int) -> NDArray[np.int64]:
+    """Numbers of the nodes behind so many inner nodes and leaves of other trees.
+
+    A root whose children have the same number, one as an inner node and one as a leaf, is a leaf to onnxruntime before
+    1.24. The leaves then take each other's numbers in turn.
+    """
+    n_leaves = np.count_nonzero(~tree.inner)
+    place = tree.places() + np.where(tree.inner, inner_before, leaves_before)
+    if place[tree.yes[0]] == place[tree.no[0]]:
+        place = np.where(tree.inner, place, leaves_before + (tree.places() + 1) % n_leaves)
+    return place
 
 
 def _with_a_question(tree: Tree) -> Tree:

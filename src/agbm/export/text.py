@@ -54,19 +54,18 @@ def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, 
         ax.figure.draw_without_rendering()  # the axes have their size after that
     points = ax.get_window_extent().width * 72.0 / ax.figure.dpi  # of the width of the axes
     letters = min(9.0, points / (x.max() + 1.0) / 7.5)  # a leaf has room for some ten of them
-    box = {"boxstyle": "round", "edgecolor": "0.4"}
+    plain: dict[str, Any] = {"fontsize": letters, "va": "center", "parse_math": False}  # a name may have dollars in it
     for node in range(len(x)):
-        colour = "white" if labels.tree.inner[node] else "0.92"
-        text = labels.several_lines(node)
-        ax.text(x[node], y[node], text, ha="center", va="center", fontsize=letters, bbox=box | {"facecolor": colour})
+        box = {"boxstyle": "round", "edgecolor": "0.4", "facecolor": "white" if labels.tree.inner[node] else "0.92"}
+        ax.text(x[node], y[node], labels.several_lines(node), ha="center", bbox=box, **plain)
         for answer, child in labels.children(node):
             ends, side = x[[node, child]], "right" if x[child] < x[node] else "left"
             ax.plot(ends, y[[node, child]], color="0.6", linewidth=1.0, zorder=0)
-            words = f" {answer} ".replace(
-                ", ", " \n "
-            )  # away from its edge, on two lines: answers of neighbours are close
-            ax.text(ends.mean(), y[[node, child]].mean(), words, ha=side, va="center", fontsize=letters, color="0.3")
-    ax.set(title=labels.title, xlim=(-0.6, x.max() + 0.6), ylim=(y.min() - 0.5, 0.5))
+            # Away from its edge and on two lines: the answers of neighbours are close.
+            words = f" {answer} ".replace(", ", " \n ")
+            ax.text(ends.mean(), y[[node, child]].mean(), words, ha=side, color="0.3", **plain)
+    ax.set_title(labels.title, parse_math=False)
+    ax.set(xlim=(-0.6, x.max() + 0.6), ylim=(y.min() - 0.5, 0.5))
     ax.axis("off")
     return ax
 
@@ -118,13 +117,18 @@ class _Labels:
         if node not in self.tree.members:
             threshold = float(self.tree.threshold[node])
             return f"{name} <= {self._number(threshold)}" if np.isfinite(threshold) else f"{name} is a number"
-        members = [str(self._view.categories[feature][code]) for code in self.tree.members[node].tolist()]
+        members = [_category(self._view.categories[feature][code]) for code in self.tree.members[node].tolist()]
         more = len(members) - self._max_categories
         shown = members[: self._max_categories] + ([f"... {more} more"] if more > 0 else [])
         return f"{name} in {{{', '.join(shown)}}}"
 
     def _number(self, value: float) -> str:
         return f"{value:.{self._precision}g}"
+
+
+def _category(category: Any) -> str:
+    """A category as it was meant: whole numbers beside holes are floats in a table."""
+    return str(int(category) if isinstance(category, float) and category.is_integer() else category)
 
 
 def _target(fitted: View, tree: Tree) -> str:
