@@ -8,7 +8,7 @@ import pandas as pd
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.export._view import view
-from agbm.losses import Huber, Quantile, Tweedie
+from agbm.losses import Huber, LogLoss, Quantile, Tweedie
 
 ROWS = 300
 
@@ -62,6 +62,8 @@ MAKE = {
     "two outputs, vector leaves": lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"),
     "agbm": lambda: _regressor(method="agbm"),
     "agbm, two trees": lambda: _regressor(method="agbm", shared_structure=False),
+    "shares": lambda: AGBMRegressor(loss=LogLoss(), max_iter=8).fit(table(), amounts() / amounts().max()),
+    "one column": lambda: AGBMRegressor(max_iter=8).fit(table(), amounts()[:, np.newaxis]),
     "zero": lambda: _regressor(init="zero", max_leaf_nodes=5),
     "log_loss": lambda: _classifier([0.4], ["no", "yes"]),
     "exponential": lambda: _classifier([0.4], [3, 7], loss="exponential"),
@@ -115,6 +117,16 @@ def hard_rows(fitted, dtype=np.float64):
     known = X["code"].cat.categories
     frame = pd.concat([part.assign(code=pd.Categorical(part["code"], known)) for part in parts], ignore_index=True)
     return frame.astype({"a": dtype, "b c": dtype})
+
+
+def with_unknown_numbers(codes):
+    """Numbers of X with numbers that are no categories, in place of missing categories."""
+    changed = codes.copy()
+    for column in (2, 3):
+        missing = np.flatnonzero(np.isnan(codes[:, column]))
+        changed[missing, column] = np.resize([75.0, 1000.0, -1.0, 1e6], len(missing))
+    assert (~np.isnan(changed[:, 2:])).all()
+    return changed
 
 
 def scores(fitted, X):

@@ -20,6 +20,7 @@ from export_models import (
     predictions,
     scores,
     table,
+    with_unknown_numbers,
 )
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -115,6 +116,13 @@ def test_other_readers_of_the_file(tmp_path):
     read = treelite.frontend.load_lightgbm_model(tmp_path / "model.txt")
     margins = treelite.gtil.predict(read, encode(fitted, X), nthread=1, pred_margin=True).reshape(len(X), -1)
     np.testing.assert_allclose(margins, scores(fitted, X), **CLOSE)
+
+
+def test_numbers_that_are_no_categories_are_missing():
+    fitted = model("squared")
+    X = hard_rows(fitted)
+    actual = predict(booster_of(fitted), with_unknown_numbers(encode(fitted, X)))
+    np.testing.assert_allclose(actual, predictions(fitted, X), **CLOSE)
 
 
 def test_infinities_take_the_same_way():

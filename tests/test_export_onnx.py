@@ -13,7 +13,7 @@ import agbm.export.onnx
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.export import encode, to_onnx
 from agbm.export.onnx import rounded_down
-from export_models import MAKE_ALL, hard_rows, model, numbers
+from export_models import MAKE_ALL, hard_rows, model, numbers, with_unknown_numbers
 
 # What single precision costs: of a probability, and of a prediction relative to the largest one.
 PROBABILITY, PREDICTION = 1e-6, 2e-6
@@ -67,6 +67,14 @@ def test_a_column_each_with_the_categories_in_the_graph(name, dtype):
     feed["code"] = X["code"].astype(float).to_numpy(dtype)[:, np.newaxis]
     feed["town"] = X[["town"]].fillna("").to_numpy(object)
     assert_same(run(to_onnx(fitted, dtype=dtype, columns=True), feed), fitted, X, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_that_are_no_categories_are_missing(dtype):
+    fitted = model("squared")
+    X = hard_rows(fitted, dtype)
+    codes = with_unknown_numbers(encode(fitted, X)).astype(dtype)
+    assert_same(run(to_onnx(fitted, dtype=dtype), {"X": codes}), fitted, X, dtype)
 
 
 def test_every_float32_stays_on_its_side_of_a_threshold():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agbm import AGBMClassifier
 from agbm.export import encode, to_treelite
-from export_models import MAKE_ALL, hard_rows, model, numbers, predictions, scores
+from export_models import MAKE_ALL, hard_rows, model, numbers, predictions, scores, with_unknown_numbers
 
 CLOSE = {"rtol": 1e-13, "atol": 1e-13}
 
@@ -45,6 +45,13 @@ def test_what_the_model_says_of_itself():
     tree = exported.get_tree_accessor(0)
     assert tree.get_field("data_count")[0] == 300
     assert tree.get_field("gain")[0] > 0.0
+
+
+def test_numbers_that_are_no_categories_are_missing():
+    fitted = model("squared")
+    X = hard_rows(fitted)
+    actual = predict(to_treelite(fitted), with_unknown_numbers(encode(fitted, X)))
+    np.testing.assert_allclose(actual, predictions(fitted, X), **CLOSE)
 
 
 def test_infinities_take_the_same_way():
