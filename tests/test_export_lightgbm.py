@@ -40,7 +40,7 @@ def predict(booster, X, **options):
 def test_lightgbm_predicts_the_same(name, dtype):
     fitted = model(name)
     X = hard_rows(fitted, dtype)
-    booster, numbers_of_X = booster_of(fitted), encode(fitted, X).astype(dtype)
+    booster, numbers_of_X = booster_of(fitted), encode(fitted, X, dtype)
     np.testing.assert_allclose(predict(booster, numbers_of_X, raw_score=True), scores(fitted, X), **CLOSE)
     np.testing.assert_allclose(predict(booster, numbers_of_X), predictions(fitted, X), **CLOSE)
 

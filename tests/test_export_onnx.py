@@ -45,7 +45,7 @@ def assert_same(results, fitted, X, dtype):
 def test_onnxruntime_predicts_the_same(name, dtype):
     fitted = model(name)
     X = hard_rows(fitted, dtype)
-    assert_same(run(to_onnx(fitted, dtype=dtype), {"X": encode(fitted, X).astype(dtype)}), fitted, X, dtype)
+    assert_same(run(to_onnx(fitted, dtype=dtype), {"X": encode(fitted, X, dtype)}), fitted, X, dtype)
 
 
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
@@ -73,7 +73,7 @@ def test_a_column_each_with_the_categories_in_the_graph(name, dtype):
 def test_numbers_that_are_no_categories_are_missing(dtype):
     fitted = model("squared")
     X = hard_rows(fitted, dtype)
-    codes = with_unknown_numbers(encode(fitted, X)).astype(dtype)
+    codes = with_unknown_numbers(encode(fitted, X, dtype))
     assert_same(run(to_onnx(fitted, dtype=dtype), {"X": codes}), fitted, X, dtype)
 
 
@@ -81,7 +81,7 @@ def test_every_float32_stays_on_its_side_of_a_threshold():
     """Rows at the thresholds tell rounding down from rounding to the nearest number."""
     fitted = model("squared")
     X = hard_rows(fitted, np.float32)
-    feed = {"X": encode(fitted, X)}
+    feed = {"X": encode(fitted, X, np.float32)}
     assert_same(run(to_onnx(fitted), feed), fitted, X, np.float32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agbm.export.onnx, "rounded_down", lambda thresholds, dtype: thresholds.astype(dtype))
@@ -149,6 +149,13 @@ def test_the_file_is_a_file(tmp_path):
     assert {opset.domain: opset.version for opset in proto.opset_import} == {"": 18, "ai.onnx.ml": 5}
 
 
+def test_a_column_without_categories():
+    X = pd.DataFrame({"x": np.arange(40.0), "empty": pd.Series([None] * 40, dtype="category")})
+    fitted = AGBMRegressor(max_iter=2).fit(X, np.arange(40.0))
+    feed = {"x": X[["x"]].to_numpy(), "empty": np.full((40, 1), "")}
+    assert_same(run(to_onnx(fitted, dtype=np.float64, columns=True), feed), fitted, X, np.float64)
+
+
 def test_errors_say_what_to_do():
     fitted = model("squared")
     with pytest.raises(ValueError, match=r"dtype=<class 'int'> must be float32 or float64"):
@@ -162,6 +169,9 @@ def test_errors_say_what_to_do():
         to_onnx(tenths, columns=True)
     exact = run(to_onnx(tenths, columns=True, dtype=np.float64), {"x0": np.array([[0.1], [0.2], [0.3]])})["prediction"]
     np.testing.assert_allclose(exact, tenths.predict(np.array([[0.1], [0.2], [0.3]])), rtol=1e-12)
+    labelled = AGBMClassifier(max_iter=2).fit(pd.DataFrame({"label": np.arange(20.0)}), [1, 2] * 10)
+    with pytest.raises(ValueError, match=r"another feature has the name of feature 'label', too; use columns=False"):
+        to_onnx(labelled, columns=True)
     halves = AGBMClassifier(max_iter=2).fit(np.arange(20.0)[:, np.newaxis], np.array([1, 2] * 10, dtype=np.float16))
     with pytest.raises(ValueError, match=r"classes \[1.0, 2.0\] are of type float16, which ONNX has not"):
         to_onnx(halves)

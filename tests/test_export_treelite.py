@@ -23,7 +23,7 @@ def predict(exported, X, **options):
 def test_treelite_predicts_the_same(name, dtype):
     fitted = model(name)
     X = hard_rows(fitted, dtype)
-    exported, numbers_of_X = to_treelite(fitted), encode(fitted, X).astype(dtype)
+    exported, numbers_of_X = to_treelite(fitted), encode(fitted, X, dtype)
     np.testing.assert_allclose(predict(exported, numbers_of_X, pred_margin=True), scores(fitted, X), **CLOSE)
     # Treelite's softmax is one of float32 numbers.
     close = {"rtol": 3e-7} if "three" in name else CLOSE

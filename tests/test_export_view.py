@@ -115,6 +115,9 @@ def test_encode_gives_the_numbers_of_categories():
     X = table()[:4].assign(town=["a", "never seen", None, "b"])
     towns = fitted._categories.of[2]
     np.testing.assert_array_equal(export.encode(fitted, X)[:, 2], [towns.index("a"), np.nan, np.nan, towns.index("b")])
+    only_categories = AGBMRegressor(max_iter=1).fit(table()[["town"]], np.arange(300.0))
+    assert export.encode(only_categories, table()[["town"]]).dtype == np.float64
+    assert export.encode(only_categories, table()[["town"]], np.float32).dtype == np.float32
     with pytest.raises(ValueError, match="yet now missing:\n- b c"):
         export.encode(fitted, X[["a"]])
     numeric = AGBMRegressor(max_iter=1).fit(np.eye(20), np.arange(20.0))

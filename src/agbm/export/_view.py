@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import AGBMClassifier, AGBMRegressor
@@ -135,11 +135,14 @@ def view(model: Any) -> View:
     )
 
 
-def encode(model: Any, X: Any) -> NDArray[Any]:
-    """X as exported models take it: numbers, with the numbers of categories; NaN where they are missing or unknown."""
+def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """X as exported models take it, in a type of numbers.
+
+    Categories are their numbers in the model; NaN is what is missing, and categories that fit has not seen.
+    """
     _check_fitted(model)
     table = model._check_table(X)
-    return np.ascontiguousarray(table.toarray() if hasattr(table, "toarray") else table)
+    return np.ascontiguousarray(table.toarray() if hasattr(table, "toarray") else table, dtype=dtype)
 
 
 def _check_fitted(model: Any) -> None:

@@ -72,7 +72,7 @@ class _Graph:
         self._outputs.append(self._helper.make_tensor_value_info(name, self.type_of(dtype), ["rows", *shape]))
 
     def constant(self, array: NDArray[Any]) -> str:
-        name = f"constant_{len(self._constants)}"
+        name = f"agbm/constant_{len(self._constants)}"  # no feature has such a name
         self._constants.append(self.tensor(array, name))
         return name
 
@@ -80,7 +80,7 @@ class _Graph:
         return self.constant(np.array(value, dtype=self.dtype))
 
     def add(self, operator: str, *values: str, domain: str = "", **attributes: Any) -> str:
-        name = f"{operator}_{len(self._nodes)}"
+        name = f"agbm/{operator}_{len(self._nodes)}"
         self._nodes.append(self._helper.make_node(operator, list(values), [name], domain=domain, **attributes))
         return name
 
@@ -94,11 +94,15 @@ class _Graph:
 
 def _columns(graph: _Graph, fitted: View) -> str:
     """All features as one matrix, each an input; categories are looked up."""
-    twice = sorted({name for name in fitted.feature_names if fitted.feature_names.count(name) > 1})
-    if twice:
-        raise ValueError(f"columns=True: several features are named {twice}; use columns=False.")
+    taken = {"prediction", "label", "probabilities"}
     parts = []
     for feature, name in enumerate(fitted.feature_names):
+        if name in taken:
+            raise ValueError(
+                f"columns=True: an output or another feature has the name of feature {name!r}, too; use columns=False, "
+                "or fit the model with other names."
+            )
+        taken.add(name)
         if feature in fitted.categories:
             parts.append(_look_up(graph, name, fitted.categories[feature]))
         else:
