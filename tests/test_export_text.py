@@ -134,8 +134,9 @@ def test_the_picture_has_every_node_and_edge(name):
     plt.close(ax.figure)
 
 
-def test_boxes_do_not_overlap():
-    ax = plot_tree(model("squared"))
+@pytest.mark.parametrize("name", ["squared", "three classes, vector leaves"])
+def test_boxes_do_not_overlap(name):
+    ax = plot_tree(model(name))
     ax.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in ax.texts if "rows" in text.get_text()]
     assert len(boxes) > 8

@@ -49,7 +49,8 @@ def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, 
     labels = _Labels(model, tree, precision, max_categories)
     x, y = _places(labels.tree)
     if ax is None:
-        size = max(5.0, 1.1 * (x.max() + 1.0)), 1.0 + 1.1 * (1.0 - y.min())
+        n_lines = max(labels.several_lines(node).count("\n") + 1 for node in range(len(x)))
+        size = max(5.0, 1.1 * (x.max() + 1.0)), 0.6 + (0.6 + 0.17 * n_lines) * (1.0 - y.min())  # inches
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
         ax.figure.draw_without_rendering()  # the axes have their size after that
     points = ax.get_window_extent().width * 72.0 / ax.figure.dpi  # of the width of the axes
@@ -101,7 +102,8 @@ class _Labels:
 
     def several_lines(self, node: int) -> str:
         words = self.node(node)
-        return "\n".join([*textwrap.wrap(words.main, 24, break_long_words=False), *words.facts])
+        width = 24 if self.tree.inner[node] else 10  # leaves are close to each other: a value a line
+        return "\n".join([*textwrap.wrap(words.main, width, break_long_words=False), *words.facts])
 
     def children(self, node: int) -> list[tuple[str, int]]:
         """The answers to a node's question, and where they lead."""
