@@ -1,0 +1,223 @@
+"""What all formats need to know of a fitted model: trees as arrays, start constants, link, names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ..estimators import AGBMClassifier, AGBMRegressor
+from ..losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
+from ..tree import Forest
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree. Nodes are numbered from the root, 0; every inner one asks a question.
+
+    A number answers yes at or below the threshold; a missing one as missing_yes says. A category answers yes if it is a
+    member; missing and unknown ones answer no.
+    """
+
+    feature: NDArray[np.int32]
+    """-1 in a leaf."""
+    threshold: Array
+    yes: NDArray[np.int32]
+    no: NDArray[np.int32]
+    missing_yes: NDArray[np.bool_]
+    members: dict[int, NDArray[np.intp]]
+    """Numbers of categories, for each node that asks for a category."""
+    value: Array
+    """(node, output): what a leaf adds to the scores, weights included."""
+    first_output: int
+    """The output that the first value belongs to; the others are behind it."""
+    count: NDArray[np.int64]
+    """Training rows."""
+    gain: Array
+
+    @property
+    def inner(self) -> NDArray[np.bool_]:
+        """Which nodes are no leaves."""
+        return self.feature >= 0
+
+    @property
+    def outputs(self) -> range:
+        """The outputs that the values belong to."""
+        return range(self.first_output, self.first_output + self.value.shape[1])
+
+    def places(self) -> NDArray[np.int64]:
+        """The number of each node among the inner nodes, or of a leaf among the leaves."""
+        return np.where(self.inner, np.cumsum(self.inner), np.cumsum(~self.inner)) - 1
+
+    def depths(self) -> NDArray[np.int64]:
+        """How far each node is from the root."""
+        depth = np.zeros(len(self.feature), dtype=np.int64)
+        for node in np.flatnonzero(self.inner):  # parents come first
+            depth[[self.yes[node], self.no[node]]] = depth[node] + 1
+        return depth
+
+
+@dataclass(frozen=True)
+class Link:
+    """What makes a prediction of a score: "identity", "exp", or "sigmoid" and "softmax", which give probabilities."""
+
+    name: str
+    slope: float = 1.0
+    """A factor of the score in the sigmoid."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A fitted model: link(start + sum of trees)."""
+
+    feature_names: list[str]
+    categories: dict[int, list[Any]]
+    """For each categorical feature its categories, by their numbers."""
+    trees: list[Tree]
+    start: Array
+    """The constant of each output."""
+    loss: Loss
+    link: Link
+    classes: NDArray[Any] | None
+    """None of a regressor."""
+    one_column: bool
+    """Whether predictions are a vector, and not (row, output)."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores of a row."""
+        return len(self.start)
+
+    def single_output_trees(self) -> Iterator[Tree]:
+        """The trees, those with several values a leaf once for each: most formats have one value a leaf."""
+        for tree in self.trees:
+            for column, output in enumerate(tree.outputs):
+                yield replace(tree, value=tree.value[:, column : column + 1], first_output=output)
+
+    def tree(self, number: Any) -> Tree:
+        """One of the trees."""
+        if not isinstance(number, (int, np.integer)) or not 0 <= number < len(self.trees):
+            raise ValueError(
+                f"tree={number!r} must be a whole number from 0 to {len(self.trees) - 1}: the model has "
+                f"{len(self.trees)} trees."
+            )
+        return self.trees[int(number)]
+
+
+def view(model: Any) -> View:
+    """The view of a fitted model; an error says what cannot be exported."""
+    _check_fitted(model)
+    forest, start, categories = model._folded, model._fitted_start, model._categories.of
+    if not isinstance(forest, Forest) and model._ensemble.models:
+        raise ValueError(f"learner={model.learner!r}: only trees can be exported; fit the model with learner=None.")
+    if not isinstance(start, np.ndarray):
+        raise ValueError(
+            f"init={start!r}: a model that starts from another one cannot be exported; fit it with init='prior' or "
+            "init='zero'."
+        )
+    names = getattr(model, "feature_names_in_", [f"x{f}" for f in range(model.n_features_in_)])
+    classes = getattr(model, "classes_", None)
+    trees = list(_trees(forest, categories)) if isinstance(forest, Forest) else _no_trees(len(start))
+    return View(
+        feature_names=[str(name) for name in names],
+        categories=categories,
+        trees=trees,
+        start=start,
+        loss=model._fitted_loss,
+        link=_link(model._fitted_loss, classes),
+        classes=classes,
+        one_column=getattr(model, "_label_shape", ()) == (),
+    )
+
+
+def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """X as exported models take it, in a type of numbers.
+
+    Categories are their numbers in the model; NaN is what is missing, and categories that fit has not seen.
+    """
+    _check_fitted(model)
+    table = model._check_table(X)
+    return np.ascontiguousarray(table.toarray() if hasattr(table, "toarray") else table, dtype=dtype)
+
+
+def _check_fitted(model: Any) -> None:
+    if not isinstance(model, (AGBMClassifier, AGBMRegressor)):
+        raise TypeError(f"model={model!r} must be a fitted AGBMClassifier or AGBMRegressor.")
+    check_is_fitted(model)
+
+
+def library(module: str, extra: str) -> Any:
+    """A module of a library that is an extra."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{module} cannot be imported: pip install 'agbm[{extra}]'.") from error
+
+
+def _link(loss: Loss, classes: NDArray[Any] | None) -> Link:
+    if not is_built_in(loss):
+        raise ValueError(
+            f"loss={loss!r} is not one of agbm.losses: what makes a prediction of its scores is not known, so that the "
+            "model cannot be exported; use a loss of agbm.losses."
+        )
+    if isinstance(loss, Multinomial):
+        link = Link("softmax")
+    elif isinstance(loss, (LogLoss, Exponential)):
+        link = Link("sigmoid", 2.0 if isinstance(loss, Exponential) else 1.0)
+    else:
+        link = Link("exp" if isinstance(loss, Tweedie) else "identity")
+    if classes is not None and link.name != ("sigmoid" if len(classes) == 2 else "softmax"):
+        raise ValueError(
+            f"loss={loss!r} gives no probabilities of {len(classes)} classes, so that the classifier cannot be "
+            "exported; use loss='log_loss'."
+        )
+    return link
+
+
+def _trees(forest: Forest, categories: dict[int, list[Any]]) -> Iterator[Tree]:
+    ends = np.append(forest.roots[1:], len(forest.nodes))  # the nodes of a tree lie together, behind its root
+    for begin, end, first in zip(forest.roots.tolist(), ends.tolist(), forest.first_column.tolist(), strict=True):
+        nodes = forest.nodes[begin:end]
+        inner = nodes["feature"] >= 0
+        yes = np.where(inner, nodes["left"] - begin, -1)
+        no = np.where(inner, yes + 1, -1)
+        missing_yes = inner & (nodes["missing_left"] != 0)
+        members = {}
+        for node in np.flatnonzero(inner & (nodes["categories"] >= 0)).tolist():
+            n_categories = len(categories[int(nodes["feature"][node])])
+            left = _categories_left(forest, int(nodes["categories"][node]), n_categories)
+            if missing_yes[node]:  # the side without the missing ones has the members
+                yes[node], no[node], left = no[node], yes[node], ~left
+            members[node] = np.flatnonzero(left)
+        missing_yes[list(members)] = False
+        yield Tree(
+            feature=nodes["feature"],
+            threshold=nodes["threshold"],
+            yes=yes.astype(np.int32),
+            no=no.astype(np.int32),
+            missing_yes=missing_yes,
+            members=members,
+            value=forest.value[begin:end],
+            first_output=first,
+            count=nodes["count"],
+            gain=nodes["gain"],
+        )
+
+
+def _categories_left(forest: Forest, number: int, n_categories: int) -> NDArray[np.bool_]:
+    """Which categories go left by one of the forest's sets."""
+    words = forest.category_words[forest.category_start[number] : forest.category_start[number + 1]]
+    return np.unpackbits(words.view(np.uint8), bitorder="little")[:n_categories].astype(bool)
+
+
+def _no_trees(n_outputs: int) -> list[Tree]:
+    """A tree that adds nothing, for models that are their start constants."""
+    one, none = np.zeros(1), np.full(1, -1, dtype=np.int32)
+    count = np.zeros(1, dtype=np.int64)
+    value = np.zeros((1, n_outputs))
+    return [Tree(none, one, none, none, one.astype(bool), {}, value, 0, count, one)]

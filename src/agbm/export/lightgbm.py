@@ -1,0 +1,145 @@
+"""Models as LightGBM's text files, which many other tools read as well."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..losses import AbsoluteError, Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
+from ._view import Tree, View, view
+
+# Bits of decision_type: a set of categories decides; missing values go left; what is missing is NaN.
+_CATEGORICAL, _DEFAULT_LEFT, _NAN = 1, 2, 8
+
+
+def to_lightgbm(model: Any) -> str:
+    """A fitted model as the text of a LightGBM model: `lightgbm.Booster(model_str=to_lightgbm(model))`.
+
+    Its input has the numbers of categories as `encode` gives them. A pandas frame will do as well, if its categorical
+    columns, and no others, are of the type category.
+
+    A classifier's predictions are probabilities: of the second of two classes, or (row, class). Trees with several
+    values a leaf become several trees. The first tree of every output is the constant that the model starts from.
+    """
+    fitted = view(model)
+    objective = _objective(fitted)
+    trees = [_tree_text(number, tree) for number, tree in enumerate(_in_order(fitted))]
+    header = [
+        "tree", "version=v4", f"num_class={fitted.n_outputs}", f"num_tree_per_iteration={fitted.n_outputs}",
+        "label_index=0", f"max_feature_idx={len(fitted.feature_names) - 1}", *objective,
+        f"feature_names={' '.join(_feature_names(fitted))}", f"feature_infos={' '.join(_feature_infos(fitted))}",
+        f"tree_sizes={' '.join(str(len(tree)) for tree in trees)}",
+    ]  # fmt: skip
+    return "\n".join([*header, "", "".join(trees) + "end of trees", "", f"pandas_categorical:{_pandas(fitted)}", ""])
+
+
+def _objective(fitted: View) -> list[str]:
+    """The line that names LightGBM's objective with our link; none for several outputs, which LightGBM has not."""
+    loss = fitted.loss
+    if isinstance(loss, Multinomial):
+        name = f"multiclass num_class:{fitted.n_outputs}"
+    elif fitted.n_outputs > 1:
+        if fitted.link.name != "identity":
+            raise ValueError(
+                f"loss={loss!r} with {fitted.n_outputs} outputs: LightGBM applies no link to several outputs; use "
+                "to_onnx or to_treelite, or fit a model for each output."
+            )
+        return []
+    elif isinstance(loss, (LogLoss, Exponential)):
+        # For regressors as well: LightGBM's cross_entropy would be the same function.
+        name = f"binary sigmoid:{fitted.link.slope:g}"
+    elif isinstance(loss, (Poisson, Gamma)):
+        name = type(loss).__name__.lower()
+    elif isinstance(loss, Tweedie):
+        name = f"tweedie tweedie_variance_power:{loss.power!r}"
+    elif isinstance(loss, Huber):
+        name = "huber"
+    elif isinstance(loss, AbsoluteError):
+        name = "regression_l1"
+    elif isinstance(loss, Quantile):
+        name = f"quantile alpha:{loss.quantile!r}"
+    else:
+        name = "regression"
+    return [f"objective={name}"]
+
+
+def _in_order(fitted: View) -> Iterable[Tree]:
+    """The start constants and all trees; LightGBM takes trees of output 0, 1, 2 and so on in turns."""
+    of_output: list[list[Tree]] = [[] for _ in range(fitted.n_outputs)]
+    for tree in fitted.single_output_trees():
+        of_output[tree.first_output].append(tree)
+    return chain(
+        (_constant(of_output[output][0], value) for output, value in enumerate(fitted.start.tolist())),
+        chain.from_iterable(zip(*of_output, strict=True)),
+    )
+
+
+def _constant(like: Tree, value: float) -> Tree:
+    """A tree of one leaf, with all rows of another tree."""
+    none, zero = np.full(1, -1, dtype=np.int32), np.zeros(1)
+    values = np.full((1, 1), value)
+    return Tree(none, zero, none, none, zero.astype(bool), {}, values, like.first_output, like.count[:1], zero)
+
+
+def _tree_text(number: int, tree: Tree) -> str:
+    inner, places = tree.inner, tree.places()
+    # Inner nodes are numbered from 0 on, leaves from -1 down.
+    signed = np.where(inner, places, ~places)
+    decision = _NAN + np.where(tree.missing_yes, _DEFAULT_LEFT, 0)
+    threshold = tree.threshold.copy()
+    bounds, words = [0], []
+    for n, node in enumerate(sorted(tree.members)):
+        decision[node], threshold[node] = _NAN + _CATEGORICAL, n
+        words += _bitset(tree.members[node].tolist())
+        bounds.append(len(words))
+    lines = {
+        "num_leaves": [int((~inner).sum())],
+        "num_cat": [len(tree.members)],
+        "split_feature": tree.feature[inner].tolist(),
+        "split_gain": tree.gain[inner].tolist(),
+        "threshold": threshold[inner].tolist(),
+        "decision_type": decision[inner].tolist(),
+        "left_child": signed[tree.yes[inner]].tolist(),
+        "right_child": signed[tree.no[inner]].tolist(),
+        "leaf_value": tree.value[~inner, 0].tolist(),
+        "leaf_count": tree.count[~inner].tolist(),
+        "internal_count": tree.count[inner].tolist(),
+    }
+    if words:
+        lines |= {"cat_boundaries": bounds, "cat_threshold": words}
+    lines |= {"is_linear": [0], "shrinkage": [1]}
+    text = [f"{name}={' '.join(map(repr, values))}" for name, values in lines.items()]
+    return "\n".join([f"Tree={number}", *text, "", "", ""])
+
+
+def _bitset(members: list[int]) -> list[int]:
+    """Words of 32 bits, one bit a category."""
+    words = [0] * (max(members, default=0) // 32 + 1)
+    for member in members:
+        words[member // 32] |= 1 << member % 32
+    return words
+
+
+def _feature_names(fitted: View) -> list[str]:
+    """Names without what LightGBM's files do not allow; x0, x1 and so on if they are not unique then."""
+    names = [re.sub(r'[\s,:"\[\]{}]', "_", name) or "_" for name in fitted.feature_names]
+    return names if len(set(names)) == len(names) else [f"x{f}" for f in range(len(names))]
+
+
+def _feature_infos(fitted: View) -> list[str]:
+    """Which features have categories, and their numbers. The range of the others is not kept."""
+    numbers = {f: ":".join(map(str, range(len(known)))) for f, known in fitted.categories.items()}
+    return [numbers.get(f) or "[-inf:inf]" for f in range(len(fitted.feature_names))]
+
+
+def _pandas(fitted: View) -> str:
+    """The categories of the categorical columns, by which LightGBM numbers those of a pandas frame."""
+    categories = [fitted.categories[f] for f in sorted(fitted.categories)]
+    if not all(isinstance(category, (str, int, float)) for category in chain.from_iterable(categories)):
+        return "null"  # JSON has them not; then matrices of numbers are the only input
+    return json.dumps(categories)

@@ -1,0 +1,269 @@
+"""Models for ONNX runtimes: one TreeEnsemble (ai.onnx.ml, version 5), and what makes predictions of its scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ..losses import Array
+from ._view import Tree, View, library, view
+
+# What the operators need: TreeEnsemble came with version 5, and with it this version of the file format.
+_ML_OPSET, _OPSET, _IR_VERSION = 5, 18, 10
+
+# Codes of the operator's attributes.
+_AT_MOST, _MEMBER = 0, 6
+_SUM = 1
+
+# As in agbm.losses: exp() of a larger score is no number.
+_LARGEST_EXPONENT = 700.0
+
+
+def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False) -> Any:
+    """A fitted model as an onnx.ModelProto.
+
+    dtype is the type of the input, the trees and the output: float32, or float64 for the model to the last bits.
+    Float32 inputs take the same way through the trees in both: thresholds are rounded such that every float32 is on the
+    same side as before.
+
+    The input is a matrix "X" (row, feature), with the numbers of categories as `encode` gives them; NaN is missing.
+    With columns=True every feature is an input of its own, (row, 1), with its name, and categories are looked up in the
+    graph: text in columns of strings, in which "" and everything unknown is missing.
+
+    A regressor has the output "prediction", as predict gives it; a classifier "label" and "probabilities" (row, class).
+    """
+    graph, fitted = _Graph(dtype), view(model)
+    X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
+    scores = graph.add("Add", _trees(graph, X, fitted), graph.constant(fitted.start.astype(graph.dtype)))
+    if fitted.classes is None:
+        _prediction(graph, scores, fitted)
+    else:
+        _label_and_probabilities(graph, scores, fitted, fitted.classes)
+    return graph.model()
+
+
+class _Graph:
+    """A graph as it grows. Values are known by their names."""
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype={dtype!r} must be float32 or float64.")
+        onnx = library("onnx", "onnx")
+        self._check = onnx.checker.check_model
+        self._helper = onnx.helper
+        self.tensor = onnx.numpy_helper.from_array
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def type_of(self, dtype: Any) -> int:
+        return int(self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def input(self, name: str, dtype: Any, width: int) -> str:
+        self._inputs.append(self._helper.make_tensor_value_info(name, self.type_of(dtype), ["rows", width]))
+        return name
+
+    def output(self, name: str, value: str, dtype: Any, *shape: int) -> None:
+        self._nodes.append(self._helper.make_node("Identity", [value], [name]))
+        self._outputs.append(self._helper.make_tensor_value_info(name, self.type_of(dtype), ["rows", *shape]))
+
+    def constant(self, array: NDArray[Any]) -> str:
+        name = f"agbm/constant_{len(self._constants)}"  # no feature has such a name
+        self._constants.append(self.tensor(array, name))
+        return name
+
+    def number(self, value: float) -> str:
+        return self.constant(np.array(value, dtype=self.dtype))
+
+    def add(self, operator: str, *values: str, domain: str = "", **attributes: Any) -> str:
+        name = f"agbm/{operator}_{len(self._nodes)}"
+        self._nodes.append(self._helper.make_node(operator, list(values), [name], domain=domain, **attributes))
+        return name
+
+    def model(self) -> Any:
+        graph = self._helper.make_graph(self._nodes, "agbm", self._inputs, self._outputs, self._constants)
+        versions = [self._helper.make_opsetid("", _OPSET), self._helper.make_opsetid("ai.onnx.ml", _ML_OPSET)]
+        model = self._helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION, producer_name="agbm")
+        self._check(model, full_check=True)
+        return model
+
+
+def _columns(graph: _Graph, fitted: View) -> str:
+    """All features as one matrix, each an input; categories are looked up."""
+    taken = {"prediction", "label", "probabilities"}
+    parts = []
+    for feature, name in enumerate(fitted.feature_names):
+        if name in taken:
+            raise ValueError(
+                f"columns=True: an output or another feature has the name of feature {name!r}, too; use columns=False, "
+                "or fit the model with other names."
+            )
+        taken.add(name)
+        if feature in fitted.categories:
+            parts.append(_look_up(graph, name, fitted.categories[feature]))
+        else:
+            parts.append(graph.input(name, graph.dtype, 1))
+    return graph.add("Concat", *parts, axis=1)
+
+
+def _look_up(graph: _Graph, name: str, categories: list[Any]) -> str:
+    """The numbers of a column's categories."""
+    if all(isinstance(category, str) for category in categories):
+        keys = np.array(categories, dtype=object)
+    else:
+        keys = _as_numbers(name, categories, graph.dtype)
+    return graph.add(
+        "LabelEncoder",
+        graph.input(name, keys.dtype, 1),
+        domain="ai.onnx.ml",
+        keys_tensor=graph.tensor(keys),
+        values_tensor=graph.tensor(np.arange(len(keys), dtype=graph.dtype)),
+        default_tensor=graph.tensor(np.array([np.nan], dtype=graph.dtype)),
+    )
+
+
+def _as_numbers(name: str, categories: list[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    try:
+        keys = np.array(categories).astype(dtype)
+        exact = keys.tolist() == categories
+    except (TypeError, ValueError):
+        exact = False
+    if not exact:
+        raise ValueError(
+            f"columns=True: the categories of feature {name!r} are neither text nor numbers of type {dtype}; use "
+            "columns=False, with the matrix that encode(model, X) gives."
+        )
+    return keys
+
+
+def _trees(graph: _Graph, X: str, fitted: View) -> str:
+    """Sums of the trees' values, (row, output)."""
+    trees = [_with_a_question(tree) for tree in fitted.single_output_trees()]
+    n_inner = np.cumsum([0, *(tree.inner.sum() for tree in trees)])
+    n_leaves = np.cumsum([0, *((~tree.inner).sum() for tree in trees)])
+    # Each node's number among the inner nodes, or the leaves, of all trees.
+    places = list(map(_places, trees, n_inner[:-1], n_leaves[:-1]))
+    weights = np.empty(n_leaves[-1])
+    for tree, place in zip(trees, places, strict=True):
+        weights[place[~tree.inner]] = tree.value[~tree.inner, 0]
+
+    def of_inner(values: list[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([value[tree.inner] for tree, value in zip(trees, values, strict=True)])
+
+    modes = [np.full(len(tree.feature), _AT_MOST, dtype=np.uint8) for tree in trees]
+    members: list[Array] = []
+    for tree, mode in zip(trees, modes, strict=True):
+        mode[list(tree.members)] = _MEMBER
+        for node in sorted(tree.members):
+            members += [tree.members[node].astype(np.float64), np.array([np.nan])]  # NaN ends a set
+    sets = {"membership_values": graph.tensor(np.concatenate(members).astype(graph.dtype))} if members else {}
+    return graph.add(
+        "TreeEnsemble",
+        X,
+        domain="ai.onnx.ml",
+        n_targets=fitted.n_outputs,
+        aggregate_function=_SUM,
+        tree_roots=n_inner[:-1].tolist(),
+        nodes_featureids=of_inner([tree.feature for tree in trees]).tolist(),
+        nodes_modes=graph.tensor(of_inner(modes)),
+        nodes_splits=graph.tensor(rounded_down(of_inner([tree.threshold for tree in trees]), graph.dtype)),
+        nodes_truenodeids=of_inner([place[tree.yes] for tree, place in zip(trees, places, strict=True)]).tolist(),
+        nodes_trueleafs=of_inner([~tree.inner[tree.yes] for tree in trees]).astype(int).tolist(),
+        nodes_falsenodeids=of_inner([place[tree.no] for tree, place in zip(trees, places, strict=True)]).tolist(),
+        nodes_falseleafs=of_inner([~tree.inner[tree.no] for tree in trees]).astype(int).tolist(),
+        nodes_missing_value_tracks_true=of_inner([tree.missing_yes for tree in trees]).astype(int).tolist(),
+        leaf_targetids=np.repeat([tree.first_output for tree in trees], np.diff(n_leaves)).tolist(),
+        leaf_weights=graph.tensor(weights.astype(graph.dtype)),
+        **sets,
+    )
+
+
+def _places(tree: Tree, inner_before: int, leaves_before: int) -> NDArray[np.int64]:
+    """Numbers of the nodes behind so many inner nodes and leaves of other trees.
+
+    A root whose children have the same number, one as an inner node and one as a leaf, is a leaf to onnxruntime before
+    1.24. The leaves then take each other's numbers in turn.
+    """
+    n_leaves = np.count_nonzero(~tree.inner)
+    place = tree.places() + np.where(tree.inner, inner_before, leaves_before)
+    if place[tree.yes[0]] == place[tree.no[0]]:
+        place = np.where(tree.inner, place, leaves_before + (tree.places() + 1) % n_leaves)
+    return place
+
+
+def _with_a_question(tree: Tree) -> Tree:
+    """The tree; one that is a single leaf gets a question with that answer on both sides: ONNX's have at least one."""
+    if tree.inner.any():
+        return tree
+    zero = np.zeros(3)
+    return Tree(
+        feature=np.array([0, -1, -1], dtype=np.int32),
+        threshold=zero,
+        yes=np.array([1, -1, -1], dtype=np.int32),
+        no=np.array([2, -1, -1], dtype=np.int32),
+        missing_yes=zero.astype(bool),
+        members={},
+        value=np.repeat(tree.value, 3, axis=0),
+        first_output=tree.first_output,
+        count=np.repeat(tree.count, 3),
+        gain=zero,
+    )
+
+
+def rounded_down(thresholds: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The largest numbers of a type that are not above the thresholds: its numbers are on the same side of both."""
+    with np.errstate(over="ignore"):
+        rounded = thresholds.astype(dtype)
+    return np.where(rounded > thresholds, np.nextafter(rounded, -np.inf, dtype=dtype), rounded)
+
+
+def _prediction(graph: _Graph, scores: str, fitted: View) -> None:
+    result = scores
+    if fitted.link.name == "exp":
+        result = graph.add("Exp", graph.add("Min", scores, graph.number(_LARGEST_EXPONENT)))
+    elif fitted.link.name == "sigmoid":
+        result = _sigmoid(graph, scores, fitted)
+    if fitted.one_column:
+        graph.output("prediction", _first_column(graph, result), graph.dtype)
+    else:
+        graph.output("prediction", result, graph.dtype, fitted.n_outputs)
+
+
+def _label_and_probabilities(graph: _Graph, scores: str, fitted: View, classes: NDArray[Any]) -> None:
+    if len(classes) == 2:
+        positive = graph.add("Greater", _first_column(graph, scores), graph.number(0.0))
+        code = graph.add("Cast", positive, to=graph.type_of(np.int64))
+        second = _sigmoid(graph, scores, fitted)
+        probabilities = graph.add("Concat", graph.add("Sub", graph.number(1.0), second), second, axis=1)
+    else:
+        code = graph.add("ArgMax", scores, axis=1, keepdims=0)
+        probabilities = graph.add("Softmax", scores, axis=1)
+    labels = _label_tensor(classes)
+    graph.output("label", graph.add("Gather", graph.constant(labels), code), labels.dtype)
+    graph.output("probabilities", probabilities, graph.dtype, len(classes))
+
+
+def _sigmoid(graph: _Graph, scores: str, fitted: View) -> str:
+    return graph.add("Sigmoid", graph.add("Mul", scores, graph.number(fitted.link.slope)))
+
+
+def _first_column(graph: _Graph, value: str) -> str:
+    return graph.add("Squeeze", value, graph.constant(np.array([1], dtype=np.int64)))
+
+
+def _label_tensor(classes: NDArray[Any]) -> NDArray[Any]:
+    """The classes in a type that ONNX has."""
+    if classes.dtype.kind == "U" or all(isinstance(label, str) for label in classes.tolist()):
+        return classes.astype(object)
+    if classes.dtype.kind in "iu":
+        return classes.astype(np.int64)
+    if classes.dtype.kind == "b" or classes.dtype in (np.float32, np.float64):
+        return classes
+    raise ValueError(
+        f"the classes {classes.tolist()} are of type {classes.dtype}, which ONNX has not; fit the model with text, "
+        "whole numbers, floats or booleans for labels."
+    )

@@ -1,0 +1,176 @@
+"""Single trees to read: as text, as a graph for Graphviz, as a picture."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..losses import Array
+from ._view import Tree, View, library, view
+
+
+def export_text(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
+    """A tree of a fitted model as lines of text.
+
+    Every node has its question, its training rows and the gain of the split; every leaf what it adds to the score, with
+    the tree's weight in the model. Missing and unknown values go where it says so. precision is the number of digits;
+    of sets of categories that are longer than max_categories the beginning is shown.
+    """
+    labels = _Labels(model, tree, precision, max_categories)
+    return "\n".join([labels.title, *_lines(labels, 0, "", "")]) + "\n"
+
+
+def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
+    """A tree of a fitted model in Graphviz's language DOT; the parameters are those of export_text."""
+    labels = _Labels(model, tree, precision, max_categories)
+    lines = [
+        f"digraph tree_{tree} {{",
+        f"  label={_quoted(labels.title)}; labelloc=t;",
+        '  node [shape=box, style=rounded, fontname="sans-serif"]; edge [fontname="sans-serif"];',
+    ]
+    for node in range(len(labels.tree.feature)):
+        shape = "" if labels.tree.inner[node] else ", style=filled, fillcolor=lightgrey"
+        lines.append(f"  {node} [label={_quoted(labels.several_lines(node))}{shape}];")
+        lines += [f"  {node} -> {child} [label={_quoted(answer)}];" for answer, child in labels.children(node)]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, max_categories: int = 6) -> Any:
+    """Draw a tree of a fitted model with matplotlib; the parameters are those of export_text.
+
+    ax is where to draw; by default a new figure as large as the tree needs. Gives the axes.
+    """
+    pyplot = library("matplotlib.pyplot", "plot")
+    labels = _Labels(model, tree, precision, max_categories)
+    x, y = _places(labels.tree)
+    if ax is None:
+        n_lines = max(labels.several_lines(node).count("\n") + 1 for node in range(len(x)))
+        size = max(5.0, 1.1 * (x.max() + 1.0)), 0.6 + (0.6 + 0.17 * n_lines) * (1.0 - y.min())  # inches
+        _, ax = pyplot.subplots(figsize=size, layout="constrained")
+        ax.figure.draw_without_rendering()  # the axes have their size after that
+    points = ax.get_window_extent().width * 72.0 / ax.figure.dpi  # of the width of the axes
+    letters = min(9.0, points / (x.max() + 1.0) / 7.5)  # a leaf has room for some ten of them
+    plain: dict[str, Any] = {"fontsize": letters, "va": "center", "parse_math": False}  # a name may have dollars in it
+    for node in range(len(x)):
+        box = {"boxstyle": "round", "edgecolor": "0.4", "facecolor": "white" if labels.tree.inner[node] else "0.92"}
+        ax.text(x[node], y[node], labels.several_lines(node), ha="center", bbox=box, **plain)
+        for answer, child in labels.children(node):
+            ends, side = x[[node, child]], "right" if x[child] < x[node] else "left"
+            ax.plot(ends, y[[node, child]], color="0.6", linewidth=1.0, zorder=0)
+            # Away from its edge and on two lines: the answers of neighbours are close.
+            words = f" {answer} ".replace(", ", " \n ")
+            ax.text(ends.mean(), y[[node, child]].mean(), words, ha=side, color="0.3", **plain)
+    ax.set_title(labels.title, parse_math=False)
+    ax.set(xlim=(-0.6, x.max() + 0.6), ylim=(y.min() - 0.5, 0.5))
+    ax.axis("off")
+    return ax
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What there is to say of a node."""
+
+    main: str
+    """The question, or the values of a leaf."""
+    facts: list[str]
+
+
+class _Labels:
+    """The words for the nodes of one tree."""
+
+    def __init__(self, model: Any, tree: int, precision: int, max_categories: int) -> None:
+        for name, number in (("precision", precision), ("max_categories", max_categories)):
+            if not isinstance(number, (int, np.integer)) or number < 1:
+                raise ValueError(f"{name}={number!r} must be a whole number of at least 1.")
+        self._view = view(model)
+        self.tree = self._view.tree(tree)
+        self._precision = precision
+        self._max_categories = max_categories
+        self.title = f"tree {tree} of {len(self._view.trees)}, adds to {_target(self._view, self.tree)}"
+
+    def node(self, node: int) -> _Node:
+        rows = f"rows {self.tree.count[node]}"
+        if not self.tree.inner[node]:
+            values = ", ".join(self._number(value) for value in self.tree.value[node].tolist())
+            return _Node(values, [rows])
+        return _Node(self._question(node), [rows, f"gain {self._number(float(self.tree.gain[node]))}"])
+
+    def several_lines(self, node: int) -> str:
+        words = self.node(node)
+        width = 24 if self.tree.inner[node] else 10  # leaves are close to each other: a value a line
+        return "\n".join([*textwrap.wrap(words.main, width, break_long_words=False), *words.facts])
+
+    def children(self, node: int) -> list[tuple[str, int]]:
+        """The answers to a node's question, and where they lead."""
+        if not self.tree.inner[node]:
+            return []
+        missing_yes = bool(self.tree.missing_yes[node])
+        yes, no = ("yes, missing", "no") if missing_yes else ("yes", "no, missing")
+        return [(yes, int(self.tree.yes[node])), (no, int(self.tree.no[node]))]
+
+    def _question(self, node: int) -> str:
+        feature = int(self.tree.feature[node])
+        name = self._view.feature_names[feature]
+        if node not in self.tree.members:
+            threshold = float(self.tree.threshold[node])
+            return f"{name} <= {self._number(threshold)}" if np.isfinite(threshold) else f"{name} is a number"
+        members = [_category(self._view.categories[feature][code]) for code in self.tree.members[node].tolist()]
+        more = len(members) - self._max_categories
+        shown = members[: self._max_categories] + ([f"... {more} more"] if more > 0 else [])
+        return f"{name} in {{{', '.join(shown)}}}"
+
+    def _number(self, value: float) -> str:
+        return f"{value:.{self._precision}g}"
+
+
+def _category(category: Any) -> str:
+    """A category as it was meant: whole numbers beside holes are floats in a table."""
+    return str(int(category) if isinstance(category, float) and category.is_integer() else category)
+
+
+def _target(fitted: View, tree: Tree) -> str:
+    """What the tree's values are added to."""
+    if fitted.classes is not None and len(fitted.classes) == 2:
+        return f"the score of class {fitted.classes[1]}"
+    if fitted.n_outputs == 1:
+        return "the score"
+    names = range(fitted.n_outputs) if fitted.classes is None else fitted.classes
+    chosen = [str(names[output]) for output in tree.outputs]
+    kind = "output" if fitted.classes is None else "class"
+    if len(chosen) == 1:
+        return f"the score of {kind} {chosen[0]}"
+    return f"the scores of {kind}{'s' if fitted.classes is None else 'es'} {', '.join(chosen)}"
+
+
+def _lines(labels: _Labels, node: int, answer: str, indent: str) -> Iterator[str]:
+    words, children = labels.node(node), labels.children(node)
+    yield f"{answer}{words.main}  ({', '.join(words.facts)})"
+    for place, (which, child) in enumerate(children):
+        last = place == len(children) - 1
+        branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from _lines(labels, child, f"{indent}{branch}{which}: ", indent + below)
+
+
+def _quoted(text: str) -> str:
+    """A string of DOT, which is one of JSON but for letters that are not ASCII."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _places(tree: Tree) -> tuple[Array, Array]:
+    """Where to draw the nodes: leaves side by side, every other node above the middle of its children."""
+    depth, x = tree.depths(), np.zeros(len(tree.feature))
+    n_leaves, open_nodes = 0, [0]
+    while open_nodes:
+        node = open_nodes.pop()
+        if tree.inner[node]:
+            open_nodes += [int(tree.no[node]), int(tree.yes[node])]
+        else:
+            x[node], n_leaves = n_leaves, n_leaves + 1
+    for node in np.flatnonzero(tree.inner)[::-1]:  # children before their parents
+        x[node] = (x[tree.yes[node]] + x[tree.no[node]]) / 2.0
+    return x, -depth.astype(np.float64)
