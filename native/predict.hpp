@@ -348,7 +348,8 @@ inline void Forest::Arrays::validate_node(std::size_t i) const {
   if (std::isnan(node.threshold)) throw bad_node("threshold", i, "has a threshold that is no number");
 }
 
-// Every node is a root or has one parent, and none is deeper than a walk may be long.
+// Every node is a root or has one parent, the nodes of a tree lie between its root and the next one, and none is deeper
+// than a walk may be long.
 inline void Forest::Arrays::validate_shape() const {
   std::vector<std::uint16_t> level(nodes.size(), 0);  // 1 for roots; 0 where no tree has come yet
   const auto reach = [&](std::size_t i, int at) {
@@ -356,15 +357,20 @@ inline void Forest::Arrays::validate_shape() const {
     if (at > kMaxDepth + 1) throw bad_node("left", i, "is deeper than " + std::to_string(kMaxDepth) + " levels");
     level[i] = static_cast<std::uint16_t>(at);
   };
-  for (std::int32_t root : roots) {
-    if (root < 0 || static_cast<std::size_t>(root) >= nodes.size()) throw std::invalid_argument("roots: no such node");
-    reach(static_cast<std::size_t>(root), 1);
+  for (std::size_t tree = 0; tree < roots.size(); ++tree) {
+    const std::size_t end = tree + 1 < roots.size() ? static_cast<std::size_t>(roots[tree + 1]) : nodes.size();
+    if (roots[tree] < 0 || static_cast<std::size_t>(roots[tree]) >= end || end > nodes.size()) {
+      throw std::invalid_argument("roots: must rise, and there must be such nodes");
+    }
+    reach(static_cast<std::size_t>(roots[tree]), 1);
+    for (std::size_t i = static_cast<std::size_t>(roots[tree]); i < end; ++i) {
+      if (level[i] == 0) throw bad_node("left", i, "belongs to no tree");
+      if (nodes[i].feature < 0) continue;
+      if (static_cast<std::size_t>(nodes[i].left) + 1 >= end) throw bad_node("left", i, "has children in another tree");
+      for (std::size_t child : {0, 1}) reach(static_cast<std::size_t>(nodes[i].left) + child, level[i] + 1);
+    }
   }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (level[i] == 0) throw bad_node("left", i, "belongs to no tree");
-    if (nodes[i].feature < 0) continue;
-    for (std::size_t child : {0, 1}) reach(static_cast<std::size_t>(nodes[i].left) + child, level[i] + 1);
-  }
+  if (!nodes.empty() && (roots.empty() || roots.front() != 0)) throw bad_node("roots", 0, "belongs to no tree");
 }
 
 // The inner nodes of a tree that can be coded; none of others, and none of a leaf.

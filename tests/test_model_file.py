@@ -411,6 +411,7 @@ class TestRulesOfModels:
         ("feature_names", ["a", "b", "c", 4], "feature_names: must be 4 texts"),
         ("categories", [[4, []]], "feature: 4 is not between 0 and 3"),
         ("categories", [[1]], "categories: must be pairs"),
+        ("categories", [], "trees: features .* are split by categories, which not all have"),
         ("categories", [[1, [None]]], "categories: those of feature 1 must be texts or numbers"),
         ("classes", {"type": "str", "values": ["a"]}, "classes: must be at least two"),
         ("classes", {"type": "str", "values": ["b", "a", "c"]}, "classes: must be at least two, in ascending order"),
@@ -460,8 +461,8 @@ class TestRulesOfModels:
 
     @pytest.mark.parametrize(("name", "place", "value", "rule"), [
         ("folded_value", 0, np.inf, "trees: value: some are not finite"),
-        ("roots", 0, 5, "trees: left: node"),
-        ("roots", 0, -1, "trees: roots: no such node"),
+        ("roots", 0, 5, "trees: "),
+        ("roots", 0, -1, "trees: roots: must rise"),
         ("first_column", 0, 3, "trees: first_column: no such column"),
         ("category_start", 0, 7, "category_start: that of a forest must begin with 0"),
         ("sizes", 0, 0, "sizes: forest 0 has Sizes"),

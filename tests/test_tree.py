@@ -779,6 +779,17 @@ def test_thresholds_refuse_what_does_not_fit():
         ({"feature": np.full(3, -1, dtype=np.int32), "left": np.full(3, -1, dtype=np.int32)}, "belongs to no tree"),
         (
             {"roots": np.array([0, 1], dtype=np.int32), "first_column": np.zeros(2, dtype=np.int32)},
+            "in another tree",
+        ),
+        (
+            {
+                "feature": np.array([0, 0, -1, -1], dtype=np.int32),
+                "left": np.array([1, 2, -1, -1], dtype=np.int32),
+                "threshold": np.zeros(4),
+                "missing_left": np.zeros(4, dtype=np.uint8),
+                "categories": np.full(4, -1, dtype=np.int32),
+                "value": np.zeros((4, 1)),
+            },
             "reached twice",
         ),
         ({"first_column": np.array([1], dtype=np.int32)}, "first_column"),

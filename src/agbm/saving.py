@@ -221,6 +221,9 @@ def _restore_trees(model: Any, stored: Stored) -> None:
             forest.check()
         except ValueError as error:
             raise ModelFileError(f"trees: {error}") from error
+        with_sets = np.unique(forest.nodes["feature"][forest.nodes["categories"] >= 0])
+        if not set(with_sets.tolist()) <= set(model._categories.of):
+            raise ModelFileError(f"trees: features {with_sets.tolist()} are split by categories, which not all have")
         folded = forest
     model._folded = folded
 

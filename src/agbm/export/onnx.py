@@ -218,7 +218,7 @@ def rounded_down(thresholds: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The largest numbers of a type that are not above the thresholds: its numbers are on the same side of both."""
     with np.errstate(over="ignore"):
         rounded = thresholds.astype(dtype)
-    return np.where(rounded > thresholds, np.nextafter(rounded, -np.inf, dtype=dtype), rounded)
+        return np.where(rounded > thresholds, np.nextafter(rounded, -np.inf, dtype=dtype), rounded)
 
 
 def _prediction(graph: _Graph, scores: str, fitted: View) -> None:
