@@ -1,0 +1,148 @@
+"""A bounded load test of examples/serve.py on this machine: `python examples/load_test.py --requests 4000 --clients 8`.
+
+Trains a small model, saves it, starts the service, and sends requests of which a part is malformed: cut short, too
+long, no JSON, rows of other lengths, binary noise. Every request must get the answer that it should, with the bits that
+the model gives, and the service must be alive afterwards. Prints latencies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+
+from agbm import AGBMClassifier
+
+SERVICE = Path(__file__).with_name("serve.py")
+MALFORMED: dict[str, tuple[bytes, int]] = {
+    "no JSON": (b"{", 400),
+    "deep JSON": (b"[" * 100_000, 400),
+    "noise": (bytes(range(256)), 400),
+    "no rows": (b'{"rows": []}', 400),
+    "a short row": (b'{"rows": [[1, 2]]}', 400),
+    "text": (json.dumps({"rows": [["x"] * 30]}).encode(), 400),
+    "a huge number": (('{"rows": [[' + "9" * 4000 + ", 1" * 29 + "]]}").encode(), 400),
+    "infinity": (json.dumps({"rows": [[float("inf")] * 30]}).encode(), 400),
+}
+
+
+class Client:
+    """One connection after the other to the service, and what came of its requests."""
+
+    def __init__(self, port: int, X: np.ndarray, expected: np.ndarray) -> None:
+        self.port, self.X, self.expected = port, X, expected
+        self.latencies: list[float] = []
+        self.counts: Counter[str] = Counter()
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def send(self, k: int) -> None:
+        """Request number k: one in five is malformed."""
+        if k % 5 != 4:
+            self._ask(k)
+        elif k % 25 == 24:
+            self._hang_up()
+        elif k % 25 == 19:
+            self._claim_too_much()
+        else:
+            name = list(MALFORMED)[k // 5 % len(MALFORMED)]
+            body, wanted = MALFORMED[name]
+            status, _ = self._post(body)
+            self._count(name, status == wanted)
+
+    def _ask(self, k: int) -> None:
+        rows = slice(k % 500, k % 500 + 1 + k % 3)
+        began = time.perf_counter()
+        status, answer = self._post(json.dumps({"rows": self.X[rows].tolist()}).encode())
+        self.latencies.append(time.perf_counter() - began)
+        found = [list(row.values()) for row in answer.get("predictions", [])]
+        self._count("predictions", status == 200 and found == self.expected[rows].tolist())
+
+    def _post(self, body: bytes) -> tuple[int, dict[str, list[dict[str, float]]]]:
+        self._connection.request("POST", "/predict", body)
+        answer = self._connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    def _hang_up(self) -> None:
+        """A client that goes away in the middle of its request."""
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
+        self._count("hung up", True)
+
+    def _claim_too_much(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: 999999999999\r\n\r\n")
+            self._count("too long", b" 413 " in connection.recv(100))
+
+    def _count(self, name: str, right: bool) -> None:
+        self.counts[name if right else f"WRONG: {name}"] += 1
+
+
+def start(model: Path) -> tuple[subprocess.Popen[str], int]:
+    """The service, and its port."""
+    service = subprocess.Popen([sys.executable, SERVICE, model, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    return service, int(service.stdout.readline().rsplit(":", 1)[1])
+
+
+def with_service(use: Callable[[int, np.ndarray, np.ndarray], None]) -> None:
+    """Train, save, serve, use and stop; the service must have lived until then."""
+    X, y = load_breast_cancer(return_X_y=True)
+    model = AGBMClassifier().fit(X, y)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.agbm"
+        model.save(path)
+        service, port = start(path)
+        try:
+            use(port, X, model.predict_proba(X))
+            assert service.poll() is None, "the service has ended"
+        finally:
+            service.terminate()
+            service.wait()
+
+
+def main() -> None:
+    """Send the requests and print what came of them."""
+    parser = argparse.ArgumentParser(description="Load test of examples/serve.py on this machine.")
+    parser.add_argument("--requests", type=int, default=4000)
+    parser.add_argument("--clients", type=int, default=8)
+    args = parser.parse_args()
+
+    def use(port: int, X: np.ndarray, expected: np.ndarray) -> None:
+        clients = [Client(port, X, expected) for _ in range(args.clients)]
+
+        def run(number: int) -> None:
+            for k in range(number, args.requests, args.clients):
+                clients[number].send(k)
+
+        began = time.perf_counter()
+        with ThreadPoolExecutor(args.clients) as pool:
+            list(pool.map(run, range(args.clients)))
+        seconds = time.perf_counter() - began
+        counts = sum((client.counts for client in clients), Counter[str]())
+        assert counts.total() == args.requests, "requests were lost"
+        latencies = 1000 * np.concatenate([client.latencies for client in clients])
+        for name, count in sorted(counts.items()):
+            print(f"{name:24s} {count}")
+        print(f"{args.requests / seconds:.0f} requests a second with {args.clients} clients; latency in ms: "
+              f"median {np.median(latencies):.1f}, 99 % {np.percentile(latencies, 99):.1f}, "
+              f"largest {latencies.max():.1f}")  # fmt: skip
+        if any(name.startswith("WRONG") for name in counts):
+            sys.exit(1)
+
+    with_service(use)
+
+
+if __name__ == "__main__":
+    main()
