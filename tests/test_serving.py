@@ -62,7 +62,7 @@ def test_categories(service):
 
 @pytest.mark.parametrize(("body", "message"), [
     (b"", "not JSON"), (b"[1]", "'rows' must be a list"), (b'{"rows": 3}', "'rows' must be"),
-    (b'{"rows": [[1]]}', "row 0 must be a list of 2 values"), (b'{"rows": [[true, "x"]]}', "'a' must be a number or null"),
+    (b'{"rows": [[1]]}', "row 0 must be a list of 2 values"), (b'{"rows": [[true, "x"]]}', "'a' must be a number"),
     (b'{"rows": [[1, "x"], [{}, "x"]]}', "row 1: 'a' must be a number"), (b'{"rows": [[1, []]]}', "'t' must be"),
     (b'{"rows": [[NaN, "x"]]}', "'a' must be a number"),
 ])  # fmt: skip
