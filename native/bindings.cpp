@@ -22,6 +22,7 @@
 #include "loss.hpp"
 #include "predict.hpp"
 #include "reuse.hpp"
+#include "shap.hpp"
 #include "thresholds.hpp"
 #include "vectors.hpp"
 
@@ -397,6 +398,7 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
     std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
     arrays.nodes.push_back(
         {record.threshold, record.feature, record.left, record.categories, record.missing_left != 0});
+    arrays.counts.push_back(static_cast<double>(record.count));
   }
   arrays.category_words.assign(category_words.data(), category_words.data() + category_words.size());
   arrays.category_start.assign(category_start.data(), category_start.data() + category_start.size());
@@ -413,6 +415,18 @@ nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x,
     forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
   }
   return to_numpy(std::move(out), x.shape(0), forest.n_columns());
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> contributions(const Forest& forest, const Matrix<T>& x, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == forest.n_features(), "X: wrong number of features");
+  const std::size_t n_places = static_cast<std::size_t>(forest.n_features()) + 1;
+  std::vector<double> out(x.shape(0) * forest.n_columns() * n_places, 0.0);
+  {
+    nb::gil_scoped_release release;
+    Contributions(forest).add(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+  }
+  return to_numpy(std::move(out), x.shape(0), forest.n_columns(), n_places);
 }
 
 using Scores = nb::ndarray<const double, nb::device::cpu>;
@@ -612,7 +626,10 @@ NB_MODULE(_native, m) {
            "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
-           "Sum of the trees' values, (row, output).");
+           "Sum of the trees' values, (row, output).")
+      .def("contributions", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
+      .def("contributions", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
+           "What each feature adds to these sums, and the expected sum in the last place, (row, output, feature + 1).");
 
   m.def("empty", &empty, "shape"_a, "An array without values. Within a run, its memory is used again when it is dropped.");
   m.def("begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, memory of dropped arrays is kept.");

@@ -33,8 +33,17 @@ class Forest {
     std::vector<std::uint64_t> category_words;  // of all sets, one bit a category
     std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
     std::vector<double> values;  // (node, value)
+    std::vector<double> counts;  // training rows of each node
 
     std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
+
+    // Categories are numbered from 0. What the set does not know is missing.
+    bool has_category(const Node& node, double x) const {
+      const std::int64_t begin = category_start[node.categories], end = category_start[node.categories + 1];
+      if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left;
+      const std::int64_t category = static_cast<std::int64_t>(x);
+      return category_words[begin + category / 64] >> (category % 64) & 1;
+    }
 
     // Checks everything a prediction relies on; a prediction checks nothing.
     void validate() const;
@@ -48,6 +57,8 @@ class Forest {
 
   int n_features() const { return a_.n_features; }
   int n_columns() const { return a_.n_columns; }
+  const Arrays& arrays() const { return a_; }
+  bool is_leaf(std::int32_t node) const { return a_.nodes[node].left == node; }
 
   // out (row, column) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
   template <class T>
@@ -215,18 +226,10 @@ class Forest {
         const double x = static_cast<double>(rows[k][node.feature * feature_stride]);
         const bool missing = x != x;
         bool right = !(x <= node.threshold) & !(missing & node.missing_left);
-        if (node.categories >= 0) right = !has_category(node, x);
+        if (node.categories >= 0) right = !a_.has_category(node, x);
         at[k] = static_cast<std::uint32_t>(node.left) + right;
       }
     }
-  }
-
-  // Categories are numbered from 0. What the set does not know is missing.
-  bool has_category(const Node& node, double x) const {
-    const std::int64_t begin = a_.category_start[node.categories], end = a_.category_start[node.categories + 1];
-    if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left;
-    const std::int64_t category = static_cast<std::int64_t>(x);
-    return a_.category_words[begin + category / 64] >> (category % 64) & 1;
   }
 
   // Leaves become nodes that send every value to themselves: a walk need not ask whether it has arrived.
@@ -282,6 +285,9 @@ inline void Forest::Arrays::validate() const {
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
+    if (!(counts[i] >= 0.0)) {
+      throw std::invalid_argument("count: node " + std::to_string(i) + " has a negative number of training rows");
+    }
     if (node.feature < -1 || node.feature >= n_features) {
       throw std::invalid_argument("feature: node " + std::to_string(i) + " splits on feature " +
                                   std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));

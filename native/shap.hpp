@@ -1,0 +1,421 @@
+// What each feature contributes to a prediction: Shapley values of trees, path-dependent (Lundberg et al., "From local
+// explanations to global understanding with explainable AI for trees", 2020).
+//
+// If only the features in S are known, a walk takes both edges of a node that splits on another feature, each with the share
+// z of the node's training rows that went there. For one leaf of value v, the features k on its path are then independent
+// factors: o_k, 1 where the row meets all conditions of the path on k and 0 elsewhere, if k is known, and z_k, the product of
+// its shares, if it is not. The weights of Shapley's sum over all S are integrals of t^|S| (1 - t)^(d - 1 - |S|), so
+//
+//   phi_j = v  integral over (0, 1) of  (o_j - z_j)  product over k != j of  (z_k (1 - t) + o_k t)  dt,
+//
+// of a polynomial of degree d - 1 where d features are on the path. Quadrature with d / 2 points is exact, and since all
+// factors, points and weights are positive, nothing cancels, however long the path is.
+//
+// Leaves share factors, so a tree is walked once for each point: the product p of the factors goes down, the sum s of
+// p v goes up, and an edge adds to its feature (g - g') s, where g = (o - z) / (z (1 - t) + o t) is that of the path down to
+// the edge and g' that of the edge above on the same feature, whose leaves it takes over. This is Linear TreeSHAP (Yu et al.,
+// 2022) at quadrature points. An edge has at most three cases: the row is off the path above it, at it, or not at all. What
+// they multiply by is made once for all rows, and eight rows take the walk together.
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numbers>
+#include <optional>
+
+#include "predict.hpp"
+
+namespace agbm {
+
+// Points and weights for integrals over (0, 1) of polynomials up to degree 2 n - 1.
+struct Quadrature {
+  std::vector<double> point, rest, weight;  // rest: 1 - point, to the last bits where it is small
+
+  explicit Quadrature(int n) : point(n), rest(n), weight(n) {
+    for (int i = 0; i < (n + 1) / 2; ++i) {
+      double angle = std::numbers::pi * (4.0 * i + 3.0) / (4.0 * n + 2.0), slope = 1.0;
+      for (int step = 0; step < 8; ++step) {  // Newton's; the start is good to 1 / n^2 or better
+        const auto [last, before] = legendre(n, angle);
+        slope = n * (before - std::cos(angle) * last) / std::sin(angle);
+        if (step < 7) angle += last / slope;
+      }
+      const double low = std::sin(angle / 2.0), high = std::cos(angle / 2.0);
+      rest[i] = point[n - 1 - i] = low * low;
+      point[i] = rest[n - 1 - i] = high * high;
+      weight[i] = weight[n - 1 - i] = 1.0 / (slope * slope);
+    }
+  }
+
+ private:
+  // The polynomials of degree n and n - 1 at x = cos(angle), by their differences: these stay exact where x is near 1.
+  static std::pair<double, double> legendre(int n, double angle) {
+    const double low = std::sin(angle / 2.0), below_one = 2.0 * low * low;
+    double value = 1.0, change = 0.0, before = 1.0;
+    for (int k = 0; k < n; ++k) {
+      change = (k * change - (2.0 * k + 1.0) * below_one * value) / (k + 1.0);
+      before = value;
+      value += change;
+    }
+    return {value, before};
+  }
+};
+
+class Contributions {
+ public:
+  explicit Contributions(const Forest& forest) : forest_(forest), a_(forest.arrays()), seen_in_(a_.nodes.size(), -1) {}
+
+  // out (row, column, feature + 1) += what each feature contributes, and in the last place what is expected of a row of which
+  // nothing is known. Rows lie as in Forest::add_predictions.
+  template <class T>
+  void add(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride, double* out,
+           int n_threads) {
+    const Rows<T> rows{x, n_rows, row_stride, feature_stride, out};
+    std::vector<double> expected(a_.n_columns, 0.0);
+    std::vector<Pass> passes;
+    std::size_t n_weights = 0;
+    for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
+      const auto walk = std::make_shared<const Walk>(walk_of(tree));
+      for (const Edge& edge : walk->edges) {
+        if (edge.leaf >= 0) add_values(value_of(edge), edge.leaf_share, &expected[walk->first_column]);
+      }
+      if (walk->edges.empty()) add_values(&a_.values[root_of(tree) * a_.n_values], 1.0, &expected[walk->first_column]);
+      for (int first = 0; first < walk->n_points; first += kMaxPoints) {
+        passes.push_back(pass_of(walk, first));
+        n_weights += passes.back().weights.size();
+        if (n_weights < kMaxWeights) continue;
+        run(passes, rows, n_threads);
+        passes.clear();
+        n_weights = 0;
+      }
+    }
+    run(passes, rows, n_threads);
+    for (std::size_t i = 0; i < n_rows; ++i) {
+      for (int c = 0; c < a_.n_columns; ++c) out[(i * a_.n_columns + c + 1) * (a_.n_features + 1) - 1] += expected[c];
+    }
+  }
+
+ private:
+  static constexpr int kMaxPoints = 4;                      // of one pass: their products stay in the first-level cache
+  static constexpr std::size_t kMaxWeights = 1 << 19;       // kept at a time, 16 MB; a larger tree is kept alone
+  static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // of a block of rows, to stay in the second-level cache
+  static constexpr std::size_t kMaxGroups = 16;             // of a block
+
+  // One way from a node to its child.
+  struct Edge {
+    double threshold;
+    double share;       // of the node's training rows
+    double path_share;  // product of the shares of all edges on this feature, from the root down to this one
+    double leaf_share;  // of all training rows; 0 where the child is no leaf
+    std::int32_t feature;
+    std::int32_t level;  // of the child; the root's is 0
+    std::int32_t above;  // level of the edge above on the same feature; 0: none
+    std::int32_t node;
+    std::int32_t leaf;  // the child if it is a leaf, else -1
+    bool left, missing_left, has_categories;
+  };
+
+  // The edges of a tree in the order in which a walk goes down them: the left one, what is below it, the right one.
+  struct Walk {
+    std::vector<Edge> edges;
+    int first_column;
+    int depth = 0;
+    int n_points = 0;  // that are exact for the longest path
+  };
+
+  // What an edge multiplies by at one point, on the path (the row meets the conditions on the feature, this one too) and off
+  // it (this is the first that it does not meet).
+  struct Weights {
+    double factor_on, factor_off;
+    double gain_on, gain_off;
+  };
+
+  // A walk with some of its points.
+  struct Pass {
+    std::shared_ptr<const Walk> walk;
+    std::vector<Weights> weights;  // (edge, point)
+    int n_points;
+  };
+
+  template <class T>
+  struct Rows {
+    const T* x;
+    std::size_t n;
+    std::ptrdiff_t row_stride, feature_stride;
+    double* out;
+  };
+
+  // Memory of one task. Eight rows are a group.
+  struct Scratch {
+    std::vector<double> x;         // (group, feature, lane)
+    std::vector<double> out;       // (group, column, feature, lane)
+    std::vector<double> products;  // (level, point, lane)
+    std::vector<double> sums;      // (level, value, point, lane)
+    std::vector<std::int64_t> goes_left, on_path;  // (level, lane), all bits or none
+    std::vector<std::int32_t> path;                // the edge at each level
+  };
+
+  std::size_t root_of(std::size_t tree) const { return static_cast<std::size_t>(a_.roots[tree]); }
+  const double* value_of(const Edge& leaf) const { return &a_.values[static_cast<std::size_t>(leaf.leaf) * a_.n_values]; }
+  void add_values(const double* values, double share, double* out) const {
+    for (int k = 0; k < a_.n_values; ++k) out[k] += share * values[k];
+  }
+
+  Walk walk_of(std::size_t tree);
+  std::pair<Edge, Edge> edges_of(std::int32_t node, const Walk& walk, const std::vector<std::size_t>& path) const;
+  Pass pass_of(const std::shared_ptr<const Walk>& walk, int first_point);
+
+  template <class T>
+  void run(const std::vector<Pass>& passes, const Rows<T>& rows, int n_threads) const;
+  template <class T>
+  void fill(const Rows<T>& rows, std::size_t begin, std::size_t end, Scratch& scratch) const;
+  template <class T>
+  void write(const Rows<T>& rows, std::size_t begin, std::size_t end, const Scratch& scratch) const;
+
+  template <int n_points>
+  AGBM_INLINE void take(const Pass& pass, const double* x, double* out, Scratch& scratch) const;
+  AGBM_INLINE void decide(const Edge& edge, const double* x, std::int64_t* goes_left) const;
+
+  const Forest& forest_;
+  const Forest::Arrays& a_;
+  std::vector<std::int32_t> seen_in_;  // the last tree that had each node
+  std::map<int, Quadrature> quadratures_;
+};
+
+inline Contributions::Walk Contributions::walk_of(std::size_t tree) {
+  Walk walk;
+  walk.first_column = a_.first_column[tree];
+  const std::int32_t root = a_.roots[tree];
+  if (forest_.is_leaf(root)) return walk;
+  std::vector<std::size_t> path{0};  // the edge at each level; there is none at the root's
+  struct Open {
+    Edge edge;
+    int n_features;      // on the path
+    double share;        // of the tree's training rows
+  };
+  std::vector<Open> open;
+  int most_features = 0;
+  const auto open_children = [&](std::int32_t node, int n_features, double share) {
+    if (seen_in_[node] == static_cast<std::int32_t>(tree)) {
+      throw std::invalid_argument("left: node " + std::to_string(node) + " has two parents, contributions are for trees");
+    }
+    seen_in_[node] = static_cast<std::int32_t>(tree);
+    const auto [left, right] = edges_of(node, walk, path);
+    for (const Edge& edge : {right, left}) {
+      open.push_back({edge, n_features + (edge.above == 0 ? 1 : 0), share * edge.share});
+    }
+  };
+  open_children(root, 0, 1.0);
+  while (!open.empty()) {
+    auto [edge, n_features, share] = open.back();
+    open.pop_back();
+    const std::int32_t child = a_.nodes[edge.node].left + (edge.left ? 0 : 1);
+    const bool is_leaf = forest_.is_leaf(child);
+    if (is_leaf) edge.leaf = child, edge.leaf_share = share;
+    path.resize(edge.level);
+    path.push_back(walk.edges.size());
+    walk.edges.push_back(edge);
+    walk.depth = std::max(walk.depth, edge.level);
+    most_features = std::max(most_features, n_features);
+    if (!is_leaf) open_children(child, n_features, share);
+  }
+  walk.n_points = (most_features + 1) / 2;
+  return walk;
+}
+
+// The two edges below a node at the end of the path. Where none of the node's training rows went anywhere, both are as likely.
+inline std::pair<Contributions::Edge, Contributions::Edge> Contributions::edges_of(
+    std::int32_t i, const Walk& walk, const std::vector<std::size_t>& path) const {
+  const Forest::Node& node = a_.nodes[i];
+  const double n_left = a_.counts[node.left], n_right = a_.counts[node.left + 1], n = n_left + n_right;
+  const auto edge = [&](double count, bool left) {
+    const double share = n > 0.0 ? count / n : 0.5;
+    const auto level = static_cast<std::int32_t>(path.size());
+    std::int32_t above = level - 1;
+    while (above > 0 && walk.edges[path[above]].feature != node.feature) --above;
+    const double share_above = above > 0 ? walk.edges[path[above]].path_share : 1.0;
+    return Edge{node.threshold, share,        share_above * share, 0.0,
+                node.feature,   level,        above,               i,
+                -1,             left,         node.missing_left,   node.categories >= 0};
+  };
+  return {edge(n_left, true), edge(n_right, false)};
+}
+
+inline Contributions::Pass Contributions::pass_of(const std::shared_ptr<const Walk>& walk, int first_point) {
+  const Quadrature& quadrature = quadratures_.try_emplace(walk->n_points, walk->n_points).first->second;
+  Pass pass{walk, {}, std::min(kMaxPoints, walk->n_points - first_point)};
+  pass.weights.reserve(walk->edges.size() * pass.n_points);
+  std::vector<double> share_at(walk->depth + 1, 1.0);  // path_share of the edge at each level
+  for (const Edge& edge : walk->edges) {
+    const double z = edge.path_share, z_above = edge.above > 0 ? share_at[edge.above] : 1.0;
+    share_at[edge.level] = z;
+    for (int q = first_point; q < first_point + pass.n_points; ++q) {
+      const double t = quadrature.point[q], u = quadrature.rest[q], weight = quadrature.weight[q];
+      const double above = z_above * u + t, on = z * u + t;
+      pass.weights.push_back(
+          {on / above, z * u / above, weight * (z_above - z) / (on * above), -weight / (u * above)});
+    }
+  }
+  return pass;
+}
+
+template <class T>
+void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, int n_threads) const {
+  if (passes.empty() || rows.n == 0) return;
+  const std::size_t x_size = static_cast<std::size_t>(a_.n_features) * kLanes, out_size = x_size * a_.n_columns;
+  const std::size_t group_bytes = (x_size + out_size) * sizeof(double);
+  const std::size_t block_rows = kLanes * std::clamp<std::size_t>(kMaxBlockBytes / group_bytes, 1, kMaxGroups);
+  const std::size_t n_blocks = (rows.n + block_rows - 1) / block_rows;
+  const std::size_t n_tasks = std::min<std::size_t>(n_blocks, 4 * static_cast<std::size_t>(std::max(n_threads, 1)));
+  std::size_t n_levels = 0;
+  for (const Pass& pass : passes) n_levels = std::max(n_levels, static_cast<std::size_t>(pass.walk->depth) + 1);
+  std::vector<Scratch> scratches(n_tasks);
+  for (Scratch& scratch : scratches) {
+    scratch.x.resize(block_rows / kLanes * x_size);
+    scratch.out.resize(block_rows / kLanes * out_size);
+    scratch.products.resize(n_levels * kMaxPoints * kLanes);
+    scratch.sums.resize(n_levels * a_.n_values * kMaxPoints * kLanes);
+    scratch.goes_left.resize(n_levels * kLanes);
+    scratch.on_path.assign(n_levels * kLanes, -1);
+    scratch.path.resize(n_levels);
+  }
+  parallel_for(n_tasks, n_threads, [&](std::size_t task) {
+    Scratch& scratch = scratches[task];
+    for (std::size_t b = task * n_blocks / n_tasks; b < (task + 1) * n_blocks / n_tasks; ++b) {
+      const std::size_t begin = b * block_rows, end = std::min(rows.n, begin + block_rows);
+      fill(rows, begin, end, scratch);
+      for (const Pass& pass : passes) {
+        vectorised([&]() AGBM_INLINE {
+          for (std::size_t group = 0; begin + group * kLanes < end; ++group) {
+            const double* x = &scratch.x[group * x_size];
+            double* out = &scratch.out[group * out_size + pass.walk->first_column * x_size];
+            switch (pass.n_points) {
+              case 1: take<1>(pass, x, out, scratch); break;
+              case 2: take<2>(pass, x, out, scratch); break;
+              case 3: take<3>(pass, x, out, scratch); break;
+              default: take<4>(pass, x, out, scratch); break;
+            }
+          }
+        });
+      }
+      write(rows, begin, end, scratch);
+    }
+  });
+}
+
+// Values, and the contributions so far, of a block of rows. The last group may have fewer than eight.
+template <class T>
+void Contributions::fill(const Rows<T>& rows, std::size_t begin, std::size_t end, Scratch& scratch) const {
+  const std::size_t n_features = static_cast<std::size_t>(a_.n_features), n_columns = static_cast<std::size_t>(a_.n_columns);
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::size_t group = (i - begin) / kLanes, lane = (i - begin) % kLanes;
+    const T* x = rows.x + static_cast<std::ptrdiff_t>(i) * rows.row_stride;
+    for (std::size_t f = 0; f < n_features; ++f) {
+      scratch.x[(group * n_features + f) * kLanes + lane] =
+          static_cast<double>(x[static_cast<std::ptrdiff_t>(f) * rows.feature_stride]);
+    }
+    for (std::size_t c = 0; c < n_columns; ++c) {
+      const double* out = rows.out + (i * n_columns + c) * (n_features + 1);
+      double* to = &scratch.out[(group * n_columns + c) * n_features * kLanes + lane];
+      for (std::size_t f = 0; f < n_features; ++f) to[f * kLanes] = out[f];
+    }
+  }
+}
+
+template <class T>
+void Contributions::write(const Rows<T>& rows, std::size_t begin, std::size_t end, const Scratch& scratch) const {
+  const std::size_t n_features = static_cast<std::size_t>(a_.n_features), n_columns = static_cast<std::size_t>(a_.n_columns);
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::size_t group = (i - begin) / kLanes, lane = (i - begin) % kLanes;
+    for (std::size_t c = 0; c < n_columns; ++c) {
+      double* out = rows.out + (i * n_columns + c) * (n_features + 1);
+      const double* from = &scratch.out[(group * n_columns + c) * n_features * kLanes + lane];
+      for (std::size_t f = 0; f < n_features; ++f) out[f] = from[f * kLanes];
+    }
+  }
+}
+
+AGBM_INLINE inline Doubles all_lanes(double v) { return Doubles{v, v, v, v, v, v, v, v}; }
+AGBM_INLINE inline Doubles choose_lanes(const Integers& which, const Doubles& yes, const Doubles& no) {
+  return reinterpret_cast<Doubles>((which & reinterpret_cast<Integers>(yes)) | (~which & reinterpret_cast<Integers>(no)));
+}
+
+// Which of eight rows go left at the node above an edge.
+AGBM_INLINE inline void Contributions::decide(const Edge& edge, const double* x, std::int64_t* goes_left) const {
+  if (edge.has_categories) {
+    for (int lane = 0; lane < kLanes; ++lane) goes_left[lane] = -std::int64_t{a_.has_category(a_.nodes[edge.node], x[lane])};
+    return;
+  }
+  const double threshold = edge.threshold;
+  if (edge.missing_left) {
+    for (int lane = 0; lane < kLanes; ++lane) goes_left[lane] = -std::int64_t{(x[lane] <= threshold) | (x[lane] != x[lane])};
+  } else {
+    for (int lane = 0; lane < kLanes; ++lane) goes_left[lane] = -std::int64_t{x[lane] <= threshold};
+  }
+}
+
+// Takes eight rows along all edges.
+template <int n_points>
+AGBM_INLINE inline void Contributions::take(const Pass& pass, const double* x, double* out, Scratch& scratch) const {
+  const std::vector<Edge>& edges = pass.walk->edges;
+  const std::size_t n_values = static_cast<std::size_t>(a_.n_values);
+  const std::size_t out_stride = static_cast<std::size_t>(a_.n_features);
+  Doubles* const products = reinterpret_cast<Doubles*>(scratch.products.data());
+  Doubles* const sums = reinterpret_cast<Doubles*>(scratch.sums.data());
+  Integers* const goes_left = reinterpret_cast<Integers*>(scratch.goes_left.data());
+  Integers* const on_path = reinterpret_cast<Integers*>(scratch.on_path.data());  // at level 0, all
+  Doubles* const out_lanes = reinterpret_cast<Doubles*>(out);
+  for (int q = 0; q < n_points; ++q) products[q] = all_lanes(1.0);
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    const Edge& edge = edges[e];
+    const Weights* weights = &pass.weights[e * n_points];
+    if (edge.left) decide(edge, x + static_cast<std::size_t>(edge.feature) * kLanes, &scratch.goes_left[edge.level * kLanes]);
+    const Doubles* before = products + (edge.level - 1) * n_points;
+    Doubles* after = products + edge.level * n_points;
+    Integers on = edge.left ? goes_left[edge.level] : ~goes_left[edge.level];
+    if (edge.above == 0) {
+      for (int q = 0; q < n_points; ++q) {
+        after[q] = before[q] * choose_lanes(on, all_lanes(weights[q].factor_on), all_lanes(weights[q].factor_off));
+      }
+    } else {
+      const Integers on_above = on_path[edge.above];
+      on &= on_above;
+      for (int q = 0; q < n_points; ++q) {
+        const Doubles off = choose_lanes(on_above, all_lanes(weights[q].factor_off), all_lanes(edge.share));
+        after[q] = before[q] * choose_lanes(on, all_lanes(weights[q].factor_on), off);
+      }
+    }
+    on_path[edge.level] = on;
+    scratch.path[edge.level] = static_cast<std::int32_t>(e);
+    if (edge.leaf < 0) continue;
+    const double* value = value_of(edge);
+    Doubles* at_leaf = sums + edge.level * n_values * n_points;
+    for (std::size_t k = 0; k < n_values; ++k) {
+      for (int q = 0; q < n_points; ++q) at_leaf[k * n_points + q] = all_lanes(value[k]) * after[q];
+    }
+    // Up again, to the first edge whose sibling is still to come.
+    for (std::int32_t level = edge.level; level > 0; --level) {
+      const std::int32_t number = scratch.path[level];
+      const Edge& done = edges[number];
+      const Weights* gains = &pass.weights[static_cast<std::size_t>(number) * n_points];
+      const Integers met = on_path[level], met_above = on_path[done.above];
+      Doubles gain[n_points];
+      for (int q = 0; q < n_points; ++q) {
+        const Doubles off = done.above == 0 ? all_lanes(gains[q].gain_off)
+                                            : choose_lanes(met_above, all_lanes(gains[q].gain_off), all_lanes(0.0));
+        gain[q] = choose_lanes(met, all_lanes(gains[q].gain_on), off);
+      }
+      const Doubles* below = sums + level * n_values * n_points;
+      Doubles* here = sums + (level - 1) * n_values * n_points;
+      for (std::size_t k = 0; k < n_values; ++k, below += n_points, here += n_points) {
+        Doubles total = gain[0] * below[0];
+        for (int q = 1; q < n_points; ++q) total += gain[q] * below[q];
+        out_lanes[k * out_stride + static_cast<std::size_t>(done.feature)] += total;
+        for (int q = 0; q < n_points; ++q) here[q] = done.left ? below[q] : here[q] + below[q];
+      }
+      if (done.left) break;
+    }
+  }
+}
+
+}  // namespace agbm
