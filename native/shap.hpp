@@ -15,14 +15,15 @@
 // p v goes up, and an edge adds to its feature (g - g') s, where g = (o - z) / (z (1 - t) + o t) is that of the path down to
 // the edge and g' that of the edge above on the same feature, whose leaves it takes over. This is Linear TreeSHAP (Yu et al.,
 // 2022) at quadrature points. An edge has at most three cases: the row is off the path above it, at it, or not at all. What
-// they multiply by is made once for all rows, and eight rows take the walk together.
+// they multiply by is made once for all rows, and a group of rows takes the walk together, in vectors.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <numbers>
-#include <optional>
+#include <utility>
 
 #include "predict.hpp"
 
@@ -96,10 +97,11 @@ class Contributions {
   }
 
  private:
+  static constexpr std::size_t kGroup = 32;                 // rows that take a walk together
   static constexpr int kMaxPoints = 4;                      // of one pass: their products stay in the first-level cache
   static constexpr std::size_t kMaxWeights = 1 << 19;       // kept at a time, 16 MB; a larger tree is kept alone
   static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // of a block of rows, to stay in the second-level cache
-  static constexpr std::size_t kMaxGroups = 16;             // of a block
+  static constexpr std::size_t kMaxGroups = 8;              // of a block
 
   // One way from a node to its child.
   struct Edge {
@@ -145,14 +147,20 @@ class Contributions {
     double* out;
   };
 
-  // Memory of one task. Eight rows are a group.
+  // Numbers of a group's rows. A vector of them lies in one cache line.
+  template <class T>
+  struct alignas(64) Group {
+    T of[kGroup];
+  };
+
+  // Memory of one task.
   struct Scratch {
-    std::vector<double> x;         // (group, feature, lane)
-    std::vector<double> out;       // (group, column, feature, lane)
-    std::vector<double> products;  // (level, point, lane)
-    std::vector<double> sums;      // (level, value, point, lane)
-    std::vector<std::int64_t> goes_left, on_path;  // (level, lane), all bits or none
-    std::vector<std::int32_t> path;                // the edge at each level
+    std::vector<Group<double>> x;         // (group, feature)
+    std::vector<Group<double>> out;       // (group, column, feature)
+    std::vector<Group<double>> products;  // (level, point)
+    std::vector<Group<double>> sums;      // (level, value, point)
+    std::vector<Group<std::int64_t>> goes_left, on_path;  // (level), all bits or none
+    std::vector<std::int32_t> path;                       // the edge at each level
   };
 
   std::size_t root_of(std::size_t tree) const { return static_cast<std::size_t>(a_.roots[tree]); }
@@ -173,8 +181,15 @@ class Contributions {
   void write(const Rows<T>& rows, std::size_t begin, std::size_t end, const Scratch& scratch) const;
 
   template <int n_points>
-  AGBM_INLINE void take(const Pass& pass, const double* x, double* out, Scratch& scratch) const;
-  AGBM_INLINE void decide(const Edge& edge, const double* x, std::int64_t* goes_left) const;
+  AGBM_INLINE void take(const Pass& pass, const Group<double>* x, Group<double>* out, Scratch& scratch) const;
+  AGBM_INLINE void decide(const Edge& edge, const Group<double>& x, Group<std::int64_t>& goes_left) const;
+  template <int n_points>
+  AGBM_INLINE void go_down(const Edge& edge, const Weights* weights, Scratch& scratch) const;
+  template <int n_points>
+  AGBM_INLINE void go_up(const Edge& edge, const Weights* weights, Group<double>* out, Scratch& scratch) const;
+  template <int n_points, bool left, bool first_on_feature>
+  AGBM_INLINE void add_sums(const Edge& edge, const Weights* weights, const Group<double>* below, double times,
+                            Group<double>* above, Group<double>& out, const Scratch& scratch) const;
 
   const Forest& forest_;
   const Forest::Arrays& a_;
@@ -262,33 +277,33 @@ inline Contributions::Pass Contributions::pass_of(const std::shared_ptr<const Wa
 template <class T>
 void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, int n_threads) const {
   if (passes.empty() || rows.n == 0) return;
-  const std::size_t x_size = static_cast<std::size_t>(a_.n_features) * kLanes, out_size = x_size * a_.n_columns;
-  const std::size_t group_bytes = (x_size + out_size) * sizeof(double);
-  const std::size_t block_rows = kLanes * std::clamp<std::size_t>(kMaxBlockBytes / group_bytes, 1, kMaxGroups);
-  const std::size_t n_blocks = (rows.n + block_rows - 1) / block_rows;
+  const std::size_t x_size = static_cast<std::size_t>(a_.n_features), out_size = x_size * a_.n_columns;
+  const std::size_t group_bytes = (x_size + out_size) * sizeof(Group<double>);
+  const std::size_t n_groups = std::clamp<std::size_t>(kMaxBlockBytes / group_bytes, 1, kMaxGroups);
+  const std::size_t n_blocks = (rows.n + n_groups * kGroup - 1) / (n_groups * kGroup);
   const std::size_t n_tasks = std::min<std::size_t>(n_blocks, 4 * static_cast<std::size_t>(std::max(n_threads, 1)));
   std::size_t n_levels = 0;
   for (const Pass& pass : passes) n_levels = std::max(n_levels, static_cast<std::size_t>(pass.walk->depth) + 1);
   std::vector<Scratch> scratches(n_tasks);
   for (Scratch& scratch : scratches) {
-    scratch.x.resize(block_rows / kLanes * x_size);
-    scratch.out.resize(block_rows / kLanes * out_size);
-    scratch.products.resize(n_levels * kMaxPoints * kLanes);
-    scratch.sums.resize(n_levels * a_.n_values * kMaxPoints * kLanes);
-    scratch.goes_left.resize(n_levels * kLanes);
-    scratch.on_path.assign(n_levels * kLanes, -1);
+    scratch.x.resize(n_groups * x_size);
+    scratch.out.resize(n_groups * out_size);
+    scratch.products.resize(n_levels * kMaxPoints);
+    scratch.sums.resize(n_levels * a_.n_values * kMaxPoints);
+    scratch.goes_left.resize(n_levels);
+    scratch.on_path.resize(n_levels);
     scratch.path.resize(n_levels);
   }
   parallel_for(n_tasks, n_threads, [&](std::size_t task) {
     Scratch& scratch = scratches[task];
     for (std::size_t b = task * n_blocks / n_tasks; b < (task + 1) * n_blocks / n_tasks; ++b) {
-      const std::size_t begin = b * block_rows, end = std::min(rows.n, begin + block_rows);
+      const std::size_t begin = b * n_groups * kGroup, end = std::min(rows.n, begin + n_groups * kGroup);
       fill(rows, begin, end, scratch);
       for (const Pass& pass : passes) {
         vectorised([&]() AGBM_INLINE {
-          for (std::size_t group = 0; begin + group * kLanes < end; ++group) {
-            const double* x = &scratch.x[group * x_size];
-            double* out = &scratch.out[group * out_size + pass.walk->first_column * x_size];
+          for (std::size_t g = 0; begin + g * kGroup < end; ++g) {
+            const Group<double>* x = &scratch.x[g * x_size];
+            Group<double>* out = &scratch.out[g * out_size + pass.walk->first_column * x_size];
             switch (pass.n_points) {
               case 1: take<1>(pass, x, out, scratch); break;
               case 2: take<2>(pass, x, out, scratch); break;
@@ -303,21 +318,20 @@ void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, in
   });
 }
 
-// Values, and the contributions so far, of a block of rows. The last group may have fewer than eight.
+// Values, and the contributions so far, of a block of rows. The last group may have fewer rows.
 template <class T>
 void Contributions::fill(const Rows<T>& rows, std::size_t begin, std::size_t end, Scratch& scratch) const {
   const std::size_t n_features = static_cast<std::size_t>(a_.n_features), n_columns = static_cast<std::size_t>(a_.n_columns);
   for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t group = (i - begin) / kLanes, lane = (i - begin) % kLanes;
+    const std::size_t group = (i - begin) / kGroup, place = (i - begin) % kGroup;
     const T* x = rows.x + static_cast<std::ptrdiff_t>(i) * rows.row_stride;
-    for (std::size_t f = 0; f < n_features; ++f) {
-      scratch.x[(group * n_features + f) * kLanes + lane] =
-          static_cast<double>(x[static_cast<std::ptrdiff_t>(f) * rows.feature_stride]);
+    for (std::size_t f = 0; f < n_features; ++f, x += rows.feature_stride) {
+      scratch.x[group * n_features + f].of[place] = static_cast<double>(*x);
     }
     for (std::size_t c = 0; c < n_columns; ++c) {
-      const double* out = rows.out + (i * n_columns + c) * (n_features + 1);
-      double* to = &scratch.out[(group * n_columns + c) * n_features * kLanes + lane];
-      for (std::size_t f = 0; f < n_features; ++f) to[f * kLanes] = out[f];
+      const double* from = rows.out + (i * n_columns + c) * (n_features + 1);
+      Group<double>* to = &scratch.out[(group * n_columns + c) * n_features];
+      for (std::size_t f = 0; f < n_features; ++f) to[f].of[place] = from[f];
     }
   }
 }
@@ -326,95 +340,120 @@ template <class T>
 void Contributions::write(const Rows<T>& rows, std::size_t begin, std::size_t end, const Scratch& scratch) const {
   const std::size_t n_features = static_cast<std::size_t>(a_.n_features), n_columns = static_cast<std::size_t>(a_.n_columns);
   for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t group = (i - begin) / kLanes, lane = (i - begin) % kLanes;
+    const std::size_t group = (i - begin) / kGroup, place = (i - begin) % kGroup;
     for (std::size_t c = 0; c < n_columns; ++c) {
-      double* out = rows.out + (i * n_columns + c) * (n_features + 1);
-      const double* from = &scratch.out[(group * n_columns + c) * n_features * kLanes + lane];
-      for (std::size_t f = 0; f < n_features; ++f) out[f] = from[f * kLanes];
+      const Group<double>* from = &scratch.out[(group * n_columns + c) * n_features];
+      double* to = rows.out + (i * n_columns + c) * (n_features + 1);
+      for (std::size_t f = 0; f < n_features; ++f) to[f] = from[f].of[place];
     }
   }
 }
 
-AGBM_INLINE inline Doubles all_lanes(double v) { return Doubles{v, v, v, v, v, v, v, v}; }
-AGBM_INLINE inline Doubles choose_lanes(const Integers& which, const Doubles& yes, const Doubles& no) {
-  return reinterpret_cast<Doubles>((which & reinterpret_cast<Integers>(yes)) | (~which & reinterpret_cast<Integers>(no)));
-}
-
-// Which of eight rows go left at the node above an edge.
-AGBM_INLINE inline void Contributions::decide(const Edge& edge, const double* x, std::int64_t* goes_left) const {
-  if (edge.has_categories) {
-    for (int lane = 0; lane < kLanes; ++lane) goes_left[lane] = -std::int64_t{a_.has_category(a_.nodes[edge.node], x[lane])};
-    return;
-  }
-  const double threshold = edge.threshold;
-  if (edge.missing_left) {
-    for (int lane = 0; lane < kLanes; ++lane) goes_left[lane] = -std::int64_t{(x[lane] <= threshold) | (x[lane] != x[lane])};
-  } else {
-    for (int lane = 0; lane < kLanes; ++lane) goes_left[lane] = -std::int64_t{x[lane] <= threshold};
-  }
-}
-
-// Takes eight rows along all edges.
+// Takes a group of rows along all edges.
 template <int n_points>
-AGBM_INLINE inline void Contributions::take(const Pass& pass, const double* x, double* out, Scratch& scratch) const {
+AGBM_INLINE inline void Contributions::take(const Pass& pass, const Group<double>* x, Group<double>* out,
+                                            Scratch& scratch) const {
   const std::vector<Edge>& edges = pass.walk->edges;
-  const std::size_t n_values = static_cast<std::size_t>(a_.n_values);
-  const std::size_t out_stride = static_cast<std::size_t>(a_.n_features);
-  Doubles* const products = reinterpret_cast<Doubles*>(scratch.products.data());
-  Doubles* const sums = reinterpret_cast<Doubles*>(scratch.sums.data());
-  Integers* const goes_left = reinterpret_cast<Integers*>(scratch.goes_left.data());
-  Integers* const on_path = reinterpret_cast<Integers*>(scratch.on_path.data());  // at level 0, all
-  Doubles* const out_lanes = reinterpret_cast<Doubles*>(out);
-  for (int q = 0; q < n_points; ++q) products[q] = all_lanes(1.0);
+  for (std::size_t i = 0; i < kGroup; ++i) scratch.on_path[0].of[i] = -1;
+  for (int q = 0; q < n_points; ++q) {
+    for (std::size_t i = 0; i < kGroup; ++i) scratch.products[q].of[i] = 1.0;
+  }
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const Edge& edge = edges[e];
-    const Weights* weights = &pass.weights[e * n_points];
-    if (edge.left) decide(edge, x + static_cast<std::size_t>(edge.feature) * kLanes, &scratch.goes_left[edge.level * kLanes]);
-    const Doubles* before = products + (edge.level - 1) * n_points;
-    Doubles* after = products + edge.level * n_points;
-    Integers on = edge.left ? goes_left[edge.level] : ~goes_left[edge.level];
-    if (edge.above == 0) {
-      for (int q = 0; q < n_points; ++q) {
-        after[q] = before[q] * choose_lanes(on, all_lanes(weights[q].factor_on), all_lanes(weights[q].factor_off));
-      }
-    } else {
-      const Integers on_above = on_path[edge.above];
-      on &= on_above;
-      for (int q = 0; q < n_points; ++q) {
-        const Doubles off = choose_lanes(on_above, all_lanes(weights[q].factor_off), all_lanes(edge.share));
-        after[q] = before[q] * choose_lanes(on, all_lanes(weights[q].factor_on), off);
-      }
-    }
-    on_path[edge.level] = on;
+    if (edge.left) decide(edge, x[edge.feature], scratch.goes_left[edge.level]);
+    go_down<n_points>(edge, &pass.weights[e * n_points], scratch);
     scratch.path[edge.level] = static_cast<std::int32_t>(e);
     if (edge.leaf < 0) continue;
-    const double* value = value_of(edge);
-    Doubles* at_leaf = sums + edge.level * n_values * n_points;
-    for (std::size_t k = 0; k < n_values; ++k) {
-      for (int q = 0; q < n_points; ++q) at_leaf[k * n_points + q] = all_lanes(value[k]) * after[q];
-    }
-    // Up again, to the first edge whose sibling is still to come.
     for (std::int32_t level = edge.level; level > 0; --level) {
-      const std::int32_t number = scratch.path[level];
-      const Edge& done = edges[number];
-      const Weights* gains = &pass.weights[static_cast<std::size_t>(number) * n_points];
-      const Integers met = on_path[level], met_above = on_path[done.above];
-      Doubles gain[n_points];
-      for (int q = 0; q < n_points; ++q) {
-        const Doubles off = done.above == 0 ? all_lanes(gains[q].gain_off)
-                                            : choose_lanes(met_above, all_lanes(gains[q].gain_off), all_lanes(0.0));
-        gain[q] = choose_lanes(met, all_lanes(gains[q].gain_on), off);
-      }
-      const Doubles* below = sums + level * n_values * n_points;
-      Doubles* here = sums + (level - 1) * n_values * n_points;
-      for (std::size_t k = 0; k < n_values; ++k, below += n_points, here += n_points) {
-        Doubles total = gain[0] * below[0];
-        for (int q = 1; q < n_points; ++q) total += gain[q] * below[q];
-        out_lanes[k * out_stride + static_cast<std::size_t>(done.feature)] += total;
-        for (int q = 0; q < n_points; ++q) here[q] = done.left ? below[q] : here[q] + below[q];
-      }
-      if (done.left) break;
+      const std::size_t done = static_cast<std::size_t>(scratch.path[level]);
+      go_up<n_points>(edges[done], &pass.weights[done * n_points], out, scratch);
+      if (edges[done].left) break;  // its sibling is next
     }
+  }
+}
+
+// One number where all bits of `which` are set, the other where none is. Compilers make vectors of loops over it.
+AGBM_INLINE inline double choose(std::int64_t which, double yes, double no) {
+  return std::bit_cast<double>((which & std::bit_cast<std::int64_t>(yes)) | (~which & std::bit_cast<std::int64_t>(no)));
+}
+
+// Which rows go left at the node above an edge.
+AGBM_INLINE inline void Contributions::decide(const Edge& edge, const Group<double>& x,
+                                              Group<std::int64_t>& goes_left) const {
+  const double threshold = edge.threshold;
+  if (edge.has_categories) {
+    const Forest::Node& node = a_.nodes[edge.node];
+    for (std::size_t i = 0; i < kGroup; ++i) goes_left.of[i] = a_.has_category(node, x.of[i]) ? -1 : 0;
+  } else if (edge.missing_left) {
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      goes_left.of[i] = (x.of[i] <= threshold ? -1 : 0) | (x.of[i] != x.of[i] ? -1 : 0);
+    }
+  } else {
+    for (std::size_t i = 0; i < kGroup; ++i) goes_left.of[i] = x.of[i] <= threshold ? -1 : 0;
+  }
+}
+
+// Products at the lower end of an edge, and which rows are still on the path there.
+template <int n_points>
+AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* __restrict weights, Scratch& scratch) const {
+  const std::int64_t* __restrict goes_left = scratch.goes_left[edge.level].of;
+  const std::int64_t* __restrict on_above = scratch.on_path[edge.above].of;
+  std::int64_t* __restrict on = scratch.on_path[edge.level].of;
+  const Group<double>* __restrict before = &scratch.products[(edge.level - 1) * n_points];
+  Group<double>* __restrict after = &scratch.products[edge.level * n_points];
+  const std::int64_t turned = edge.left ? 0 : -1;
+  const double share = edge.share;
+  for (std::size_t i = 0; i < kGroup; ++i) on[i] = (goes_left[i] ^ turned) & on_above[i];
+  for (int q = 0; q < n_points; ++q) {
+    const double factor_on = weights[q].factor_on, factor_off = weights[q].factor_off;
+    if (edge.above == 0) {
+      for (std::size_t i = 0; i < kGroup; ++i) after[q].of[i] = before[q].of[i] * choose(on[i], factor_on, factor_off);
+    } else {
+      for (std::size_t i = 0; i < kGroup; ++i) {
+        const double off = choose(on_above[i], factor_off, share);
+        after[q].of[i] = before[q].of[i] * choose(on[i], factor_on, off);
+      }
+    }
+  }
+}
+
+// Adds what is below an edge to its feature and to the sums at its upper end.
+template <int n_points>
+AGBM_INLINE inline void Contributions::go_up(const Edge& edge, const Weights* __restrict weights, Group<double>* out,
+                                             Scratch& scratch) const {
+  const std::size_t n_values = static_cast<std::size_t>(a_.n_values), level = static_cast<std::size_t>(edge.level);
+  for (std::size_t k = 0; k < n_values; ++k, out += a_.n_features) {
+    const bool is_leaf = edge.leaf >= 0;
+    const Group<double>* below = is_leaf ? &scratch.products[level * n_points] : &scratch.sums[(level * n_values + k) * n_points];
+    const double times = is_leaf ? value_of(edge)[k] : 1.0;
+    Group<double>* above = &scratch.sums[((level - 1) * n_values + k) * n_points];
+    const auto add = [&]<bool left, bool first>() AGBM_INLINE {
+      add_sums<n_points, left, first>(edge, weights, below, times, above, out[edge.feature], scratch);
+    };
+    if (edge.above == 0) {
+      edge.left ? add.template operator()<true, true>() : add.template operator()<false, true>();
+    } else {
+      edge.left ? add.template operator()<true, false>() : add.template operator()<false, false>();
+    }
+  }
+}
+
+template <int n_points, bool left, bool first_on_feature>
+AGBM_INLINE inline void Contributions::add_sums(const Edge& edge, const Weights* __restrict weights,
+                                                const Group<double>* __restrict below, double times,
+                                                Group<double>* __restrict above, Group<double>& __restrict out,
+                                                const Scratch& scratch) const {
+  const std::int64_t* __restrict on = scratch.on_path[edge.level].of;
+  const std::int64_t* __restrict on_above = scratch.on_path[edge.above].of;
+  for (std::size_t i = 0; i < kGroup; ++i) {
+    double total = 0.0;
+    for (int q = 0; q < n_points; ++q) {
+      const double off = first_on_feature ? weights[q].gain_off : choose(on_above[i], weights[q].gain_off, 0.0);
+      const double sum = times * below[q].of[i];
+      total += sum * choose(on[i], weights[q].gain_on, off);
+      above[q].of[i] = left ? sum : above[q].of[i] + sum;
+    }
+    out.of[i] += total;
   }
 }
 
