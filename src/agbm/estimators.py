@@ -622,8 +622,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def predict_contributions(self, X: Any) -> Array:
         """What each feature adds to the raw score of each row: (row, feature + 1), or (row, output, feature + 1).
 
-        The raw score is what decision_function gives, or predict before the inverse link. The last place has its expected
-        value where no feature is known; all places of a row add up to the score. See docs/explain.md.
+        The raw score is what decision_function gives, or predict before the inverse link. The last place has its
+        expected value where no feature is known; all places of a row add up to the score. See docs/explain.md.
         """
         check_is_fitted(self)
         self._check_has_trees("predict_contributions")

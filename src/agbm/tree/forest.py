@@ -91,9 +91,9 @@ class Forest:
     def contributions(self, X: Any, n_threads: int) -> Array:
         """What each feature adds to these sums (function, output, row, feature + 1); they add up to them.
 
-        These are the Shapley values of the features where a tree without a feature takes both ways, each with its share
-        of the training rows. The last place has the sums where no feature is known. A node of which `count` says that no
-        rows went anywhere takes both ways alike.
+        These are Shapley values. A node that splits on an unknown feature takes both ways, each with its share of the
+        training rows (`count`), or half where no rows went either way. The last place has the sums where no feature is
+        known.
         """
         columns = _of_rows(X, lambda rows: self._native_forest.contributions(rows, n_threads))
         by_function = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
