@@ -418,15 +418,15 @@ nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x,
 }
 
 template <class T>
-nb::ndarray<nb::numpy, double> contributions(const Forest& forest, const Matrix<T>& x, int n_threads) {
-  require(static_cast<int>(x.shape(1)) == forest.n_features(), "X: wrong number of features");
-  const std::size_t n_places = static_cast<std::size_t>(forest.n_features()) + 1;
-  std::vector<double> out(x.shape(0) * forest.n_columns() * n_places, 0.0);
+nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matrix<T>& x, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == of.n_features(), "X: wrong number of features");
+  const std::size_t n_places = static_cast<std::size_t>(of.n_features()) + 1;
+  std::vector<double> out(x.shape(0) * of.n_columns() * n_places, 0.0);
   {
     nb::gil_scoped_release release;
-    Contributions(forest).add(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+    of.add(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
   }
-  return to_numpy(std::move(out), x.shape(0), forest.n_columns(), n_places);
+  return to_numpy(std::move(out), x.shape(0), of.n_columns(), n_places);
 }
 
 using Scores = nb::ndarray<const double, nb::device::cpu>;
@@ -626,10 +626,18 @@ NB_MODULE(_native, m) {
            "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
-           "Sum of the trees' values, (row, output).")
-      .def("contributions", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
-      .def("contributions", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
-           "What each feature adds to these sums, and the expected sum in the last place, (row, output, feature + 1).");
+           "Sum of the trees' values, (row, output).");
+  nb::class_<Contributions>(m, "Contributions", "What each feature adds to the predictions of a forest.")
+      .def(
+          "__init__",
+          [](Contributions* self, const Forest& forest) {
+            nb::gil_scoped_release release;
+            new (self) Contributions(forest);
+          },
+          "forest"_a, nb::keep_alive<1, 2>())
+      .def("predict", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
+      .def("predict", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
+           "Shapley values, and the expected sum in the last place, (row, output, feature + 1).");
 
   m.def("empty", &empty, "shape"_a, "An array without values. Within a run, its memory is used again when it is dropped.");
   m.def("begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, memory of dropped arrays is kept.");

@@ -62,44 +62,49 @@ struct Quadrature {
   }
 };
 
+// What the contributions of a forest need, made once where it fits 16 MB, else for every call. The forest must stay alive.
 class Contributions {
  public:
-  explicit Contributions(const Forest& forest) : forest_(forest), a_(forest.arrays()), seen_in_(a_.nodes.size(), -1) {}
+  explicit Contributions(const Forest& forest) : forest_(forest), a_(forest.arrays()), expected_(a_.n_columns, 0.0) {
+    for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
+      const std::int32_t root = a_.roots[tree];
+      if (forest_.is_leaf(root)) add_values(root, 1.0, a_.first_column[tree]);
+    }
+    for_each_batch([&](std::vector<Pass>&& passes) {
+      for (const Pass& pass : passes) {
+        if (!pass.is_first) continue;
+        for (const Edge& edge : pass.walk->edges) {
+          if (edge.leaf >= 0) add_values(edge.leaf, edge.leaf_share, pass.walk->first_column);
+        }
+      }
+      if (n_batches_++ == 0) kept_ = std::move(passes);
+    });
+    if (n_batches_ > 1) kept_ = {};
+  }
+
+  int n_features() const { return a_.n_features; }
+  int n_columns() const { return a_.n_columns; }
 
   // out (row, column, feature + 1) += what each feature contributes, and in the last place what is expected of a row of which
   // nothing is known. Rows lie as in Forest::add_predictions.
   template <class T>
   void add(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride, double* out,
-           int n_threads) {
+           int n_threads) const {
     const Rows<T> rows{x, n_rows, row_stride, feature_stride, out};
-    std::vector<double> expected(a_.n_columns, 0.0);
-    std::vector<Pass> passes;
-    std::size_t n_weights = 0;
-    for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
-      const auto walk = std::make_shared<const Walk>(walk_of(tree));
-      for (const Edge& edge : walk->edges) {
-        if (edge.leaf >= 0) add_values(value_of(edge), edge.leaf_share, &expected[walk->first_column]);
-      }
-      if (walk->edges.empty()) add_values(&a_.values[root_of(tree) * a_.n_values], 1.0, &expected[walk->first_column]);
-      for (int first = 0; first < walk->n_points; first += kMaxPoints) {
-        passes.push_back(pass_of(walk, first));
-        n_weights += passes.back().weights.size();
-        if (n_weights < kMaxWeights) continue;
-        run(passes, rows, n_threads);
-        passes.clear();
-        n_weights = 0;
-      }
+    if (n_batches_ > 1) {
+      for_each_batch([&](std::vector<Pass>&& passes) { run(passes, rows, n_threads); });
+    } else {
+      run(kept_, rows, n_threads);
     }
-    run(passes, rows, n_threads);
     for (std::size_t i = 0; i < n_rows; ++i) {
-      for (int c = 0; c < a_.n_columns; ++c) out[(i * a_.n_columns + c + 1) * (a_.n_features + 1) - 1] += expected[c];
+      for (int c = 0; c < a_.n_columns; ++c) out[(i * a_.n_columns + c + 1) * (a_.n_features + 1) - 1] += expected_[c];
     }
   }
 
  private:
   static constexpr std::size_t kGroup = 32;                 // rows that take a walk together
   static constexpr int kMaxPoints = 4;                      // of one pass: their products stay in the first-level cache
-  static constexpr std::size_t kMaxWeights = 1 << 19;       // kept at a time, 16 MB; a larger tree is kept alone
+  static constexpr std::size_t kMaxWeights = 1 << 19;       // of a batch, 16 MB; a pass with more is one by itself
   static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // of a block of rows, to stay in the second-level cache
   static constexpr std::size_t kMaxGroups = 8;              // of a block
 
@@ -137,6 +142,7 @@ class Contributions {
     std::shared_ptr<const Walk> walk;
     std::vector<Weights> weights;  // (edge, point)
     int n_points;
+    bool is_first;  // of its walk
   };
 
   template <class T>
@@ -163,15 +169,17 @@ class Contributions {
     std::vector<std::int32_t> path;                       // the edge at each level
   };
 
-  std::size_t root_of(std::size_t tree) const { return static_cast<std::size_t>(a_.roots[tree]); }
-  const double* value_of(const Edge& leaf) const { return &a_.values[static_cast<std::size_t>(leaf.leaf) * a_.n_values]; }
-  void add_values(const double* values, double share, double* out) const {
-    for (int k = 0; k < a_.n_values; ++k) out[k] += share * values[k];
+  const double* values_of(std::int32_t leaf) const { return &a_.values[static_cast<std::size_t>(leaf) * a_.n_values]; }
+  void add_values(std::int32_t leaf, double share, int first_column) {
+    for (int k = 0; k < a_.n_values; ++k) expected_[first_column + k] += share * values_of(leaf)[k];
   }
 
-  Walk walk_of(std::size_t tree);
+  // Makes the passes of all trees, in their order, and hands them over a batch at a time.
+  template <class Use>
+  void for_each_batch(const Use& use) const;
+  Walk walk_of(std::size_t tree, std::vector<std::int32_t>& last_tree_of_node) const;
   std::pair<Edge, Edge> edges_of(std::int32_t node, const Walk& walk, const std::vector<std::size_t>& path) const;
-  Pass pass_of(const std::shared_ptr<const Walk>& walk, int first_point);
+  static Pass pass_of(const std::shared_ptr<const Walk>& walk, const Quadrature& quadrature, int first_point);
 
   template <class T>
   void run(const std::vector<Pass>& passes, const Rows<T>& rows, int n_threads) const;
@@ -193,11 +201,32 @@ class Contributions {
 
   const Forest& forest_;
   const Forest::Arrays& a_;
-  std::vector<std::int32_t> seen_in_;  // the last tree that had each node
-  std::map<int, Quadrature> quadratures_;
+  std::vector<double> expected_;  // of each column
+  std::vector<Pass> kept_;        // all of them where they are one batch
+  int n_batches_ = 0;
 };
 
-inline Contributions::Walk Contributions::walk_of(std::size_t tree) {
+template <class Use>
+void Contributions::for_each_batch(const Use& use) const {
+  std::vector<std::int32_t> last_tree_of_node(a_.nodes.size(), -1);
+  std::map<int, Quadrature> quadratures;
+  std::vector<Pass> batch;
+  std::size_t n_weights = 0;
+  for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
+    const auto walk = std::make_shared<const Walk>(walk_of(tree, last_tree_of_node));
+    for (int first = 0; first < walk->n_points; first += kMaxPoints) {
+      const Quadrature& quadrature = quadratures.try_emplace(walk->n_points, walk->n_points).first->second;
+      batch.push_back(pass_of(walk, quadrature, first));
+      n_weights += batch.back().weights.size();
+      if (n_weights < kMaxWeights) continue;
+      use(std::exchange(batch, {}));
+      n_weights = 0;
+    }
+  }
+  use(std::move(batch));
+}
+
+inline Contributions::Walk Contributions::walk_of(std::size_t tree, std::vector<std::int32_t>& last_tree_of_node) const {
   Walk walk;
   walk.first_column = a_.first_column[tree];
   const std::int32_t root = a_.roots[tree];
@@ -205,16 +234,16 @@ inline Contributions::Walk Contributions::walk_of(std::size_t tree) {
   std::vector<std::size_t> path{0};  // the edge at each level; there is none at the root's
   struct Open {
     Edge edge;
-    int n_features;      // on the path
-    double share;        // of the tree's training rows
+    int n_features;  // on the path
+    double share;    // of the tree's training rows
   };
   std::vector<Open> open;
   int most_features = 0;
   const auto open_children = [&](std::int32_t node, int n_features, double share) {
-    if (seen_in_[node] == static_cast<std::int32_t>(tree)) {
+    if (last_tree_of_node[node] == static_cast<std::int32_t>(tree)) {
       throw std::invalid_argument("left: node " + std::to_string(node) + " has two parents, contributions are for trees");
     }
-    seen_in_[node] = static_cast<std::int32_t>(tree);
+    last_tree_of_node[node] = static_cast<std::int32_t>(tree);
     const auto [left, right] = edges_of(node, walk, path);
     for (const Edge& edge : {right, left}) {
       open.push_back({edge, n_features + (edge.above == 0 ? 1 : 0), share * edge.share});
@@ -256,9 +285,9 @@ inline std::pair<Contributions::Edge, Contributions::Edge> Contributions::edges_
   return {edge(n_left, true), edge(n_right, false)};
 }
 
-inline Contributions::Pass Contributions::pass_of(const std::shared_ptr<const Walk>& walk, int first_point) {
-  const Quadrature& quadrature = quadratures_.try_emplace(walk->n_points, walk->n_points).first->second;
-  Pass pass{walk, {}, std::min(kMaxPoints, walk->n_points - first_point)};
+inline Contributions::Pass Contributions::pass_of(const std::shared_ptr<const Walk>& walk, const Quadrature& quadrature,
+                                                  int first_point) {
+  Pass pass{walk, {}, std::min(kMaxPoints, walk->n_points - first_point), first_point == 0};
   pass.weights.reserve(walk->edges.size() * pass.n_points);
   std::vector<double> share_at(walk->depth + 1, 1.0);  // path_share of the edge at each level
   for (const Edge& edge : walk->edges) {
@@ -425,7 +454,7 @@ AGBM_INLINE inline void Contributions::go_up(const Edge& edge, const Weights* __
   for (std::size_t k = 0; k < n_values; ++k, out += a_.n_features) {
     const bool is_leaf = edge.leaf >= 0;
     const Group<double>* below = is_leaf ? &scratch.products[level * n_points] : &scratch.sums[(level * n_values + k) * n_points];
-    const double times = is_leaf ? value_of(edge)[k] : 1.0;
+    const double times = is_leaf ? values_of(edge.leaf)[k] : 1.0;
     Group<double>* above = &scratch.sums[((level - 1) * n_values + k) * n_points];
     const auto add = [&]<bool left, bool first>() AGBM_INLINE {
       add_sums<n_points, left, first>(edge, weights, below, times, above, out[edge.feature], scratch);

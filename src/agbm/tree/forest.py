@@ -70,9 +70,13 @@ class Forest:
             self.value,
         )
 
+    @cached_property
+    def _native_contributions(self) -> _native.Contributions:
+        return _native.Contributions(self._native_forest)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the native copy, which is made again when it is needed."""
-        return {name: value for name, value in self.__dict__.items() if name != "_native_forest"}
+        """Everything but the native copies, which are made again when they are needed."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_native")}
 
     def check(self) -> None:
         """Raise a ValueError if the arrays make no forest."""
@@ -95,7 +99,7 @@ class Forest:
         training rows (`count`), or half where no rows went either way. The last place has the sums where no feature is
         known.
         """
-        columns = _of_rows(X, lambda rows: self._native_forest.contributions(rows, n_threads))
+        columns = _of_rows(X, lambda rows: self._native_contributions.predict(rows, n_threads))
         by_function = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
         return by_function.transpose(2, 1, 0, 3)
 
