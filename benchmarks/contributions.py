@@ -18,7 +18,7 @@ from peers import LightGBM, Ours, Setting, XGBoost
 TRAINING_ROWS = 50_000
 FEATURES = 28
 # (trees, depth, rows)
-SIZES = ((100, 6, 10_000), (500, 6, 10_000), (100, 6, 50_000), (100, 10, 10_000), (500, 6, 1))
+SIZES = ((100, 6, 10_000), (500, 6, 10_000), (100, 6, 50_000), (100, 10, 2_000), (500, 6, 1))
 
 
 def table_of(n_rows: int) -> tuple[np.ndarray, np.ndarray]:

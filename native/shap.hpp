@@ -62,7 +62,7 @@ struct Quadrature {
   }
 };
 
-// What the contributions of a forest need, made once where it fits 16 MB, else for every call. The forest must stay alive.
+// What the contributions of a forest need, made once where it is one batch, else for every call. The forest must stay alive.
 class Contributions {
  public:
   explicit Contributions(const Forest& forest) : forest_(forest), a_(forest.arrays()), expected_(a_.n_columns, 0.0) {
@@ -102,11 +102,12 @@ class Contributions {
   }
 
  private:
-  static constexpr std::size_t kGroup = 32;                 // rows that take a walk together
+  static constexpr std::size_t kGroup = 32;                 // rows that take a walk together; compilers unroll loops over fewer
   static constexpr int kMaxPoints = 4;                      // of one pass: their products stay in the first-level cache
   static constexpr std::size_t kMaxWeights = 1 << 19;       // of a batch, 16 MB; a pass with more is one by itself
   static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // of a block of rows, to stay in the second-level cache
   static constexpr std::size_t kMaxGroups = 8;              // of a block
+  static constexpr std::size_t kManyLevels = 1000;          // take megabytes
 
   // One way from a node to its child.
   struct Edge {
@@ -310,9 +311,10 @@ void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, in
   const std::size_t group_bytes = (x_size + out_size) * sizeof(Group<double>);
   const std::size_t n_groups = std::clamp<std::size_t>(kMaxBlockBytes / group_bytes, 1, kMaxGroups);
   const std::size_t n_blocks = (rows.n + n_groups * kGroup - 1) / (n_groups * kGroup);
-  const std::size_t n_tasks = std::min<std::size_t>(n_blocks, 4 * static_cast<std::size_t>(std::max(n_threads, 1)));
   std::size_t n_levels = 0;
   for (const Pass& pass : passes) n_levels = std::max(n_levels, static_cast<std::size_t>(pass.walk->depth) + 1);
+  const std::size_t tasks_a_thread = n_levels > kManyLevels ? 1 : 4;  // each has memory for all levels
+  const std::size_t n_tasks = std::min(n_blocks, tasks_a_thread * static_cast<std::size_t>(std::max(n_threads, 1)));
   std::vector<Scratch> scratches(n_tasks);
   for (Scratch& scratch : scratches) {
     scratch.x.resize(n_groups * x_size);
