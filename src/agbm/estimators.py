@@ -636,7 +636,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def explain(self, X: Any) -> Any:
         """What predict_contributions gives as an Explanation of the shap package, for its plots (extra: explain)."""
-        return explanation(self.predict_contributions(X), self._check_table(X), X, self)
+        return explanation(self, X, self._check_table)
 
     def _check_has_trees(self, asked: str) -> None:
         if not isinstance(self._folded, Forest) and self._ensemble.models:
