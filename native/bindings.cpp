@@ -23,6 +23,7 @@
 #include "model_file.hpp"
 #include "predict.hpp"
 #include "reuse.hpp"
+#include "shap.hpp"
 #include "thresholds.hpp"
 #include "vectors.hpp"
 
@@ -419,6 +420,18 @@ nb::tuple model_file_table(const Vector<std::uint8_t>& file) {
   return nb::make_tuple(table.checksum, sections);
 }
 
+template <class T>
+nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matrix<T>& x, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == of.n_features(), "X: wrong number of features");
+  const std::size_t n_places = static_cast<std::size_t>(of.n_features()) + 1;
+  std::vector<double> out(x.shape(0) * of.n_columns() * n_places, 0.0);
+  {
+    nb::gil_scoped_release release;
+    of.add(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+  }
+  return to_numpy(std::move(out), x.shape(0), of.n_columns(), n_places);
+}
+
 using Scores = nb::ndarray<const double, nb::device::cpu>;
 using Results = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 
@@ -617,6 +630,17 @@ NB_MODULE(_native, m) {
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
            "Sum of the trees' values, (row, output).");
+  nb::class_<Contributions>(m, "Contributions", "What each feature adds to the predictions of a forest.")
+      .def(
+          "__init__",
+          [](Contributions* self, const Forest& forest) {
+            nb::gil_scoped_release release;
+            new (self) Contributions(forest);
+          },
+          "forest"_a, nb::keep_alive<1, 2>())
+      .def("predict", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
+      .def("predict", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
+           "Shapley values, and the expected sum in the last place, (row, output, feature + 1).");
 
   m.attr("MAX_FEATURES") = kMaxFeatures;
   m.attr("MAX_DEPTH") = kMaxDepth;

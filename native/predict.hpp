@@ -42,11 +42,21 @@ class Forest {
     std::vector<std::uint64_t> category_words;  // of all sets, one bit a category
     std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
     std::vector<double> values;  // (node, value)
+    std::vector<double> counts;  // training rows of each node
 
     std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
 
-    // Nodes as they are stored: what a prediction does not need is checked here and left out.
+    // Nodes and counts as they are stored: what nobody needs later is checked here and left out.
     void take_nodes(std::span<const std::uint8_t> records);
+
+    // Categories are numbered from 0. What the set does not know is missing.
+    bool has_category(const Node& node, double x) const {
+      const std::int64_t begin = category_start[node.categories], end = category_start[node.categories + 1];
+      if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left;
+      const std::int64_t category = static_cast<std::int64_t>(x);
+      return category_words[begin + category / 64] >> (category % 64) & 1;
+    }
+
     // Checks everything a prediction relies on; a prediction checks nothing.
     void validate() const;
 
@@ -63,6 +73,8 @@ class Forest {
 
   int n_features() const { return a_.n_features; }
   int n_columns() const { return a_.n_columns; }
+  const Arrays& arrays() const { return a_; }
+  bool is_leaf(std::int32_t node) const { return a_.nodes[node].left == node; }
 
   // out (row, column) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
   template <class T>
@@ -230,18 +242,10 @@ class Forest {
         const double x = static_cast<double>(rows[k][node.feature * feature_stride]);
         const bool missing = x != x;
         bool right = !(x <= node.threshold) & !(missing & node.missing_left);
-        if (node.categories >= 0) right = !has_category(node, x);
+        if (node.categories >= 0) right = !a_.has_category(node, x);
         at[k] = static_cast<std::uint32_t>(node.left) + right;
       }
     }
-  }
-
-  // Categories are numbered from 0. What the set does not know is missing.
-  bool has_category(const Node& node, double x) const {
-    const std::int64_t begin = a_.category_start[node.categories], end = a_.category_start[node.categories + 1];
-    if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left;
-    const std::int64_t category = static_cast<std::int64_t>(x);
-    return a_.category_words[begin + category / 64] >> (category % 64) & 1;
   }
 
   // Leaves become nodes that send every value to themselves: a walk need not ask whether it has arrived.
@@ -295,6 +299,7 @@ inline std::invalid_argument bad_node(const char* what, std::size_t i, const std
 inline void Forest::Arrays::take_nodes(std::span<const std::uint8_t> records) {
   if (records.size() % sizeof(NodeRecord) != 0) throw std::invalid_argument("nodes: there is half a node at the end");
   nodes.resize(records.size() / sizeof(NodeRecord));
+  counts.resize(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     NodeRecord r;
     std::memcpy(&r, records.data() + i * sizeof r, sizeof r);
@@ -303,6 +308,7 @@ inline void Forest::Arrays::take_nodes(std::span<const std::uint8_t> records) {
     if (r.bin < -1 || r.bin > 255) throw bad_node("bin", i, "has bin " + std::to_string(r.bin));
     if (r.missing_left > 1) throw bad_node("missing_left", i, "must have 0 or 1");
     nodes[i] = {r.threshold, r.feature, r.left, r.categories, r.missing_left != 0};
+    counts[i] = static_cast<double>(r.count);
   }
 }
 

@@ -109,6 +109,7 @@ for model, y in (
     digest.update(model._folded.nodes.tobytes())
     digest.update(model._folded.value.tobytes())
     digest.update(np.ascontiguousarray(model.predict(X)).tobytes())
+    digest.update(np.ascontiguousarray(model.predict_contributions(X)).tobytes())
     digest.update(model.history_["train_loss"].tobytes())
 print(digest.hexdigest())
 """

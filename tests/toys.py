@@ -118,11 +118,11 @@ def total_loss(problem, f):
     return float(problem.loss.value(problem.y, f).sum())
 
 
-def native_forest(n_features, n_columns, *, feature, threshold, left, missing_left, categories, **arrays):
+def native_forest(n_features, n_columns, *, feature, threshold, left, missing_left, categories, count=0, **arrays):
     """A forest of the kernels, from an array for each field of a node."""
     nodes = np.zeros(len(feature), dtype=NODE)
     nodes["feature"], nodes["threshold"], nodes["left"] = feature, threshold, left
-    nodes["missing_left"], nodes["categories"] = missing_left, categories
+    nodes["missing_left"], nodes["categories"], nodes["count"] = missing_left, categories, count
     return _native.Forest(n_features, n_columns, nodes=nodes.view(np.uint8), **arrays)
 
 

@@ -146,6 +146,8 @@ _PARAMETERS = """
         momentum, cosine_residual, cosine_corrected, restart, seconds.
     feature_importances_ : array of shape (n_features,)
         Gain of the splits on each feature, each tree times its weight in the model, with sum 1. Only with trees.
+    split_counts_ : array of shape (n_features,)
+        Number of splits on each feature, in the trees that have weight in the model. Only with trees.
     n_features_in_ : int
         Features seen in fit.
     feature_names_in_ : array

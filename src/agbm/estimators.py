@@ -31,6 +31,7 @@ from ._parameters import CONSTRAINTS, documentation, fingerprint, interaction_gr
 from .checkpoint import Checkpoint, identity_of
 from .dropout import Dropout
 from .ensemble import Ensemble
+from .explanation import explanation
 from .learners import Fitter, Learner, Model, RegressorLearner, mean_repeats
 from .losses import (
     CLASSIFICATION_LOSSES,
@@ -619,6 +620,29 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         start = np.broadcast_to(start, (len(start), checked.shape[0]))
         yield from self._ensemble.staged(checked, start, _threads.resolve(self.n_jobs))
 
+    def predict_contributions(self, X: Any) -> Array:
+        """What each feature adds to the raw score of each row: (row, feature + 1), or (row, output, feature + 1).
+
+        The raw score is what decision_function gives, or predict before the inverse link. The last place has its
+        expected value where no feature is known; all places of a row add up to the score. See docs/explain.md.
+        """
+        check_is_fitted(self)
+        self._check_has_trees("predict_contributions")
+        checked, n_features = plain(self._check_table(X)), self.n_features_in_
+        total = np.zeros((checked.shape[0], self._n_outputs, n_features + 1))
+        if isinstance(self._folded, Forest):  # else there are no trees
+            total = self._folded.contributions(checked, _threads.resolve(self.n_jobs))[0].transpose(1, 0, 2)
+        total[..., n_features] += self._start_values(self._fitted_start, self._fitted_loss, X).T
+        return total[:, 0] if self._n_outputs == 1 and not getattr(self, "_label_shape", ()) else total
+
+    def explain(self, X: Any) -> Any:
+        """What predict_contributions gives as an Explanation of the shap package, for its plots (extra: explain)."""
+        return explanation(self, X, self._check_table)
+
+    def _check_has_trees(self, asked: str) -> None:
+        if not isinstance(self._folded, Forest) and self._ensemble.models:
+            raise ValueError(f"{asked}() exists for trees only, this model has learner={self.learner!r}.")
+
     def _predictor(self, finish: str) -> Predictor:
         """The scores of this model, and what a method makes of them, as they are now."""
         check_is_fitted(self)
@@ -631,8 +655,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"predictor() is for init='prior' or 'zero', the model starts from {self._fitted_start!r}."
             )
-        if not isinstance(self._folded, Forest) and self._ensemble.models:
-            raise ValueError("predictor() exists for trees only, this model has another learner.")
+        self._check_has_trees("predictor")
         start, threads = self._fitted_start[:, np.newaxis].copy(), _threads.resolve(self.n_jobs)
         return Predictor(self.n_features_in_, self._folded, start, getattr(copy(self), finish), threads)
 
@@ -646,6 +669,17 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 raise AttributeError("feature_importances_ exists for trees only, this model has another learner.")
             total += weights.sum() * model.gain_by_feature()
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
+
+    @property
+    def split_counts_(self) -> NDArray[np.intp]:
+        """Number of splits on each feature, in the trees that have weight in the model."""
+        check_is_fitted(self)
+        total = np.zeros(self.n_features_in_, dtype=np.intp)
+        for model, weights in zip(self._ensemble.models, self._ensemble.model_weights(), strict=True):
+            if not isinstance(model, Forest):
+                raise AttributeError("split_counts_ exists for trees only, this model has another learner.")
+            total += model.splits_by_feature() if weights.any() else 0
+        return total
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that agbm.load reads; docs/model-file.md has its format.

@@ -1,4 +1,4 @@
-// What a stranger's model file goes through in native code: the container, the forest's checks, predictions.
+// What a stranger's model file goes through in native code: the container, the forest's checks, predictions, contributions.
 // Checksums are compared in Python, so that changed files get as far as they can here.
 #include <cmath>
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "../../native/model_file.hpp"
 #include "../../native/predict.hpp"
+#include "../../native/shap.hpp"
 
 namespace {
 
@@ -18,6 +19,18 @@ using namespace agbm;
 constexpr int kFeatures = 4;
 constexpr int kColumns = 3;
 constexpr std::size_t kRows = 40;  // more than are walked one by one, so that trees are coded as well
+
+template <class T>
+const std::vector<T>& rows() {
+  static const std::vector<T> all = [] {
+    const T values[] = {T(0), T(-1.5), T(2), T(70), T(1e30), std::numeric_limits<T>::quiet_NaN(),
+                        std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), T(-0.0), T(0.3)};
+    std::vector<T> numbers(kRows * kFeatures);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = values[(7 * i + i / 10) % std::size(values)];
+    return numbers;
+  }();
+  return all;
+}
 
 template <class T>
 std::vector<T> content(std::span<const std::uint8_t> file, const ModelFileTable& table, const char* name,
@@ -49,20 +62,18 @@ Forest read_forest(std::span<const std::uint8_t> file) {
 
 template <class T>
 void predict(const Forest& forest) {
-  static const std::vector<T> rows = [] {
-    const T values[] = {T(0), T(-1.5), T(2), T(70), T(1e30), std::numeric_limits<T>::quiet_NaN(),
-                        std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), T(-0.0), T(0.3)};
-    std::vector<T> all(kRows * kFeatures);
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = values[(7 * i + i / 10) % std::size(values)];
-    return all;
-  }();
   for (std::size_t n_rows : {std::size_t{3}, kRows}) {  // walked, and coded
     std::vector<double> out(n_rows * kColumns, 0.0);
-    forest.add_predictions(rows.data(), n_rows, kFeatures, 1, out.data(), 1);
+    forest.add_predictions(rows<T>().data(), n_rows, kFeatures, 1, out.data(), 1);
     for (double x : out) {
       if (std::isnan(x)) __builtin_trap();  // sums of finite numbers; they may leave the range, but not both ways here
     }
   }
+}
+
+void explain(const Forest& forest) {
+  std::vector<double> out(kRows * kColumns * (kFeatures + 1), 0.0);
+  Contributions(forest).add(rows<double>().data(), kRows, kFeatures, 1, out.data(), 1);
 }
 
 }  // namespace
@@ -72,6 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Forest forest = read_forest({data, size});
     predict<float>(forest);
     predict<double>(forest);
+    explain(forest);
   } catch (const std::invalid_argument&) {
     return 0;  // a rule was broken, and said so
   }

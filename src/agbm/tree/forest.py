@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -70,9 +70,13 @@ class Forest:
             self.value,
         )
 
+    @cached_property
+    def _native_contributions(self) -> _native.Contributions:
+        return _native.Contributions(self._native_forest)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the native copy, which is made again when it is needed."""
-        return {name: value for name, value in self.__dict__.items() if name != "_native_forest"}
+        """Everything but the native copies, which are made again when they are needed."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_native")}
 
     def check(self) -> None:
         """Raise a ValueError if the arrays make no forest."""
@@ -85,24 +89,40 @@ class Forest:
 
     def predict(self, X: Any, n_threads: int) -> Array:
         """Sum of the trees' values (function, output, row); X is float32 or float64, dense or sparse."""
-        if issparse(X):
-            rows = X.tocsr()
-            step = max(1, SPARSE_VALUES // max(rows.shape[1], 1))
-            starts = range(0, max(rows.shape[0], 1), step)
-            parts = [self._columns(rows[i : i + step].toarray(), n_threads) for i in starts]
-            columns = np.concatenate(parts)
-        else:
-            columns = self._columns(X, n_threads)
+        columns = _of_rows(X, lambda rows: self._native_forest.predict(rows, n_threads))
         return columns.reshape(-1, self.n_outputs, self.n_functions).T
 
-    def _columns(self, X: Array, n_threads: int) -> Array:
-        return self._native_forest.predict(X, n_threads)
+    def contributions(self, X: Any, n_threads: int) -> Array:
+        """What each feature adds to these sums (function, output, row, feature + 1); they add up to them.
+
+        These are Shapley values. A node that splits on an unknown feature takes both ways, each with its share of the
+        training rows (`count`), or half where no rows went either way. The last place has the sums where no feature is
+        known.
+        """
+        columns = _of_rows(X, lambda rows: self._native_contributions.predict(rows, n_threads))
+        by_function = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
+        return by_function.transpose(2, 1, 0, 3)
 
     def gain_by_feature(self) -> Array:
         """Total gain of the splits on each feature."""
         splits = self.nodes[self.nodes["feature"] >= 0]
         total = np.bincount(splits["feature"], weights=splits["gain"], minlength=self.n_features)
         return np.asarray(total, dtype=np.float64)
+
+    def splits_by_feature(self) -> NDArray[np.intp]:
+        """Number of splits on each feature."""
+        feature = self.nodes["feature"]
+        return np.bincount(feature[feature >= 0], minlength=self.n_features)
+
+
+def _of_rows(X: Any, of_dense: Callable[[Array], Array]) -> Array:
+    """What a function of dense rows gives; sparse ones are made dense a part at a time."""
+    if not issparse(X):
+        return of_dense(X)
+    rows = X.tocsr()
+    step = max(1, SPARSE_VALUES // max(rows.shape[1], 1))
+    starts = range(0, max(rows.shape[0], 1), step)
+    return np.concatenate([of_dense(rows[i : i + step].toarray()) for i in starts])
 
 
 def one_output_each(trees: Sequence[Forest]) -> Forest:
