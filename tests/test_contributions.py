@@ -17,6 +17,7 @@ from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from agbm import AGBMClassifier, AGBMRegressor, _native
+from agbm.export import to_lightgbm
 from agbm.losses import Huber, Quantile, Tweedie
 from test_predict import LAYOUTS, random_forest
 from toys import native_forest
@@ -465,3 +466,22 @@ def test_permutation_importance(classifies):
     mean_size = np.abs(model.predict_contributions(X)[:, :4]).mean(axis=0)
     assert mean_size.argmax() == 0
     assert mean_size[0] > 10.0 * mean_size[1:].max()
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_of_the_exported_model(classes):
+    """LightGBM's own contributions, and those of the shap package, of what we export are ours."""
+    lightgbm = pytest.importorskip("lightgbm")
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 6))
+    X[random.random(X.shape) < 0.1] = np.nan
+    score = np.nan_to_num(X[:, 0]) * np.nan_to_num(X[:, 1]) + np.nan_to_num(X[:, 2])
+    y = score if classes == 0 else np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    model = (AGBMRegressor if classes == 0 else AGBMClassifier)(max_iter=15).fit(X, y)
+    booster = lightgbm.Booster(model_str=to_lightgbm(model))
+    ours = model.predict_contributions(X[:50]).reshape(50, -1)
+    np.testing.assert_allclose(booster.predict(X[:50], pred_contrib=True), ours, atol=1e-9)
+    shap = pytest.importorskip("shap")
+    theirs = shap.TreeExplainer(booster)(X[:50]).values  # (row, feature) or (row, feature, class)
+    expected = model.predict_contributions(X[:50])[..., :-1]
+    np.testing.assert_allclose(theirs, expected if classes < 3 else np.moveaxis(expected, 1, 2), atol=1e-9)
