@@ -403,6 +403,7 @@ class TestRulesOfModels:
         ("parameters", {"loss": {"loss": "Quantile", "made_of": {"power": 1}}}, "loss: .*unexpected keyword"),
         ("parameters", {"loss": {"other": 3}}, "description: .* has no meaning"),
         ("parameters", {"class_weight": {"map": [[[], 1]]}}, "unhashable"),
+        ("fitted_parameters", {"entrie": 3}, r"parameters: there are none named \['entrie'\]"),
         ("seed", -1, "seed: -1 is not between"),
         ("seed", 2**40, "seed: .* is not between"),
         ("seed", True, "description: 'seed' must be int, got True"),
@@ -482,6 +483,22 @@ class TestRulesOfModels:
 
         rewrite(written, change)
         refused(written, rule)
+
+    def test_parameters_that_an_older_version_had_not(self, regression, tmp_path):
+        X, y = regression
+        path = tmp_path / "m.agbm"
+        model = AGBMRegressor(max_iter=4).fit(X, y)
+        model.save(path)
+
+        def forget(description, arrays):
+            for name in ("parameters", "fitted_parameters"):
+                del description[name]["look_ahead"], description[name]["min_samples_leaf"]
+
+        rewrite(path, forget)
+        loaded = agbm.load(path)
+        assert loaded.get_params() == model.get_params()
+        loaded.set_params(max_iter=6, warm_start=True).fit(X, y)
+        np.testing.assert_array_equal(loaded.predict(X), AGBMRegressor(max_iter=6).fit(X, y).predict(X))
 
     def test_lengths_and_types(self, written):
         whole = written.read_bytes()

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 _PARAMETERS = """
@@ -209,6 +210,67 @@ CONSTRAINTS: dict[str, list[Any]] = {
         None,
     ],
 }
+
+
+def check_combinations(model: Any, saves_checkpoints: bool) -> None:
+    """Parameters of an estimator that are fine alone and not together."""
+    if model.learning_rate == "line_search" and model.method != "gbm":
+        raise ValueError(
+            f"learning_rate='line_search' works with method='gbm' only, got method={model.method!r}; "
+            "give learning_rate a positive number."
+        )
+    if model.learning_rate == "line_search" and model.dropout > 0.0:
+        raise ValueError(
+            f"learning_rate='line_search' searches the step to the next model, which dropout={model.dropout} "
+            "changes; use dropout=0 or give learning_rate a positive number."
+        )
+    if model.method == "agbmr":
+        _check_restart(model, saves_checkpoints)
+    if model.learner is not None:
+        _check_learner(model, saves_checkpoints)
+    for callback in model.callbacks or ():
+        if not callable(callback):
+            raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
+
+
+def _check_restart(model: Any, saves_checkpoints: bool) -> None:
+    if model.restart == "fixed" and model.strong_convexity is None:
+        raise ValueError(
+            "strong_convexity=None: restart='fixed' needs the strong-convexity constant of the loss, a positive "
+            "number (1 for the squared error); or use restart='loss_rise'."
+        )
+    if model.restart != "fixed" and model.strong_convexity is not None:
+        raise ValueError(
+            f"strong_convexity={model.strong_convexity} is for restart='fixed', got restart={model.restart!r}; "
+            "use restart='fixed' or strong_convexity=None."
+        )
+    if model.restart == "fixed" and model.momentum == "fading":
+        raise ValueError(
+            "restart='fixed' follows from the paper's schedule, got momentum='fading'; give momentum a number or "
+            "'theory', or use another restart."
+        )
+    if model.restart == "validation_rise" and (model.warm_start or saves_checkpoints):
+        raise ValueError(
+            "restart='validation_rise' depends on rows that are not kept, so that a run cannot go on; use "
+            "warm_start=False and no Checkpoint, or another restart."
+        )
+
+
+def _check_learner(model: Any, saves_checkpoints: bool) -> None:
+    """A learner of the user's cannot honour what is asked of trees; where that would change the model, say so."""
+    if isinstance(model.learner, type) or not is_regressor(model.learner):
+        raise TypeError(
+            f"learner={model.learner!r} must be a scikit-learn regressor, an instance and not a class; or None."
+        )
+    asked: dict[str, Any] = {"monotonic_cst": None, "interaction_cst": None, "subsample": 1.0}
+    for name, default in asked.items():
+        if getattr(model, name) is not default and getattr(model, name) != default:
+            raise ValueError(
+                f"{name}={getattr(model, name)!r} works with trees only, got learner={model.learner!r}; "
+                f"use {name}={default!r}."
+            )
+    if saves_checkpoints:
+        raise TypeError(f"Checkpoint saves trees only, got learner={model.learner!r}; leave it out of callbacks.")
 
 
 def interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:

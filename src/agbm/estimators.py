@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 )
 
 from . import _threads, boosting
-from ._parameters import CONSTRAINTS, documentation, fingerprint, interaction_groups
+from ._parameters import CONSTRAINTS, check_combinations, documentation, fingerprint, interaction_groups
 from .checkpoint import Checkpoint, identity_of
 from .dropout import Dropout
 from .ensemble import Ensemble
@@ -282,45 +282,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_combinations(self, X_val: Any, y_val: Any) -> None:
         """Parameters that are fine alone and not together."""
-        if self.learning_rate == "line_search" and self.method != "gbm":
-            raise ValueError(
-                f"learning_rate='line_search' works with method='gbm' only, got method={self.method!r}; "
-                "give learning_rate a positive number."
-            )
-        if self.learning_rate == "line_search" and self.dropout > 0.0:
-            raise ValueError(
-                f"learning_rate='line_search' searches the step to the next model, which dropout={self.dropout} "
-                "changes; use dropout=0 or give learning_rate a positive number."
-            )
-        if self.method == "agbmr" and self.restart == "fixed" and self.strong_convexity is None:
-            raise ValueError(
-                "strong_convexity=None: restart='fixed' needs the strong-convexity constant of the loss, a positive "
-                "number (1 for the squared error); or use restart='loss_rise'."
-            )
-        if self.method == "agbmr" and self.restart != "fixed" and self.strong_convexity is not None:
-            raise ValueError(
-                f"strong_convexity={self.strong_convexity} is for restart='fixed', got restart={self.restart!r}; "
-                "use restart='fixed' or strong_convexity=None."
-            )
-        if self.method == "agbmr" and self.restart == "fixed" and self.momentum == "fading":
-            raise ValueError(
-                "restart='fixed' follows from the paper's schedule, got momentum='fading'; give momentum a number or "
-                "'theory', or use another restart."
-            )
-        if self.method == "agbmr" and self.restart == "validation_rise" and (self.warm_start or self._checkpoints()):
-            raise ValueError(
-                "restart='validation_rise' depends on rows that are not kept, so that a run cannot go on; use "
-                "warm_start=False and no Checkpoint, or another restart."
-            )
-        if self.learner is not None and (isinstance(self.learner, type) or not is_regressor(self.learner)):
-            raise TypeError(
-                f"learner={self.learner!r} must be a scikit-learn regressor, an instance and not a class; or None."
-            )
-        if self.learner is not None:
-            self._check_tree_parameters()
-        for callback in self.callbacks or ():
-            if not callable(callback):
-                raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
+        check_combinations(self, saves_checkpoints=bool(self._checkpoints()))
         if self._goes_on():
             self._check_going_on()
         if (X_val is None) != (y_val is None):
@@ -346,18 +308,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _goes_on(self) -> bool:
         return self.warm_start and self.__sklearn_is_fitted__()
-
-    def _check_tree_parameters(self) -> None:
-        """A learner of the user's cannot honour what is asked of trees; where that would change the model, say so."""
-        asked: dict[str, Any] = {"monotonic_cst": None, "interaction_cst": None, "subsample": 1.0}
-        for name, default in asked.items():
-            if getattr(self, name) is not default and getattr(self, name) != default:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} works with trees only, got learner={self.learner!r}; "
-                    f"use {name}={default!r}."
-                )
-        if self._checkpoints():
-            raise TypeError(f"Checkpoint saves trees only, got learner={self.learner!r}; leave it out of callbacks.")
 
     def _make_loss(self) -> Loss:
         loss = self._loss_of_name(self.loss) if isinstance(self.loss, str) else self.loss

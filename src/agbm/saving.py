@@ -133,7 +133,9 @@ def restore(stored: Stored) -> AGBMClassifier | AGBMRegressor:
         raise ModelFileError(f"estimator: there is no {name!r}")
     model: Any = ESTIMATORS[name]()
     model.set_params(**_checked_parameters(model, stored.entry("parameters", dict)))
-    model._fitted_parameters = _decode_all(stored.entry("fitted_parameters", dict))
+    model._fitted_parameters = _with_defaults(
+        type(model)()._parameters_with_effect(), stored.entry("fitted_parameters", dict)
+    )
     model._seed = _whole(stored.description, "seed", 0, np.iinfo(np.int32).max)
     model.n_features_in_ = _whole(stored.description, "n_features", 1, _native.MAX_FEATURES)
     _restore_columns(model, stored)
@@ -145,11 +147,8 @@ def restore(stored: Stored) -> AGBMClassifier | AGBMRegressor:
 
 
 def _checked_parameters(model: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the estimator has, with allowed values. What an older version had not keeps its default."""
-    parameters = _decode_all(encoded)
-    unknown = sorted(set(parameters) - set(model.get_params(deep=False)))
-    if unknown:
-        raise ModelFileError(f"parameters: there are none named {unknown}")
+    """All that the estimator has, with allowed values."""
+    parameters = _with_defaults(model.get_params(deep=False), encoded)
     for name in ("learner", "callbacks"):
         if parameters.get(name) is not None:
             raise ModelFileError(f"parameters: {name} must be null")
@@ -158,6 +157,15 @@ def _checked_parameters(model: Any, encoded: Mapping[str, Any]) -> dict[str, Any
     except InvalidParameterError as error:
         raise ModelFileError(f"parameters: {error}") from error
     return parameters
+
+
+def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a file. Those that the version which wrote it had not yet have their defaults."""
+    parameters = _decode_all(encoded)
+    unknown = sorted(set(parameters) - set(defaults))
+    if unknown:
+        raise ModelFileError(f"parameters: there are none named {model_file.shortened(unknown)}")
+    return {**defaults, **parameters}
 
 
 def _restore_columns(model: Any, stored: Stored) -> None:
