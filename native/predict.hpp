@@ -264,10 +264,6 @@ class Forest {
 
   void code_trees();
   std::vector<std::int32_t> inner_nodes_if_small(std::int32_t root) const;
-  int n_leaves(std::int32_t node) const {
-    const Node& n = a_.nodes[node];
-    return n.feature < 0 ? 1 : n_leaves(n.left) + n_leaves(n.left + 1);
-  }
 
   // Where the leaves of a node's rows are: in a slot, or all in one leaf.
   struct Place {
@@ -282,8 +278,9 @@ class Forest {
     bool fit_in_a_byte() const { return all.size() <= kMaxThresholds; }
   };
   using ThresholdsOfFeatures = std::map<int, Thresholds>;  // only of those in use: a model may name very many
-  Place code_node(std::int32_t node, int first_leaf, const ThresholdsOfFeatures& thresholds,
-                  std::uint32_t& free_slots);
+  Place code_node(std::int32_t node, int first_leaf, const std::vector<std::int32_t>& n_leaves,
+                  const ThresholdsOfFeatures& thresholds, std::uint32_t& free_slots);
+  std::vector<std::int32_t> leaves_below() const;
 
   Arrays a_;
   std::vector<Tree> trees_;
@@ -394,7 +391,17 @@ inline std::vector<std::int32_t> Forest::inner_nodes_if_small(std::int32_t root)
   return inner;
 }
 
+inline std::vector<std::int32_t> Forest::leaves_below() const {
+  std::vector<std::int32_t> n(a_.nodes.size(), 1);
+  for (std::size_t i = n.size(); i-- > 0;) {
+    const Node& node = a_.nodes[i];
+    if (node.feature >= 0) n[i] = n[node.left] + n[node.left + 1];
+  }
+  return n;
+}
+
 inline void Forest::code_trees() {
+  const std::vector<std::int32_t> n_leaves = leaves_below();
   ThresholdsOfFeatures thresholds;
   std::vector<std::vector<std::int32_t>> inner;
   for (std::int32_t root : a_.roots) {
@@ -415,24 +422,24 @@ inline void Forest::code_trees() {
     if (!fits || inner[tree].empty()) continue;
     coded_values_.resize(coded_values_.size() + (inner[tree].size() + 1) * a_.n_values);
     std::uint32_t free_slots = (1u << kSlots) - 1;
-    code_node(a_.roots[tree], 0, thresholds, free_slots);
+    code_node(a_.roots[tree], 0, n_leaves, thresholds, free_slots);
     trees_.back().end_coded = coded_nodes_.size();
   }
 }
 
-inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const ThresholdsOfFeatures& thresholds,
-                                       std::uint32_t& free_slots) {
+inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const std::vector<std::int32_t>& n_leaves,
+                                       const ThresholdsOfFeatures& thresholds, std::uint32_t& free_slots) {
   const Node& node = a_.nodes[i];
   if (node.feature < 0) {
     std::copy_n(&a_.values[static_cast<std::size_t>(i) * a_.n_values], a_.n_values,
                 &coded_values_[trees_.back().first_value + static_cast<std::size_t>(first_leaf) * a_.n_values]);
     return {true, static_cast<std::uint8_t>(first_leaf)};
   }
-  const int n_left = n_leaves(node.left);
+  const int n_left = n_leaves[node.left];
   Place left, right;
-  const auto code_left = [&] { left = code_node(node.left, first_leaf, thresholds, free_slots); };
-  const auto code_right = [&] { right = code_node(node.left + 1, first_leaf + n_left, thresholds, free_slots); };
-  if (n_left >= n_leaves(node.left + 1)) {
+  const auto code_left = [&] { left = code_node(node.left, first_leaf, n_leaves, thresholds, free_slots); };
+  const auto code_right = [&] { right = code_node(node.left + 1, first_leaf + n_left, n_leaves, thresholds, free_slots); };
+  if (n_left >= n_leaves[node.left + 1]) {
     code_left();
     code_right();
   } else {
