@@ -107,7 +107,8 @@ class Handler(BaseHTTPRequestHandler):
     service: Service
 
     def do_GET(self) -> None:
-        """GET /health."""
+        """GET /health. A body would be taken for the next request."""
+        self.close_connection = self.close_connection or bool({"Content-Length", "Transfer-Encoding"} & {*self.headers})
         self._answer(lambda: self.service.health() if self.path == "/health" else self._nothing_here())
 
     def do_POST(self) -> None:
@@ -115,6 +116,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(lambda: self.service.predict(self._body()) if self.path == "/predict" else self._nothing_here())
 
     def _body(self) -> bytes:
+        # Two ways to say how long a body is are a way to hide a request in another.
+        if "Transfer-Encoding" in self.headers or len(self.headers.get_all("Content-Length", [])) > 1:
+            raise RequestError(HTTPStatus.BAD_REQUEST, "one Content-Length is needed, and no Transfer-Encoding")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             raise RequestError(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is needed")
@@ -137,6 +141,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # what is left of the request must not be taken for the next one
         except ValueError as error:  # of the model, about the rows
             status, answer = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        except Exception as error:  # whatever it is, the client gets an answer and the service goes on
+            status, answer = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": type(error).__name__}
         content = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

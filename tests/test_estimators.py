@@ -19,7 +19,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-from agbm import AGBMClassifier, AGBMRegressor, _threads
+import agbm
+from agbm import AGBMClassifier, AGBMRegressor, Checkpoint, _threads
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
 from variants import METHODS, methods, newton, without_rnb
 
@@ -1122,6 +1123,20 @@ class TestAutomaticTreeSizes:
         by_hand = AGBMRegressor(max_depth=6, min_samples_leaf=10, **common).fit(X, y, np.full(700, 20))
         np.testing.assert_array_equal(weighted.predict(X), by_hand.predict(X))
 
+    def test_other_weights_count_rows_once(self, binary):
+        """Whatever part of them is held out; so do weights of classes."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(9000, 3))
+        y = X[:, 0] * X[:, 1] + X[:, 2]
+        weight = np.where(rng.random(9000) < 0.001, 1e6, 0.5)
+        common = {"max_iter": 3, "early_stopping": True}
+        by_hand = AGBMRegressor(max_depth=6, min_samples_leaf=10, **common).fit(X, y, weight)
+        np.testing.assert_array_equal(AGBMRegressor(**common).fit(X, y, weight).predict(X), by_hand.predict(X))
+        X, y = binary
+        model = AGBMClassifier(max_iter=3, class_weight={0: 1, 1: 100})
+        by_hand = clone(model).set_params(max_depth=3, min_samples_leaf=2).fit(X, y)
+        np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), by_hand.predict_proba(X))
+
     def test_a_number_of_leaves_lifts_the_limit_of_levels(self):
         X = np.arange(640.0)[:, np.newaxis]
         model = AGBMRegressor(max_iter=1, max_leaf_nodes=16, min_samples_leaf=1).fit(X, X[:, 0])
@@ -1131,3 +1146,21 @@ class TestAutomaticTreeSizes:
         X, y = binary
         by_hand = AGBMClassifier(max_iter=3, l2_regularization=7.0).fit(X, y)
         np.testing.assert_array_equal(AGBMClassifier(max_iter=3).fit(X, y).predict_proba(X), by_hand.predict_proba(X))
+
+
+def test_a_run_goes_on_with_the_same_training_rows(tmp_path):
+    """Not where rows were held out before and are not now, or the other way round."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 2)), rng.normal(size=300)
+    given = {"X_val": X[:50], "y_val": y[:50]}
+    for first, then, message in (({}, given, "held some rows out"), (given, {}, "held no rows out")):
+        model = AGBMRegressor(early_stopping=True, max_iter=3, n_iter_no_change=50).fit(X, y, **first)
+        model.save(tmp_path / "m.agbm")
+        for going_on in (model, agbm.load(tmp_path / "m.agbm")):
+            with pytest.raises(ValueError, match=message):
+                going_on.set_params(warm_start=True, max_iter=6).fit(X, y, **then)
+            going_on.fit(X, y, **first)
+        saved = clone(model).set_params(warm_start=False, callbacks=[Checkpoint(tmp_path / f"{len(first)}", every=1)])
+        clone(saved).fit(X, y, **first)
+        with pytest.raises(ValueError, match="other data"):
+            clone(saved).fit(X, y, **then)

@@ -257,6 +257,22 @@ class TestSaving:
         assert (tmp_path / "m.agbm").read_bytes() == before
         assert [path.name for path in tmp_path.iterdir()] == ["m.agbm"]
 
+    def test_links_modes_and_long_names(self, regression, tmp_path):
+        X, y = regression
+        model = AGBMRegressor(max_iter=2).fit(X, y)
+        real, link = tmp_path / "real.agbm", tmp_path / "link.agbm"
+        model.save(real)
+        real.chmod(0o600)
+        link.symlink_to(real)
+        model.set_params(max_iter=3).fit(X, y).save(link)
+        assert link.is_symlink()
+        assert agbm.load(real).n_iter_ == 3
+        assert real.stat().st_mode & 0o777 == 0o600
+        model.save(os.fsencode(tmp_path / ("n" * 240)))
+        assert agbm.load(tmp_path / ("n" * 240)).n_iter_ == 3
+        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; make it"):
+            model.save(tmp_path / "nowhere" / "m.agbm")
+
     def test_whoever_has_loaded_a_file_keeps_it_when_it_is_replaced(self, regression, tmp_path):
         X, y = regression
         model = AGBMRegressor(max_iter=4).fit(X, y)
@@ -418,6 +434,10 @@ class TestRulesOfModels:
         ("classes", {"type": "str", "values": ["b", "a", "c"]}, "classes: must be at least two, in ascending order"),
         ("classes", {"type": "<U999999999", "values": ["a", "b", "c"]}, "classes: must be texts or numbers"),
         ("classes", {"type": "int8", "values": [1, 2, 1000]}, "classes: "),
+        ("classes", {"type": "int8", "values": [0, 1.5, 2.5]}, "classes: some are not of type int8"),
+        ("classes", {"type": "bool", "values": [0, 1]}, "classes: some are not of type bool"),
+        ("classes", {"type": "str", "values": ["a" * 10**6, *map(str, range(100))]}, "classes: .* are too many"),
+        ("parameters", {"learning_rate": 10**400}, "a whole number of more than 64 bits"),
         ("classes", {"type": "str", "values": ["a", "b", "c", "d"]}, "start: must be 4 finite numbers"),
         ("start", [0.0, 0.0], "start: must be 3 finite numbers"),
         ("start", [0.0, 0.0, {"float": "nan"}], "start: must be 3 finite numbers"),
@@ -432,8 +452,8 @@ class TestRulesOfModels:
         refused(written, rule)
 
     @pytest.mark.parametrize("name", [
-        "estimator", "parameters", "fitted_parameters", "seed", "loss", "start", "n_features", "feature_names",
-        "categories", "classes", "n_iter", "n_trees",
+        "estimator", "parameters", "fitted_parameters", "seed", "held_out", "loss", "start", "n_features",
+        "feature_names", "categories", "classes", "n_iter", "n_trees",
     ])  # fmt: skip
     def test_no_such_entry(self, written, name):
         rewrite(written, lambda description, arrays: description.pop(name))
@@ -442,7 +462,6 @@ class TestRulesOfModels:
     @pytest.mark.parametrize(("field", "value", "rule"), [
         ("left", 0, "left: node 0 has children out of place"),
         ("left", -1, "left: node 0 has children out of place"),
-        ("left", 2**31 - 1, "left: node 0 has children out of place"),
         ("left", 2, "left: node"),
         ("feature", 4, "feature: node 0 splits on feature 4, the forest has 4"),
         ("feature", -2, "feature: node 0 splits on feature -2"),
@@ -450,7 +469,6 @@ class TestRulesOfModels:
         ("count", -1, "count: node 0"),
         ("gain", np.nan, "gain: node 0"),
         ("threshold", np.nan, "threshold: node 0"),
-        ("categories", 2**20, "categories: node 0 has set"),
         ("missing_left", 2, "missing_left: node 0"),
     ])  # fmt: skip
     def test_nodes(self, written, field, value, rule):
@@ -460,12 +478,43 @@ class TestRulesOfModels:
         rewrite(written, change)
         refused(written, f"trees: {rule}")
 
+    @pytest.mark.parametrize(("field", "value"), [("left", 2**31 - 1), ("categories", 2**20)])
+    def test_numbers_beyond_a_forest(self, written, field, value):
+        def change(description, arrays):
+            arrays["nodes"][field][0] = value
+
+        rewrite(written, change)
+        refused(written, f"{field}: there are no such .* in their forests")
+
+    def test_forests_without_nodes(self, written):
+        """Sizes of which nothing has so many: no memory is asked for."""
+        for huge in (2**40, 2**62):
+
+            def change(description, arrays, huge=huge):
+                arrays["sizes"] = np.concatenate([arrays["sizes"], [huge, 3, 0, huge, 1, 0]])
+                arrays["roots"] = np.append(arrays["roots"], np.zeros(3, np.int32))
+                arrays["first_column"] = np.append(arrays["first_column"], np.zeros(3, np.int32))
+                arrays["category_start"] = np.append(arrays["category_start"], 0)
+
+            rewrite(written, change)
+            refused(written, "sizes: forest 3 has Sizes")
+
+    def test_nested_too_deeply(self, written):
+        deep = []
+        for _ in range(900):
+            deep = [deep]
+        for entry in ("interaction_cst", "monotonic_cst"):
+            rewrite(written, lambda description, arrays, entry=entry: description["parameters"].update({entry: deep}))
+            refused(written, "nested too deeply")
+
     @pytest.mark.parametrize(("name", "place", "value", "rule"), [
         ("folded_value", 0, np.inf, "trees: value: some are not finite"),
-        ("roots", 0, 5, "trees: "),
-        ("roots", 0, -1, "trees: roots: must rise"),
-        ("first_column", 0, 3, "trees: first_column: no such column"),
-        ("category_start", 0, 7, "category_start: that of a forest must begin with 0"),
+        ("roots", 0, 99, "roots: there are no such nodes"),
+        ("roots", 1, 0, "trees: roots: must rise"),
+        ("roots", 0, -1, "roots: there are no such nodes"),
+        ("first_column", 0, 3, "first_column: the trees of a forest must give its 3 outputs"),
+        ("value", 0, np.inf, "value: some are not finite"),
+        ("category_start", 0, 7, "category_start: must rise from 0"),
         ("sizes", 0, 0, "sizes: forest 0 has Sizes"),
         ("sizes", 2, 2**62, "sizes: nodes has"),
         ("sizes", 3, 2, "sizes: forest 0 has Sizes"),

@@ -39,7 +39,7 @@ _PARAMETERS = """
         "fading": by how much the lasting weight of new trees grows in an iteration, as a share of learning_rate; it
         does not grow beyond what a tree enters with. Runs that stop after few trees so keep small weights, and long
         ones make large steps.
-    look_ahead : float, default=2.0
+    look_ahead : float in [0, 1000], default=2.0
         method="fading": how much more the next tree sees of what the newest trees have beyond their lasting weights
         than the model does. 0: the next tree sees the model itself. Larger values make the model change more smoothly
         from iteration to iteration.
@@ -78,7 +78,8 @@ _PARAMETERS = """
         often as its weight says where all weights are whole numbers, else once.
     l2_regularization : float or "auto", default="auto"
         Added to the row count (or the sum of hessians) where leaf values and gains divide by it. "auto": 7, and less
-        where the hessians of the start function are below 0.05 on average, in proportion; 1 where leaves divide by row
+        where the hessians of the start function are below 0.05 on average, in proportion, rounded down to 7 over a
+        power of two; 1 where leaves divide by row
         counts (the squared error, losses of quantiles, second_order=False).
     min_split_gain : float, default=0.0
         Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
@@ -174,7 +175,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "entry": [Interval(numbers.Real, 1, None, closed="left")],
     "fade": [Interval(numbers.Real, 0, 1, closed="both")],
     "rate_growth": [Interval(numbers.Real, 0, None, closed="left")],
-    "look_ahead": [Interval(numbers.Real, 0, None, closed="left")],
+    "look_ahead": [Interval(numbers.Real, 0, 1000, closed="both")],
     "correction": [Interval(numbers.Real, -1, 1, closed="both")],
     "shared_structure": ["boolean"],
     "restart": [StrOptions({"loss_rise", "fixed", "gradient", "validation_rise"})],

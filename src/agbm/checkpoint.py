@@ -69,7 +69,8 @@ class Checkpoint:
             stored = model_file.parse(np.fromfile(self.path, np.uint8))  # not mapped: it will be replaced
             if stored.kind != KIND:
                 raise ModelFileError(f"kind: the file holds a {stored.kind}")
-            saved, seed = stored.entry("identity", str), stored.entry("seed", int)
+            saved = stored.entry("identity", str)
+            seed = model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max)
         except (ModelFileError, OSError) as error:
             raise self._unreadable(error) from error
         if saved != identity:

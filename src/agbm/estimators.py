@@ -87,6 +87,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     _ensemble: Ensemble
     _categories: Categories
     _seed: int
+    _held_out: bool
 
     def __init__(
         self,
@@ -184,15 +185,17 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_combinations(X_val, y_val)
         rows = self._check_training_rows(X, y, sample_weight)
         loss = self._make_loss()
-        earlier, self._seed = self._earlier_run(rows)
         stops_early = self._stops_early(rows.n, X_val)
+        held_out = stops_early and X_val is None
+        earlier, self._seed = self._earlier_run(rows, held_out)
+        self._held_out = held_out
         max_iter = self._max_iterations(stops_early)
         n_train = rows.n
         if X_val is not None:
             rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
-        elif stops_early:
-            train, held_out = self._split(rows.y)
-            rows, n_train = rows.take(np.concatenate([train, held_out])), len(train)
+        elif held_out:
+            train, watched = self._split(rows.y)
+            rows, n_train = rows.take(np.concatenate([train, watched])), len(train)
 
         rows.y.setflags(write=False)  # a loss of the user's may not change it
         self._check_labels(loss, rows.y, n_train)
@@ -245,15 +248,22 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             loss.check(labels[:n_train])
             loss.check(labels)
 
-    def _earlier_run(self, rows: Rows) -> tuple[Ensemble | None, int]:
+    def _earlier_run(self, rows: Rows, held_out: bool) -> tuple[Ensemble | None, int]:
         """The run that this one goes on from, of warm_start or a checkpoint, and the seed of both."""
         earlier, seed = None, int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self._goes_on():
+            if held_out != self._held_out:
+                held, given = ("no rows", "not given") if held_out else ("some rows", "given")
+                raise ValueError(
+                    f"warm_start=True goes on with the training rows of the last fit, which held {held} out for early "
+                    f"stopping; with X_val {given} others would be used. Give X_val as before, or use warm_start=False."
+                )
             earlier, seed = self._ensemble, self._seed
         for checkpoint in self._checkpoints():
             parameters = self._parameters_with_effect()
             seeded = isinstance(self.random_state, (int, np.integer))
             parameters["seed"] = seed if seeded else None
+            parameters["held_out"] = held_out
             saved = checkpoint.load(identity_of(parameters, rows), self.n_features_in_, self._n_outputs)
             if saved is not None and len(saved[0]) > (0 if earlier is None else len(earlier)):
                 earlier, seed = saved
@@ -464,7 +474,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _tree_size(self, problem: Problem) -> tuple[int | None, int]:
         """max_depth and min_samples_leaf; "auto" follows the number of training rows, repeated as weights say."""
-        n = problem.n_train if problem.train_weight is None else round(float(np.add.reduce(problem.train_weight)))
+        n, weight = problem.n_train, problem.train_weight
+        if weight is not None and mean_repeats(weight) and getattr(self, "class_weight", None) is None:
+            n = round(float(np.add.reduce(weight)))
         depth, fewest = self.max_depth, self.min_samples_leaf
         if depth == "auto":
             full = (n // AUTO_ROWS_A_LEAF).bit_length() - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
 import threading
 import zlib
@@ -24,8 +25,8 @@ from .tree.forest import NODE
 
 MAGIC = b"AGBM\r\n\x1a\n"
 VERSION = 1
-LARGEST_DESCRIPTION = 1 << 28
-"""Bytes."""
+LARGEST_DESCRIPTION = 1 << 24
+"""Bytes. Parsed, it takes up to fifty times as many."""
 
 _HEADER = struct.Struct("<8sIIQI36x")
 _ENTRY = struct.Struct("<32sIIQQ8x")
@@ -84,21 +85,35 @@ def entry_of(description: Mapping[str, Any], name: str, *kinds: type) -> Any:
     return value
 
 
+def whole(description: Mapping[str, Any], name: str, smallest: int, largest: int) -> int:
+    """An entry that is a whole number within bounds."""
+    value = entry_of(description, name, int)
+    if not smallest <= value <= largest:
+        raise ModelFileError(f"{name}: {shortened(value)} is not between {smallest} and {largest}")
+    return int(value)
+
+
 def write(
     path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write a file, or replace one; there is a whole one at every moment."""
     text = json.dumps({"kind": kind, **description}, allow_nan=False, separators=(",", ":")).encode()
     if len(text) > LARGEST_DESCRIPTION:
-        raise ValueError(f"the names and categories take {len(text)} bytes; a model file has place for {1 << 28}.")
+        raise ValueError(
+            f"the names and categories take {len(text)} bytes; a model file has place for {LARGEST_DESCRIPTION}."
+        )
     sections = {_DESCRIPTION: np.frombuffer(text, np.uint8), **arrays}
-    target = Path(path)
-    fresh = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    target = Path(os.path.realpath(os.fsdecode(path)))  # what a link names is replaced, not the link
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent}; make it, or use another path.")
+    fresh = target.parent / f".{os.getpid()}.{threading.get_ident()}.agbm-tmp"
     try:
         with open(fresh, "wb") as file:
             _write_sections(file, sections)
             file.flush()
             os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, fresh)
         os.replace(fresh, target)
     finally:
         fresh.unlink(missing_ok=True)
@@ -170,5 +185,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def shortened(value: Any) -> str:
     """What a value is, for a message."""
+    if isinstance(value, int) and abs(value) >= 1 << 64:  # Python refuses to print very large ones
+        return "a very large number"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -19,7 +19,7 @@ from . import _native, _threads, losses, model_file
 from .estimators import AGBMClassifier, AGBMRegressor
 from .learners import Model, WeightedSum
 from .losses import Array, BuiltInLoss, Multinomial, is_built_in
-from .model_file import ModelFileError, Stored
+from .model_file import LARGEST_DESCRIPTION, ModelFileError, Stored
 from .stored_ensemble import ensemble_of, stack_of, to_arrays
 from .tables import Categories
 from .tree import Forest
@@ -67,6 +67,8 @@ def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
     """
     try:
         return restore(model_file.read(path))
+    except RecursionError as error:
+        raise ModelFileError(f"{os.fspath(path)!r} is no model that can be loaded: it is nested too deeply.") from error
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)!r} is no model that can be loaded: {error}.") from error
 
@@ -95,6 +97,7 @@ def _description(model: Any) -> dict[str, Any]:
         "parameters": _encode_all(_parameters(model)),
         "fitted_parameters": _encode_all(model._fitted_parameters),
         "seed": model._seed,
+        "held_out": model._held_out,
         "loss": _encode("loss", model._fitted_loss),
         "start": _encode("start", model._fitted_start),
         "n_features": model.n_features_in_,
@@ -136,8 +139,9 @@ def restore(stored: Stored) -> AGBMClassifier | AGBMRegressor:
     model._fitted_parameters = _with_defaults(
         type(model)()._parameters_with_effect(), stored.entry("fitted_parameters", dict)
     )
-    model._seed = _whole(stored.description, "seed", 0, np.iinfo(np.int32).max)
-    model.n_features_in_ = _whole(stored.description, "n_features", 1, _native.MAX_FEATURES)
+    model._seed = model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max)
+    model.n_features_in_ = model_file.whole(stored.description, "n_features", 1, _native.MAX_FEATURES)
+    model._held_out = stored.entry("held_out", bool)
     _restore_columns(model, stored)
     _restore_labels(model, stored)
     _restore_loss(model, stored)
@@ -178,7 +182,7 @@ def _restore_columns(model: Any, stored: Stored) -> None:
     for pair in stored.entry("categories", list):
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], list)):
             raise ModelFileError("categories: must be pairs of a feature and its categories")
-        feature = _whole({"feature": pair[0]}, "feature", 0, model.n_features_in_ - 1)
+        feature = model_file.whole({"feature": pair[0]}, "feature", 0, model.n_features_in_ - 1)
         categories[feature] = _decode(pair[1])
         if not all(isinstance(value, (str, int, float)) for value in categories[feature]):
             raise ModelFileError(f"categories: those of feature {feature} must be texts or numbers")
@@ -241,8 +245,8 @@ def _restore_history(model: Any, stored: Stored) -> None:
     if len({len(column) for column in columns.values()}) != 1 or not len(columns["iteration"]):
         raise ModelFileError("sizes: the sections of the history have different lengths, or none")
     model.history_ = columns | {"restart": columns["restart"].astype(bool)}
-    model.n_iter_ = _whole(stored.description, "n_iter", 0, np.iinfo(np.int64).max)
-    model.n_trees_ = _whole(stored.description, "n_trees", 0, np.iinfo(np.int64).max)
+    model.n_iter_ = model_file.whole(stored.description, "n_iter", 0, np.iinfo(np.int64).max)
+    model.n_trees_ = model_file.whole(stored.description, "n_trees", 0, np.iinfo(np.int64).max)
     model.best_iteration_ = len(model._ensemble)
 
 
@@ -280,6 +284,8 @@ def _decode_all(encoded: Mapping[str, Any]) -> dict[str, Any]:
 def _decode(encoded: Any) -> Any:
     if isinstance(encoded, list):
         return [_decode(entry) for entry in encoded]
+    if isinstance(encoded, int) and not -(1 << 63) <= encoded < 1 << 64:
+        raise ModelFileError("description: there is a whole number of more than 64 bits")
     if not isinstance(encoded, dict):
         return encoded
     match encoded:
@@ -316,18 +322,16 @@ def _decode_classes(encoded: Mapping[str, Any]) -> NDArray[Any]:
     values = _decode(model_file.entry_of(encoded, "values", list))
     if not _CLASS_TYPES.fullmatch(kind) or not all(isinstance(value, (str, int, float)) for value in values):
         raise ModelFileError("classes: must be texts or numbers")
+    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+    if len(values) * longest > LARGEST_DESCRIPTION:  # an array has a place of the longest length for each
+        raise ModelFileError(f"classes: {len(values)} texts of {longest} characters are too many")
     try:
         classes = np.array(values, dtype=kind)
         sorted_and_different = len(values) >= 2 and bool(np.all(classes[:-1] < classes[1:]))
+        if classes.tolist() != values or [type(a) for a in classes.tolist()] != [type(b) for b in values]:
+            raise ValueError(f"some are not of type {kind}")
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"classes: {error}") from error
     if not sorted_and_different:
         raise ModelFileError("classes: must be at least two, in ascending order")
     return classes
-
-
-def _whole(description: Mapping[str, Any], name: str, smallest: int, largest: int) -> int:
-    value = model_file.entry_of(description, name, int)
-    if not smallest <= value <= largest:
-        raise ModelFileError(f"{name}: {model_file.shortened(value)} is not between {smallest} and {largest}")
-    return int(value)

@@ -22,7 +22,7 @@ def export_text(model: Any, tree: int = 0, *, precision: int = 6, max_categories
     of sets of categories that are longer than max_categories the beginning is shown.
     """
     labels = _Labels(model, tree, precision, max_categories)
-    return "\n".join([labels.title, *_lines(labels, 0, "", "")]) + "\n"
+    return "\n".join([labels.title, *_lines(labels)]) + "\n"
 
 
 def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
@@ -147,13 +147,15 @@ def _target(fitted: View, tree: Tree) -> str:
     return f"the scores of {kind}{'s' if fitted.classes is None else 'es'} {', '.join(chosen)}"
 
 
-def _lines(labels: _Labels, node: int, answer: str, indent: str) -> Iterator[str]:
-    words, children = labels.node(node), labels.children(node)
-    yield f"{answer}{words.main}  ({', '.join(words.facts)})"
-    for place, (which, child) in enumerate(children):
-        last = place == len(children) - 1
-        branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        yield from _lines(labels, child, f"{indent}{branch}{which}: ", indent + below)
+def _lines(labels: _Labels) -> Iterator[str]:
+    open_nodes = [(0, "", "")]  # node, what leads to it, and what stands before its children
+    while open_nodes:
+        node, answer, indent = open_nodes.pop()
+        words, children = labels.node(node), labels.children(node)
+        yield f"{answer}{words.main}  ({', '.join(words.facts)})"
+        for place, (which, child) in reversed(list(enumerate(children))):
+            branch, below = ("└─ ", "   ") if place == len(children) - 1 else ("├─ ", "│  ")
+            open_nodes.append((child, f"{indent}{branch}{which}: ", indent + below))
 
 
 def _quoted(text: str) -> str:

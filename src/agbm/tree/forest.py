@@ -195,15 +195,15 @@ class Stack:
         )
 
     def check(self, n_outputs: int) -> None:
-        """Raise a ValueError where the sizes are not those of the arrays."""
+        """Raise a ValueError where the arrays are not those of forests, each within itself.
+
+        What the nodes of one forest say of each other is checked by it, or by the forest that all are joined to.
+        """
         rows = [Sizes(*row) for row in self.sizes.tolist()]
         for forest, size in enumerate(rows):
-            widths = (size.n_functions, size.n_functions * n_outputs)  # a tree for each output, or one for all
-            if (
-                min(size) < 0
-                or not (size.n_functions and size.n_trees and size.n_starts)
-                or size.n_values not in widths
-            ):
+            trees = {size.n_functions: n_outputs, size.n_functions * n_outputs: 1}  # by the values of a node
+            counts = min(size[:-1]) >= 1 and size.n_words >= 0 and size.n_functions <= 2  # of r and of c
+            if not counts or trees.get(size.n_values) != size.n_trees:
                 raise ValueError(f"sizes: forest {forest} has {size}")
         wanted = {
             "roots": sum(size.n_trees for size in rows),
@@ -216,8 +216,30 @@ class Stack:
         for name, n in wanted.items():
             if len(getattr(self, name)) != n:
                 raise ValueError(f"sizes: {name} has {len(getattr(self, name))} entries, the forests have {n}")
-        if self.category_start[self._first_starts()].any():
-            raise ValueError("category_start: that of a forest must begin with 0")
+        self._check_numbers(n_outputs)
+
+    def _check_numbers(self, n_outputs: int) -> None:
+        n_nodes, n_trees, n_values = (self._column(name) for name in ("n_nodes", "n_trees", "n_values"))
+        n_starts = self._column("n_starts")
+        if (self.roots < 0).any() or (self.roots >= np.repeat(n_nodes, n_trees)).any():
+            raise ValueError("roots: there are no such nodes in their forests")
+        if (self.nodes["left"] >= np.repeat(n_nodes, n_nodes) - 1).any():
+            raise ValueError("left: there are no such children in their forests")
+        if (self.nodes["categories"] >= np.repeat(n_starts - 1, n_nodes)).any():
+            raise ValueError("categories: there are no such sets in their forests")
+        place = np.arange(len(self.first_column)) - np.repeat(np.cumsum(n_trees) - n_trees, n_trees)
+        if (self.first_column != place * np.repeat(n_values, n_trees)).any():
+            raise ValueError(
+                f"first_column: the trees of a forest must give its {n_outputs} outputs, one after the other"
+            )
+        firsts = self._first_starts()
+        rises = np.diff(self.category_start) >= 0
+        rises[firsts[1:] - 1] = True  # from one forest to the next
+        ends = self.category_start[np.append(firsts[1:], len(self.category_start)) - 1]
+        if self.category_start[firsts].any() or not rises.all() or (ends != self._column("n_words")).any():
+            raise ValueError("category_start: must rise from 0 to the number of words in every forest")
+        if not np.isfinite(self.value).all():
+            raise ValueError("value: some are not finite")
 
     def forests(self, n_features: int, n_outputs: int) -> list[Forest]:
         """The forests, one by one."""
