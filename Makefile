@@ -62,7 +62,7 @@ bench-ablation: $(BENCH_SET_UP)
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
 KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,tree predict vectors losses model_file contributions))
 THREAD_TESTS := tests/test_threads.py tests/test_predict.py --deselect tests/test_threads.py::test_fork_after_training
-SANITIZED := -q -p no:cacheprovider
+SANITIZED := -q -p no:cacheprovider --capture=sys
 # The sanitizer of threads fears some random addresses; not every container lets a process do without.
 SAME_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 

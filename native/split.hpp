@@ -386,6 +386,9 @@ class FeatureScan {
       n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
     }
     cuts_.n = static_cast<int>(n);
+    // Vectors are read whole: what an earlier feature has left behind the last cut may be too large to compute with.
+    const std::size_t whole = (n + kLanes - 1) / kLanes * kLanes;
+    for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, 0);
   }
 
   // The largest of them.
