@@ -140,3 +140,13 @@ def predictions(fitted, X):
         return fitted.predict(X).reshape(len(X), -1)
     probabilities = fitted.predict_proba(X)
     return probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
+
+
+def rows_of_categories(rng, n_categories, share_missing):
+    """Rows whose first feature is a category, and the same rows with categories of which half are new."""
+    X = rng.normal(size=(120, 2))
+    X[:, 0] = rng.integers(0, n_categories, len(X))
+    X[rng.random(X.shape) < share_missing] = np.nan
+    new = X.copy()
+    new[:60, 0] = rng.integers(0, 2 * n_categories, 60)
+    return X, new

@@ -1,10 +1,13 @@
 """Contributions are the Shapley values of the features, and add up to the score."""
 
 import sys
+import warnings
 from fractions import Fraction
 from itertools import combinations
 from math import factorial
 
+import lightgbm
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +24,10 @@ from agbm.export import to_lightgbm
 from agbm.losses import Huber, Quantile, Tweedie
 from test_predict import LAYOUTS, random_forest
 from toys import native_forest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its own, about what other libraries will no longer have
+    import shap
 
 
 def contributions(native, X, n_threads):
@@ -378,7 +385,6 @@ def shap_trees(model):
 
 
 def test_contributions_are_those_of_the_shap_package():
-    shap = pytest.importorskip("shap")
     X, y = make_regression(400, 8, noise=1.0, random_state=0)
     X[::5, 2] = np.nan
     for depth in (3, 8):
@@ -391,8 +397,6 @@ def test_contributions_are_those_of_the_shap_package():
 
 @pytest.mark.parametrize("kind", ["regressor", "two classes", "three classes", "two labels", "table", "sparse"])
 def test_plots_of_the_shap_package(kind):
-    shap = pytest.importorskip("shap")
-    matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -471,7 +475,6 @@ def test_permutation_importance(classifies):
 @pytest.mark.parametrize("classes", [0, 2, 3])
 def test_of_the_exported_model(classes):
     """LightGBM's own contributions, and those of the shap package, of what we export are ours."""
-    lightgbm = pytest.importorskip("lightgbm")
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 6))
     X[random.random(X.shape) < 0.1] = np.nan
@@ -481,7 +484,6 @@ def test_of_the_exported_model(classes):
     booster = lightgbm.Booster(model_str=to_lightgbm(model))
     ours = model.predict_contributions(X[:50]).reshape(50, -1)
     np.testing.assert_allclose(booster.predict(X[:50], pred_contrib=True), ours, atol=1e-9)
-    shap = pytest.importorskip("shap")
     theirs = shap.TreeExplainer(booster)(X[:50]).values  # (row, feature) or (row, feature, class)
     expected = model.predict_contributions(X[:50])[..., :-1]
     np.testing.assert_allclose(theirs, expected if classes < 3 else np.moveaxis(expected, 1, 2), atol=1e-9)

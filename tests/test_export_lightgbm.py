@@ -18,6 +18,7 @@ from export_models import (
     model,
     numbers,
     predictions,
+    rows_of_categories,
     scores,
     table,
     with_unknown_numbers,
@@ -137,10 +138,7 @@ def test_infinities_take_the_same_way():
 @given(seed=st.integers(0, 2**32 - 1), n_categories=st.integers(1, 150), share_missing=st.sampled_from([0.0, 0.3]))
 def test_any_categories(seed, n_categories, share_missing):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(120, 2))
-    X[:, 0] = rng.integers(0, n_categories, len(X))
-    X[rng.random(X.shape) < share_missing] = np.nan
+    X, new = rows_of_categories(rng, n_categories, share_missing)
     y = rng.normal(size=len(X))
     fitted = AGBMRegressor(max_iter=3, min_samples_leaf=2, categorical_features=[0]).fit(X, y)
-    X[:60, 0] = rng.integers(0, 2 * n_categories, 60)
-    np.testing.assert_allclose(predict(booster_of(fitted), encode(fitted, X)), predictions(fitted, X), **CLOSE)
+    np.testing.assert_allclose(predict(booster_of(fitted), encode(fitted, new)), predictions(fitted, new), **CLOSE)

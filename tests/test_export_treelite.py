@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from agbm import AGBMClassifier
 from agbm.export import encode, to_treelite
-from export_models import MAKE_ALL, hard_rows, model, numbers, predictions, scores, with_unknown_numbers
+from export_models import (
+    MAKE_ALL,
+    hard_rows,
+    model,
+    numbers,
+    predictions,
+    rows_of_categories,
+    scores,
+    with_unknown_numbers,
+)
 
 CLOSE = {"rtol": 1e-13, "atol": 1e-13}
 
@@ -66,10 +75,7 @@ def test_infinities_take_the_same_way():
 @given(seed=st.integers(0, 2**32 - 1), n_categories=st.integers(1, 150), share_missing=st.sampled_from([0.0, 0.3]))
 def test_any_categories(seed, n_categories, share_missing):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(120, 2))
-    X[:, 0] = rng.integers(0, n_categories, len(X))
-    X[rng.random(X.shape) < share_missing] = np.nan
+    X, new = rows_of_categories(rng, n_categories, share_missing)
     fitted = AGBMClassifier(max_iter=3, min_samples_leaf=2, categorical_features=[0])
     fitted.fit(X, np.r_[0, 1, rng.integers(0, 2, len(X) - 2)])
-    X[:60, 0] = rng.integers(0, 2 * n_categories, 60)
-    np.testing.assert_allclose(predict(to_treelite(fitted), encode(fitted, X)), predictions(fitted, X), **CLOSE)
+    np.testing.assert_allclose(predict(to_treelite(fitted), encode(fitted, new)), predictions(fitted, new), **CLOSE)

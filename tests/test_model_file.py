@@ -444,8 +444,6 @@ class TestRulesOfModels:
         ("loss", {"loss": "LogLoss", "made_of": {}}, "loss: .* is not for labels as they are here"),
         ("loss", {"loss": "Multinomial", "made_of": {"n_classes": 4}}, "loss: .* is not for labels as they are here"),
         ("loss", {"map": []}, "loss: must be one of the library"),
-        ("n_iter", -1, "n_iter: -1 is not between"),
-        ("n_trees", "x", "description: 'n_trees' must be int, got 'x'"),
     ], ids=str)  # fmt: skip
     def test_description(self, written, name, value, rule):
         rewrite(written, lambda description, arrays: description.update({name: value}))
@@ -453,7 +451,7 @@ class TestRulesOfModels:
 
     @pytest.mark.parametrize("name", [
         "estimator", "parameters", "fitted_parameters", "seed", "held_out", "loss", "start", "n_features",
-        "feature_names", "categories", "classes", "n_iter", "n_trees",
+        "feature_names", "categories", "classes",
     ])  # fmt: skip
     def test_no_such_entry(self, written, name):
         rewrite(written, lambda description, arrays: description.pop(name))
@@ -524,6 +522,7 @@ class TestRulesOfModels:
         ("theta", 1, np.nan, "updates: theta is not finite"),
         ("primary", 1, 77, "updates: iteration 1 uses functions that are not there"),
         ("restart", 1, 2, "updates: iteration 1"),
+        ("history.iteration", 1, 7, "history: its iterations must be 0, 1, 2"),
         ("n_dropped", 1, 1, "updates: iteration 1 drops 1 iterations, which are not there"),
     ])  # fmt: skip
     def test_arrays(self, written, name, place, value, rule):
@@ -655,7 +654,7 @@ class TestFuzzing:
             *(["parameters", name] for name in AGBMClassifier().get_params()), ["fitted_parameters", "loss"],
             *([name] for name in (
                 "kind", "library", "estimator", "parameters", "fitted_parameters", "seed", "loss", "start",
-                "n_features", "feature_names", "categories", "n_iter", "n_trees", "classes",
+                "n_features", "feature_names", "categories", "classes",
             )),
         ]),
         value=json_values,

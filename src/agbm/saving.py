@@ -103,8 +103,6 @@ def _description(model: Any) -> dict[str, Any]:
         "n_features": model.n_features_in_,
         "feature_names": None if names is None else names.tolist(),
         "categories": [[f, _encode("X", values)] for f, values in model._categories.of.items()],
-        "n_iter": model.n_iter_,
-        "n_trees": model.n_trees_,
     }
     if isinstance(model, AGBMClassifier):
         return described | {"classes": _encode_classes(model.classes_)}
@@ -244,9 +242,11 @@ def _restore_history(model: Any, stored: Stored) -> None:
     columns = {name: stored.array(f"history.{name}", dtype) for name, dtype in _HISTORY.items()}
     if len({len(column) for column in columns.values()}) != 1 or not len(columns["iteration"]):
         raise ModelFileError("sizes: the sections of the history have different lengths, or none")
+    if (columns["iteration"] != np.arange(len(columns["iteration"]))).any():
+        raise ModelFileError("history: its iterations must be 0, 1, 2, ...")
     model.history_ = columns | {"restart": columns["restart"].astype(bool)}
-    model.n_iter_ = model_file.whole(stored.description, "n_iter", 0, np.iinfo(np.int64).max)
-    model.n_trees_ = model_file.whole(stored.description, "n_trees", 0, np.iinfo(np.int64).max)
+    model.n_iter_ = len(columns["iteration"]) - 1
+    model.n_trees_ = model._ensemble.n_learners
     model.best_iteration_ = len(model._ensemble)
 
 
