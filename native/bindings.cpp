@@ -207,14 +207,15 @@ constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
 using Gradients = std::vector<Vector<double>>;
 
+// Targets of rows that are here; some at least, unless there are more elsewhere.
 TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
                          const std::optional<RowMajor<double>>& hessians,
-                         const std::optional<Vector<std::int64_t>>& repeats, int n_threads) {
+                         const std::optional<Vector<std::int64_t>>& repeats, int n_threads, bool may_be_empty = false) {
   TreeTargets t;
   t.n_targets = static_cast<int>(gradients.size());
   require(t.n_targets > 0, "gradients: no targets");
   t.n_rows = t.n_repeated = gradients[0].size();
-  require(t.n_rows > 0 && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many numbers as X has rows");
+  require((t.n_rows > 0 || may_be_empty) && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many numbers as X has rows");
   for (const Vector<double>& gradient : gradients) {
     require(gradient.size() == t.n_rows, "gradients: must have as many numbers for each target");
     t.gradients.push_back(gradient.data());
@@ -251,15 +252,16 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Gradients& gradients,
                        const std::optional<RowMajor<double>>& hessians, const std::optional<Vector<Row>>& rows,
                        int n_threads) {
   const TreeTargets targets = make_targets(m, gradients, hessians, std::nullopt, n_threads);
-  Channels channels;
-  pack(targets, channels, n_threads);
+  Channels channels = channels_of(targets);
+  LargeVector<std::int64_t> packed;
+  pack(targets, channels, packed, n_threads);
   const std::size_t n = channels.n();
   if (rows) {
     for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < targets.n_rows, "rows: no such row");
   }
   std::vector<std::int64_t> cells(m.n_cells() * n);
   HistogramBuilder builder(m, n_threads);
-  builder.set_rows(channels.packed.data(), channels.n());
+  builder.set_rows(packed.data(), channels.n());
   builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}});
   std::vector<std::int64_t> used;
   for (int f = 0; f < m.n_features; ++f) {
@@ -272,15 +274,17 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Gradients& gradients,
                         channels.count_bits);
 }
 
-// Grows trees on rows of one matrix, which it keeps alive.
-class Grower {
- public:
+// Splits as they travel: (split, word), with node, left child, feature and the four words of the codes that go left.
+constexpr std::size_t kSplitWords = 7;
+// What a tree is for a row: (node, word), with feature, left child (-1: leaf) and the four words.
+constexpr std::size_t kNodeWords = 6;
+
+// What growers make of trees for Python, and of what Python gives them.
+class GrowerBase {
+ protected:
   // Thresholds: of one feature after the other.
-  Grower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
-      : matrix_(m),
-        n_threads_(n_threads),
-        grower_(m, rules, n_threads),
-        thresholds_(thresholds.data(), thresholds.data() + thresholds.size()) {
+  GrowerBase(const BinnedMatrix& m, const Vector<double>& thresholds, int n_threads)
+      : matrix_(m), n_threads_(n_threads), thresholds_(thresholds.data(), thresholds.data() + thresholds.size()) {
     require_thresholds(m.n_bins, thresholds);
     std::size_t first = 0;
     for (int n : m.n_bins) {
@@ -289,34 +293,24 @@ class Grower {
     }
   }
 
-  // A tree for the residuals of the first rows: its nodes (records, as bytes), the codes that go left in each, the values
-  // of the nodes, and its values on all rows.
-  nb::tuple grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
-                const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
-                const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
-                double min_hessian_leaf) {
-    TreeTargets targets = make_targets(matrix_, gradients, hessians, repeats, n_threads_);
-    require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
-    targets.min_hessian_leaf = min_hessian_leaf;
-    const TreeSample sample = make_sample(targets.n_rows, rows, features, node_share, seed);
-    const std::size_t n_rows = matrix_.n_rows;
-    nb::ndarray<nb::numpy, double> row_values = empty({static_cast<std::size_t>(targets.n_targets), n_rows});
-    double* values = row_values.data();
-    GrownTree tree;
-    {
-      nb::gil_scoped_release release;
-      grower_.grow(targets, sample, InterruptCheck{});
-      tree = grower_.tree();
-      const std::size_t known = sample.rows == nullptr ? targets.n_rows : 0;
-      if (known > 0) grower_.training_values(values, n_rows);
-      binned_values(matrix_, tree, known, n_rows - known, values + known, n_rows, n_threads_);
-    }
+  // Its nodes (records, as bytes), the codes that go left in each, and the values of the nodes.
+  nb::tuple parts_of(const GrownTree& tree) const {
     std::vector<std::uint64_t> left_codes;
     for (const CodeSet& codes : tree.left_codes) left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
     const std::size_t n = tree.n_nodes();
     return nb::make_tuple(records_of(tree), to_numpy(std::move(left_codes), n, 4),
-                          to_numpy(std::move(tree.value), n, targets.n_targets), row_values);
+                          to_numpy(std::vector<double>(tree.value), n, tree.n_targets));
   }
+
+  FeatureSample make_sample(const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed) const {
+    require(node_share > 0.0 && node_share <= 1.0, "node_share: must be from 0 (excluded) to 1");
+    require(!features || static_cast<int>(features->size()) == matrix_.n_features,
+            "features: must have one entry for each feature");
+    return {features ? features->data() : nullptr, node_share, seed};
+  }
+
+  const BinnedMatrix& matrix_;
+  int n_threads_;
 
  private:
   nb::ndarray<nb::numpy, std::uint8_t> records_of(const GrownTree& tree) const {
@@ -334,33 +328,286 @@ class Grower {
     return to_numpy(std::move(bytes), tree.n_nodes() * sizeof(NodeRecord));
   }
 
-  TreeSample make_sample(std::size_t n_train, const std::optional<Vector<Row>>& rows,
-                         const std::optional<Vector<std::uint8_t>>& features, double node_share,
-                         std::uint64_t seed) const {
-    require(node_share > 0.0 && node_share <= 1.0, "node_share: must be from 0 (excluded) to 1");
-    TreeSample sample{nullptr, 0, nullptr, node_share, seed};
-    if (rows) {
-      require(rows->size() > 0, "rows: none");
-      for (std::size_t i = 0; i < rows->size(); ++i) {
-        require(rows->data()[i] < n_train && (i == 0 || rows->data()[i - 1] < rows->data()[i]),
-                "rows: must be training rows, ascending");
-      }
-      sample.rows = rows->data();
-      sample.n_rows = rows->size();
+  const std::vector<double> thresholds_;
+  std::vector<std::size_t> first_threshold_;  // of each feature
+};
+
+// Rows that a tree may see, ascending; null where it may see all.
+const Row* chosen_rows(const std::optional<Vector<Row>>& rows, std::size_t n_train) {
+  if (!rows) return nullptr;
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    require(rows->data()[i] < n_train && (i == 0 || rows->data()[i - 1] < rows->data()[i]),
+            "rows: must be training rows, ascending");
+  }
+  return rows->data();
+}
+
+// Grows trees on rows of one matrix, which it keeps alive.
+class Grower : GrowerBase {
+ public:
+  Grower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
+      : GrowerBase(m, thresholds, n_threads), rows_(m, n_threads), grower_(m, rules, rows_, &rows_, n_threads) {}
+
+  // A tree for the residuals of the first rows, and its values on all rows.
+  nb::tuple grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
+                const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
+                const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
+                double min_hessian_leaf) {
+    TreeTargets targets = make_targets(matrix_, gradients, hessians, repeats, n_threads_);
+    require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
+    targets.min_hessian_leaf = min_hessian_leaf;
+    const FeatureSample sample = make_sample(features, node_share, seed);
+    require(!rows || rows->size() > 0, "rows: none");
+    const Row* chosen = chosen_rows(rows, targets.n_rows);
+    const std::size_t n_rows = matrix_.n_rows;
+    nb::ndarray<nb::numpy, double> row_values = empty({static_cast<std::size_t>(targets.n_targets), n_rows});
+    double* values = row_values.data();
+    {
+      nb::gil_scoped_release release;
+      rows_.start(targets, chosen, rows ? rows->size() : 0);
+      grower_.grow(targets, sample, InterruptCheck{});
+      const GrownTree& tree = grower_.tree();
+      const std::size_t known = chosen == nullptr ? targets.n_rows : 0;
+      if (known > 0) rows_.values(tree.leaves(), tree.value.data(), values, n_rows);
+      binned_values(matrix_, tree, known, n_rows - known, values + known, n_rows, n_threads_);
     }
-    if (features) {
-      require(static_cast<int>(features->size()) == matrix_.n_features, "features: must have one entry for each feature");
-      sample.features = features->data();
+    const nb::tuple parts = parts_of(grower_.tree());
+    return nb::make_tuple(parts[0], parts[1], parts[2], row_values);
+  }
+
+ private:
+  TreeRows rows_;
+  TreeGrower grower_;
+};
+
+// Sums of rows in other processes, which a Python object adds up.
+class PythonSums : public RowSums {
+ public:
+  void begin(const nb::object& others, std::size_t n_cells, std::size_t n_sums) {
+    others_ = others;
+    n_cells_ = n_cells;
+    n_sums_ = n_sums;
+    splits_.clear();
+  }
+  void end() { others_ = nb::none(); }
+
+  // Sent with the next request.
+  void split(const std::vector<NodeSplit>& splits) override {
+    for (const NodeSplit& s : splits) {
+      splits_.insert(splits_.end(), {s.node, s.left, s.feature});
+      for (std::uint64_t word : s.codes.words) splits_.push_back(static_cast<std::int64_t>(word));
     }
-    return sample;
+  }
+
+  void build(const std::vector<NodeCells>& wanted) override {
+    if (wanted.empty()) return;
+    std::vector<std::int32_t> nodes;
+    for (const NodeCells& node : wanted) nodes.push_back(node.node);
+    nb::gil_scoped_acquire gil;
+    const Vector<std::int64_t> sums = ask("histograms", std::move(nodes), wanted.size() * n_cells_);
+    for (std::size_t i = 0; i < wanted.size(); ++i) std::copy_n(sums.data() + i * n_cells_, n_cells_, wanted[i].cells);
+  }
+
+  std::vector<std::int64_t> noise() override {
+    nb::gil_scoped_acquire gil;
+    return as_vector(checked(others_.attr("noise")(), n_sums_));
+  }
+
+  std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) override {
+    nb::gil_scoped_acquire gil;
+    return as_vector(ask("leaf_sums", std::vector<std::int32_t>(leaves), leaves.size() * n_sums_));
+  }
+
+ private:
+  Vector<std::int64_t> ask(const char* method, std::vector<std::int32_t>&& nodes, std::size_t size) {
+    const std::size_t n_nodes = nodes.size(), n_splits = splits_.size() / kSplitWords;
+    nb::object given = others_.attr(method)(to_numpy(std::exchange(splits_, {}), n_splits, kSplitWords),
+                                            to_numpy(std::move(nodes), n_nodes));
+    return checked(given, size);
+  }
+  static Vector<std::int64_t> checked(const nb::object& given, std::size_t size) {
+    const auto sums = nb::cast<Vector<std::int64_t>>(given);
+    require(sums.size() == size, "sums: wrong size");
+    return sums;
+  }
+  static std::vector<std::int64_t> as_vector(const Vector<std::int64_t>& sums) {
+    return {sums.data(), sums.data() + sums.size()};
+  }
+
+  nb::object others_ = nb::none();
+  std::size_t n_cells_ = 0, n_sums_ = 0;
+  std::vector<std::int64_t> splits_;
+};
+
+// Grows trees on rows of other processes. Its matrix has none, but the columns of theirs.
+class RemoteGrower : GrowerBase {
+ public:
+  RemoteGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
+      : GrowerBase(m, thresholds, n_threads), grower_(m, rules, sums_, nullptr, n_threads) {}
+
+  nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_targets,
+                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
+                 double min_hessian_leaf) {
+    TreeTargets targets;
+    targets.n_targets = n_targets;
+    targets.n_hessians = static_cast<int>(max.size()) - n_targets;
+    require(n_targets > 0 && targets.n_hessians >= 0, "max: must have an entry for each target");
+    require(n_repeated > 0, "n_repeated: must be positive");
+    targets.n_repeated = static_cast<std::size_t>(n_repeated);
+    targets.max = max;
+    targets.min_hessian_leaf = min_hessian_leaf;
+    const FeatureSample sample = make_sample(features, node_share, seed);
+    sums_.begin(sums, matrix_.n_cells() * channels_of(targets).n(), targets.n_sums());
+    try {
+      nb::gil_scoped_release release;
+      grower_.grow(targets, sample, InterruptCheck{});
+    } catch (...) {
+      sums_.end();
+      throw;
+    }
+    sums_.end();
+    return parts_of(grower_.tree());
+  }
+
+ private:
+  PythonSums sums_;
+  TreeGrower grower_;
+};
+
+GrownTree tree_of_words(const BinnedMatrix& m, const RowMajor<std::int64_t>& nodes, const RowMajor<double>& value) {
+  require(nodes.shape(0) > 0 && nodes.shape(1) == kNodeWords, "nodes: must be (node, 6)");
+  require(value.shape(0) == nodes.shape(0) && value.shape(1) > 0, "value: must be (node, target)");
+  GrownTree tree;
+  tree.n_targets = static_cast<int>(value.shape(1));
+  const std::int64_t n = static_cast<std::int64_t>(nodes.shape(0));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t* words = nodes.data() + i * kNodeWords;
+    const bool leaf = words[1] < 0;
+    require(leaf || (words[1] > i && words[1] + 1 < n), "nodes: no such child");
+    require(leaf || (words[0] >= 0 && words[0] < m.n_features), "nodes: no such feature");
+    tree.add(0);
+    tree.feature[i] = leaf ? -1 : static_cast<std::int32_t>(words[0]);
+    tree.left[i] = leaf ? -1 : static_cast<std::int32_t>(words[1]);
+    for (int w = 0; w < 4; ++w) tree.left_codes[i].words[w] = static_cast<std::uint64_t>(words[2 + w]);
+  }
+  tree.value.assign(value.data(), value.data() + value.size());
+  return tree;
+}
+
+// One process' part of the rows that trees are grown on by others; keeps the matrix alive.
+class ShardRows {
+ public:
+  ShardRows(const BinnedMatrix& m, int n_threads) : matrix_(m), n_threads_(n_threads), rows_(m, n_threads) {}
+
+  // Takes the residuals of the first rows, and says how many rows there are, repeated ones counted, and the largest
+  // number of each target and hessian: those of all shards together are asked for in start().
+  nb::tuple set_targets(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
+                        const std::optional<Vector<std::int64_t>>& repeats) {
+    targets_ = make_targets(matrix_, gradients, hessians, repeats, n_threads_, true);
+    gradients_ = gradients;
+    hessians_ = hessians;
+    repeats_ = repeats;
+    return nb::make_tuple(targets_.n_repeated, targets_.max);
+  }
+
+  void start(std::int64_t n_repeated, const std::vector<double>& max, const std::optional<Vector<Row>>& rows) {
+    require(!gradients_.empty(), "start: there are no targets");
+    require(n_repeated >= static_cast<std::int64_t>(targets_.n_repeated), "n_repeated: fewer than are here");
+    require(max.size() == targets_.max.size(), "max: must have one entry for each target and hessian");
+    for (std::size_t k = 0; k < max.size(); ++k) require(max[k] >= targets_.max[k], "max: smaller than here");
+    TreeTargets targets = targets_;
+    targets.n_repeated = static_cast<std::size_t>(n_repeated);
+    targets.max = max;
+    chosen_ = rows;
+    const Row* chosen = chosen_rows(chosen_, targets.n_rows);
+    nb::gil_scoped_release release;
+    rows_.start(targets, chosen, rows ? rows->size() : 0);
+  }
+
+  void split(const RowMajor<std::int64_t>& splits) {
+    require(splits.shape(1) == kSplitWords, "splits: must be (split, 7)");
+    std::vector<NodeSplit> parsed;
+    for (std::size_t i = 0; i < splits.shape(0); ++i) {
+      const std::int64_t* words = splits.data() + i * kSplitWords;
+      require(words[0] >= 0 && words[0] < static_cast<std::int64_t>(rows_.n_nodes()), "splits: no such node");
+      require(words[1] > words[0] && words[1] < (std::int64_t{1} << 31) - 1, "splits: no such child");
+      require(words[2] >= 0 && words[2] < matrix_.n_features, "splits: no such feature");
+      NodeSplit s{static_cast<std::int32_t>(words[0]), static_cast<std::int32_t>(words[1]), static_cast<int>(words[2]), {}};
+      for (int w = 0; w < 4; ++w) s.codes.words[w] = static_cast<std::uint64_t>(words[3 + w]);
+      parsed.push_back(s);
+    }
+    nb::gil_scoped_release release;
+    rows_.split(parsed);
+  }
+
+  nb::ndarray<nb::numpy, std::int64_t> histograms(const Vector<std::int32_t>& nodes) {
+    const std::size_t n_cells = matrix_.n_cells() * rows_.n_channels();
+    std::vector<std::int64_t> cells(nodes.size() * n_cells);
+    std::vector<NodeCells> wanted;
+    for (std::int32_t node : known_nodes(nodes)) wanted.push_back({node, cells.data() + wanted.size() * n_cells});
+    {
+      nb::gil_scoped_release release;
+      rows_.build(wanted);
+    }
+    const std::size_t size = cells.size();
+    return to_numpy(std::move(cells), size);
+  }
+
+  nb::ndarray<nb::numpy, std::int64_t> noise() {
+    std::vector<std::int64_t> sums = rows_.noise();
+    const std::size_t size = sums.size();
+    return to_numpy(std::move(sums), size);
+  }
+
+  nb::ndarray<nb::numpy, std::int64_t> leaf_sums(const Vector<std::int32_t>& leaves) {
+    std::vector<std::int64_t> sums;
+    {
+      const std::vector<std::int32_t> known = known_nodes(leaves);
+      nb::gil_scoped_release release;
+      sums = rows_.leaf_sums(known);
+    }
+    const std::size_t size = sums.size();
+    return to_numpy(std::move(sums), size);
+  }
+
+  // Of the tree that was grown last, on all rows.
+  nb::ndarray<nb::numpy, double> values(const RowMajor<std::int64_t>& nodes, const RowMajor<double>& value) {
+    const GrownTree tree = tree_of_words(matrix_, nodes, value);
+    require(tree.n_nodes() == rows_.n_nodes() && tree.n_targets == targets_.n_targets, "nodes: not the last tree's");
+    const std::size_t known = chosen_ ? 0 : targets_.n_rows, n_rows = matrix_.n_rows;
+    nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
+    nb::gil_scoped_release release;
+    if (known > 0) rows_.values(tree.leaves(), tree.value.data(), out.data(), n_rows);
+    binned_values(matrix_, tree, known, n_rows - known, out.data() + known, n_rows, n_threads_);
+    return out;
+  }
+
+ private:
+  std::vector<std::int32_t> known_nodes(const Vector<std::int32_t>& nodes) const {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      require(nodes.data()[i] >= 0 && static_cast<std::size_t>(nodes.data()[i]) < rows_.n_nodes(), "nodes: no such node");
+    }
+    return {nodes.data(), nodes.data() + nodes.size()};
   }
 
   const BinnedMatrix& matrix_;
   int n_threads_;
-  TreeGrower grower_;
-  const std::vector<double> thresholds_;
-  std::vector<std::size_t> first_threshold_;  // of each feature
+  TreeRows rows_;
+  TreeTargets targets_;
+  Gradients gradients_;  // they and the others are kept alive while a tree is grown on them
+  std::optional<RowMajor<double>> hessians_;
+  std::optional<Vector<std::int64_t>> repeats_;
+  std::optional<Vector<Row>> chosen_;
 };
+
+nb::ndarray<nb::numpy, double> tree_values(const BinnedMatrix& m, const RowMajor<std::int64_t>& nodes,
+                                           const RowMajor<double>& value, int n_threads) {
+  const GrownTree tree = tree_of_words(m, nodes, value);
+  nb::ndarray<nb::numpy, double> out = empty({value.shape(1), m.n_rows});
+  nb::gil_scoped_release release;
+  binned_values(m, tree, 0, m.n_rows, out.data(), m.n_rows, n_threads);
+  return out;
+}
 
 GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
                        double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
@@ -605,23 +852,49 @@ NB_MODULE(_native, m) {
   m.def("histogram", &histogram_of, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
         "rows"_a.noconvert().none(), "n_threads"_a,
         "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
-  nb::class_<Grower>(m, "Grower", "Grows one tree after the other on the rows of a matrix; not for two threads at once.")
-      .def(
-          "__init__",
-          [](Grower* self, const BinnedMatrix& m, const Vector<double>& thresholds, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
-             double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
-             const std::vector<std::vector<int>>& interactions, int n_threads) {
-            new (self) Grower(m, thresholds,
-                              make_rules(m, max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization,
-                                         min_split_gain, monotone, interactions),
-                              n_threads);
-          },
-          "matrix"_a, "thresholds"_a.noconvert(), nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a, "l2_regularization"_a,
-          "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a, nb::keep_alive<1, 2>())
-      .def("grow", &Grower::grow, nb::kw_only(), "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
-           "repeats"_a.noconvert().none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(), "node_share"_a,
-           "seed"_a, "min_hessian_leaf"_a,
-           "A tree for the residuals (target, training row): its nodes, and its values on all rows.");
+  const auto def_grower = [](auto& grower) {
+    using G = typename std::remove_reference_t<decltype(grower)>::Type;
+    grower.def(
+        "__init__",
+        [](G* self, const BinnedMatrix& m, const Vector<double>& thresholds, int max_depth, int max_leaf_nodes,
+           std::int64_t min_samples_leaf, double l2_regularization, double min_split_gain,
+           const std::vector<int>& monotone, const std::vector<std::vector<int>>& interactions, int n_threads) {
+          new (self) G(m, thresholds,
+                       make_rules(m, max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain,
+                                  monotone, interactions),
+                       n_threads);
+        },
+        "matrix"_a, "thresholds"_a.noconvert(), nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a,
+        "l2_regularization"_a, "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a,
+        nb::keep_alive<1, 2>());
+  };
+  nb::class_<Grower> grower(m, "Grower", "Grows one tree after the other on the rows of a matrix; not for two threads at once.");
+  def_grower(grower);
+  grower.def("grow", &Grower::grow, nb::kw_only(), "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
+             "repeats"_a.noconvert().none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
+             "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+             "A tree for the residuals (target, training row): its parts and its values on all rows.");
+  nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
+  def_grower(remote);
+  remote.def("grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_targets"_a,
+             "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+             "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
+             "of ShardRows, for all shards together.");
+  nb::class_<ShardRows>(m, "ShardRows", "One process' part of the rows that trees are grown on by others.")
+      .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
+      .def("set_targets", &ShardRows::set_targets, nb::kw_only(), "gradients"_a.noconvert(),
+           "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(),
+           "Take residuals; returns the number of rows, repeated ones counted, and the largest numbers.")
+      .def("start", &ShardRows::start, nb::kw_only(), "n_repeated"_a, "max"_a, "rows"_a.noconvert().none(),
+           "Begin a tree, with the number of rows and the largest numbers of all shards.")
+      .def("split", &ShardRows::split, "splits"_a.noconvert(), "Send the rows of nodes to their children.")
+      .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(), "Of some nodes, one after the other.")
+      .def("noise", &ShardRows::noise, "Sums that the noise of the targets follows from.")
+      .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(), "(leaf, target or hessian), flat.")
+      .def("values", &ShardRows::values, "nodes"_a.noconvert(), "value"_a.noconvert(),
+           "Values (target, row) of the tree that was grown last.");
+  m.def("tree_values", &tree_values, "matrix"_a, "nodes"_a.noconvert(), "value"_a.noconvert(), "n_threads"_a,
+        "Values (target, row) of a tree on the rows of a matrix; nodes are (node: feature, left child, codes that go left).");
 
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),

@@ -2,20 +2,20 @@
 //
 // The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract for the larger, find
 // the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
-// build_histograms() is the one step whose result has to be summed when the rows are spread over machines. Nodes of few
-// rows keep no histogram: it is made group by group, in a buffer that stays in the cache, when the node is scanned.
+// All that it knows of rows are sums (tree_rows.hpp): of rows in this process, or of many processes, added up. Where the rows
+// are here, nodes of few keep no histogram: it is made group by group, in a buffer that stays in the cache, when the node is
+// scanned. The sums, and so the tree, are the same.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <utility>
 
-#include "histogram.hpp"
 #include "layout.hpp"
 #include "parallel.hpp"
-#include "partition.hpp"
 #include "quantise.hpp"
 #include "split.hpp"
+#include "tree_rows.hpp"
 
 namespace agbm {
 
@@ -32,6 +32,13 @@ struct GrownTree {
   std::vector<double> value;  // (node, target); zero in inner nodes
 
   std::size_t n_nodes() const { return feature.size(); }
+  std::vector<std::int32_t> leaves() const {
+    std::vector<std::int32_t> found;
+    for (std::size_t node = 0; node < n_nodes(); ++node) {
+      if (left[node] < 0) found.push_back(static_cast<std::int32_t>(node));
+    }
+    return found;
+  }
   std::int32_t add(std::int64_t rows) {
     feature.push_back(-1);
     bin.push_back(0);
@@ -45,10 +52,8 @@ struct GrownTree {
   }
 };
 
-// What a tree may see: rows (null: all), features (null: all), and the share of them that each node may split on.
-struct TreeSample {
-  const Row* rows = nullptr;
-  std::size_t n_rows = 0;
+// What a tree may see: features (null: all), and the share of them that each node may split on.
+struct FeatureSample {
   const std::uint8_t* features = nullptr;
   double node_share = 1.0;
   std::uint64_t seed = 0;
@@ -63,16 +68,18 @@ inline std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Grows one tree after the other on the same rows; buffers are kept from tree to tree.
+// Grows one tree after the other; buffers are kept from tree to tree.
 class TreeGrower {
  public:
-  TreeGrower(const BinnedMatrix& matrix, const GrowthRules& rules, int n_threads)
+  // The matrix may have no rows: all that counts is how its columns are laid out. `here` are the sums, too, where the rows
+  // are in this process; else null.
+  TreeGrower(const BinnedMatrix& matrix, const GrowthRules& rules, RowSums& sums, const TreeRows* here, int n_threads)
       : matrix_(matrix),
         rules_(rules),
         n_threads_(n_threads),
         has_categories_(std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
-        builder_(matrix, n_threads),
-        partition_(matrix, n_threads),
+        sums_(sums),
+        here_(here),
         has_shared_columns_(std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })),
         all_features_(matrix.n_features) {
     for (const ColumnGroup& group : matrix.groups) {
@@ -82,9 +89,8 @@ class TreeGrower {
     sort_by_column(all_features_);
   }
 
-  // Training rows are the first targets.n_rows rows of the matrix. `pause` is called between batches and may throw: the
-  // way to stop a long growth.
-  void grow(const TreeTargets& targets, const TreeSample& sample, const std::function<void()>& pause) {
+  // `pause` is called between batches and may throw: the way to stop a long growth.
+  void grow(const TreeTargets& targets, const FeatureSample& sample, const std::function<void()>& pause) {
     start(targets, sample);
     while (take_batch()) {
       pause();
@@ -97,26 +103,6 @@ class TreeGrower {
 
   const GrownTree& tree() const { return tree_; }
 
-  // The tree's value on every row that it saw, (target, row): a leaf knows its rows, none walks the tree. Block by block of
-  // rows, so that a line of the result is written by one thread, while it is in the cache.
-  void training_values(double* out, std::size_t stride) const {
-    const std::vector<std::int32_t> leaves = leaves_of_tree();
-    const Row* rows = partition_.rows();
-    const std::size_t block = std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());  // more rows than searches for them
-    parallel_for((targets_.n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
-      const std::size_t begin = number * block, end = std::min(targets_.n_rows, begin + block);
-      for (std::int32_t leaf : leaves) {
-        const Row* first = std::lower_bound(rows + nodes_[leaf].rows.begin, rows + nodes_[leaf].rows.end, begin);
-        const Row* last = std::lower_bound(first, rows + nodes_[leaf].rows.end, end);
-        for (int k = 0; k < tree_.n_targets; ++k) {
-          const double value = tree_.value[static_cast<std::size_t>(leaf) * tree_.n_targets + k];
-          double* column = out + k * stride;
-          for (const Row* row = first; row < last; ++row) column[*row] = value;
-        }
-      }
-    });
-  }
-
  private:
   static constexpr std::int32_t kNoSlot = -1;
   // Up to so many rows it costs no more to add them than to subtract a sibling's cells and to fetch the result again later.
@@ -128,7 +114,6 @@ class TreeGrower {
   static constexpr std::size_t kUsualLevels = 8;
 
   struct NodeState {
-    RowRange rows;
     int depth;
     std::int32_t slot = kNoSlot;   // of its histogram, if it keeps one
     Split split;
@@ -182,29 +167,29 @@ class TreeGrower {
     return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
   }
 
-  void start(const TreeTargets& targets, const TreeSample& sample) {
+  // Whether the rows of a node are here, and so few that it keeps no histogram.
+  bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= kFewRows; }
+
+  void start(const TreeTargets& targets, const FeatureSample& sample) {
     targets_ = targets;
     sample_ = sample;
-    const std::size_t n_rows = sample.rows == nullptr ? targets.n_rows : sample.n_rows;
-    pack(targets, channels_, n_threads_);
-    if (has_categories_) channels_.noise = noise_of(targets, n_threads_);
-    partition_.reset(sample.rows, n_rows);
+    channels_ = channels_of(targets);
     tree_ = GrownTree{};
     tree_.n_targets = targets.n_targets;
     n_leaves_ = 1;
-    nodes_.assign(1, {{0, n_rows}, 0, kNoSlot, {}});
+    nodes_.assign(1, {0, kNoSlot, {}});
     pending_.clear();
     scanned_.clear();
     free_slots_.clear();
     for (std::size_t slot = histograms_.size(); slot-- > 0;) free_slots_.push_back(static_cast<std::int32_t>(slot));
 
-    builder_.set_rows(channels_.packed.data(), channels_.n());
-    if (n_rows > kFewRows) {
+    if (!few_rows(0)) {
       nodes_[0].slot = acquire_slot();
-      builder_.build({{sample.rows, n_rows, histogram(nodes_[0].slot)}});
+      sums_.build({{0, histogram(nodes_[0].slot)}});
     }
+    if (has_categories_) channels_.noise = noise_of(targets, sums_.noise());
     const bool in_cells = nodes_[0].slot != kNoSlot && matrix_.groups[0].sparse < 0;
-    total_.assign(1, in_cells ? totals_of_cells(nodes_[0].slot) : totals_of_rows({0, n_rows}));
+    total_.assign(1, in_cells ? totals_of_cells(nodes_[0].slot) : here_->totals(0));
     start_constraints();
     tree_.add(channels_.count_in(total_[0].back()));
     if (may_split(0)) scanned_.push_back(0);
@@ -305,14 +290,6 @@ class TreeGrower {
     for (std::size_t i = 0; i < matrix_.cell_offset[1] * total.size(); ++i) total[i % total.size()] += cells[i];
     return total;
   }
-  std::vector<std::int64_t> totals_of_rows(RowRange range) const {
-    std::vector<std::int64_t> total(channels_.n(), 0);
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      const std::int64_t* packed = channels_.packed.data() + partition_.rows()[i] * total.size();
-      for (std::size_t c = 0; c < total.size(); ++c) total[c] += packed[c];
-    }
-    return total;
-  }
 
   // The next nodes to split, from those that have a split. Returns false when there are none.
   bool take_batch() {
@@ -331,25 +308,24 @@ class TreeGrower {
   }
 
   void split_batch() {
-    std::vector<RowRange> ranges;
-    std::vector<Split> splits;
+    std::vector<NodeSplit> splits;
+    std::int32_t left = static_cast<std::int32_t>(tree_.n_nodes());
     for (std::int32_t node : batch_) {
-      ranges.push_back(nodes_[node].rows);
-      splits.push_back(nodes_[node].split);
+      splits.push_back({node, left, nodes_[node].split.feature, nodes_[node].split.left});
+      left += 2;
     }
-    const std::vector<std::size_t> middle = partition_.split(ranges, splits);
+    sums_.split(splits);
     siblings_.clear();
-    for (std::size_t i = 0; i < batch_.size(); ++i) add_children(batch_[i], middle[i]);
+    for (const NodeSplit& split : splits) add_children(split.node, split.left);
   }
 
-  void add_children(std::int32_t parent, std::size_t middle) {
+  void add_children(std::int32_t parent, std::int32_t left) {
     const NodeState state = nodes_[parent];
-    const std::vector<std::int64_t> left_total =
-        state.slot == kNoSlot ? totals_of_rows({state.rows.begin, middle}) : left_totals(parent);
+    const std::vector<std::int64_t> left_total = state.slot == kNoSlot ? here_->totals(left) : left_totals(parent);
     std::vector<std::int64_t> right_total = total_[parent];
     for (std::size_t c = 0; c < right_total.size(); ++c) right_total[c] -= left_total[c];
 
-    const std::int32_t left = tree_.add(channels_.count_in(left_total.back()));
+    tree_.add(channels_.count_in(left_total.back()));
     const std::int32_t right = tree_.add(channels_.count_in(right_total.back()));
     tree_.feature[parent] = state.split.feature;
     tree_.bin[parent] = state.split.bin;
@@ -357,8 +333,7 @@ class TreeGrower {
     tree_.left_codes[parent] = state.split.left;
     tree_.left[parent] = left;
     tree_.gain[parent] = state.split.gain;
-    nodes_.push_back({{state.rows.begin, middle}, state.depth + 1, kNoSlot, {}});
-    nodes_.push_back({{middle, state.rows.end}, state.depth + 1, kNoSlot, {}});
+    nodes_.insert(nodes_.end(), 2, {state.depth + 1, kNoSlot, {}});
     total_.push_back(left_total);
     total_.push_back(right_total);
     ++n_leaves_;
@@ -390,7 +365,7 @@ class TreeGrower {
   void build_histograms() {
     scanned_.clear();
     const bool full = rules_.max_leaf_nodes > 0 && n_leaves_ >= rules_.max_leaf_nodes;
-    std::vector<NodeRows> to_build;
+    std::vector<NodeCells> to_build;
     std::vector<Siblings> wanted;
     for (std::size_t i = 0; i < batch_.size(); ++i) {
       const Siblings pair = siblings_[i];
@@ -398,7 +373,7 @@ class TreeGrower {
         release_slot(batch_[i]);
         continue;
       }
-      if (nodes_[pair.large].rows.size() <= kFewRows && nodes_[pair.small].rows.size() <= kFewRows) {
+      if (few_rows(pair.large) && few_rows(pair.small)) {
         release_slot(batch_[i]);
         scanned_.push_back(pair.large);
         if (may_split(pair.small)) scanned_.push_back(pair.small);
@@ -406,11 +381,10 @@ class TreeGrower {
       }
       nodes_[pair.large].slot = std::exchange(nodes_[batch_[i]].slot, kNoSlot);  // to be reduced to its own
       nodes_[pair.small].slot = acquire_slot();
-      const RowRange rows = nodes_[pair.small].rows;
-      to_build.push_back({partition_.rows() + rows.begin, rows.size(), histogram(nodes_[pair.small].slot)});
+      to_build.push_back({pair.small, histogram(nodes_[pair.small].slot)});
       wanted.push_back(pair);
     }
-    builder_.build(to_build);
+    sums_.build(to_build);
     subtract_small(wanted);
     for (const Siblings& pair : wanted) {
       scanned_.push_back(pair.large);
@@ -486,11 +460,10 @@ class TreeGrower {
   void scan_rows(Scan& scan) {
     std::vector<std::int64_t> scratch(scratch_size());
     std::vector<std::int64_t> cells(most_group_cells_ * channels_.n());
-    const RowRange range = nodes_[scan.node].rows;
     for (const int* feature = scan.begin; feature < scan.end;) {
       const int g = matrix_.group_of_feature(*feature);
       const ColumnGroup& group = matrix_.groups[g];
-      builder_.build_group(group, {partition_.rows() + range.begin, range.size(), cells.data()});
+      here_->build_group(group, scan.node, cells.data());
       for (; feature < scan.end && matrix_.group_of_feature(*feature) == g; ++feature) {
         const std::size_t offset =
             matrix_.cell_offset[matrix_.places[*feature].column] - matrix_.cell_offset[group.first_column];
@@ -529,61 +502,18 @@ class TreeGrower {
     return scratch;
   }
 
-  std::vector<std::int32_t> leaves_of_tree() const {
-    std::vector<std::int32_t> leaves;
-    for (std::size_t node = 0; node < tree_.n_nodes(); ++node) {
-      if (tree_.left[node] < 0) leaves.push_back(static_cast<std::int32_t>(node));
-    }
-    return leaves;
-  }
-
-  // body(leaf, its rows or a piece of them, number of the piece), in parallel.
-  template <class Body>
-  void for_leaf_pieces(const Body& body) const {
-    std::vector<std::pair<std::int32_t, RowRange>> pieces;
-    for (std::int32_t node : leaves_of_tree()) {
-      const RowRange rows = nodes_[node].rows;
-      for (std::size_t begin = rows.begin; begin < rows.end; begin += kRowsPerTask) {
-        pieces.push_back({node, {begin, std::min(rows.end, begin + kRowsPerTask)}});
-      }
-    }
-    parallel_for(pieces.size(), threads_for(targets_.n_rows, n_threads_),
-                 [&](std::size_t p) { body(pieces[p].first, pieces[p].second, p); });
-  }
-
   // value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
   // within rounding of the exact one, while splits may be chosen on fewer bits.
   void fit_leaves() {
     const int n_sums = targets_.n_sums();
-    std::vector<double> scale(n_sums), unit(n_sums);
-    for (int k = 0; k < n_sums; ++k) {
-      const int exponent = scale_exponent(targets_.max[k], value_bits(targets_.n_repeated, false));
-      scale[k] = std::ldexp(1.0, exponent);
-      unit[k] = std::ldexp(1.0, -exponent);
-    }
-    const std::size_t max_pieces = tree_.n_nodes() + tasks_for_rows(targets_.n_rows);
-    std::vector<std::int64_t> partial(max_pieces * n_sums, 0);
-    std::vector<std::int32_t> leaf_of(max_pieces, -1);
-    for_leaf_pieces([&](std::int32_t node, RowRange range, std::size_t piece) {
-      leaf_of[piece] = node;
-      for (int k = 0; k < n_sums; ++k) {
-        const double* x = targets_.summand(k);
-        std::int64_t sum = 0;
-        for (std::size_t i = range.begin; i < range.end; ++i) {
-          const Row row = partition_.rows()[i];
-          sum += round_scaled(x[row], scale[k]) * targets_.repeat(row);
-        }
-        partial[piece * n_sums + k] = sum;
-      }
-    });
-    std::vector<std::int64_t> sums(tree_.n_nodes() * n_sums, 0);
-    for (std::size_t piece = 0; piece < max_pieces && leaf_of[piece] >= 0; ++piece) {
-      for (int k = 0; k < n_sums; ++k) sums[leaf_of[piece] * n_sums + k] += partial[piece * n_sums + k];
-    }
+    std::vector<double> unit;
+    for (int k = 0; k < n_sums; ++k) unit.push_back(std::ldexp(1.0, -targets_.leaf_exponent(k)));
+    const std::vector<std::int32_t> leaves = tree_.leaves();
+    const std::vector<std::int64_t> sums = sums_.leaf_sums(leaves);
     const int group_size = targets_.n_hessians > 0 ? targets_.n_targets / targets_.n_hessians : targets_.n_targets;
-    for (std::size_t node = 0; node < tree_.n_nodes(); ++node) {
-      if (tree_.left[node] >= 0) continue;
-      const std::int64_t* s = &sums[node * n_sums];
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      const std::size_t node = leaves[leaf];
+      const std::int64_t* s = &sums[leaf * n_sums];
       for (int k = 0; k < targets_.n_targets; ++k) {
         const int h = targets_.n_targets + k / group_size;
         const double hessian = targets_.n_hessians > 0 ? static_cast<double>(s[h]) * unit[h]
@@ -600,10 +530,10 @@ class TreeGrower {
   const int n_threads_;
   const bool has_categories_;
   TreeTargets targets_;  // of the tree that is being grown
-  TreeSample sample_;
+  FeatureSample sample_;
   Channels channels_;
-  HistogramBuilder builder_;
-  RowPartition partition_;
+  RowSums& sums_;
+  const TreeRows* here_;
   GrownTree tree_;
   int n_leaves_ = 1;
   std::vector<NodeState> nodes_;                    // by node number

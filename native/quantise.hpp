@@ -66,8 +66,8 @@ struct Channels {
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
   std::vector<double> noise;         // of each target: mean square of the residuals over mean hessian
+  std::vector<int> exponent;         // a row's integer is its number times two to the power of this; of each channel
   std::vector<double> unit;          // value of one step of each channel, a power of two
-  LargeVector<std::int64_t> packed;  // (row, channel)
 
   int n() const { return n_targets + n_hessians + (counts_alone ? 1 : 0); }
   // The count within the last integer of a cell or of sums.
@@ -75,9 +75,17 @@ struct Channels {
   std::int64_t count_mask() const { return (std::int64_t{1} << count_bits) - 1; }
 };
 
+// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included.
+inline int value_bits(std::size_t n_repeated, bool carries_count) {
+  const int row_bits = bits_for(n_repeated);
+  return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
+}
+
 // Inputs of one tree: residuals of each target times weights, and hessians (group, row) times weights, none where all are 1:
 // neighbouring targets share a hessian, as many as make the groups equal. A row may stand for several equal ones (null:
-// each for one); sums are then exactly those of the repeated rows.
+// each for one); sums are then exactly those of the repeated rows. Where rows are spread over machines, `max` and
+// `n_repeated` are of all of them: the integers that a row becomes follow from these alone. One that only adds up what
+// others have summed knows no rows.
 struct TreeTargets {
   int n_targets = 0;
   int n_hessians = 0;
@@ -95,13 +103,12 @@ struct TreeTargets {
     return k < n_targets ? gradients[k] : hessians + (k - n_targets) * n_rows;
   }
   std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }
-};
 
-// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included.
-inline int value_bits(std::size_t n_repeated, bool carries_count) {
-  const int row_bits = bits_for(n_repeated);
-  return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
-}
+  // Exponents of the integers that rows become: in sums that are not of histograms.
+  int leaf_exponent(int k) const { return scale_exponent(max[k], value_bits(n_repeated, false)); }
+  int hessian_noise_exponent(int group) const { return leaf_exponent(n_targets + group); }
+  int target_noise_exponent(int k) const { return scale_exponent(max[k], value_bits(n_repeated, false) / 2); }
+};
 
 // Sum of round(x * scale)^power over all rows, each as often as it stands for: exact, so that it does not depend on order.
 inline std::int64_t sum_of_powers(const TreeTargets& t, const double* x, double scale, int power, int n_threads) {
@@ -117,21 +124,30 @@ inline std::int64_t sum_of_powers(const TreeTargets& t, const double* x, double 
   return std::accumulate(partial.begin(), partial.end(), std::int64_t{0});
 }
 
+// Sums over rows from which noise_of() follows: of each hessian, then of each target's squares.
+inline std::vector<std::int64_t> noise_sums(const TreeTargets& t, int n_threads) {
+  std::vector<std::int64_t> sums;
+  for (int group = 0; group < t.n_hessians; ++group) {
+    const double scale = std::ldexp(1.0, t.hessian_noise_exponent(group));
+    sums.push_back(sum_of_powers(t, t.summand(t.n_targets + group), scale, 1, n_threads));
+  }
+  for (int k = 0; k < t.n_targets; ++k) {
+    sums.push_back(sum_of_powers(t, t.summand(k), std::ldexp(1.0, t.target_noise_exponent(k)), 2, n_threads));
+  }
+  return sums;
+}
+
 // What one row adds to the score G^2 / H of a leaf by chance alone, for each target.
-inline std::vector<double> noise_of(const TreeTargets& t, int n_threads) {
+inline std::vector<double> noise_of(const TreeTargets& t, const std::vector<std::int64_t>& sums) {
   std::vector<double> hessian(std::max(t.n_hessians, 1), static_cast<double>(t.n_repeated));
   for (int group = 0; group < t.n_hessians; ++group) {
-    const int exponent = scale_exponent(t.max[t.n_targets + group], value_bits(t.n_repeated, false));
-    const std::int64_t sum =
-        sum_of_powers(t, t.summand(t.n_targets + group), std::ldexp(1.0, exponent), 1, n_threads);
-    hessian[group] = std::ldexp(static_cast<double>(sum), -exponent);
+    hessian[group] = std::ldexp(static_cast<double>(sums[group]), -t.hessian_noise_exponent(group));
   }
   std::vector<double> noise;
   for (int k = 0; k < t.n_targets; ++k) {
-    const int exponent = scale_exponent(t.max[k], value_bits(t.n_repeated, false) / 2);
-    const std::int64_t sum = sum_of_powers(t, t.summand(k), std::ldexp(1.0, exponent), 2, n_threads);
+    const double squares = std::ldexp(static_cast<double>(sums[t.n_hessians + k]), -2 * t.target_noise_exponent(k));
     const double h = hessian[k * hessian.size() / t.n_targets];
-    noise.push_back(h > 0.0 ? std::ldexp(static_cast<double>(sum), -2 * exponent) / h : 0.0);
+    noise.push_back(h > 0.0 ? squares / h : 0.0);
   }
   return noise;
 }
@@ -139,32 +155,40 @@ inline std::vector<double> noise_of(const TreeTargets& t, int n_threads) {
 // Nearly the precision of float32 is left to a residual, however many rows there are.
 constexpr int kMinValueBits = 22;
 
-inline void pack(const TreeTargets& t, Channels& c, int n_threads) {
+// The form of the cells, which follows from what is known of all rows together.
+inline Channels channels_of(const TreeTargets& t) {
+  Channels c;
   c.n_targets = t.n_targets;
   c.n_hessians = t.n_hessians;
   c.counts_alone = value_bits(t.n_repeated, true) < kMinValueBits;
   c.count_bits = bits_for(t.n_repeated);
   c.min_hessian_leaf = t.min_hessian_leaf;
-  const int n = c.n();
-  c.packed.resize(t.n_rows * n);
-  c.unit.assign(n, 1.0);
-  std::vector<double> scale(n, 0.0);  // zero: a channel that only counts
+  c.exponent.assign(c.n(), 0);
+  c.unit.assign(c.n(), 1.0);
   for (int k = 0; k < t.n_sums(); ++k) {
-    const int exponent = scale_exponent(t.max[k], value_bits(t.n_repeated, k == n - 1));
-    scale[k] = std::ldexp(1.0, exponent);
-    c.unit[k] = std::ldexp(1.0, -exponent);
+    c.exponent[k] = scale_exponent(t.max[k], value_bits(t.n_repeated, k == c.n() - 1));
+    c.unit[k] = std::ldexp(1.0, -c.exponent[k]);
   }
+  return c;
+}
+
+// The rows of this process as (row, channel).
+inline void pack(const TreeTargets& t, const Channels& c, LargeVector<std::int64_t>& packed, int n_threads) {
+  const int n = c.n();
+  packed.resize(t.n_rows * n);
   constexpr std::size_t block = 256;  // rows whose packed channels stay in cache while one channel after the other is filled
   parallel_rows(t.n_rows, n_threads, [&](std::size_t piece_begin, std::size_t piece_end) {
     for (std::size_t begin = piece_begin; begin < piece_end; begin += block) {
       const std::size_t end = std::min(piece_end, begin + block);
       for (int k = 0; k < n; ++k) {
         const bool last = k == n - 1;
-        const double* x = k < t.n_sums() ? t.summand(k) : t.summand(0);
+        const bool counts_only = k >= t.n_sums();
+        const double* x = t.summand(counts_only ? 0 : k);
+        const double scale = counts_only ? 0.0 : std::ldexp(1.0, c.exponent[k]);
         const int shift = last ? c.count_bits : 0;
-        std::int64_t* out = c.packed.data() + k;
+        std::int64_t* out = packed.data() + k;
         for (std::size_t i = begin; i < end; ++i) {
-          out[i * n] = ((round_scaled(x[i], scale[k]) << shift) + (last ? 1 : 0)) * t.repeat(i);
+          out[i * n] = ((round_scaled(x[i], scale) << shift) + (last ? 1 : 0)) * t.repeat(i);
         }
       }
     }

@@ -203,7 +203,7 @@ def test_agbmr_restarts_as_its_option_says(loss, learner, option):
 def test_a_gradient_of_few_rows_turns_with_their_weight():
     """The step raises row 0 and lowers row 1: against the gradient of both if row 1 has enough weight."""
     problem = problem_of(HalfSquaredError(), np.array([1.0, 1.0]))
-    step = boosting.Step(np.array([[3.0, -2.0]]), 0.0, None, 1.0, 1.0, r=problem.residual(problem.start))
+    step = boosting.Step(np.array([[3.0, -2.0]]), 0.0, 0.0, None, 1.0, 1.0, r=problem.residual(problem.start))
     assert not boosting.gradient_turns(problem, problem.start, step)
     weighted = replace(problem, weight=np.array([1.0, 2.0]))
     assert boosting.gradient_turns(weighted, problem.start, step)
@@ -213,7 +213,7 @@ def test_the_validation_loss_rises_on_validation_rows_only():
     problem = replace(problem_of(HalfSquaredError(), np.array([1.0, 1.0, 2.0])), n_train=2)
     before = np.zeros((1, 3))
     for f, rises in (([9.0, 9.0, 1.0], False), ([1.0, 1.0, -1.0], True), ([1.0, 1.0, 4.0], False)):
-        step = boosting.Step(np.array([f]), 0.0, None, 1.0, 1.0)
+        step = boosting.Step(np.array([f]), 0.0, 0.0, None, 1.0, 1.0)
         assert boosting.validation_loss_rises(problem, before, step) is rises
 
 

@@ -158,9 +158,9 @@ class TestFeatures:
 class FixedDrops:
     """Drops given iterations, as Dropout would have drawn them."""
 
-    def __init__(self, dropped, ensemble, values):
+    def __init__(self, dropped, problem, ensemble, values):
         self.dropped, self.ensemble = dropped, ensemble
-        self.dropout = Dropout(1.0, 0, ensemble, values)
+        self.dropout = Dropout(1.0, 0, problem, ensemble, values)
 
     def __call__(self, f, h):
         return self.dropout.leave_out(self.dropped.get(len(self.ensemble), ()), f, h)
@@ -178,7 +178,7 @@ class TestDropout:
     def run(self, make):
         problem, fit, y = self.problem()
         ensemble = Ensemble()
-        drop = FixedDrops(self.DROPPED, ensemble, lambda model: model.predict(None, 1))
+        drop = FixedDrops(self.DROPPED, problem, ensemble, lambda model: model.predict(None, 1))
         steps = []
         for step in make(problem, VectorFitter(fit), drop):
             ensemble.append(step)

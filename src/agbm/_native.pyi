@@ -57,6 +57,50 @@ class Grower:
         min_hessian_leaf: float,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]: ...
 
+class RemoteGrower:
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        thresholds: NDArray[np.float64],
+        *,
+        max_depth: int,
+        max_leaf_nodes: int,
+        min_samples_leaf: int,
+        l2_regularization: float,
+        min_split_gain: float,
+        monotone: list[int],
+        interactions: list[list[int]],
+        n_threads: int,
+    ) -> None: ...
+    def grow(
+        self,
+        *,
+        sums: Any,
+        n_repeated: int,
+        max: list[float],
+        n_targets: int,
+        features: NDArray[np.uint8] | None,
+        node_share: float,
+        seed: int,
+        min_hessian_leaf: float,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
+
+class ShardRows:
+    def __init__(self, matrix: BinnedMatrix, n_threads: int) -> None: ...
+    def set_targets(
+        self,
+        *,
+        gradients: Sequence[NDArray[np.float64]],
+        hessians: NDArray[np.float64] | None,
+        repeats: NDArray[np.int64] | None,
+    ) -> tuple[int, list[float]]: ...
+    def start(self, *, n_repeated: int, max: list[float], rows: NDArray[np.uint32] | None) -> None: ...
+    def split(self, splits: NDArray[np.int64]) -> None: ...
+    def histograms(self, nodes: NDArray[np.int32]) -> NDArray[np.int64]: ...
+    def noise(self) -> NDArray[np.int64]: ...
+    def leaf_sums(self, leaves: NDArray[np.int32]) -> NDArray[np.int64]: ...
+    def values(self, nodes: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
 class Forest:
     def __init__(
         self,
@@ -89,6 +133,9 @@ def histogram(
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]: ...
 def model_file_table(file: NDArray[np.uint8]) -> tuple[int, list[tuple[str, int, int, int, int]]]: ...
+def tree_values(
+    matrix: BinnedMatrix, nodes: NDArray[np.int64], value: NDArray[np.float64], n_threads: int
+) -> NDArray[np.float64]: ...
 def empty(shape: tuple[int, ...]) -> NDArray[np.float64]: ...
 def begin_run() -> None: ...
 def end_run() -> None: ...

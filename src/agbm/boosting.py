@@ -8,7 +8,9 @@ gamma the momentum parameter, theta_m = 2 / (m + 2), alpha_m = eta gamma / theta
 these four from a schedule (see theory.py), which may be another than the paper's.
 
 Functions are arrays (output, row) over the rows of the problem, validation rows included; r and c cover the training
-rows. `drop` leaves learners out of an iteration (see dropout.py): without it, g is seen as it is and the share is 1.
+rows. What is done with them is asked of the problem: its rows may be on other machines, with names in the place of the
+arrays (see cluster.py). `drop` leaves learners out of an iteration (see dropout.py): without it, g is seen as it is and
+the share is 1.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from scipy.optimize import brentq
 from .learners import Fit, Fitter
 from .losses import Array
 from .problem import Problem
-from .theory import Fading, Schedule, cosine, restart_length
+from .theory import Fading, Schedule, restart_length
 
 
 class Drop(NamedTuple):
@@ -31,18 +33,19 @@ class Drop(NamedTuple):
 
     f: Array
     h: Array
-    hidden_f: Array | float = 0.0
-    hidden_h: Array | float = 0.0
+    dropped_f: Array | None = None
+    """What the dropped learners had in f, of which f has kept the share 1 - `share`."""
+    dropped_h: Array | None = None
     share: float = 1.0
     """Share of its weight that the iteration's learner gets."""
     iterations: tuple[int, ...] = ()
     """Those that were dropped."""
 
-    def seen(self, g: Array, theta: float) -> Array:
+    def seen(self, problem: Problem, g: Array, theta: float) -> Array:
         """What the residual is taken at: g without the dropped learners."""
-        if not self.iterations:
+        if self.dropped_f is None or self.dropped_h is None:
             return g
-        return np.asarray(g - ((1 - theta) * self.hidden_f + theta * self.hidden_h))
+        return problem.mix(1, g, self.share - 1, problem.mix(1 - theta, self.dropped_f, theta, self.dropped_h))
 
 
 def keep_all(f: Array, h: Array) -> Drop:
@@ -63,6 +66,7 @@ class Step(NamedTuple):
 
     f: Array
     train_loss: float
+    validation_loss: float
     primary: Fit
     eta: float
     cosine_residual: float
@@ -98,16 +102,16 @@ def gbm(
     first_norm = problem.norm(problem.residual(f)) if damping > 0.0 else 0.0
     for _ in range(max_iter):
         kept = drop(f, f)
-        seen = kept.seen(kept.f, theta=0.0)
+        seen = kept.seen(problem, kept.f, theta=0.0)
         r = problem.residual(seen)  # (1)
         hessian = problem.hessian(seen)
         if first_norm > 0.0:
-            added = damping * np.sqrt(problem.norm(r) / first_norm)
-            hessian = np.full_like(r, 1.0 + added) if hessian is None else hessian + added
+            hessian = problem.raised(hessian, r, damping * float(np.sqrt(problem.norm(r) / first_norm)))
         b = learner.fit(r, hessian)  # (2)
         step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
         f = problem.mix(1, kept.f, step, b.values)  # (4)
-        yield Step(f, problem.train_loss(f), b, step, _cosine(problem, r, b), r=r, dropped=kept.iterations)
+        losses, (angle,) = problem.measure(f, (r, b))
+        yield Step(f, *losses, b, step, angle, r=r, dropped=kept.iterations)
         del r, b  # large, and done with
 
 
@@ -123,16 +127,16 @@ def fading(
     for m in range(max_iter):
         kept = drop(f, h)
         g = problem.mix(1 + ahead, kept.f, -ahead, kept.h) if ahead > 0.0 else kept.f
-        seen = kept.seen(g, theta=-ahead)
+        seen = kept.seen(problem, g, theta=-ahead)
         r = problem.residual(seen)
         b = learner.fit(r, problem.hessian(seen))
         theta, eta, alpha = schedule.theta(m), kept.share * schedule.eta(m), kept.share * schedule.alpha(m)
         f = problem.mix(1, problem.mix(1 - theta, kept.f, theta, kept.h), eta, b.values)
         h = problem.mix(1, kept.h, alpha, b.values)
-        angle = _cosine(problem, r, b)
+        losses, (angle,) = problem.measure(f, (r, b))
         schedule.observe(angle)
         yield Step(
-            f, problem.train_loss(f), b, eta, angle, theta, b, alpha, schedule.gamma(m), dropped=kept.iterations,
+            f, *losses, b, eta, angle, theta, b, alpha, schedule.gamma(m), dropped=kept.iterations,
             g=g, h=h, r=r,
         )  # fmt: skip
         del r, b  # large, and done with
@@ -155,18 +159,16 @@ def vagbm(
         theta = schedule.theta(m)
         kept = drop(f, h)
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
-        seen = kept.seen(g, theta)
+        seen = kept.seen(problem, g, theta)
         r = problem.residual(seen)  # (2)
         b = learner.fit(r, problem.hessian(seen))  # (3)
         step = kept.share * schedule.eta(m)
         f = problem.mix(1, g, step, b.values)  # (4)
-        angle = _cosine(problem, r, b)
+        losses, (angle,) = problem.measure(f, (r, b))
         schedule.observe(angle)
         gamma, alpha = schedule.gamma(m), kept.share * schedule.alpha(m)
         h = problem.mix(1, kept.h, alpha, b.values)  # (5)
-        yield Step(
-            f, problem.train_loss(f), b, step, angle, theta, b, alpha, gamma, dropped=kept.iterations, g=g, h=h, r=r
-        )
+        yield Step(f, *losses, b, step, angle, theta, b, alpha, gamma, dropped=kept.iterations, g=g, h=h, r=r)
 
 
 def agbm(
@@ -186,20 +188,20 @@ def agbm(
     authors' released scripts.
     """
     f = h = problem.start if start is None else start
-    error = np.zeros_like(f[:, : problem.n_train])  # c^{m-1} - b_{m-1,2}
+    error = problem.zero_residual()  # c^{m-1} - b_{m-1,2}
     for m in count():
         theta = schedule.theta(m)
         last = m + 1 >= length(schedule.gamma(m))
         kept = drop(f, h)
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
-        seen = kept.seen(g, theta)
+        seen = kept.seen(problem, g, theta)
         r = problem.residual(seen)  # (2)
         hessian = problem.hessian(seen)
         if m == 0:
             c = r  # (5)
             b1: Fit = learner.fit(r, hessian)  # (3)
             b2: Fit | None = b1  # (6): c^0 = r^0 has the same best learner
-            schedule.observe(_cosine(problem, r, b1))
+            schedule.observe(problem.cosine(r, b1))
             gamma, alpha = schedule.gamma(m), schedule.alpha(m)
         else:
             previous_alpha, gamma, alpha = alpha, schedule.gamma(m), schedule.alpha(m)
@@ -215,10 +217,10 @@ def agbm(
         if b2 is not None:
             h = problem.mix(1, h, kept.share * alpha, b2.values)  # (7)
             error = problem.mix(1, c, -1, b2.explained)
-        cosines = [_cosine(problem, target, b) for target, b in ((r, b1), (c, b2)) if b is not None]
+        losses, cosines = problem.measure(f, (r, b1), *([] if b2 is None else [(c, b2)]))
         schedule.observe(*cosines)
         yield Step(
-            f=f, train_loss=problem.train_loss(f), primary=b1, eta=eta, cosine_residual=cosines[0], theta=theta,
+            f, *losses, primary=b1, eta=eta, cosine_residual=cosines[0], theta=theta,
             momentum=b2, alpha=kept.share * alpha, gamma=gamma, restart=restart and m == 0,
             cosine_corrected=cosines[-1] if b2 is not None else float("nan"), dropped=kept.iterations,
             g=g, h=h, r=r, c=c,
@@ -239,7 +241,7 @@ def loss_rises(problem: Problem, before: Array, step: Step) -> bool:
 def gradient_turns(problem: Problem, before: Array, step: Step) -> bool:
     """The gradient test of O'Donoghue and Candes: the step goes against the negative gradient that it started from."""
     assert step.r is not None  # every step has it
-    return problem.inner(step.r, step.f - before) < 0.0
+    return problem.inner(step.r, problem.mix(1, step.f, -1, before)) < 0.0
 
 
 def validation_loss_rises(problem: Problem, before: Array, step: Step) -> bool:
@@ -288,7 +290,7 @@ def line_search(problem: Problem, f: Array, b: Array, largest: float = 1e6) -> f
     """
 
     def slope(eta: float) -> float:
-        return problem.slope(f + eta * b, b)
+        return problem.slope(problem.mix(1, f, eta, b), b)
 
     if not slope(0.0) < 0.0:
         return 0.0
@@ -298,7 +300,3 @@ def line_search(problem: Problem, f: Array, b: Array, largest: float = 1e6) -> f
             return largest
         high = min(2.0 * high, largest)
     return float(brentq(slope, 0.0, high, xtol=1e-12))
-
-
-def _cosine(problem: Problem, target: Array, fit: Fit) -> float:
-    return cosine(target, fit.explained, problem.train_weight, problem.n_threads)

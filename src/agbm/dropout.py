@@ -9,7 +9,7 @@ as without dropout: it is about how well learners fit, not about their weights. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,14 +17,18 @@ from .boosting import Drop
 from .ensemble import Ensemble
 from .learners import Model
 from .losses import Array
+from .problem import Problem
 
 _STREAM = 1  # keeps these random numbers apart from those of the learners, which have the same seed
 
 
 class Dropout:
-    """Draws the learners to drop. `values` gives a model's values on the rows of the problem."""
+    """Draws the learners to drop. `values` gives the values of a model's functions on the rows of the problem."""
 
-    def __init__(self, rate: float, seed: int, ensemble: Ensemble, values: Callable[[Model], Array]) -> None:
+    def __init__(
+        self, rate: float, seed: int, problem: Problem, ensemble: Ensemble, values: Callable[[Model], Sequence[Array]]
+    ) -> None:
+        self._problem = problem
         self._rate = rate
         self._seed = seed
         self._ensemble = ensemble
@@ -43,12 +47,12 @@ class Dropout:
         a, d = self._ensemble.coefficients()
         if h is f:
             d = a
-        lost_f, lost_h = np.zeros_like(f), np.zeros_like(h)
+        mix = self._problem.mix
+        dropped_f = dropped_h = mix(0, f, 0, h)
         for function in self._ensemble.functions_of(iterations):
             model, number = self._ensemble.function(function)
             values = self._values(model)[number]
-            lost_f += a[function] * values
-            lost_h += d[function] * values
+            dropped_f = mix(1, dropped_f, a[function], values)
+            dropped_h = mix(1, dropped_h, d[function], values)
         share = 1.0 / (len(iterations) + 1.0)
-        kept = 1.0 - share
-        return Drop(f - share * lost_f, h - share * lost_h, kept * lost_f, kept * lost_h, share, iterations)
+        return Drop(mix(1, f, -share, dropped_f), mix(1, h, -share, dropped_h), dropped_f, dropped_h, share, iterations)

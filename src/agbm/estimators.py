@@ -511,7 +511,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """The algorithm that `method` names."""
         shared: dict[str, Any] = {"max_iter": max_iter}
         if self.dropout > 0.0:
-            shared["drop"] = Dropout(self.dropout, self._seed, ensemble, values)
+            shared["drop"] = Dropout(self.dropout, self._seed, problem, ensemble, values)
         if self.method == "gbm":
             eta = None if isinstance(self.learning_rate, str) else self.learning_rate
             return boosting.gbm(problem, fitter, eta=eta, **shared)

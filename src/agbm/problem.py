@@ -9,7 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from . import _native
+from .learners import Fit
 from .losses import Array, BuiltInLoss, Loss, is_built_in, rows_together, weighted_sum
+from .theory import cosine
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,22 @@ class Problem:
         out = _native.empty(x.shape)
         _native.mix(a, rows_together(x), b, rows_together(y), out, self.n_threads)
         return out
+
+    def zero_residual(self) -> Array:
+        """A residual that is zero everywhere."""
+        return np.zeros((len(self.start), self.n_train))
+
+    def raised(self, hessian: Array | None, r: Array, added: float) -> Array:
+        """Hessians, 1 where there are none, plus a number. r has their shape."""
+        return np.full_like(r, 1.0 + added) if hessian is None else hessian + added
+
+    def measure(self, f: Array, *fits: tuple[Array, Fit]) -> tuple[tuple[float, float], list[float]]:
+        """Training and validation loss of f, and the cosines of residuals and their fits."""
+        return (self.train_loss(f), self.validation_loss(f)), [self.cosine(r, fit) for r, fit in fits]
+
+    def cosine(self, r: Array, fit: Fit) -> float:
+        """Of the angle between a residual and its fit."""
+        return cosine(r, fit.explained, self.train_weight, self.n_threads)
 
     def slope(self, f: Array, b: Array) -> float:
         """Derivative of L along b at f."""

@@ -156,7 +156,7 @@ def watch(
         try:
             for step in steps:
                 ensemble.append(step)
-                record = _record(step, len(ensemble), ensemble.n_learners, problem, time.perf_counter() - began)
+                record = _record(step, len(ensemble), ensemble.n_learners, time.perf_counter() - began)
                 del step  # and its vectors, before the next one needs room
                 stop = over(record)
                 if divergence(record):
@@ -168,12 +168,12 @@ def watch(
     return history, False
 
 
-def _record(step: Step, iteration: int, trees: int, problem: Problem, seconds: float) -> Record:
+def _record(step: Step, iteration: int, trees: int, seconds: float) -> Record:
     return Record(
         iteration=iteration,
         trees=trees,
         train_loss=step.train_loss,
-        validation_loss=problem.validation_loss(step.f),
+        validation_loss=step.validation_loss,
         theta=step.theta,
         momentum=step.gamma,
         cosine_residual=step.cosine_residual,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,9 @@ from .forest import NODE, Forest, fold, one_output_each
 
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
 _FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
+
+# If a sample has so many rows on average, it has one.
+ROWS_WITHOUT_DOUBT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,33 +70,20 @@ class TreeLearner:
             interactions=[list(group) for group in self.interactions],
             n_threads=self.n_threads,
         )
-        if weight is not None and mean_repeats(weight):  # gives exactly the trees of the repeated rows
-            return TreeFitter(self, bins, grower, n_train, None, weight.astype(np.int64))
-        return TreeFitter(self, bins, grower, n_train, weight, None)
+        return TreeFitter(self, bins, grower, n_train, weight)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
         return fold([cast(Forest, model) for model in models], weights)
 
 
-class TreeFitter:
-    """Trees bound to the binned rows of one problem."""
+class TreesOfIterations(ABC):
+    """What there is to a Fitter of trees, but growing them: where the rows are does not matter here."""
 
-    def __init__(
-        self,
-        learner: TreeLearner,
-        bins: Bins,
-        grower: _native.Grower,
-        n_train: int,
-        weight: Array | None,
-        repeats: NDArray[np.int64] | None,
-    ) -> None:
+    def __init__(self, learner: TreeLearner, bins: Bins, n_train: int) -> None:
         self._learner = learner
         self._bins = bins
-        self._grower = grower
         self._n_train = n_train
-        self._weight = weight
-        self._repeats = repeats
         self._iteration = 0
 
     def skip(self) -> None:
@@ -112,72 +103,138 @@ class TreeFitter:
         first = self._fit_all([r], hessian, sample)[0]
         return first, self._fit_all([c], hessian, sample)[0] if second else None
 
-    def _draw(self) -> _Sample:
+    def _draw(self) -> Sample:
         """What the trees of this iteration see. It follows from the seed and the iteration alone."""
-        sample = _Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
+        sample = Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
         self._iteration += 1
         return sample
 
-    def _fit_all(self, targets: Sequence[Array], hessian: Array | None, sample: _Sample) -> list[Fit]:
+    def _fit_all(self, targets: Sequence[Array], hessian: Array | None, sample: Sample) -> list[Fit]:
         """One function for each target, all with one structure: a tree with vector leaves, or a tree an output."""
         n_outputs = len(targets[0])
-        if self._learner.vector_leaves or n_outputs == 1:
-            model, values = self._grow(targets, hessian, sample)
-        else:
-            grown = [
-                self._grow(
-                    [target[k : k + 1] for target in targets], None if hessian is None else hessian[k : k + 1], sample
-                )
-                for k in range(n_outputs)
-            ]
-            model, values = one_output_each([tree for tree, _ in grown]), np.concatenate([v for _, v in grown])
-        return [
-            fit_of(model, j, values[:, j], self._n_train, hessian, self._learner.n_threads) for j in range(len(targets))
-        ]
+        together = self._learner.vector_leaves or n_outputs == 1
+        outputs = [range(n_outputs)] if together else [range(k, k + 1) for k in range(n_outputs)]
+        grown = [self._grow(targets, hessian, some, sample) for some in outputs]
+        trees, values = [tree for tree, _ in grown], [values for _, values in grown]
+        return self._fits(trees[0] if together else one_output_each(trees), values, hessian, len(targets))
 
-    def _grow(self, targets: Sequence[Array], hessian: Array | None, sample: _Sample) -> tuple[Forest, Array]:
-        """A tree for targets (output, row) of one function each, and its values (output, function, row) on all rows.
+    @abstractmethod
+    def _grow(
+        self, targets: Sequence[Array], hessian: Array | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, Any]:
+        """A tree for some outputs of targets (output, row), of one function each, and its values on all rows."""
 
-        Residuals and hessians go to the kernel times the sample weights.
-        """
-        n_outputs, n_functions = len(targets[0]), len(targets)
-        gradients, weights = [target[k] for k in range(n_outputs) for target in targets], hessian
-        if self._weight is not None:
-            gradients = [gradient * self._weight for gradient in gradients]
-            weights = self._weight[np.newaxis] if hessian is None else hessian * self._weight
+    @abstractmethod
+    def _fits(self, model: Forest, values: Sequence[Any], hessian: Array | None, n_functions: int) -> list[Fit]:
+        """The functions of a model, from the values of its trees as _grow gives them."""
+
+    def _forest(
+        self, records: NDArray[np.uint8], left_codes: NDArray[np.uint64], value: Array, n_outputs: int, n_functions: int
+    ) -> Forest:
+        """A tree from the parts that a grower gives."""
+        nodes = np.frombuffer(records, NODE)
+        sets = self._bins.category_sets(nodes, left_codes)
+        return Forest(self._bins.n_features, n_outputs, n_functions, _FIRST, _FIRST, nodes, *sets, value)
+
+    def _growth(self, hessian: Array | None, sample: Sample) -> dict[str, Any]:
+        """How a grower is to grow the next tree, apart from what it is grown on."""
+        return {
+            "features": sample.draw_features(),
+            "node_share": self._learner.colsample_bynode,
+            "seed": sample.draw_seed(),
+            "min_hessian_leaf": 0.0 if hessian is None else self._learner.min_leaf_hessian,
+        }
+
+
+class TreeFitter(TreesOfIterations):
+    """Trees bound to the binned rows of one problem."""
+
+    def __init__(
+        self, learner: TreeLearner, bins: Bins, grower: _native.Grower, n_train: int, weight: Array | None
+    ) -> None:
+        super().__init__(learner, bins, n_train)
+        self._grower = grower
+        self._weights = TreeWeights.of(weight)
+
+    def _grow(
+        self, targets: Sequence[Array], hessian: Array | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, Array]:
+        gradients, hessians = self._weights.applied(targets, hessian, outputs)
         try:
-            records, left_codes, value, row_values = self._grower.grow(
+            *parts, values = self._grower.grow(
                 gradients=gradients,
-                hessians=weights,
-                repeats=self._repeats,
-                rows=sample.rows,
-                features=sample.draw_features(),
-                node_share=self._learner.colsample_bynode,
-                seed=sample.draw_seed(),
-                min_hessian_leaf=0.0 if hessian is None else self._learner.min_leaf_hessian,
+                hessians=hessians,
+                repeats=self._weights.repeats,
+                rows=sample.rows(0, self._n_train),
+                **self._growth(hessian, sample),
             )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
-        nodes = np.frombuffer(records, NODE)
-        tree = Forest(
-            self._bins.n_features, n_outputs, n_functions, _FIRST, _FIRST, nodes,
-            *self._bins.category_sets(nodes, left_codes), value,
-        )  # fmt: skip
-        return tree, row_values.reshape(n_outputs, n_functions, -1)
+        return self._forest(*parts, len(outputs), len(targets)), values
+
+    def _fits(self, model: Forest, values: Sequence[Array], hessian: Array | None, n_functions: int) -> list[Fit]:
+        whole = by_function(values, n_functions)
+        return [
+            fit_of(model, j, whole[:, j], self._n_train, hessian, self._learner.n_threads) for j in range(n_functions)
+        ]
 
 
-class _Sample:
+def by_function(values: Sequence[Array], n_functions: int) -> Array:
+    """Values (output, function, row) of some trees, each with one or more outputs of all functions, in this order."""
+    parts = [v.reshape(-1, n_functions, v.shape[-1]) for v in values]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeWeights:
+    """Weights of the training rows as trees take them: whole numbers say how often a row is there."""
+
+    factors: Array | None
+    repeats: NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, weight: Array | None) -> TreeWeights:
+        """From sample weights."""
+        if weight is not None and mean_repeats(weight):  # gives exactly the trees of the repeated rows
+            return cls(None, weight.astype(np.int64))
+        return cls(weight, None)
+
+    def applied(
+        self, targets: Sequence[Array], hessian: Array | None, outputs: range
+    ) -> tuple[list[Array], Array | None]:
+        """Residuals and hessians of some outputs for a grower, times the weights."""
+        gradients = [target[k] for k in outputs for target in targets]
+        hessians = None if hessian is None else hessian[outputs.start : outputs.stop]
+        if self.factors is None:
+            return gradients, hessians
+        weighted = self.factors[np.newaxis] if hessians is None else hessians * self.factors
+        return [gradient * self.factors for gradient in gradients], weighted
+
+
+class Sample:
     """Rows of one iteration, and features of one tree after the other."""
 
     def __init__(self, learner: TreeLearner, n_train: int, n_features: int, iteration: int) -> None:
         self._learner = learner
         self._n_features = n_features
         self._iteration = iteration
-        self.rows: NDArray[np.uint32] | None = None
-        if learner.subsample < 1.0:
-            # Each row by itself, so that a row's luck does not depend on the others; one row at least.
-            lots = self._random.random(n_train)
-            self.rows = np.flatnonzero(lots < max(learner.subsample, np.nextafter(lots.min(), 1.0))).astype(np.uint32)
+        share = learner.subsample
+        self.threshold = share
+        """Rows with a smaller lot are in the sample."""
+        if share * n_train < ROWS_WITHOUT_DOUBT:  # one row at least
+            self.threshold = max(share, float(np.nextafter(self._lots(0, n_train).min(), 1.0)))
+
+    def rows(self, first: int, n: int) -> NDArray[np.uint32] | None:
+        """Those of n training rows, the first of which has the given number, that are in the sample; None for all."""
+        if self._learner.subsample >= 1.0:
+            return None
+        return np.flatnonzero(self._lots(first, n) < self.threshold).astype(np.uint32)
+
+    def _lots(self, first: int, n: int) -> Array:
+        """A random number from 0 to 1 for each row by itself, so that a row's luck does not depend on the others."""
+        names = np.arange(first, first + n, dtype=np.uint64)
+        key = np.random.SeedSequence([self._learner.seed, self._iteration]).generate_state(1, np.uint64)
+        return np.asarray((_mixed(names + key) >> np.uint64(11)) * 2.0**-53)
 
     @cached_property
     def _random(self) -> np.random.Generator:
@@ -195,3 +252,11 @@ class _Sample:
     def draw_seed(self) -> int:
         """For the choices at the nodes of a tree."""
         return int(self._random.integers(2**63)) if self._learner.colsample_bynode < 1.0 else 0
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A well mixed number from each other one: the finaliser of splitmix64, as in the kernels."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
