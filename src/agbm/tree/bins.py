@@ -95,15 +95,19 @@ class Bins:
             features, start = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64, copy=False)
             thresholds = self.flat_thresholds
             return _native.BinnedMatrix.from_sparse(rows.data, features, start, self.n_bins, thresholds, n_threads)
-        n_categories = [0] * self.n_features
-        for f, grouped in self.grouped.items():
-            n_categories[f] = grouped.n_told_apart
-        matrix = _native.BinnedMatrix(X.shape[0], self.n_bins, n_categories)
+        matrix = self.layout(X.shape[0])
         matrix.fill(0, X, self.flat_thresholds, n_threads)
         for f, grouped in self.grouped.items():
             thresholds = self.flat_thresholds[self._start[f] : self._start[f + 1]]
             matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], thresholds, n_threads)
         return matrix
+
+    def layout(self, n_rows: int = 0) -> _native.BinnedMatrix:
+        """A matrix whose codes are still to be filled in."""
+        n_categories = [0] * self.n_features
+        for f, grouped in self.grouped.items():
+            n_categories[f] = grouped.n_told_apart
+        return _native.BinnedMatrix(n_rows, self.n_bins, n_categories)
 
     def category_sets(
         self, nodes: NDArray[np.void], left_codes: NDArray[np.uint64]

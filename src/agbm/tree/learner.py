@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ _FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
 
 # If a sample has so many rows on average, it has one.
 ROWS_WITHOUT_DOUBT = 64
+
+
+_Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +61,13 @@ class TreeLearner:
         # As few rows as the kernels ask of a category, but two: one row's residual would be its label.
         enough = max(2, min(10, self.min_samples_leaf))
         bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough, self.n_threads)
-        grower = _native.Grower(
-            bins.encode(X, self.n_threads),
+        grower = self.grower(_native.Grower, bins, bins.encode(X, self.n_threads))
+        return TreeFitter(self, bins, grower, n_train, weight)
+
+    def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
+        """A grower of such trees."""
+        return kind(
+            matrix,
             bins.flat_thresholds,
             max_depth=_native.MAX_DEPTH if self.max_depth is None else min(self.max_depth, _native.MAX_DEPTH),
             max_leaf_nodes=min(self.max_leaf_nodes or 0, _LARGEST),
@@ -70,7 +78,6 @@ class TreeLearner:
             interactions=[list(group) for group in self.interactions],
             n_threads=self.n_threads,
         )
-        return TreeFitter(self, bins, grower, n_train, weight)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
@@ -165,7 +172,7 @@ class TreeFitter(TreesOfIterations):
                 gradients=gradients,
                 hessians=hessians,
                 repeats=self._weights.repeats,
-                rows=sample.rows(0, self._n_train),
+                rows=None if sample.lots is None else sample.lots.rows(0, self._n_train),
                 **self._growth(hessian, sample),
             )
         except OverflowError as error:
@@ -211,6 +218,22 @@ class TreeWeights:
         return [gradient * self.factors for gradient in gradients], weighted
 
 
+class RowLots(NamedTuple):
+    """Draws the rows of an iteration, each by itself: a row's luck depends on its number alone."""
+
+    key: int
+    threshold: float
+
+    def rows(self, first: int, n: int) -> NDArray[np.uint32]:
+        """Those in the sample of n training rows, the first of which has the given number among all."""
+        return np.flatnonzero(self.lots(first, n) < self.threshold).astype(np.uint32)
+
+    def lots(self, first: int, n: int) -> Array:
+        """A random number from 0 to 1 for each row."""
+        names = np.arange(first, first + n, dtype=np.uint64) + np.uint64(self.key)
+        return np.asarray((_mixed(names) >> np.uint64(11)) * 2.0**-53)
+
+
 class Sample:
     """Rows of one iteration, and features of one tree after the other."""
 
@@ -218,23 +241,15 @@ class Sample:
         self._learner = learner
         self._n_features = n_features
         self._iteration = iteration
+        self.lots: RowLots | None = None
+        """Of the rows; None where all are in the sample."""
         share = learner.subsample
-        self.threshold = share
-        """Rows with a smaller lot are in the sample."""
-        if share * n_train < ROWS_WITHOUT_DOUBT:  # one row at least
-            self.threshold = max(share, float(np.nextafter(self._lots(0, n_train).min(), 1.0)))
-
-    def rows(self, first: int, n: int) -> NDArray[np.uint32] | None:
-        """Those of n training rows, the first of which has the given number, that are in the sample; None for all."""
-        if self._learner.subsample >= 1.0:
-            return None
-        return np.flatnonzero(self._lots(first, n) < self.threshold).astype(np.uint32)
-
-    def _lots(self, first: int, n: int) -> Array:
-        """A random number from 0 to 1 for each row by itself, so that a row's luck does not depend on the others."""
-        names = np.arange(first, first + n, dtype=np.uint64)
-        key = np.random.SeedSequence([self._learner.seed, self._iteration]).generate_state(1, np.uint64)
-        return np.asarray((_mixed(names + key) >> np.uint64(11)) * 2.0**-53)
+        if share < 1.0:
+            key = np.random.SeedSequence([learner.seed, iteration]).generate_state(1, np.uint64)
+            self.lots = RowLots(int(key[0]), share)
+            if share * n_train < ROWS_WITHOUT_DOUBT:  # one row at least
+                luckiest = float(self.lots.lots(0, n_train).min())
+                self.lots = RowLots(self.lots.key, max(share, float(np.nextafter(luckiest, 1.0))))
 
     @cached_property
     def _random(self) -> np.random.Generator:

@@ -1,0 +1,451 @@
+"""A problem whose rows are in shards, in other processes: names in the place of arrays, orders in the place of calls.
+
+The algorithms (boosting.py) run in one process, the driver, as they do on one machine. What they do with functions goes to
+the shards as orders, and every shard does the same with its own rows; what they want to know (losses, angles, histograms)
+is a sum of what the shards know. All of these sums are exact, so it does not matter how the rows are cut into shards.
+
+A shard holds nothing that its source and the orders so far do not determine. One that is lost is made anew from its source
+and follows the orders that still matter: the trees so far, and what of them f, g, h, r and c were made of.
+
+How messages reach the shards is not known here: see dask.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from .learners import DivergedError, Fit, Model, fit_of
+from .losses import Array
+from .problem import Problem
+from .sums import ExactSum
+from .theory import cosine_of
+from .tree import Forest
+from .tree.bins import Bins
+from .tree.forest import NODE
+from .tree.learner import RowLots, Sample, TreeLearner, TreesOfIterations, TreeWeights, by_function
+
+START = 0
+"""The name of the start function."""
+
+
+class Order(NamedTuple):
+    """Something that every shard is to do."""
+
+    what: str
+    needs: tuple[int, ...] = ()
+    """Names of the arrays that it is done with."""
+    gives: tuple[int, ...] = ()
+    """Names of those that come of it."""
+    given: tuple[Any, ...] = ()
+
+
+class Message(NamedTuple):
+    """Orders up to and with a round; the last one may be answered."""
+
+    round: int
+    orders: Sequence[Order]
+    anew: bool = False
+    """Whether these are all orders since the start that still matter, and not only those since the last round."""
+
+
+class Reply(NamedTuple):
+    """What shards have answered, taken together."""
+
+    sums: tuple[Any, ...] = ()
+    largest: NDArray[np.float64] | None = None
+    behind: bool = False
+    """Whether a shard has not seen the round before."""
+
+    def __add__(self, other: Reply) -> Reply:  # type: ignore[override]
+        if self.behind or other.behind:
+            return Reply(behind=True)
+        largest = self.largest
+        if largest is not None and other.largest is not None:
+            largest = np.maximum(largest, other.largest)
+        return Reply(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)), largest)
+
+
+class Shards(Protocol):
+    """All shards of a problem."""
+
+    def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
+        """Send a message to every shard, and to those that are behind what brings them to the same round."""
+
+
+class Shard:
+    """Some of the rows, and what the algorithm has made of them."""
+
+    def __init__(
+        self, problem: Problem, matrix: _native.BinnedMatrix, first_rows: Sequence[tuple[int, int]], n_threads: int
+    ) -> None:
+        """first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow."""
+        self._problem = problem
+        self._matrix = matrix
+        self._first_rows = first_rows
+        self._n_threads = n_threads
+        self._rows = _native.ShardRows(matrix, n_threads)
+        self._weights = TreeWeights.of(problem.train_weight)
+        self._arrays: dict[int, Array] = {}
+        self._growing = False
+        self._round = 0
+        self._last = Reply()
+        self._one_at_a_time = threading.Lock()
+        self._forget_all()
+
+    @property
+    def nbytes(self) -> int:
+        """Of memory, about."""
+        return 2 * self._matrix.n_rows * self._matrix.n_features + 100 * self._matrix.n_rows
+
+    def receive(self, message: Message) -> Reply:
+        """Follow orders. A message that has been followed before gets the same answer again."""
+        with self._one_at_a_time:
+            if message.round == self._round and self._round > 0:
+                return self._last
+            if message.anew:
+                self._forget_all()
+            elif message.round != self._round + 1:
+                return Reply(behind=True)
+            reply = Reply()
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
+                for order in message.orders:
+                    reply = getattr(self, f"_{order.what}")(order) or Reply()
+            self._round, self._last = message.round, reply
+            return reply
+
+    def _forget_all(self) -> None:
+        self._arrays = {START: self._problem.start}
+        self._growing = False
+
+    def _needed(self, order: Order) -> list[Array]:
+        return [self._arrays[name] for name in order.needs]
+
+    def _give(self, order: Order, *arrays: Array) -> None:
+        self._arrays.update(zip(order.gives, arrays, strict=True))
+
+    # What is done with functions; see Problem.
+    def _mix(self, order: Order) -> None:
+        (x, y), (a, b) = self._needed(order), order.given
+        self._give(order, self._problem.mix(a, x, b, y))
+
+    def _residual(self, order: Order) -> None:
+        self._give(order, self._problem.residual(*self._needed(order)))
+
+    def _hessian(self, order: Order) -> None:
+        self._give(order, cast(Array, self._problem.hessian(*self._needed(order))))
+
+    def _zero_residual(self, order: Order) -> None:
+        self._give(order, self._problem.zero_residual())
+
+    def _raised(self, order: Order) -> None:
+        r, *hessian = self._needed(order)
+        self._give(order, self._problem.raised(hessian[0] if hessian else None, r, *order.given))
+
+    def _forget(self, order: Order) -> None:
+        for name in order.needs:
+            self._arrays.pop(name, None)  # one that caught up has not made it
+
+    # What is asked of functions.
+    def _losses(self, order: Order) -> Reply:
+        return Reply(self._problem.loss_sums(*self._needed(order)))
+
+    def _inner(self, order: Order) -> Reply:
+        return Reply((self._problem.inner_sum(*self._needed(order)),))
+
+    def _measure(self, order: Order) -> Reply:
+        f, *fits = self._needed(order)
+        sums: list[Any] = [*self._problem.loss_sums(f)]
+        for r, explained in zip(fits[::2], fits[1::2], strict=True):
+            sums += self._problem.product_sums(r, explained)
+        return Reply(tuple(sums))
+
+    # What a tree is grown with; see ShardRows.
+    def _targets(self, order: Order) -> Reply:
+        (n_functions, outputs) = order.given
+        needed = self._needed(order)
+        targets, hessian = needed[:n_functions], needed[n_functions:]
+        gradients, hessians = self._weights.applied(targets, hessian[0] if hessian else None, outputs)
+        try:
+            n_rows, largest = self._rows.set_targets(
+                gradients=gradients, hessians=hessians, repeats=self._weights.repeats
+            )
+        except OverflowError:  # a residual is not finite: the driver will say so
+            return Reply((0,), np.full(1, np.inf))
+        return Reply((n_rows,), np.array(largest))
+
+    def _start_tree(self, order: Order) -> None:
+        n_repeated, largest, lots = order.given
+        self._rows.start(n_repeated=n_repeated, max=largest, rows=self._chosen(lots))
+        self._growing = True
+
+    def _chosen(self, lots: RowLots | None) -> NDArray[np.uint32] | None:
+        if lots is None:
+            return None
+        chosen, before = [np.empty(0, np.uint32)], 0
+        for first, n in self._first_rows:
+            chosen.append(lots.rows(first, n) + np.uint32(before))
+            before += n
+        return np.concatenate(chosen)
+
+    def _histograms(self, order: Order) -> Reply:
+        splits, nodes = order.given
+        self._rows.split(splits)
+        return Reply((self._rows.histograms(nodes),))
+
+    def _noise(self, order: Order) -> Reply:
+        return Reply((self._rows.noise(),))
+
+    def _leaf_sums(self, order: Order) -> Reply:
+        splits, leaves = order.given
+        self._rows.split(splits)
+        return Reply((self._rows.leaf_sums(leaves),))
+
+    def _tree(self, order: Order) -> None:
+        """Its values (output and function, row): the rows know their leaves if they have just been grown on."""
+        nodes, value = order.given
+        if self._growing:
+            self._give(order, self._rows.values(nodes, value))
+        else:
+            self._give(order, _native.tree_values(self._matrix, nodes, value, self._n_threads))
+        self._growing = False
+
+    def _fits(self, order: Order) -> None:
+        """Values, and what they explain, of each function of some trees."""
+        n_trees, n_functions = order.given
+        needed = self._needed(order)
+        whole, hessian = by_function(needed[:n_trees], n_functions), needed[n_trees:]
+        arrays: list[Array] = []
+        for j in range(n_functions):
+            fit = fit_of(
+                None, j, whole[:, j], self._problem.n_train, hessian[0] if hessian else None, self._n_threads
+            )
+            arrays += [fit.values, fit.explained]
+        self._give(order, *arrays)
+
+
+class Function:
+    """The name of an array (output, row) that every shard has a part of. Who drops it lets the shards forget it."""
+
+    def __init__(self, name: int, n_outputs: int, log: Log) -> None:
+        self.name = name
+        self._n_outputs = n_outputs
+        self._log = log
+
+    def __len__(self) -> int:
+        return self._n_outputs
+
+    def __del__(self) -> None:
+        self._log.forget(self.name)
+
+
+GROWTH = ("targets", "start_tree", "histograms", "noise", "leaf_sums")
+"""Orders that bring a tree on, and are done with when it is grown."""
+
+
+class Log:
+    """The orders of a run: what the shards have still to be told, and what a new one would have to do."""
+
+    def __init__(self, shards: Shards, n_outputs: int) -> None:
+        self._shards = shards
+        self._n_outputs = n_outputs
+        self._pending: list[Order] = []
+        self._made: list[Order] = []  # all that gave arrays
+        self._growth: list[Order] = []
+        self._living: set[int] = {START}
+        self._names = START
+        self._round = 0
+
+    def give(self, what: str, needs: Iterable[Function], *given: Any, n: int = 1) -> list[Function]:
+        """An order that gives n arrays."""
+        gives = tuple(range(self._names + 1, self._names + 1 + n))
+        self._names += n
+        self._living.update(gives)
+        order = Order(what, tuple(function.name for function in needs), gives, given)
+        if what == "tree":
+            self._growth = []
+        self._made.append(order)
+        self._pending.append(order)
+        return [Function(name, self._n_outputs, self) for name in gives]
+
+    def tell(self, what: str, *given: Any) -> None:
+        """An order without an answer that brings a tree on."""
+        self._growth.append(Order(what, given=given))
+        self._pending.append(self._growth[-1])
+
+    def ask(self, what: str, needs: Iterable[Function], *given: Any) -> Reply:
+        """What all shards together say, after all orders so far."""
+        order = Order(what, tuple(function.name for function in needs), given=given)
+        self._round += 1
+        message = Message(self._round, [*self._pending, order])
+        self._pending = []
+        if what in GROWTH:
+            self._growth.append(order)
+        return self._shards.exchange(message, lambda: Message(self._round, self._all_that_matters(order), anew=True))
+
+    def forget(self, name: int) -> None:
+        """Nobody will ask for an array again."""
+        self._living.discard(name)
+        self._pending.append(Order("forget", (name,)))
+
+    def _all_that_matters(self, last: Order) -> list[Order]:
+        """Orders that make what is living, and nothing for longer than it is needed; and the tree that is growing."""
+        behind = self._growth if last.what in GROWTH else [*self._growth, last]
+        needed = self._living | {name for order in behind for name in order.needs}
+        wanted: list[Order] = []
+        for order in reversed(self._made):
+            if needed.isdisjoint(order.gives):
+                continue
+            last_use = set(order.needs) - needed - {START}
+            idle = set(order.gives) - needed
+            if last_use or idle:
+                wanted.append(Order("forget", tuple(last_use | idle)))
+            wanted.append(order)
+            needed.update(order.needs)
+        return [*reversed(wanted), *behind]
+
+
+class Facts(NamedTuple):
+    """What is known of all rows together."""
+
+    n_train: int
+    n_outputs: int
+    train_weight: float
+    """Sum of the weights of the training rows."""
+    validation_weight: float
+    """Of the validation rows; 0 where there are none."""
+    newton: bool
+    """Whether learners make Newton steps with hessians that differ."""
+
+
+class ClusterProblem:
+    """What the algorithms ask of a Problem, of rows in shards."""
+
+    def __init__(self, log: Log, facts: Facts) -> None:
+        self._log = log
+        self._facts = facts
+        self._measured: dict[int, tuple[float, float]] = {}  # losses of the last function that was measured
+        self.start = Function(START, facts.n_outputs, log)
+        self.n_train = facts.n_train
+        self.has_validation = facts.validation_weight > 0.0
+
+    def residual(self, f: Function) -> Function:
+        """See Problem."""
+        return self._log.give("residual", [f])[0]
+
+    def hessian(self, f: Function) -> Function | None:
+        """See Problem."""
+        return self._log.give("hessian", [f])[0] if self._facts.newton else None
+
+    def zero_residual(self) -> Function:
+        """See Problem."""
+        return self._log.give("zero_residual", [])[0]
+
+    def raised(self, hessian: Function | None, r: Function, added: float) -> Function:
+        """See Problem."""
+        return self._log.give("raised", [r] if hessian is None else [r, hessian], added)[0]
+
+    def mix(self, a: float, x: Function, b: float, y: Function) -> Function:
+        """See Problem."""
+        return self._log.give("mix", [x, y], a, b)[0]
+
+    def train_loss(self, f: Function) -> float:
+        """See Problem."""
+        return self._losses(f)[0]
+
+    def validation_loss(self, f: Function) -> float:
+        """See Problem."""
+        return self._losses(f)[1]
+
+    def measure(self, f: Function, *fits: tuple[Function, Fit]) -> tuple[tuple[float, float], list[float]]:
+        """See Problem. One round for all of it."""
+        pairs = [function for r, fit in fits for function in (r, cast(Function, fit.explained))]
+        sums = self._log.ask("measure", [f, *pairs]).sums
+        self._measured = {f.name: self._means(*sums[:2])}
+        products = [sums[i : i + 3] for i in range(2, len(sums), 3)]
+        return self._measured[f.name], [cosine_of(*map(float, three)) for three in products]
+
+    def cosine(self, r: Function, fit: Fit) -> float:
+        """See Problem."""
+        return self.measure(self.start, (r, fit))[1][0]
+
+    def slope(self, f: Function, b: Function) -> float:
+        """See Problem."""
+        return -self.inner(self.residual(f), b)
+
+    def inner(self, r: Function, b: Function) -> float:
+        """See Problem."""
+        return float(self._log.ask("inner", [r, b]).sums[0])
+
+    def norm(self, r: Function) -> float:
+        """See Problem."""
+        return float(np.sqrt(self.inner(r, r) / self._facts.train_weight))
+
+    def _losses(self, f: Function) -> tuple[float, float]:
+        if f.name not in self._measured:
+            self._measured = {f.name: self._means(*self._log.ask("losses", [f]).sums)}
+        return self._measured[f.name]
+
+    def _means(self, train: ExactSum, validation: ExactSum) -> tuple[float, float]:
+        facts = self._facts
+        watched = float(validation) / facts.validation_weight if self.has_validation else float("nan")
+        return float(train) / facts.train_weight, watched
+
+
+class ClusterFitter(TreesOfIterations):
+    """Trees on rows in shards."""
+
+    def __init__(self, learner: TreeLearner, bins: Bins, log: Log, n_train: int) -> None:
+        super().__init__(learner, bins, n_train)
+        self._log = log
+        self._grower = learner.grower(_native.RemoteGrower, bins, bins.layout())
+
+    def _grow(
+        self, targets: Sequence[Any], hessian: Any, outputs: range, sample: Sample
+    ) -> tuple[Forest, Function]:
+        log = self._log
+        reply = log.ask("targets", [*targets, *([] if hessian is None else [hessian])], len(targets), outputs)
+        assert reply.largest is not None
+        if not np.isfinite(reply.largest).all():
+            raise DivergedError("a residual is not finite")
+        (n_repeated,), largest = reply.sums, reply.largest.tolist()
+        log.tell("start_tree", n_repeated, largest, sample.lots)
+        parts = self._grower.grow(
+            sums=_TreeSums(log),
+            n_repeated=n_repeated,
+            max=largest,
+            n_targets=len(outputs) * len(targets),
+            **self._growth(hessian, sample),
+        )
+        tree = self._forest(*parts, len(outputs), len(targets))
+        records, left_codes, value = parts
+        nodes = np.frombuffer(records, NODE)
+        words = np.column_stack([nodes["feature"], nodes["left"], left_codes.view(np.int64)]).astype(np.int64)
+        return tree, log.give("tree", [], words, value)[0]
+
+    def _fits(self, model: Forest, values: Sequence[Any], hessian: Any, n_functions: int) -> list[Fit]:
+        needs = [*values, *([] if hessian is None else [hessian])]
+        functions = iter(self._log.give("fits", needs, len(values), n_functions, n=2 * n_functions))
+        return [Fit(model, j, next(functions), next(functions)) for j in range(n_functions)]  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _TreeSums:
+    """Sums over the rows of all shards, as RemoteGrower asks for them."""
+
+    log: Log
+
+    def histograms(self, splits: NDArray[np.int64], nodes: NDArray[np.int32]) -> NDArray[np.int64]:
+        return cast(NDArray[np.int64], self.log.ask("histograms", [], splits, nodes).sums[0])
+
+    def noise(self) -> NDArray[np.int64]:
+        return cast(NDArray[np.int64], self.log.ask("noise", []).sums[0])
+
+    def leaf_sums(self, splits: NDArray[np.int64], leaves: NDArray[np.int32]) -> NDArray[np.int64]:
+        return cast(NDArray[np.int64], self.log.ask("leaf_sums", [], splits, leaves).sums[0])
