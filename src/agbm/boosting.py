@@ -301,4 +301,4 @@ def line_search(problem: Problem, f: Array, b: Array, largest: float = 1e6) -> f
 
 
 def _cosine(problem: Problem, target: Array, fit: Fit) -> float:
-    return cosine(target, fit.explained, problem.train_weight, problem.n_threads)
+    return cosine(*problem.inner_sums(target, fit.explained))
