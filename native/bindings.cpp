@@ -714,22 +714,46 @@ void multiply_functions(const Rows2d& x, const Rows2d& y, const Results& out, in
   });
 }
 
-nb::tuple products_of(const Rows2d& x, const Rows2d& y, const std::optional<Vector<double>>& weight, int n_threads) {
+// What Python makes a sum of: a whole number of 2^-1074 as bytes, and the sum of what is not finite.
+nb::tuple to_python(const ExactSum& sum) {
+  const std::string bytes = sum.little_endian();
+  return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), sum.not_finite());
+}
+
+using Weights = std::optional<Vector<double>>;
+
+const double* checked(const Weights& weight, std::size_t n_rows) {
+  require(!weight || weight->size() == n_rows, "weight: must have one entry for each row");
+  return weight ? weight->data() : nullptr;
+}
+
+nb::tuple sum_of(const Rows2d& x, const Weights& weight, int n_threads) {
   check_rows(x, x.shape(0), x.shape(1));
-  check_rows(y, x.shape(0), x.shape(1));
-  require(!weight || weight->size() == x.shape(1), "weight: must have one entry for each row");
-  InnerProducts total;
+  const double* w = checked(weight, x.shape(1));
+  ExactSum total;
   {
     nb::gil_scoped_release release;
     for (std::size_t k = 0; k < x.shape(0); ++k) {
-      const InnerProducts sums = inner_products(x.data() + k * x.stride(0), y.data() + k * y.stride(0),
-                                                weight ? weight->data() : nullptr, x.shape(1), n_threads);
-      total.xx += sums.xx;
-      total.xy += sums.xy;
-      total.yy += sums.yy;
+      total.add(sum_vector(x.data() + k * x.stride(0), w, x.shape(1), n_threads));
     }
   }
-  return nb::make_tuple(total.xx, total.xy, total.yy);
+  return to_python(total);
+}
+
+nb::tuple products_of(const Rows2d& x, const Rows2d& y, const Weights& weight, int n_threads) {
+  check_rows(x, x.shape(0), x.shape(1));
+  check_rows(y, x.shape(0), x.shape(1));
+  const double* w = checked(weight, x.shape(1));
+  std::array<ExactSum, 3> total;
+  {
+    nb::gil_scoped_release release;
+    for (std::size_t k = 0; k < x.shape(0); ++k) {
+      const std::array<ExactSum, 3> sums =
+          inner_products(x.data() + k * x.stride(0), y.data() + k * y.stride(0), w, x.shape(1), n_threads);
+      for (std::size_t i = 0; i < sums.size(); ++i) total[i].add(sums[i]);
+    }
+  }
+  return nb::make_tuple(to_python(total[0]), to_python(total[1]), to_python(total[2]));
 }
 
 // Calls use(loss) with the one-score loss of that name.
@@ -803,19 +827,20 @@ void loss_quantity(const std::string& name, double parameter, const Scores& y, c
   });
 }
 
-double loss_sum(const std::string& name, double parameter, const Scores& y, const Scores& f,
-                const std::optional<Vector<double>>& weight, int n_threads) {
+nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, const Scores& f, const Weights& weight,
+                   int n_threads) {
   const LabelledRows rows(y, f);
-  require(!weight || weight->size() == rows.n_rows, "weight: must have one entry for each row");
-  double sum = 0.0;
-  nb::gil_scoped_release release;
-  with_loss(name, parameter, [&](auto loss) {
-    for (std::size_t k = 0; k < rows.n_outputs; ++k) {
-      sum += sum_rows(loss, rows.of_output(y, k), rows.of_output(f, k), weight ? weight->data() : nullptr, rows.n_rows,
-                      n_threads);
-    }
-  });
-  return sum;
+  const double* w = checked(weight, rows.n_rows);
+  ExactSum total;
+  {
+    nb::gil_scoped_release release;
+    with_loss(name, parameter, [&](auto loss) {
+      for (std::size_t k = 0; k < rows.n_outputs; ++k) {
+        total.add(sum_rows(loss, rows.of_output(y, k), rows.of_output(f, k), w, rows.n_rows, n_threads));
+      }
+    });
+  }
+  return to_python(total);
 }
 
 }  // namespace
@@ -927,6 +952,8 @@ NB_MODULE(_native, m) {
         "a x + b y of functions (output, row), into out.");
   m.def("multiply", &multiply_functions, "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "x times y, row by row, of functions (output, row), into out.");
+  m.def("exact_sum", &sum_of, "x"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
+        "The sum of a function (output, row), with weights of rows.");
   m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
         "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
 

@@ -9,10 +9,10 @@
 #include <atomic>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 #include <vector>
 
 #include "elementary.hpp"
+#include "exact_sum.hpp"
 #include "layout.hpp"
 #include "parallel.hpp"
 
@@ -169,27 +169,14 @@ void fill_rows(Loss loss, Quantity quantity, const double* y, const double* f, s
   }
 }
 
-// The sum of the losses of all rows, times weights (null: 1). The order of the additions is fixed by the number of rows.
+// The sum of the losses of all rows, times weights (null: 1).
 template <class Loss>
-double sum_rows(Loss loss, const double* y, const double* f, const double* weight, std::size_t n, int n_threads) {
-  std::vector<double> partial(tasks_for_rows(n), 0.0);
-  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-    vectorised([&]() AGBM_INLINE {
-      const Loss here = loss;
-      double lanes[kLanes] = {};
-      double values[kLanes];
-      for (std::size_t first = begin; first < end; first += kLanes) {
-        const std::size_t width = std::min<std::size_t>(kLanes, end - first);
-        for (std::size_t i = 0; i < width; ++i) values[i] = here.value(y[first + i], f[first + i]);
-        if (weight != nullptr) {
-          for (std::size_t i = 0; i < width; ++i) values[i] *= weight[first + i];
-        }
-        for (std::size_t i = 0; i < width; ++i) lanes[i] += values[i];
-      }
-      for (double lane : lanes) partial[begin / kRowsPerTask] += lane;
-    });
-  });
-  return std::accumulate(partial.begin(), partial.end(), 0.0);
+ExactSum sum_rows(Loss loss, const double* y, const double* f, const double* weight, std::size_t n, int n_threads) {
+  return sum_exactly<1>(weight, n, n_threads, [=](std::size_t first, std::size_t width, auto& values) AGBM_INLINE {
+    const Loss here = loss;
+    double* __restrict to = values[0];
+    for (std::size_t i = 0; i < width; ++i) to[i] = here.value(y[first + i], f[first + i]);
+  })[0];
 }
 
 // Scores (class, row) of n_classes classes; those of a class begin class_stride after those of the one before.

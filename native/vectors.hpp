@@ -1,10 +1,12 @@
-// What the loop does with functions, which are vectors over rows: weighted sums of two of them, products, inner products.
+// What the loop does with functions, which are vectors over rows: weighted sums of two of them, products, sums and inner
+// products over the rows.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <vector>
 
-#include "layout.hpp"
+#include "exact_sum.hpp"
 #include "parallel.hpp"
 #include "simd.hpp"
 
@@ -30,40 +32,27 @@ inline void multiply(const double* x, const double* y, double* out, std::size_t 
   });
 }
 
-// Sums of x x, x y and y y, each product times the weight of its row (null: 1). The order of the additions is fixed by the
-// number of rows: eight sums side by side in each piece, then piece after piece.
-struct InnerProducts {
-  double xx = 0.0, xy = 0.0, yy = 0.0;
-};
+// The sum of x, times weights (null: 1).
+inline ExactSum sum_vector(const double* x, const double* weight, std::size_t n, int n_threads) {
+  return sum_exactly<1>(weight, n, n_threads, [=](std::size_t first, std::size_t width, auto& values) AGBM_INLINE {
+    std::copy_n(x + first, width, values[0]);
+  })[0];
+}
 
-inline InnerProducts inner_products(const double* x, const double* y, const double* weight, std::size_t n, int n_threads) {
-  std::vector<InnerProducts> partial(tasks_for_rows(n));
-  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-    vectorised([&]() AGBM_INLINE {
-      Doubles xx = {}, xy = {}, yy = {};
-      for (std::size_t i = begin; i < end; i += kLanes) {
-        const std::size_t left = end - i;
-        const Doubles u = load_some(x + i, left), v = load_some(y + i, left);
-        const Doubles w = weight == nullptr ? u : load_some(weight + i, left);
-        xx += weight == nullptr ? u * u : u * u * w;
-        xy += weight == nullptr ? u * v : u * v * w;
-        yy += weight == nullptr ? v * v : v * v * w;
-      }
-      InnerProducts& sums = partial[begin / kRowsPerTask];
-      for (int lane = 0; lane < kLanes; ++lane) {
-        sums.xx += xx[lane];
-        sums.xy += xy[lane];
-        sums.yy += yy[lane];
-      }
-    });
+// The sums of x x, x y and y y, each product times the weight of its row (null: 1).
+inline std::array<ExactSum, 3> inner_products(const double* x, const double* y, const double* weight, std::size_t n,
+                                              int n_threads) {
+  return sum_exactly<3>(weight, n, n_threads, [=](std::size_t first, std::size_t width, auto& values) AGBM_INLINE {
+    double* __restrict xx = values[0];
+    double* __restrict xy = values[1];
+    double* __restrict yy = values[2];
+    for (std::size_t i = 0; i < width; ++i) {
+      const double u = x[first + i], v = y[first + i];
+      xx[i] = u * u;
+      xy[i] = u * v;
+      yy[i] = v * v;
+    }
   });
-  InnerProducts total;
-  for (const InnerProducts& sums : partial) {
-    total.xx += sums.xx;
-    total.xy += sums.xy;
-    total.yy += sums.yy;
-  }
-  return total;
 }
 
 }  // namespace agbm

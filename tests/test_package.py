@@ -50,10 +50,12 @@ def test_stub_matches_the_native_module():
         "sparse_thresholds",
         "histogram",
         "loss_value",
+        "loss_sum",
         "loss_negative_gradient",
         "loss_hessian",
         "mix",
         "multiply",
+        "exact_sum",
         "inner_products",
         "model_file_table",
     ]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from agbm import AGBMRegressor, boosting
 from agbm.ensemble import Ensemble, Update
 from agbm.losses import HalfSquaredError
+from agbm.sums import inner_sums
 from agbm.theory import (
     ErrorTerm,
     Fading,
@@ -23,7 +24,7 @@ from toys import StretchedSquaredError, VectorFitter, problem_of, strongest
 
 def test_cosine():
     def of(target, fitted, weight=None):
-        return cosine(np.array([target]), np.array([fitted]), weight)
+        return cosine(*inner_sums(np.array([target]), np.array([fitted]), weight))
 
     assert of([1.0, 0.0], [1.0, 1.0]) == pytest.approx(np.sqrt(0.5))
     assert of([1.0, 2.0], [2.0, 4.0]) == pytest.approx(1.0)
@@ -33,7 +34,7 @@ def test_cosine():
     repeated = of([1.0, 3.0, 3.0], [2.0, 1.0, 1.0])
     assert of([1.0, 3.0], [2.0, 1.0], np.array([1.0, 2.0])) == pytest.approx(repeated)
     # Several outputs are one long vector.
-    several = cosine(np.array([[1.0, 0.0], [2.0, -1.0]]), np.array([[1.0, 1.0], [2.0, 0.5]]))
+    several = cosine(*inner_sums(np.array([[1.0, 0.0], [2.0, -1.0]]), np.array([[1.0, 1.0], [2.0, 0.5]])))
     assert several == pytest.approx(of([1.0, 0.0, 2.0, -1.0], [1.0, 1.0, 2.0, 0.5]))
 
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import _native
-from agbm.losses import Gamma, HalfSquaredError, Huber, LogLoss, Poisson
 
 SIZES = st.sampled_from([1, 7, 8, 9, 100, 16383, 16384, 16385, 40_000])
 
@@ -29,32 +28,6 @@ def test_sums_and_products_are_those_of_numpy(seed, n_rows, n_outputs, n_threads
     assert np.array_equal(out, x * y)
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n_rows=SIZES, weighted=st.booleans())
-def test_inner_products_do_not_depend_on_threads(seed, n_rows, weighted):
-    rng = np.random.default_rng(seed)
-    x, y = rng.normal(size=(2, 2, n_rows))
-    weight = rng.uniform(size=n_rows) if weighted else None
-    found = [_native.inner_products(x, y, weight, n_threads) for n_threads in (1, 2, 5)]
-    assert found[0] == found[1] == found[2]
-    w = 1.0 if weight is None else weight
-    scale = np.abs(x).sum() + np.abs(y).sum()
-    expected = [np.sum(x * x * w), np.sum(x * y * w), np.sum(y * y * w)]
-    np.testing.assert_allclose(found[0], expected, atol=1e-13 * scale)
-
-
-@pytest.mark.parametrize("loss", [HalfSquaredError(), LogLoss(), Poisson(), Gamma(), Huber(0.5)], ids=repr)
-@pytest.mark.parametrize("n_rows", [1, 9, 40_000])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_sum_of_a_loss(loss, n_rows, weighted):
-    rng = np.random.default_rng(0)
-    y, f = rng.integers(1, 2, size=n_rows).astype(float), rng.normal(size=n_rows)
-    weight = rng.uniform(size=n_rows) if weighted else None
-    found = [loss.with_threads(n).total(y, f, weight) for n in (1, 3)]
-    assert found[0] == found[1]
-    assert found[0] == pytest.approx(np.sum(loss.value(y, f) * (1.0 if weight is None else weight)), rel=1e-13)
-
-
 def test_vectors_that_do_not_fit():
     x, out = np.zeros((1, 5)), np.zeros((1, 5))
     for bad in (np.zeros((1, 4)), np.zeros((2, 5)), np.zeros((1, 10))[:, ::2]):
@@ -64,8 +37,11 @@ def test_vectors_that_do_not_fit():
             _native.multiply(bad, x, out, 1)
         with pytest.raises(ValueError, match="x, y"):
             _native.inner_products(x, bad, None, 1)
-    with pytest.raises(ValueError, match="weight"):
-        _native.inner_products(x, x, np.zeros(4), 1)
+    for kernel in (lambda w: _native.inner_products(x, x, w, 1), lambda w: _native.exact_sum(x, w, 1)):
+        with pytest.raises(ValueError, match="weight"):
+            kernel(np.zeros(4))
+    with pytest.raises(ValueError, match="rows must lie next to each other"):
+        _native.exact_sum(np.zeros((1, 10))[:, ::2], None, 1)
     with pytest.raises(ValueError, match="f:"):
         _native.loss_sum("logistic", 0.0, np.zeros(3), np.zeros(2), None, 1)
 

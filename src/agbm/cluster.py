@@ -12,6 +12,7 @@ How messages reach the shards is not known here: see dask.py.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from .learners import DivergedError, Fit, Model, fit_of
 from .losses import Array
 from .problem import Problem
 from .sums import ExactSum
-from .theory import cosine_of
+from .theory import cosine
 from .tree import Forest
 from .tree.bins import Bins
 from .tree.forest import NODE
@@ -153,18 +154,16 @@ class Shard:
             self._arrays.pop(name, None)  # one that caught up has not made it
 
     # What is asked of functions.
-    def _losses(self, order: Order) -> Reply:
-        return Reply(self._problem.loss_sums(*self._needed(order)))
+    def _measure(self, order: Order) -> Reply:
+        """The losses of a function, and the inner products of pairs of them."""
+        f, *pairs = self._needed(order)
+        sums = [self._problem.train_loss_sum(f), self._problem.validation_loss_sum(f)]
+        for r, explained in zip(pairs[::2], pairs[1::2], strict=True):
+            sums += self._problem.inner_sums(r, explained)
+        return Reply(tuple(sums))
 
     def _inner(self, order: Order) -> Reply:
-        return Reply((self._problem.inner_sum(*self._needed(order)),))
-
-    def _measure(self, order: Order) -> Reply:
-        f, *fits = self._needed(order)
-        sums: list[Any] = [*self._problem.loss_sums(f)]
-        for r, explained in zip(fits[::2], fits[1::2], strict=True):
-            sums += self._problem.product_sums(r, explained)
-        return Reply(tuple(sums))
+        return Reply(self._problem.inner_sums(*self._needed(order)))
 
     # What a tree is grown with; see ShardRows.
     def _targets(self, order: Order) -> Reply:
@@ -316,9 +315,9 @@ class Facts(NamedTuple):
 
     n_train: int
     n_outputs: int
-    train_weight: float
+    train_weight: ExactSum
     """Sum of the weights of the training rows."""
-    validation_weight: float
+    validation_weight: ExactSum
     """Of the validation rows; 0 where there are none."""
     newton: bool
     """Whether learners make Newton steps with hessians that differ."""
@@ -333,7 +332,7 @@ class ClusterProblem:
         self._measured: dict[int, tuple[float, float]] = {}  # losses of the last function that was measured
         self.start = Function(START, facts.n_outputs, log)
         self.n_train = facts.n_train
-        self.has_validation = facts.validation_weight > 0.0
+        self.has_validation = float(facts.validation_weight) > 0.0
 
     def residual(self, f: Function) -> Function:
         """See Problem."""
@@ -369,7 +368,7 @@ class ClusterProblem:
         sums = self._log.ask("measure", [f, *pairs]).sums
         self._measured = {f.name: self._means(*sums[:2])}
         products = [sums[i : i + 3] for i in range(2, len(sums), 3)]
-        return self._measured[f.name], [cosine_of(*map(float, three)) for three in products]
+        return self._measured[f.name], [cosine(*three) for three in products]
 
     def cosine(self, r: Function, fit: Fit) -> float:
         """See Problem."""
@@ -381,21 +380,20 @@ class ClusterProblem:
 
     def inner(self, r: Function, b: Function) -> float:
         """See Problem."""
-        return float(self._log.ask("inner", [r, b]).sums[0])
+        return float(self._log.ask("inner", [r, b]).sums[1])
 
     def norm(self, r: Function) -> float:
         """See Problem."""
-        return float(np.sqrt(self.inner(r, r) / self._facts.train_weight))
+        return math.sqrt(self._log.ask("inner", [r, r]).sums[0] / self._facts.train_weight)
 
     def _losses(self, f: Function) -> tuple[float, float]:
         if f.name not in self._measured:
-            self._measured = {f.name: self._means(*self._log.ask("losses", [f]).sums)}
+            self.measure(f)
         return self._measured[f.name]
 
     def _means(self, train: ExactSum, validation: ExactSum) -> tuple[float, float]:
         facts = self._facts
-        watched = float(validation) / facts.validation_weight if self.has_validation else float("nan")
-        return float(train) / facts.train_weight, watched
+        return train / facts.train_weight, validation / facts.validation_weight if self.has_validation else math.nan
 
 
 class ClusterFitter(TreesOfIterations):

@@ -47,6 +47,7 @@ from .predictor import Predictor
 from .problem import Outputs, Problem, of_each_output
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain, weighted_rows
+from .sums import exact_mean
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
 from .theory import Fading, Momentum, Schedule
 from .tree import Forest, TreeLearner
@@ -492,8 +493,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         hessian = problem.hessian(problem.start)
         if hessian is None:
             return AUTO_L2_ROWS
-        weight = None if problem.train_weight is None else np.broadcast_to(problem.train_weight, hessian.shape)
-        share = float(np.average(hessian, weights=weight)) / AUTO_L2_HESSIAN
+        share = exact_mean(hessian, problem.train_weight, problem.n_threads) / AUTO_L2_HESSIAN
         # A power of two: the last bits of a mean depend on how rows are written down, a model should not.
         return AUTO_L2 if share >= 1.0 else math.ldexp(AUTO_L2, math.frexp(max(share, 1e-300))[1] - 1)
 

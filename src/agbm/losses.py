@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from . import _native
-
-Array = NDArray[np.float64]
+from .sums import Array as Array
+from .sums import ExactSum, exact_mean, exact_sum, rows_together
 
 
 class Loss(Protocol):
@@ -76,25 +76,25 @@ def _exp(f: Array) -> Array:
     return np.asarray(np.exp(np.minimum(f, _LARGEST_EXPONENT)))
 
 
-def rows_together(x: ArrayLike) -> Array:
-    """Numbers as the kernels read them: a row's neighbour is next to it. A copy only where that is not so."""
-    x = np.asarray(x, dtype=np.float64)
-    return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
-
-
-def weighted_sum(x: Array, weight: Array | None) -> float:
-    """The sum, each number times its weight."""
-    return float(np.add.reduce(x if weight is None else x * weight))
-
-
 def _quantile(x: Array, share: float, weight: Array | None) -> float:
     """The smallest number with at least that share of the weight at or below it."""
     if weight is None:
         place = max(0, math.ceil(share * len(x)) - 1)
         return float(np.partition(x, place)[place])
-    order = np.argsort(x, kind="stable")
-    total = np.cumsum(weight[order])
-    return float(x[order[np.searchsorted(total, share * total[-1])]])
+    order = np.argsort(x)
+    total = np.cumsum(_whole_weights(weight)[order])
+    return float(x[order[np.searchsorted(total, int(share * _ROUNDED_DOWN * float(total[-1])))]])
+
+
+# A share such as 0.1 is no double, and may lie a little above what it stands for: rows that make up a tenth suffice.
+_ROUNDED_DOWN = 1.0 - 2.0**-50
+
+
+def _whole_weights(weight: Array) -> NDArray[np.int64]:
+    """Weights in units of one power of two, rounded, so that their sums are exact and do not depend on an order."""
+    _, exponent = np.frexp(weight.max())
+    bits = 62 - len(weight).bit_length()
+    return np.asarray(np.rint(np.ldexp(weight, bits - exponent)), dtype=np.int64)
 
 
 class BuiltInLoss:
@@ -132,8 +132,12 @@ class BuiltInLoss:
 
     def total(self, y: Array, f: Array, weight: Array | None) -> float:
         """The losses of all rows, times their weights, together."""
+        return float(self.exact_total(y, f, weight))
+
+    def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
+        """The same before it is rounded: totals of parts of the rows add up to that of all."""
         y, f = rows_together(y), rows_together(f)
-        return _native.loss_sum(self._kernel, self._parameter, y, f, weight, self.n_threads)
+        return ExactSum.of_native(_native.loss_sum(self._kernel, self._parameter, y, f, weight, self.n_threads))
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
         """The pseudo residual of each row, -dl/df."""
@@ -181,7 +185,7 @@ class HalfSquaredError(_Identity):
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The mean."""
-        return float(np.average(y, weights=weight))
+        return exact_mean(y, weight)
 
 
 class Quantile(_Identity):
@@ -256,7 +260,7 @@ class Huber(_Identity):
         """Where the slope crosses zero."""
 
         def slope(f: float) -> float:
-            return float(np.average(self.negative_gradient(y, np.full(len(y), f)), weights=weight))
+            return exact_mean(self.negative_gradient(y, np.full(len(y), f)), weight)
 
         low, high = float(y.min()), float(y.max())
         return low if low == high else float(brentq(slope, low, high))
@@ -293,7 +297,7 @@ class Tweedie(BuiltInLoss):
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The logarithm of the mean."""
-        return float(np.log(max(float(np.average(y, weights=weight)), _TINY)))
+        return float(np.log(max(exact_mean(y, weight), _TINY)))
 
     def link(self, prediction: Array) -> Array:
         """The logarithm."""
@@ -351,7 +355,7 @@ class LogLoss(_Binary):
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The log-odds of the mean; kept finite where all labels are equal."""
-        return float(self.link(np.asarray(np.average(y, weights=weight))))
+        return float(self.link(np.asarray(exact_mean(y, weight))))
 
     def link(self, prediction: Array) -> Array:
         """The log-odds."""
@@ -371,7 +375,7 @@ class Exponential(_Binary):
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """Half the log-odds of the mean."""
-        return float(self.link(np.asarray(np.average(y, weights=weight))))
+        return float(self.link(np.asarray(exact_mean(y, weight))))
 
     def link(self, prediction: Array) -> Array:
         """Half the log-odds."""
@@ -405,9 +409,9 @@ class Multinomial(BuiltInLoss):
     def _parameter(self) -> float:
         return float(self.n_classes)
 
-    def total(self, y: Array, f: Array, weight: Array | None) -> float:
-        """The losses of all rows, times their weights, together."""
-        return weighted_sum(self.value(y, f), weight)
+    def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
+        """See BuiltInLoss."""
+        return exact_sum(self.value(y, f), weight, self.n_threads)
 
     def check(self, y: Array) -> None:
         """All labels are codes of classes."""
@@ -419,7 +423,10 @@ class Multinomial(BuiltInLoss):
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:
         """The logarithms of the classes' shares, (K,); kept finite where a class has none."""
-        share = np.bincount(y.astype(np.intp), weights=weight, minlength=self.n_classes)
+        if weight is None:
+            share = np.bincount(y.astype(np.intp), minlength=self.n_classes)
+        else:
+            share = np.array([float(exact_sum(weight[y == k])) for k in range(self.n_classes)])
         return self.link(share / share.sum())
 
     def link(self, prediction: Array) -> Array:

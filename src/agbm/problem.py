@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -10,7 +11,8 @@ import numpy as np
 
 from . import _native
 from .learners import Fit
-from .losses import Array, BuiltInLoss, Loss, is_built_in, rows_together, weighted_sum
+from .losses import BuiltInLoss, Loss, is_built_in
+from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
 from .theory import cosine
 
 
@@ -47,13 +49,6 @@ class Outputs:
 def of_each_output(loss: Loss) -> Loss | Outputs:
     """A loss of one score a row for labels and scores (output, row); built-in losses take these as they are."""
     return loss if is_built_in(loss) else Outputs(loss)
-
-
-def _total(loss: Loss | Outputs, y: Array, f: Array, weight: Array | None) -> float:
-    """The losses of all rows, times their weights, together."""
-    if is_built_in(loss):
-        return cast(BuiltInLoss, loss).total(y, f, weight)
-    return weighted_sum(loss.value(y, f), weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +103,31 @@ class Problem:
         hessian = self.loss.hessian(self.train_y, self._on_training_rows(f), self.train_weight)
         return self._checked(hessian, "hessian")
 
+    @cached_property
+    def train_weight_sum(self) -> ExactSum:
+        """The sum of the weights of the training rows."""
+        return weight_sum(self.train_weight, self.n_train, self.n_threads)
+
+    @cached_property
+    def validation_weight_sum(self) -> ExactSum:
+        """The sum of the weights of the validation rows."""
+        return weight_sum(self._validation_weight, self.n_rows - self.n_train, self.n_threads)
+
+    def train_loss_sum(self, f: Array) -> ExactSum:
+        """L(f): the loss of the training rows together."""
+        return self._loss_sum(self.train_y, self._on_training_rows(f), self.train_weight)
+
+    def validation_loss_sum(self, f: Array) -> ExactSum:
+        """The loss of the validation rows together."""
+        return self._loss_sum(self.y[..., self.n_train :], f[..., self.n_train :], self._validation_weight)
+
     def train_loss(self, f: Array) -> float:
         """Mean loss over the training rows."""
-        return self._mean_loss(self.train_y, self._on_training_rows(f), self.train_weight)
+        return self.train_loss_sum(f) / self.train_weight_sum
 
     def validation_loss(self, f: Array) -> float:
         """Mean loss over the validation rows; NaN where there are none."""
-        if not self.has_validation:
-            return float("nan")
-        rows = slice(self.n_train, None)
-        return self._mean_loss(self.y[..., rows], f[..., rows], None if self.weight is None else self.weight[rows])
+        return self.validation_loss_sum(f) / self.validation_weight_sum if self.has_validation else float("nan")
 
     def mix(self, a: float, x: Array, b: float, y: Array) -> Array:
         """The function a x + b y: as NumPy computes it, on several threads."""
@@ -139,21 +149,23 @@ class Problem:
 
     def cosine(self, r: Array, fit: Fit) -> float:
         """Of the angle between a residual and its fit."""
-        return cosine(r, fit.explained, self.train_weight, self.n_threads)
+        return cosine(*self.inner_sums(r, fit.explained))
 
     def slope(self, f: Array, b: Array) -> float:
         """Derivative of L along b at f."""
         return -self.inner(self.residual(f), b)
 
+    def inner_sums(self, r: Array, b: Array) -> tuple[ExactSum, ExactSum, ExactSum]:
+        """<r, r>, <r, b> and <b, b>: weighted sums over the training rows, of a residual and a function."""
+        return inner_sums(r, b[..., : self.n_train], self.train_weight, self.n_threads)
+
     def inner(self, r: Array, b: Array) -> float:
         """Weighted sum over the training rows of a residual times a function."""
-        product = r * b[..., : self.n_train]
-        return float(np.sum(product if self.train_weight is None else product * self.train_weight))
+        return float(self.inner_sums(r, b)[1])
 
     def norm(self, r: Array) -> float:
         """Root of the weighted mean over the training rows of a residual's squares."""
-        total = self.n_train if self.train_weight is None else float(np.add.reduce(self.train_weight))
-        return float(np.sqrt(self.inner(r, r) / total))
+        return math.sqrt(self.inner_sums(r, r)[0] / self.train_weight_sum)
 
     def _checked(self, given: Any, name: str) -> Array:
         """What a loss gave, as the kernels take it; losses may be the user's."""
@@ -169,6 +181,11 @@ class Problem:
     def _on_training_rows(self, f: Array) -> Array:
         return f[..., : self.n_train] if self.has_validation else f
 
-    def _mean_loss(self, y: Array, f: Array, weight: Array | None) -> float:
-        total = _total(self.loss, y, f, weight)
-        return total / (f.shape[-1] if weight is None else float(np.add.reduce(weight)))
+    @property
+    def _validation_weight(self) -> Array | None:
+        return None if self.weight is None else self.weight[self.n_train :]
+
+    def _loss_sum(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
+        if is_built_in(self.loss):
+            return cast(BuiltInLoss, self.loss).exact_total(y, f, weight)
+        return exact_sum(self.loss.value(y, f), weight, self.n_threads)

@@ -9,21 +9,18 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from . import _native
-from .losses import Array
+from .sums import ExactSum
 
 
-def cosine(target: Array, fitted: Array, weight: Array | None = None, n_threads: int = 1) -> float:
-    """Cosine of the angle between a residual (output, row) and its fit, cos(r, b(X)) of the paper's Theta.
+def cosine(squared_target: ExactSum, product: ExactSum, squared_fitted: ExactSum) -> float:
+    """Cosine of the angle between a residual and its fit, cos(r, b(X)) of the paper's Theta, from inner products.
 
     A residual that is zero is fitted exactly: 1.
     """
-    # Not by BLAS: its threads would change the last bits, and then spin beside those of the trees.
-    squared_target, product, squared_fitted = _native.inner_products(target, fitted, weight, n_threads)
-    target_norm, fitted_norm = math.sqrt(squared_target), math.sqrt(squared_fitted)
+    target_norm, fitted_norm = math.sqrt(float(squared_target)), math.sqrt(float(squared_fitted))
     if target_norm == 0.0 or fitted_norm == 0.0:
         return 1.0 if target_norm == fitted_norm else 0.0
-    return min(1.0, max(-1.0, product / target_norm / fitted_norm))
+    return min(1.0, max(-1.0, float(product) / target_norm / fitted_norm))
 
 
 def admissible_momentum(theta: float) -> float:

@@ -1,0 +1,94 @@
+"""Sums over rows, exact until they are rounded once.
+
+They depend neither on the order of the rows nor on how these are shared out to threads or machines: sums of parts add
+up to the sum of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _native
+
+Array = NDArray[np.float64]
+
+_UNITS_IN_ONE = 2**1074
+"""Every double is a whole number of 2^-1074, the smallest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """A sum of doubles, not rounded. `float` rounds it, to the nearest double."""
+
+    units: int = 0
+    """The sum of all finite numbers, in units of 2^-1074."""
+    not_finite: float = 0.0
+    """The sum of all others, infinite or NaN; 0 where there are none."""
+
+    @classmethod
+    def of_native(cls, sum_: tuple[bytes, float]) -> ExactSum:
+        """A sum as a kernel gives it."""
+        return cls(int.from_bytes(sum_[0], "little", signed=True), sum_[1])
+
+    @classmethod
+    def of_count(cls, n: int) -> ExactSum:
+        """The sum of n ones."""
+        return cls(n * _UNITS_IN_ONE)
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        """The sum of both."""
+        return ExactSum(self.units + other.units, self.not_finite + other.not_finite)
+
+    def __float__(self) -> float:
+        """The nearest double; infinite where the sum is beyond all of them."""
+        if self.not_finite != 0.0:
+            return self.not_finite
+        try:
+            return self.units / _UNITS_IN_ONE  # Python rounds quotients of integers correctly
+        except OverflowError:
+            return math.inf if self.units > 0 else -math.inf
+
+    def __truediv__(self, other: ExactSum) -> float:
+        """The double nearest to the quotient of two sums; infinite or NaN where one of them is."""
+        if math.isfinite(float(self)) and math.isfinite(float(other)):
+            return self.units / other.units
+        return float(self) / float(other)
+
+
+def rows_together(x: ArrayLike) -> Array:
+    """Numbers as the kernels read them: a row's neighbour is next to it. A copy only where that is not so."""
+    x = np.asarray(x, dtype=np.float64)
+    return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
+
+
+def _together(weight: Array | None) -> Array | None:
+    return None if weight is None else rows_together(weight)
+
+
+def exact_sum(x: Array, weight: Array | None = None, n_threads: int = 1) -> ExactSum:
+    """The sum of a vector over rows or a function (output, row), each number times the weight of its row."""
+    return ExactSum.of_native(_native.exact_sum(np.atleast_2d(rows_together(x)), _together(weight), n_threads))
+
+
+def weight_sum(weight: Array | None, n_rows: int, n_threads: int = 1) -> ExactSum:
+    """The sum of the weights of rows; None where all are 1."""
+    return ExactSum.of_count(n_rows) if weight is None else exact_sum(weight, None, n_threads)
+
+
+def exact_mean(x: Array, weight: Array | None = None, n_threads: int = 1) -> float:
+    """The weighted mean of a vector over rows, or of all numbers of a function (output, row)."""
+    weights = weight_sum(weight, x.shape[-1], n_threads)
+    n_outputs = x.size // x.shape[-1]
+    return exact_sum(x, weight, n_threads) / ExactSum(weights.units * n_outputs, weights.not_finite)
+
+
+def inner_sums(
+    x: Array, y: Array, weight: Array | None = None, n_threads: int = 1
+) -> tuple[ExactSum, ExactSum, ExactSum]:
+    """<x, x>, <x, y> and <y, y> of functions (output, row), each product times the weight of its row."""
+    xx, xy, yy = _native.inner_products(rows_together(x), rows_together(y), _together(weight), n_threads)
+    return ExactSum.of_native(xx), ExactSum.of_native(xy), ExactSum.of_native(yy)
