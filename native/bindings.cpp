@@ -14,6 +14,8 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 
 #include "bin.hpp"
 #include "bundle.hpp"
@@ -89,15 +91,22 @@ void require_matrix(std::size_t n_rows, const std::vector<int>& n_bins) {
   for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: a feature has from 1 to 255");
 }
 
-BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories) {
+BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories,
+                         const std::string& folder) {
   require_matrix(n_rows, n_bins);
   require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
   for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
   std::vector<FeaturePlace> own_columns;
   for (int f = 0; f < static_cast<int>(n_bins.size()); ++f) own_columns.push_back({f});
   BinnedMatrix m;
-  nb::gil_scoped_release release;
-  lay_out(m, n_rows, n_bins, n_categories, std::move(own_columns));
+  try {
+    nb::gil_scoped_release release;
+    lay_out(m, n_rows, n_bins, n_categories, std::move(own_columns), folder);
+  } catch (const std::system_error& error) {  // of the folder's file system
+    errno = error.code().value();
+    PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder.c_str());
+    throw nb::python_error();
+  }
   return m;
 }
 
@@ -165,16 +174,21 @@ void require_thresholds(std::span<const int> n_bins, const Vector<double>& thres
 }
 
 template <class T>
-void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<double>& thresholds, int n_threads) {
+void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<double>& thresholds, int n_threads,
+          const std::optional<Vector<Row>>& rows) {
   const int n_columns = static_cast<int>(x.shape(1));
-  require(x.shape(0) == m.n_rows, "X: wrong number of rows");
+  require(x.shape(0) == (rows ? rows->size() : m.n_rows), "X: wrong number of rows");
+  if (rows) {
+    const Row* end = rows->data() + rows->size();
+    require(std::all_of(rows->data(), end, [&](Row row) { return row < m.n_rows; }), "rows: no such row");
+  }
   require(first_feature >= 0 && n_columns > 0 && first_feature <= m.n_features - n_columns, "X: no such features");
   for (int f = first_feature; f < first_feature + n_columns; ++f) {
     require(!m.places[f].shared(), "X: features share a column");
   }
   require_thresholds(std::span(m.n_bins).subspan(first_feature, n_columns), thresholds);
   nb::gil_scoped_release release;
-  bin_columns(m, first_feature, thresholds.data(), as_dense(x), n_threads);
+  bin_columns(m, first_feature, thresholds.data(), as_dense(x), x.shape(0), rows ? rows->data() : nullptr, n_threads);
 }
 
 template <class T>
@@ -200,6 +214,47 @@ nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
     for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.bin(f, i);
   }
   return to_numpy(std::move(out), m.n_rows, m.n_features);
+}
+
+// Values of the trees of a forest on all rows, (column, row): the nodes are records, as bytes, each with the codes that go left.
+// No two trees may have values in one column.
+nb::ndarray<nb::numpy, double> values_on_codes(const BinnedMatrix& m, const Vector<std::int32_t>& roots,
+                                               const Vector<std::int32_t>& first_column,
+                                               const Vector<std::uint8_t>& nodes,
+                                               const RowMajor<std::uint64_t>& left_codes,
+                                               const RowMajor<double>& value, std::size_t n_columns, int n_threads) {
+  const std::size_t n_nodes = value.shape(0);
+  require(nodes.size() == n_nodes * sizeof(NodeRecord), "nodes: must have as many records as value has rows");
+  require(left_codes.shape(0) == n_nodes && left_codes.shape(1) == 4, "left_codes: must have 4 words for each node");
+  require(first_column.size() == roots.size(), "first_column: must have one entry for each tree");
+  GrownTree all;
+  all.n_targets = static_cast<int>(value.shape(1));
+  all.value.assign(value.data(), value.data() + value.size());
+  for (std::size_t i = 0; i < n_nodes; ++i) {
+    NodeRecord record;
+    std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
+    const bool is_leaf = record.left < 0;
+    require(is_leaf || (record.feature >= 0 && record.feature < m.n_features), "nodes: no such feature");
+    require(is_leaf || (static_cast<std::size_t>(record.left) > i && static_cast<std::size_t>(record.left) + 1 < n_nodes),
+            "nodes: children must be behind their parents");
+    all.feature.push_back(record.feature);
+    all.left.push_back(record.left);
+    CodeSet codes;
+    std::copy_n(left_codes.data() + 4 * i, 4, codes.words.begin());
+    all.left_codes.push_back(codes);
+  }
+  nb::ndarray<nb::numpy, double> out = empty({n_columns, m.n_rows});
+  double* values = out.data();
+  for (std::size_t t = 0; t < roots.size(); ++t) {
+    require(roots.data()[t] >= 0 && static_cast<std::size_t>(roots.data()[t]) < n_nodes, "roots: no such node");
+    require(first_column.data()[t] >= 0 && first_column.data()[t] + value.shape(1) <= n_columns,
+            "first_column: more values than columns");
+  }
+  nb::gil_scoped_release release;
+  for (std::size_t t = 0; t < roots.size(); ++t) {
+    binned_values(m, all, 0, m.n_rows, values + first_column.data()[t] * m.n_rows, m.n_rows, n_threads, roots.data()[t]);
+  }
+  return out;
 }
 
 // Sums of residuals keep at least 24 bits for each.
@@ -582,10 +637,17 @@ NB_MODULE(_native, m) {
       .def_ro("n_rows", &BinnedMatrix::n_rows)
       .def_ro("n_features", &BinnedMatrix::n_features)
       .def_ro("n_bins", &BinnedMatrix::n_bins)
-      .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "n_categories"_a)
-      .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a)
+      .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "n_categories"_a, "folder"_a = "",
+           "Codes of zero, in memory or in files of a folder that are gone with the matrix.")
+      .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
+           "rows"_a.noconvert().none() = nb::none())
       .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
-           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending.")
+           "rows"_a.noconvert().none() = nb::none(),
+           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending. Row i of X "
+           "is row rows[i] of the matrix, or row i.")
+      .def("values", &values_on_codes, "roots"_a.noconvert(), "first_column"_a.noconvert(), "nodes"_a.noconvert(),
+           "left_codes"_a.noconvert(), "value"_a.noconvert(), "n_columns"_a, "n_threads"_a,
+           "Values of the trees of a forest on all rows, (column, row); left_codes has the codes that go left in each node.")
       .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "features"_a.noconvert(),
                   "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a)
       .def_static("from_sparse", &make_sparse<float>, "values"_a.noconvert(), "features"_a.noconvert(),

@@ -8,14 +8,31 @@ MAX_FEATURES: int
 MAX_DEPTH: int
 
 class BinnedMatrix:
-    def __init__(self, n_rows: int, n_bins: list[int], n_categories: list[int]) -> None: ...
+    def __init__(self, n_rows: int, n_bins: list[int], n_categories: list[int], folder: str = "") -> None: ...
     @property
     def n_rows(self) -> int: ...
     @property
     def n_features(self) -> int: ...
     @property
     def n_bins(self) -> list[int]: ...
-    def fill(self, first_feature: int, X: NDArray[Any], thresholds: NDArray[np.float64], n_threads: int) -> None: ...
+    def fill(
+        self,
+        first_feature: int,
+        X: NDArray[Any],
+        thresholds: NDArray[np.float64],
+        n_threads: int,
+        rows: NDArray[np.uint32] | None = None,
+    ) -> None: ...
+    def values(
+        self,
+        roots: NDArray[np.int32],
+        first_column: NDArray[np.int32],
+        nodes: NDArray[np.uint8],
+        left_codes: NDArray[np.uint64],
+        value: NDArray[np.float64],
+        n_columns: int,
+        n_threads: int,
+    ) -> NDArray[np.float64]: ...
     @staticmethod
     def from_sparse(
         values: NDArray[Any],

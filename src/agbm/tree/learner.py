@@ -49,13 +49,23 @@ class TreeLearner:
     seed: int = 0
     n_threads: int = 1
 
+    @property
+    def min_category_rows(self) -> int:
+        """Rows that a category needs for a mean residual."""
+        # As few as the kernels ask of a category, but two: one row's residual would be its label.
+        return max(2, min(10, self.min_samples_leaf))
+
     def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> TreeFitter:
         """See Learner."""
-        # As few rows as the kernels ask of a category, but two: one row's residual would be its label.
-        enough = max(2, min(10, self.min_samples_leaf))
-        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough, self.n_threads)
+        bins = Bins.from_data(
+            X[:n_train], self.max_bins, weight, self.categorical, residual, self.min_category_rows, self.n_threads
+        )
+        return self.bind_codes(bins, bins.encode(X, self.n_threads), n_train, weight)
+
+    def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weight: Array | None) -> TreeFitter:
+        """The same for rows that are in bins already."""
         grower = _native.Grower(
-            bins.encode(X, self.n_threads),
+            matrix,
             bins.flat_thresholds,
             max_depth=_native.MAX_DEPTH if self.max_depth is None else min(self.max_depth, _native.MAX_DEPTH),
             max_leaf_nodes=min(self.max_leaf_nodes or 0, _LARGEST),
