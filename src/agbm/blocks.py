@@ -29,6 +29,9 @@ from .tables import missing_columns as missing_columns_of
 from .tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
 from .tree.learner import TreeLearner
 
+# The place of a row that is not in the matrix.
+UNUSED = np.uint32(2**32 - 1)
+
 NUMBERS = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
 
@@ -268,22 +271,24 @@ class Places:
     """The rows of all blocks, counted through, in the order of the matrix; some may be left out."""
     n_train: int
 
-    def of_blocks(self) -> list[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
-        """For each block the rows of it that are used, and their places in the matrix."""
-        unused = np.uint32(2**32 - 1)
-        place = np.full(sum(self.n_rows), unused, dtype=np.uint32)
+    def of_blocks(self) -> list[NDArray[np.uint32]]:
+        """For each block the places of its rows in the matrix; UNUSED for those that are left out."""
+        place = np.full(sum(self.n_rows), UNUSED, dtype=np.uint32)
         place[self.order] = np.arange(len(self.order), dtype=np.uint32)
-        return [(np.flatnonzero(part != unused), part[part != unused]) for part in self.cut(place)]
+        return self.cut(place)
 
     def cut(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
-        """An array over all rows, or over the first blocks, cut into blocks."""
+        """An array over all rows, cut into blocks."""
         return np.split(rows, np.cumsum(self.n_rows)[:-1])
 
-    def by_row(self, of_training: Array | float) -> Array:
-        """Numbers of training rows, in the order of the matrix, as those of all rows in theirs; zero for the others."""
-        rows = np.zeros(sum(self.n_rows))
-        rows[self.order[: self.n_train]] = of_training
-        return rows
+    def training_rows(self, numbers: Array | None) -> list[NDArray[Any]]:
+        """Numbers of training rows, in the order of the matrix, as those of the rows of each block; None is 1 for each.
+
+        They are zero for the rows that are not for training.
+        """
+        rows = np.zeros(sum(self.n_rows), dtype=bool if numbers is None else np.float64)
+        rows[self.order[: self.n_train]] = True if numbers is None else numbers
+        return self.cut(rows)
 
 
 class Look(NamedTuple):
@@ -303,9 +308,9 @@ def look(
     categorical_features: Any,
     start_values: Callable[[Any], Array | None],
     sample: NDArray[np.intp],
-    weights: tuple[Array | None, Array | None],
+    weights: tuple[NDArray[Any], NDArray[Any]],
 ) -> Look:
-    """Pass 1: some rows of a block for thresholds, and the weights of its categories."""
+    """Pass 1: some rows of a block for thresholds, and the weights of its categories: of all rows, of training rows."""
     table = as_table(block.X)
     n_rows = n_rows_of(table)
     if n_rows == 0:
@@ -383,8 +388,8 @@ class BlockTable:
         ascending = np.argsort(wanted, kind="stable")
         ends = np.cumsum(places.n_rows)
         samples = np.split(wanted[ascending], np.searchsorted(wanted[ascending], ends[:-1]))
-        whole, step = (np.ones(places.n_train), 1.0) if train_weight is None else whole_weights(train_weight)
-        of_training = places.cut(places.by_row(whole))
+        whole, step = (None, 1.0) if train_weight is None else whole_weights(train_weight)
+        of_training = places.training_rows(whole)
         of_all = self._whole_weights(sample_weight)
         features = categorical_features if known is None else sorted(known.of)
         looks: list[Look] = self.blocks.map(
@@ -406,14 +411,11 @@ class BlockTable:
         weights = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
         self.looked = Looked(known, weights, sample, start)
 
-    def _whole_weights(self, sample_weight: Array | None) -> list[Array | None]:
+    def _whole_weights(self, sample_weight: Array | None) -> list[NDArray[Any]]:
         """Of each block; those of validation rows, behind the others, are zero."""
-        n_all = sum(self.places.n_rows)
-        if sample_weight is None and n_all == self.n_given:
-            return [None for _ in self.places.n_rows]
-        whole = np.zeros(n_all)
-        whole[: self.n_given] = 1.0 if sample_weight is None else whole_weights(sample_weight)[0]
-        return list(self.places.cut(whole))
+        whole = np.zeros(sum(self.places.n_rows), dtype=bool if sample_weight is None else np.float64)
+        whole[: self.n_given] = True if sample_weight is None else whole_weights(sample_weight)[0]
+        return self.places.cut(whole)
 
     @property
     def n_given(self) -> int:
@@ -444,7 +446,7 @@ class BlockTable:
         means: dict[int, Array] = {}
         if many:
             parts, steps = residual_parts(residual, weight)
-            by_row = [places.cut(places.by_row(part)) for part in parts]
+            by_row = [places.training_rows(part) for part in parts]
             found = self.blocks.map(
                 residual_sums,
                 [(looked.categories, many, [part[i] for part in by_row]) for i in range(len(places.n_rows))],
@@ -464,10 +466,10 @@ class BlockTable:
         """Pass 2, where blocks and matrix are on this machine; the matrix is in a folder's files if one is named."""
         matrix = reader.bins.matrix(len(self.places.order), folder)
 
-        def fill(block: Block, kept: NDArray[np.intp], places: NDArray[np.uint32]) -> None:
-            reader.fill(matrix, block, kept, places, n_threads)
+        def fill(block: Block, places: NDArray[np.uint32]) -> None:
+            reader.fill(matrix, block, places, n_threads)
 
-        self.blocks.map(fill, self.places.of_blocks())
+        self.blocks.map(fill, [(places,) for places in self.places.of_blocks()])
         return matrix
 
 
@@ -499,22 +501,23 @@ class BlockReader:
     """A table to a matrix of numbers, as the estimator checks and encodes tables."""
     bins: Bins
 
-    def numbers(self, block: Block, kept: NDArray[np.intp]) -> NDArray[Any]:
+    def numbers(self, block: Block, used: NDArray[np.bool_]) -> NDArray[Any]:
         """The rows of a block that are used, as numbers."""
+        if n_rows_of(block.X) == 0:
+            return np.empty((0, self.bins.n_features))
         checked = self.check(block.X)
-        used = checked if len(kept) == checked.shape[0] else checked[kept]
-        return np.asarray(plain(used.toarray() if issparse(used) else used))
+        rows = checked if used.all() else checked[used]
+        return np.asarray(plain(rows.toarray() if issparse(rows) else rows))
 
     def fill(
         self,
         matrix: _native.BinnedMatrix,
         block: Block,
-        kept: NDArray[np.intp],
         places: NDArray[np.uint32],
         n_threads: int,
     ) -> None:
-        """Put the codes of these rows into places of a matrix."""
-        if n_rows_of(block.X) > 0:
-            X = self.numbers(block, kept)
-            if len(kept) > 0:
-                self.bins.fill(matrix, X, places, n_threads)
+        """Put the codes of the rows of a block into places of a matrix, but for rows that are UNUSED."""
+        used = places != UNUSED
+        X = self.numbers(block, used)
+        if len(X) > 0:
+            self.bins.fill(matrix, X, places[used], n_threads)

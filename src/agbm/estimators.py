@@ -209,8 +209,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         n_train = rows.n
         if X_val is not None:
             rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
-        elif plan.split is not None:
-            rows, n_train = rows.take(np.concatenate(plan.split)), len(plan.split[0])
+        elif plan.held_out:
+            rows, n_train = self._hold_out(rows)
         start, problem = self._make_problem(plan.loss, rows, n_train)
         learner = self._make_learner(plan.loss, problem)
         fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
@@ -240,8 +240,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             watched, behind = self._check_validation_blocks(*validation, given, rows.weight is not None)
             rows, n_rows = rows.followed_by(behind), n_rows + watched.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
-        elif plan.split is not None:
-            rows, n_train = rows.take(np.concatenate(plan.split)), len(plan.split[0])
+        elif plan.held_out:
+            rows, n_train = self._hold_out(rows)
         table = BlockTable(blocks, Places(n_rows, rows.X, n_train))
         weight = None if rows.weight is None else rows.weight[:n_train]
         self._look(table, sample_weight, weight)
@@ -328,7 +328,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         earlier, self._seed = self._earlier_run(held_out, identity)
         self._held_out = held_out
         max_iter = self._max_iterations(stops_early)
-        return Plan(loss, max_iter, stops_early, earlier, self._split(rows.y) if held_out else None)
+        return Plan(loss, max_iter, stops_early, earlier, held_out)
+
+    def _hold_out(self, rows: Rows) -> tuple[Rows, int]:
+        """Training rows first, with their number, and held-out rows behind."""
+        train, watched = self._split(rows.y)
+        return rows.take(np.concatenate([train, watched])), len(train)
 
     def _make_problem(self, loss: Loss, rows: Rows, n_train: int) -> tuple[Any, Problem]:
         """The start function, and the problem of the first n_train rows."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .ensemble import Ensemble
 from .learners import Fitter, Learner, Model
 from .losses import Array, Loss
@@ -22,8 +19,8 @@ class Plan(NamedTuple):
     stops_early: bool
     earlier: Ensemble | None
     """The run that this one goes on from."""
-    split: tuple[NDArray[np.intp], NDArray[np.intp]] | None
-    """Training rows and held-out rows; None where no rows are held out."""
+    held_out: bool
+    """Whether some of the rows are watched, and not trained on."""
 
 
 class Run(NamedTuple):
