@@ -119,7 +119,7 @@ class Kernels {
     }
     // A value is read, and its code written twice.
     const Dense<float> x{x_.data(), kFeatures, kFeatures, 1};
-    add("bin", 6.0 * x_.size(), 0, [&] { bin_columns(matrix_, 0, thresholds.data(), x, threads_); });
+    add("bin", 6.0 * x_.size(), 0, [&] { bin_columns(matrix_, 0, thresholds.data(), x, kRows, nullptr, threads_); });
   }
 
   void histogram(int hessians) {

@@ -162,9 +162,10 @@ std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, i
 }
 
 // Neighbouring columns share a group; groups are as equal in width as they can be, so that threads get equal work. Shared
-// columns are behind all others, in sparse groups.
+// columns are behind all others, in sparse groups. folder: for codes in files, empty for codes in memory.
 inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
-                    const std::vector<int>& n_categories, std::vector<FeaturePlace> places) {
+                    const std::vector<int>& n_categories, std::vector<FeaturePlace> places,
+                    const std::string& folder = {}) {
   m.n_rows = n_rows;
   m.n_categories = n_categories;
   m.n_features = static_cast<int>(n_bins.size());
@@ -197,8 +198,8 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   };
   add_groups(0, n_own, kMaxGroupWidth, false);
   add_groups(n_own, n_columns, kMaxSparseWidth, true);
-  m.grouped.resize(n_rows * n_own);
-  m.columns.resize(n_rows * n_columns);
+  m.grouped = Codes(n_rows * n_own, folder);
+  m.columns = Codes(n_rows * n_columns, folder);
 }
 
 // The codes of some rows of a column once more, in its group.
@@ -209,26 +210,45 @@ inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::s
   for (std::size_t row = begin; row < end; ++row) to[row * group.width] = from[row];
 }
 
+// The codes of a column in some rows, wherever these are.
+inline void scatter(BinnedMatrix& m, int column, const std::uint8_t* codes, const Row* rows, std::size_t n) {
+  const ColumnGroup& group = m.groups[m.group_of[column]];
+  std::uint8_t* in_column = m.columns.data() + m.n_rows * column;
+  std::uint8_t* in_group = m.grouped.data() + group.data_offset + (column - group.first_column);
+  for (std::size_t i = 0; i < n; ++i) {
+    in_column[rows[i]] = codes[i];
+    in_group[static_cast<std::size_t>(rows[i]) * group.width] = codes[i];
+  }
+}
+
 // Features whose tables are alive at a time: enough to read whole cache lines, few enough for the second-level cache.
 constexpr int kTables = 64;
 
-// Codes of whole features, first_feature and those behind it, which have columns of their own. Filling a matrix some columns
-// at a time needs no copy of all values at once.
+// Codes of the n rows of x in features that have columns of their own, first_feature and those behind it. Row i of x is row
+// rows[i] of the matrix, or row i where rows is null. Filling a matrix some columns, or some rows, at a time needs no copy of
+// all values at once.
 template <class T>
-void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, const Dense<T>& x, int n_threads) {
-  n_threads = threads_for(m.n_rows * x.n_columns, n_threads);
+void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, const Dense<T>& x, std::size_t n,
+                 const Row* rows, int n_threads) {
+  n_threads = threads_for(n * x.n_columns, n_threads);
   const int end_feature = first_feature + static_cast<int>(x.n_columns);
   for (int first = first_feature; first < end_feature; first += kTables) {
     const int end = std::min(end_feature, first + kTables);
     const std::vector<BinTable<T>> tables = make_tables<T>(m, first, end, thresholds);
-    parallel_for((m.n_rows + kRowsPerBlock - 1) / kRowsPerBlock, n_threads, [&](std::size_t block) {
-      const std::size_t begin = block * kRowsPerBlock, n = std::min(m.n_rows - begin, kRowsPerBlock);
+    parallel_for((n + kRowsPerBlock - 1) / kRowsPerBlock, n_threads, [&](std::size_t block) {
+      const std::size_t begin = block * kRowsPerBlock, n_here = std::min(n - begin, kRowsPerBlock);
       std::array<T, kRowsPerBlock> values;
+      std::array<std::uint8_t, kRowsPerBlock> codes;
       for (int feature = first; feature < end; ++feature) {
         const int column = m.places[feature].column;
-        x.copy_column(feature - first_feature, begin, n, values.data());
-        tables[feature - first].encode(values.data(), n, m.columns.data() + m.n_rows * column + begin);
-        copy_to_group(m, column, begin, begin + n);
+        x.copy_column(feature - first_feature, begin, n_here, values.data());
+        if (rows == nullptr) {
+          tables[feature - first].encode(values.data(), n_here, m.columns.data() + m.n_rows * column + begin);
+          copy_to_group(m, column, begin, begin + n_here);
+        } else {
+          tables[feature - first].encode(values.data(), n_here, codes.data());
+          scatter(m, column, codes.data(), rows + begin, n_here);
+        }
       }
     });
     for (int feature = first; feature < end; ++feature) thresholds += m.n_bins[feature] - 1;

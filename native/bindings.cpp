@@ -14,6 +14,8 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 
 #include "bin.hpp"
 #include "bundle.hpp"
@@ -89,15 +91,22 @@ void require_matrix(std::size_t n_rows, const std::vector<int>& n_bins) {
   for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: a feature has from 1 to 255");
 }
 
-BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories) {
+BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories,
+                         const std::string& folder) {
   require_matrix(n_rows, n_bins);
   require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
   for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
   std::vector<FeaturePlace> own_columns;
   for (int f = 0; f < static_cast<int>(n_bins.size()); ++f) own_columns.push_back({f});
   BinnedMatrix m;
-  nb::gil_scoped_release release;
-  lay_out(m, n_rows, n_bins, n_categories, std::move(own_columns));
+  try {
+    nb::gil_scoped_release release;
+    lay_out(m, n_rows, n_bins, n_categories, std::move(own_columns), folder);
+  } catch (const std::system_error& error) {  // of the folder's file system
+    errno = error.code().value();
+    PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder.c_str());
+    throw nb::python_error();
+  }
   return m;
 }
 
@@ -165,16 +174,21 @@ void require_thresholds(std::span<const int> n_bins, const Vector<double>& thres
 }
 
 template <class T>
-void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<double>& thresholds, int n_threads) {
+void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<double>& thresholds, int n_threads,
+          const std::optional<Vector<Row>>& rows) {
   const int n_columns = static_cast<int>(x.shape(1));
-  require(x.shape(0) == m.n_rows, "X: wrong number of rows");
+  require(x.shape(0) == (rows ? rows->size() : m.n_rows), "X: wrong number of rows");
+  if (rows) {
+    const Row* end = rows->data() + rows->size();
+    require(std::all_of(rows->data(), end, [&](Row row) { return row < m.n_rows; }), "rows: no such row");
+  }
   require(first_feature >= 0 && n_columns > 0 && first_feature <= m.n_features - n_columns, "X: no such features");
   for (int f = first_feature; f < first_feature + n_columns; ++f) {
     require(!m.places[f].shared(), "X: features share a column");
   }
   require_thresholds(std::span(m.n_bins).subspan(first_feature, n_columns), thresholds);
   nb::gil_scoped_release release;
-  bin_columns(m, first_feature, thresholds.data(), as_dense(x), n_threads);
+  bin_columns(m, first_feature, thresholds.data(), as_dense(x), x.shape(0), rows ? rows->data() : nullptr, n_threads);
 }
 
 template <class T>
@@ -200,6 +214,75 @@ nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
     for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.bin(f, i);
   }
   return to_numpy(std::move(out), m.n_rows, m.n_features);
+}
+
+// Codes column after column, of a matrix in which no features share one.
+nb::ndarray<nb::numpy, std::uint8_t> all_columns(const BinnedMatrix& m) {
+  require(std::none_of(m.places.begin(), m.places.end(), [](const FeaturePlace& p) { return p.shared(); }),
+          "matrix: features share a column");
+  std::vector<std::uint8_t> out(m.columns.data(), m.columns.data() + m.columns.size());
+  return to_numpy(std::move(out), m.n_columns(), m.n_rows);
+}
+
+// The columns of some neighbouring rows, as above, into a matrix.
+void put_columns(BinnedMatrix& m, const RowMajor<std::uint8_t>& codes, std::size_t first_row) {
+  const std::size_t n = codes.shape(1);
+  require(codes.shape(0) == m.n_columns() && m.n_columns() == static_cast<std::size_t>(m.n_features),
+          "codes: must have a row for each feature");
+  require(first_row <= m.n_rows && n <= m.n_rows - first_row, "first_row: no such rows");
+  for (int f = 0; f < m.n_features; ++f) {
+    const std::uint8_t* column = codes.data() + f * n;
+    require(std::all_of(column, column + n, [&](std::uint8_t code) { return code <= m.n_bins[f]; }), "codes: no such bin");
+    std::copy_n(column, n, m.columns.data() + m.n_rows * f + first_row);
+    copy_to_group(m, f, first_row, first_row + n);
+  }
+}
+
+// The trees whose nodes are records, as bytes, each with the codes that go left.
+GrownTree trees_of_records(const BinnedMatrix& m, const Vector<std::uint8_t>& nodes,
+                           const RowMajor<std::uint64_t>& left_codes, const RowMajor<double>& value) {
+  const std::size_t n_nodes = value.shape(0);
+  require(nodes.size() == n_nodes * sizeof(NodeRecord), "nodes: must have as many records as value has rows");
+  require(left_codes.shape(0) == n_nodes && left_codes.shape(1) == 4, "left_codes: must have 4 words for each node");
+  GrownTree all;
+  all.n_targets = static_cast<int>(value.shape(1));
+  for (std::size_t i = 0; i < n_nodes; ++i) {
+    NodeRecord record;
+    std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
+    const bool is_leaf = record.left < 0;
+    require(is_leaf || (record.feature >= 0 && record.feature < m.n_features), "nodes: no such feature");
+    require(is_leaf || (static_cast<std::size_t>(record.left) > i && static_cast<std::size_t>(record.left) + 1 < n_nodes),
+            "nodes: children must be behind their parents");
+    all.add(record.count);
+    all.feature[i] = record.feature;
+    all.left[i] = record.left;
+    std::copy_n(left_codes.data() + 4 * i, 4, all.left_codes[i].words.begin());
+  }
+  all.value.assign(value.data(), value.data() + value.size());
+  return all;
+}
+
+// Values of the trees of a forest on all rows, (column, row). No two trees may have values in one column.
+nb::ndarray<nb::numpy, double> values_on_codes(const BinnedMatrix& m, const Vector<std::int32_t>& roots,
+                                               const Vector<std::int32_t>& first_column,
+                                               const Vector<std::uint8_t>& nodes,
+                                               const RowMajor<std::uint64_t>& left_codes,
+                                               const RowMajor<double>& value, std::size_t n_columns, int n_threads) {
+  const std::size_t n_nodes = value.shape(0);
+  require(first_column.size() == roots.size(), "first_column: must have one entry for each tree");
+  const GrownTree all = trees_of_records(m, nodes, left_codes, value);
+  nb::ndarray<nb::numpy, double> out = empty({n_columns, m.n_rows});
+  double* values = out.data();
+  for (std::size_t t = 0; t < roots.size(); ++t) {
+    require(roots.data()[t] >= 0 && static_cast<std::size_t>(roots.data()[t]) < n_nodes, "roots: no such node");
+    require(first_column.data()[t] >= 0 && first_column.data()[t] + value.shape(1) <= n_columns,
+            "first_column: more values than columns");
+  }
+  nb::gil_scoped_release release;
+  for (std::size_t t = 0; t < roots.size(); ++t) {
+    binned_values(m, all, 0, m.n_rows, values + first_column.data()[t] * m.n_rows, m.n_rows, n_threads, roots.data()[t]);
+  }
+  return out;
 }
 
 // Sums of residuals keep at least 24 bits for each.
@@ -276,8 +359,6 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Gradients& gradients,
 
 // Splits as they travel: (split, word), with node, left child, feature and the four words of the codes that go left.
 constexpr std::size_t kSplitWords = 7;
-// What a tree is for a row: (node, word), with feature, left child (-1: leaf) and the four words.
-constexpr std::size_t kNodeWords = 6;
 
 // What growers make of trees for Python, and of what Python gives them.
 class GrowerBase {
@@ -474,26 +555,6 @@ class RemoteGrower : GrowerBase {
   TreeGrower grower_;
 };
 
-GrownTree tree_of_words(const BinnedMatrix& m, const RowMajor<std::int64_t>& nodes, const RowMajor<double>& value) {
-  require(nodes.shape(0) > 0 && nodes.shape(1) == kNodeWords, "nodes: must be (node, 6)");
-  require(value.shape(0) == nodes.shape(0) && value.shape(1) > 0, "value: must be (node, target)");
-  GrownTree tree;
-  tree.n_targets = static_cast<int>(value.shape(1));
-  const std::int64_t n = static_cast<std::int64_t>(nodes.shape(0));
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t* words = nodes.data() + i * kNodeWords;
-    const bool leaf = words[1] < 0;
-    require(leaf || (words[1] > i && words[1] + 1 < n), "nodes: no such child");
-    require(leaf || (words[0] >= 0 && words[0] < m.n_features), "nodes: no such feature");
-    tree.add(0);
-    tree.feature[i] = leaf ? -1 : static_cast<std::int32_t>(words[0]);
-    tree.left[i] = leaf ? -1 : static_cast<std::int32_t>(words[1]);
-    for (int w = 0; w < 4; ++w) tree.left_codes[i].words[w] = static_cast<std::uint64_t>(words[2 + w]);
-  }
-  tree.value.assign(value.data(), value.data() + value.size());
-  return tree;
-}
-
 // One process' part of the rows that trees are grown on by others; keeps the matrix alive.
 class ShardRows {
  public:
@@ -571,8 +632,9 @@ class ShardRows {
   }
 
   // Of the tree that was grown last, on all rows.
-  nb::ndarray<nb::numpy, double> values(const RowMajor<std::int64_t>& nodes, const RowMajor<double>& value) {
-    const GrownTree tree = tree_of_words(matrix_, nodes, value);
+  nb::ndarray<nb::numpy, double> values(const Vector<std::uint8_t>& nodes, const RowMajor<std::uint64_t>& left_codes,
+                                        const RowMajor<double>& value) {
+    const GrownTree tree = trees_of_records(matrix_, nodes, left_codes, value);
     require(tree.n_nodes() == rows_.n_nodes() && tree.n_targets == targets_.n_targets, "nodes: not the last tree's");
     const std::size_t known = chosen_ ? 0 : targets_.n_rows, n_rows = matrix_.n_rows;
     nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
@@ -599,15 +661,6 @@ class ShardRows {
   std::optional<Vector<std::int64_t>> repeats_;
   std::optional<Vector<Row>> chosen_;
 };
-
-nb::ndarray<nb::numpy, double> tree_values(const BinnedMatrix& m, const RowMajor<std::int64_t>& nodes,
-                                           const RowMajor<double>& value, int n_threads) {
-  const GrownTree tree = tree_of_words(m, nodes, value);
-  nb::ndarray<nb::numpy, double> out = empty({value.shape(1), m.n_rows});
-  nb::gil_scoped_release release;
-  binned_values(m, tree, 0, m.n_rows, out.data(), m.n_rows, n_threads);
-  return out;
-}
 
 GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
                        double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
@@ -854,17 +907,26 @@ NB_MODULE(_native, m) {
       .def_ro("n_rows", &BinnedMatrix::n_rows)
       .def_ro("n_features", &BinnedMatrix::n_features)
       .def_ro("n_bins", &BinnedMatrix::n_bins)
-      .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "n_categories"_a)
-      .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a)
+      .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "n_categories"_a, "folder"_a = "",
+           "Codes of zero, in memory or in files of a folder that are gone with the matrix.")
+      .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
+           "rows"_a.noconvert().none() = nb::none())
       .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
-           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending.")
+           "rows"_a.noconvert().none() = nb::none(),
+           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending. Row i of X "
+           "is row rows[i] of the matrix, or row i.")
+      .def("values", &values_on_codes, "roots"_a.noconvert(), "first_column"_a.noconvert(), "nodes"_a.noconvert(),
+           "left_codes"_a.noconvert(), "value"_a.noconvert(), "n_columns"_a, "n_threads"_a,
+           "Values of the trees of a forest on all rows, (column, row); left_codes has the codes that go left in each node.")
       .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "features"_a.noconvert(),
                   "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a)
       .def_static("from_sparse", &make_sparse<float>, "values"_a.noconvert(), "features"_a.noconvert(),
                   "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
                   "A matrix from sparse rows, which have no place twice. Features may share columns.")
       .def_prop_ro("n_columns", &BinnedMatrix::n_columns)
-      .def("codes", &all_codes, "The bins as a (row, feature) array.");
+      .def("codes", &all_codes, "The bins as a (row, feature) array.")
+      .def("columns", &all_columns, "The codes as a (feature, row) array.")
+      .def("put", &put_columns, "codes"_a.noconvert(), "first_row"_a, "Codes as columns() gives them, of rows from first_row on.");
 
   m.def("thresholds", &thresholds_of<double>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a,
         "n_threads"_a);
@@ -916,10 +978,8 @@ NB_MODULE(_native, m) {
       .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(), "Of some nodes, one after the other.")
       .def("noise", &ShardRows::noise, "Sums that the noise of the targets follows from.")
       .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(), "(leaf, target or hessian), flat.")
-      .def("values", &ShardRows::values, "nodes"_a.noconvert(), "value"_a.noconvert(),
+      .def("values", &ShardRows::values, "nodes"_a.noconvert(), "left_codes"_a.noconvert(), "value"_a.noconvert(),
            "Values (target, row) of the tree that was grown last.");
-  m.def("tree_values", &tree_values, "matrix"_a, "nodes"_a.noconvert(), "value"_a.noconvert(), "n_threads"_a,
-        "Values (target, row) of a tree on the rows of a matrix; nodes are (node: feature, left child, codes that go left).");
 
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),

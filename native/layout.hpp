@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "codes.hpp"
 #include "large_pages.hpp"
 
 namespace agbm {
@@ -72,9 +73,9 @@ struct BinnedMatrix {
   std::vector<std::size_t> cell_offset;     // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;                // column -> group
-  LargeVector<std::uint8_t> grouped;        // codes group after group, for histograms; not of sparse groups
+  Codes grouped;                            // codes group after group, for histograms; not of sparse groups
   std::vector<SparseGroup> sparse_groups;
-  LargeVector<std::uint8_t> columns;        // codes column after column, for all that looks at one feature of many rows
+  Codes columns;                            // codes column after column, for all that looks at one feature of many rows
 
   std::size_t n_cells() const { return cell_offset.back(); }
   std::size_t n_columns() const { return group_of.size(); }

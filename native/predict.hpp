@@ -463,12 +463,12 @@ inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const std
   return {false, out};
 }
 
-// The tree's values on the binned rows [first_row, first_row + n), (target, row).
+// The tree's values on the binned rows [first_row, first_row + n), (target, row). root: where there are several trees.
 inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std::size_t first_row, std::size_t n,
-                          double* out, std::size_t out_stride, int n_threads) {
+                          double* out, std::size_t out_stride, int n_threads, std::size_t root = 0) {
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      std::size_t node = 0;
+      std::size_t node = root;
       while (tree.left[node] >= 0) {
         const int feature = tree.feature[node];
         const int bin = matrix.bin(feature, first_row + i);

@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from numpy.typing import NDArray
 
 from . import model_file
 from ._parameters import fingerprint
 from .ensemble import Ensemble
 from .model_file import ModelFileError
-from .rows import Rows
 from .stored_ensemble import ensemble_of, stack_of, to_arrays
 from .watch import Record
 
@@ -112,13 +111,12 @@ class Checkpoint:
         model_file.write(self.path, KIND, {"identity": self._identity, "seed": seed}, to_arrays(ensemble))
 
 
-def identity_of(parameters: Mapping[str, Any], rows: Rows) -> str:
+def identity_of(parameters: Mapping[str, Any], arrays: Iterable[NDArray[Any] | None]) -> str:
     """A digest of everything that the model depends on but the number of iterations."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(parameters):
         digest.update(f"{name}={fingerprint(parameters[name])};".encode())
-    parts = [rows.X.data, rows.X.indices, rows.X.indptr] if issparse(rows.X) else [rows.X]
-    for array in (*parts, rows.y, rows.weight, rows.start):
+    for array in arrays:
         if array is not None:
             digest.update(f"{array.shape}{array.dtype}".encode())
             digest.update(np.ascontiguousarray(array).data)

@@ -29,8 +29,7 @@ from .sums import ExactSum
 from .theory import cosine
 from .tree import Forest
 from .tree.bins import Bins
-from .tree.forest import NODE
-from .tree.learner import RowLots, Sample, TreeLearner, TreesOfIterations, TreeWeights, by_function
+from .tree.learner import FIRST, RowLots, Sample, TreeLearner, TreesOfIterations, TreeWeights, by_function
 
 START = 0
 """The name of the start function."""
@@ -208,11 +207,14 @@ class Shard:
 
     def _tree(self, order: Order) -> None:
         """Its values (output and function, row): the rows know their leaves if they have just been grown on."""
-        nodes, value = order.given
+        nodes, left_codes, value = order.given
         if self._growing:
-            self._give(order, self._rows.values(nodes, value))
+            self._give(order, self._rows.values(nodes, left_codes, value))
         else:
-            self._give(order, _native.tree_values(self._matrix, nodes, value, self._n_threads))
+            self._give(
+                order,
+                self._matrix.values(FIRST, FIRST, nodes, left_codes, value, value.shape[1], self._n_threads),
+            )
         self._growing = False
 
     def _fits(self, order: Order) -> None:
@@ -402,7 +404,7 @@ class ClusterFitter(TreesOfIterations):
     def __init__(self, learner: TreeLearner, bins: Bins, log: Log, n_train: int) -> None:
         super().__init__(learner, bins, n_train)
         self._log = log
-        self._grower = learner.grower(_native.RemoteGrower, bins, bins.layout())
+        self._grower = learner.grower(_native.RemoteGrower, bins, bins.matrix(0))
 
     def _grow(
         self, targets: Sequence[Any], hessian: Any, outputs: range, sample: Sample
@@ -422,10 +424,7 @@ class ClusterFitter(TreesOfIterations):
             **self._growth(hessian, sample),
         )
         tree = self._forest(*parts, len(outputs), len(targets))
-        records, left_codes, value = parts
-        nodes = np.frombuffer(records, NODE)
-        words = np.column_stack([nodes["feature"], nodes["left"], left_codes.view(np.int64)]).astype(np.int64)
-        return tree, log.give("tree", [], words, value)[0]
+        return tree, log.give("tree", [], *parts)[0]
 
     def _fits(self, model: Forest, values: Sequence[Any], hessian: Any, n_functions: int) -> list[Fit]:
         needs = [*values, *([] if hessian is None else [hessian])]

@@ -7,6 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
@@ -20,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_monotonic_cst,
     _check_sample_weight,
+    _check_y,
     _num_samples,
     check_array,
     check_is_fitted,
@@ -28,6 +30,20 @@ from sklearn.utils.validation import (
 
 from . import _threads, boosting
 from ._parameters import CONSTRAINTS, check_combinations, documentation, fingerprint, interaction_groups
+from .batches import blocks_of
+from .blocks import (
+    BlockReader,
+    Blocks,
+    BlockTable,
+    Gathered,
+    LocalBlocks,
+    OneTable,
+    Places,
+    WithValidation,
+    check_columns,
+    gather,
+    naming,
+)
 from .checkpoint import Checkpoint, identity_of
 from .dropout import Dropout
 from .ensemble import Ensemble
@@ -47,6 +63,7 @@ from .predictor import Predictor
 from .problem import Outputs, Problem, of_each_output
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain, weighted_rows
+from .run import Plan, Run
 from .sums import exact_mean
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
 from .theory import Fading, Momentum, Schedule
@@ -176,28 +193,151 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
         before = dict(self.__dict__)
         try:
-            return self._fit_new(X, y, sample_weight, X_val, y_val)
+            self._validate_params()
+            self._check_combinations(X_val, y_val)
+            blocks = blocks_of(X, y, sample_weight)
+            if blocks is None:
+                return self._train(self._prepare(X, y, sample_weight, X_val, y_val))
+            return self._train(self._prepare_blocks(*blocks, self._validation_blocks(X_val, y_val)))
         except BaseException:  # a fit that fails or is interrupted leaves the model as it was
             self.__dict__ = before
             raise
 
-    def _fit_new(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Self:
-        self._validate_params()
-        self._check_combinations(X_val, y_val)
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
+        """A run on a table."""
         rows = self._check_training_rows(X, y, sample_weight)
-        loss = self._make_loss()
-        stops_early = self._stops_early(rows.n, X_val)
-        held_out = stops_early and X_val is None
-        earlier, self._seed = self._earlier_run(rows, held_out)
-        self._held_out = held_out
-        max_iter = self._max_iterations(stops_early)
+        plan = self._plan(rows, X_val is not None, lambda parameters: identity_of(parameters, rows.arrays()))
         n_train = rows.n
         if X_val is not None:
             rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
-        elif held_out:
-            train, watched = self._split(rows.y)
-            rows, n_train = rows.take(np.concatenate([train, watched])), len(train)
+        elif plan.held_out:
+            rows, n_train = self._hold_out(rows)
+        start, problem = self._make_problem(plan.loss, rows, n_train)
+        learner = self._make_learner(plan.loss, problem)
+        fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
+        return Run(
+            plan, start, problem, learner, fitter, lambda model: model.predict(rows.X, _threads.resolve(self.n_jobs))
+        )
 
+    def _prepare_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any] | None) -> Run:
+        """A run on blocks of rows; y and sample_weight are of all rows, or None where the blocks have them.
+
+        In `rows`, the numbers of the rows stand for their features.
+        """
+        if self.learner is not None:
+            raise ValueError(
+                f"learner={self.learner!r} needs all rows at once; use learner=None, or give X as a table."
+            )
+        given = gather(blocks, y, sample_weight)
+        rows, sample_weight = self._check_block_labels(given)
+        table = BlockTable(blocks, Places(given.n_rows, rows.X, rows.n))
+        plan = self._plan(
+            rows,
+            validation is not None,
+            lambda parameters: identity_of(parameters, [rows.y, rows.weight, *self._digested(table)]),
+        )
+        n_rows, n_train = given.n_rows, rows.n
+        if validation is not None:
+            watched, behind = self._check_validation_blocks(*validation, given, rows.weight is not None)
+            rows, n_rows = rows.followed_by(behind), n_rows + watched.n_rows
+            blocks = WithValidation(blocks, validation[0], len(given.n_rows))
+        elif plan.held_out:
+            rows, n_train = self._hold_out(rows)
+        table = BlockTable(blocks, Places(n_rows, rows.X, n_train))
+        weight = None if rows.weight is None else rows.weight[:n_train]
+        self._look(table, sample_weight, weight)
+        self._categories = table.looked.categories
+        start, problem = self._make_problem(plan.loss, replace(rows, start=table.looked.start), n_train)
+        learner = self._make_learner(plan.loss, problem)
+        assert isinstance(learner, TreeLearner)
+        bins = table.bins(learner, problem.train_weight, problem.residual(problem.start))
+        reader = BlockReader(self._for_reading()._check_table, bins)
+        fitter, values = self._bind_blocks(learner, table, reader, problem)
+        return Run(plan, start, problem, learner, fitter, values)
+
+    def _bind_blocks(
+        self, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
+    ) -> tuple[Fitter, Callable[[Model], Array]]:
+        """A fitter on the codes of blocks, and the values of models on these."""
+        blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
+        matrix = table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
+        fitter = learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weight)
+
+        def values(model: Model) -> Array:
+            forest = cast(Forest, model)
+            return forest.values_on(matrix, reader.bins.left_codes(forest), learner.n_threads)
+
+        return fitter, values
+
+    def _look(self, table: BlockTable, sample_weight: Array | None, train_weight: Array | None) -> None:
+        start_values = self._for_reading()._init_values
+        known = self._categories if self._goes_on() else None
+        table.look(self.categorical_features, start_values, sample_weight, train_weight, known)
+
+    def _digested(self, table: BlockTable) -> Iterator[NDArray[Any]]:
+        """What a checkpoint knows the features of blocks by: names, categories, and some of the rows."""
+        self._look(table, None, None)
+        yield np.array(list(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_)))))
+        yield np.array([repr(table.looked.categories.of)])
+        yield np.asarray(table.looked.sample, dtype=np.float64)
+
+    def _for_reading(self) -> Self:
+        """A copy that checks tables as this estimator does and has no model: it may travel."""
+        names = {*self._parameter_constraints, "_categories", "_label_shape", "classes_"}
+        names |= {"n_features_in_", "feature_names_in_"}
+        bare = copy(self)
+        bare.__dict__ = {name: value for name, value in self.__dict__.items() if name in names}
+        bare.callbacks = None
+        return bare
+
+    def _validation_blocks(self, X_val: Any, y_val: Any) -> tuple[Blocks, Any] | None:
+        """Blocks of validation rows, and their labels where the blocks have none."""
+        if X_val is None:
+            return None
+        with naming("X_val"):
+            found = blocks_of(X_val, y_val, None)
+        return (OneTable(as_table(X_val), None), y_val) if found is None else found[:2]
+
+    def _check_block_labels(self, given: Gathered) -> tuple[Rows, Array | None]:
+        """The rows that training may use, by their numbers, and the sample weights of all rows."""
+        validate_data(
+            self, given.head, reset=not self._goes_on(), skip_check_array=True
+        )  # names and number of features
+        if given.y is None:
+            raise ValueError("y=None: give the labels of all rows, or batches (X, y).")
+        self._check_present(given.y)
+        y = _check_y(given.y, multi_output=self._numeric_labels, y_numeric=self._numeric_labels, estimator=self)
+        sample_weight = None if given.weight is None else self._check_weight(given.weight, y)
+        kept, weight, encoded = self._weigh(y, sample_weight)
+        return Rows(np.arange(len(y))[kept], encoded, weight, None), sample_weight
+
+    def _check_validation_blocks(
+        self, blocks: Blocks, y_val: Any, given: Gathered, weighted: bool
+    ) -> tuple[Gathered, Rows]:
+        with naming("X_val"):
+            watched = gather(blocks, y_val, None)
+            check_columns(watched.head, given.head, "X")
+        y = self._encode_validation(watched.y, watched.total)
+        numbers = given.total + np.arange(watched.total)
+        return watched, Rows(numbers, y, np.ones(watched.total) if weighted else None, None)
+
+    def _plan(self, rows: Rows, has_validation: bool, identity: Callable[[dict[str, Any]], str]) -> Plan:
+        """What follows from the labels; `identity` tells parameters with these rows from others."""
+        loss = self._make_loss()
+        stops_early = self._stops_early(rows.n, has_validation)
+        held_out = stops_early and not has_validation
+        earlier, self._seed = self._earlier_run(held_out, identity)
+        self._held_out = held_out
+        max_iter = self._max_iterations(stops_early)
+        return Plan(loss, max_iter, stops_early, earlier, held_out)
+
+    def _hold_out(self, rows: Rows) -> tuple[Rows, int]:
+        """Training rows first, with their number, and held-out rows behind."""
+        train, watched = self._split(rows.y)
+        return rows.take(np.concatenate([train, watched])), len(train)
+
+    def _make_problem(self, loss: Loss, rows: Rows, n_train: int) -> tuple[Any, Problem]:
+        """The start function, and the problem of the first n_train rows."""
         rows.y.setflags(write=False)  # a loss of the user's may not change it
         self._check_labels(loss, rows.y, n_train)
         start: Any = deepcopy(self.init)  # what becomes of a given model later is not our model's business
@@ -207,36 +347,35 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if start_values is None:
             start_values = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
         n_threads = _threads.resolve(self.n_jobs)
-        problem = Problem(self._joint(loss), rows.y, n_train, start_values, rows.weight, self.second_order, n_threads)
-        learner = self._make_learner(loss, problem)
-        ensemble = Ensemble()
-        fitter: Fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
+        joint = self._joint(loss)
+        return start, Problem(joint, rows.y, n_train, start_values, rows.weight, self.second_order, n_threads)
 
-        def values(model: Model) -> Array:
-            return model.predict(rows.X, n_threads)
-
-        if earlier is not None:
-            fitter = ReplayingFitter(earlier, fitter, values, n_train)
-        steps = self._steps(problem, fitter, max_iter, ensemble, values)
-        with progress(self.method, max_iter, self.verbose) as bar:
-            watchers = [after(0 if earlier is None else len(earlier), callback) for callback in self._begin(ensemble)]
+    def _train(self, run: Run) -> Self:
+        """Run the algorithm, and keep what it has found."""
+        plan, problem, fitter, ensemble = run.plan, run.problem, run.fitter, Ensemble()
+        n_known = 0 if plan.earlier is None else len(plan.earlier)
+        if plan.earlier is not None:
+            fitter = ReplayingFitter(plan.earlier, fitter, run.values, problem.n_train)
+        steps = self._steps(problem, fitter, plan.max_iter, ensemble, run.values)
+        with progress(self.method, plan.max_iter, self.verbose) as bar:
+            watchers = [after(n_known, callback) for callback in self._begin(ensemble)]
             if bar is not None:
                 watchers.append(bar)
-            if stops_early:
+            if plan.stops_early:
                 watchers.append(EarlyStopping(self.n_iter_no_change, self.tol))
             history, diverged = watch(steps, problem, ensemble, watchers)
 
         best = history.records[-1].iteration
-        if stops_early or diverged:
+        if plan.stops_early or diverged:
             best = history.best_iteration(by_validation=problem.has_validation)
         ensemble.truncate(best)
         if diverged:
             warn_diverged(history, best)
         self._fitted_parameters = self._parameters_with_effect()
-        self._fitted_start = start
-        self._fitted_loss = loss
+        self._fitted_start = run.start
+        self._fitted_loss = plan.loss
         self._ensemble = ensemble
-        self._folded = ensemble.fold(learner, self._n_outputs)
+        self._folded = ensemble.fold(run.learner, self._n_outputs)
         self.n_iter_ = history.records[-1].iteration
         self.best_iteration_ = best
         self.n_trees_ = ensemble.n_learners
@@ -249,7 +388,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             loss.check(labels[:n_train])
             loss.check(labels)
 
-    def _earlier_run(self, rows: Rows, held_out: bool) -> tuple[Ensemble | None, int]:
+    def _earlier_run(self, held_out: bool, identity: Callable[[dict[str, Any]], str]) -> tuple[Ensemble | None, int]:
         """The run that this one goes on from, of warm_start or a checkpoint, and the seed of both."""
         earlier, seed = None, int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self._goes_on():
@@ -265,7 +404,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             seeded = isinstance(self.random_state, (int, np.integer))
             parameters["seed"] = seed if seeded else None
             parameters["held_out"] = held_out
-            saved = checkpoint.load(identity_of(parameters, rows), self.n_features_in_, self._n_outputs)
+            saved = checkpoint.load(identity(parameters), self.n_features_in_, self._n_outputs)
             if saved is not None and len(saved[0]) > (0 if earlier is None else len(earlier)):
                 earlier, seed = saved
         return earlier, seed
@@ -327,9 +466,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _loss_of_name(self, name: str) -> Loss:
         return self._losses[name]()
 
-    def _stops_early(self, n_rows: int, X_val: Any) -> bool:
+    def _stops_early(self, n_rows: int, has_validation: bool) -> bool:
         if self.early_stopping == "auto":
-            return X_val is not None or n_rows > AUTO_EARLY_STOPPING_ROWS
+            return has_validation or n_rows > AUTO_EARLY_STOPPING_ROWS
         return bool(self.early_stopping)
 
     def _max_iterations(self, stops_early: bool) -> int:
@@ -347,13 +486,23 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_training_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         goes_on = self._goes_on()
+        self._check_present(y)
         if not goes_on:
             table = as_table(X)
             mask = categorical_mask(table, self.categorical_features)
             weight = None if sample_weight is None or not mask.any() else self._check_weight(sample_weight, table)
             self._categories = Categories.learn(table, mask, weight)
         checked, y = self._check_table(X, y, reset=not goes_on)
-        weight = None if sample_weight is None else self._check_weight(sample_weight, checked)
+        kept, weight, encoded = self._weigh(
+            y, None if sample_weight is None else self._check_weight(sample_weight, checked)
+        )
+        start = self._init_values(X)
+        if encoded.shape[-1] < len(y):
+            checked, start = checked[kept], None if start is None else start[:, kept]
+        return Rows(plain(checked), encoded, weight, start)
+
+    def _weigh(self, y: NDArray[Any], weight: Array | None) -> tuple[Any, Array | None, Array]:
+        """The rows that have weight, their weights with those of their classes, and their encoded labels."""
         kept: Any = slice(None)  # all of them, without a list and without a copy
         if weight is not None:  # rows without weight must change nothing: not bins, not classes, not a split
             kept = weighted_rows(weight, "sample_weight")
@@ -363,11 +512,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             kept = np.arange(len(y))[kept][weighted_rows(weight, "class_weight")]
             weight = weight[weight > 0]
             weight = weight if mean_repeats(weight) else weight / weight.mean()  # then only their ratios matter
-        encoded = self._encode_fit(y[kept])
-        start = self._init_values(X)
-        if encoded.shape[-1] < len(y):
-            checked, start = checked[kept], None if start is None else start[:, kept]
-        return Rows(plain(checked), encoded, weight, start)
+        return kept, weight, self._encode_fit(y[kept])
+
+    def _check_present(self, y: Any) -> None:
+        """Labels must not be missing; where they are numbers, scikit-learn's checks say so."""
 
     def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> Rows:
         try:
@@ -710,7 +858,7 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
     _losses = REGRESSION_LOSSES
     _label_shape: tuple[int, ...]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and y (rows, or rows and outputs).
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
@@ -887,15 +1035,12 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         )
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and the labels y.
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
         repeated rows; of other weights only the ratios matter.
         """
-        labels = np.asarray(y)
-        if labels.ndim == 1 and labels.dtype.kind == "O" and missing(labels).any():
-            raise ValueError("y has missing labels (None, NaN or NA); leave these rows out.")
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def decision_function(self, X: Any) -> Array:
@@ -974,6 +1119,11 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         if not np.isfinite(of_class).all() or of_class.min() < 0.0:
             raise ValueError(f"class_weight={self.class_weight!r}: weights must not be negative.")
         return np.asarray(of_class[codes] if weight is None else of_class[codes] * weight, dtype=np.float64)
+
+    def _check_present(self, y: Any) -> None:
+        labels = np.asarray(y)
+        if labels.ndim == 1 and labels.dtype.kind == "O" and missing(labels).any():
+            raise ValueError("y has missing labels (None, NaN or NA); leave these rows out.")
 
     def _unique_labels(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
         try:

@@ -30,6 +30,11 @@ class Rows:
         """Number of rows."""
         return int(self.y.shape[-1])
 
+    def arrays(self) -> list[NDArray[Any] | None]:
+        """All numbers that the rows have."""
+        parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [self.X]
+        return [*parts, self.y, self.weight, self.start]
+
     def take(self, order: NDArray[np.intp]) -> Rows:
         """Some of the rows, in that order."""
         return Rows(

@@ -7,7 +7,7 @@ scikit-learn reads the others, arrays, and sparse matrices.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from .exact import whole_weights
 from .losses import Array
 
 
@@ -30,9 +31,9 @@ class Categories:
         """The categories in X, the heaviest first; those of rows without weight are none."""
         if not features.any():
             return cls()
-        column = _columns_of(X)
-        names = _column_names(X)
-        return cls({f: _by_frequency(*column(f), weight, names[f]) for f in np.flatnonzero(features).tolist()})
+        weights = None if weight is None else whole_weights(weight)[0]
+        sums = category_sums(X, features, [weights])
+        return cls({f: by_weight({value: total for value, (total,) in seen.items()}) for f, seen in sums.items()})
 
     def mask(self, n_features: int) -> NDArray[np.bool_]:
         """Which features are categorical."""
@@ -47,22 +48,26 @@ class Categories:
                 f"X is sparse, the model has categorical features ({sorted(self.of)}); give a dense table."
             )
         n_features = _n_columns(X)
-        column, names = _columns_of(X), _column_names(X)
+        column, names = _columns_of(X), column_names(X)
         encoded: list[NDArray[Any]] = []
         for f in range(n_features):
             values, absent = column(f)
-            if f in self.of:
-                number = {category: float(i) for i, category in enumerate(self.of[f])}
-                codes = np.array([number.get(value, np.nan) for value in values.tolist()])
-                codes[absent] = np.nan
-                encoded.append(codes)
-            else:
-                encoded.append(_numbers(values, absent, names[f]))
+            encoded.append(self._codes(f, values, absent) if f in self.of else _numbers(values, absent, names[f]))
         dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
         matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
         for f, codes in enumerate(encoded):
             matrix[:, f] = codes
         return matrix
+
+    def codes(self, X: Any, f: int) -> Array:
+        """One categorical column of X in numbers."""
+        return self._codes(f, *_columns_of(X)(f))
+
+    def _codes(self, f: int, values: NDArray[Any], absent: NDArray[np.bool_]) -> Array:
+        number = {category: float(i) for i, category in enumerate(self.of[f])}
+        codes = np.array([number.get(value, np.nan) for value in values.tolist()], dtype=np.float64)
+        codes[absent] = np.nan
+        return codes
 
 
 def as_table(X: Any) -> Any:
@@ -108,7 +113,7 @@ def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
             raise ValueError(f"categorical_features={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
         mask[chosen] = True
         return mask
-    names = [] if not _is_frame(X) else _column_names(X)
+    names = [] if not _is_frame(X) else column_names(X)
     unknown_names = [name for name in chosen.tolist() if name not in names]
     if unknown_names:
         known = f"its columns are {names}" if names else "it has no column names; give positions"
@@ -135,6 +140,12 @@ def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OU":
         return np.array([_is_text(X[:, f]) for f in range(n_features)], dtype=bool)
     return np.zeros(n_features, dtype=bool)
+
+
+def missing_columns(X: Any, features: Sequence[int]) -> list[int]:
+    """Which of some columns have no value."""
+    column = _columns_of(X)
+    return [f for f in features if column(f)[1].all()]
 
 
 def needs_reading(X: Any) -> bool:
@@ -184,7 +195,8 @@ def _n_columns(X: Any) -> int:
     return int(shape[1])
 
 
-def _column_names(X: Any) -> list[Any]:
+def column_names(X: Any) -> list[Any]:
+    """Names of the columns, or their numbers where they have none."""
     frame = _frame(X)
     return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
 
@@ -217,8 +229,17 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([v is None or v is na or (isinstance(v, float) and v != v) for v in values.tolist()], dtype=bool)
 
 
-def _by_frequency(values: NDArray[Any], absent: NDArray[np.bool_], weight: Array | None, name: Any) -> list[Any]:
-    """Distinct values by weight, the heaviest first; ties by type and value."""
+def category_sums(
+    X: Any, features: NDArray[np.bool_], weights: Sequence[Array | None]
+) -> dict[int, dict[Any, list[float]]]:
+    """For some columns of X the distinct values, each with the sums of its rows' weights; None weighs 1 each."""
+    column, names = _columns_of(X), column_names(X)
+    return {f: _sums_by_value(*column(f), weights, names[f]) for f in np.flatnonzero(features).tolist()}
+
+
+def _sums_by_value(
+    values: NDArray[Any], absent: NDArray[np.bool_], weights: Sequence[Array | None], name: Any
+) -> dict[Any, list[float]]:
     place: dict[Any, int] = {}
     try:
         codes = np.array([place.setdefault(value, len(place)) for value in values[~absent].tolist()], dtype=np.intp)
@@ -226,8 +247,13 @@ def _by_frequency(values: NDArray[Any], absent: NDArray[np.bool_], weight: Array
         raise ValueError(
             f"X: column {name!r} has categories that cannot be told apart ({error}); give text or numbers."
         ) from error
-    totals = np.bincount(codes, weights=None if weight is None else weight[~absent], minlength=len(place))
-    seen = [(-total, type(value).__name__, value) for value, total in zip(place, totals.tolist(), strict=True) if total]
+    sums = [np.bincount(codes, None if weight is None else weight[~absent], len(place)) for weight in weights]
+    return dict(zip(place, np.column_stack(sums).tolist(), strict=True))
+
+
+def by_weight(totals: Mapping[Any, float]) -> list[Any]:
+    """Values by their weights, the heaviest first; ties by type and value. Those without weight are left out."""
+    seen = [(-total, type(value).__name__, value) for value, total in totals.items() if total]
     try:
         return [value for _, _, value in sorted(seen)]
     except TypeError:  # values of a type that has no order
@@ -256,7 +282,7 @@ def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueErro
     if "Feature names must be in the same order" in text and names is not None:
         moved = [
             f"column {i} is {given!r}, in fit it was {known!r}"
-            for i, (given, known) in enumerate(zip(_column_names(X), names, strict=True))
+            for i, (given, known) in enumerate(zip(column_names(X), names, strict=True))
             if given != known
         ]
         more = f"; and {len(moved) - 5} more" if len(moved) > 5 else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .. import _native
+from ..exact import whole_steps, whole_weights
+from ..learners import mean_repeats
 from ..losses import Array
+from .forest import Forest
 
 # Thresholds come from at most this many rows; more would not move a quantile that 255 bins can show.
 MAX_SAMPLE = 200_000
@@ -62,7 +65,19 @@ class Bins:
             int(f): GroupedCategories.from_data(X[:, f], max_bins, weight, residual, min_category_rows)
             for f in ([] if categorical is None else np.flatnonzero(categorical))
         }
-        rows = _sample(X.shape[0])
+        return cls.from_sample(X, sample_of(X.shape[0]), max_bins, weight, grouped, n_threads)
+
+    @classmethod
+    def from_sample(
+        cls,
+        X: Any,
+        rows: NDArray[np.int64] | None,
+        max_bins: int,
+        weight: Array | None,
+        grouped: dict[int, GroupedCategories],
+        n_threads: int,
+    ) -> Bins:
+        """Thresholds from some rows of X, or all of them, with their weights; categories are in bins already."""
         if weight is not None:
             values, counts = _weighted_thresholds(X, rows, max_bins, weight)
         elif issparse(X):
@@ -95,19 +110,27 @@ class Bins:
             features, start = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64, copy=False)
             thresholds = self.flat_thresholds
             return _native.BinnedMatrix.from_sparse(rows.data, features, start, self.n_bins, thresholds, n_threads)
-        matrix = self.layout(X.shape[0])
-        matrix.fill(0, X, self.flat_thresholds, n_threads)
-        for f, grouped in self.grouped.items():
-            thresholds = self.flat_thresholds[self._start[f] : self._start[f + 1]]
-            matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], thresholds, n_threads)
+        matrix = self.matrix(X.shape[0])
+        self.fill(matrix, X, None, n_threads)
         return matrix
 
-    def layout(self, n_rows: int = 0) -> _native.BinnedMatrix:
-        """A matrix whose codes are still to be filled in."""
+    def matrix(self, n_rows: int, folder: str = "") -> _native.BinnedMatrix:
+        """A matrix to fill; in files of a folder, if one is named, which are gone with it."""
         n_categories = [0] * self.n_features
         for f, grouped in self.grouped.items():
             n_categories[f] = grouped.n_told_apart
-        return _native.BinnedMatrix(n_rows, self.n_bins, n_categories)
+        return _native.BinnedMatrix(n_rows, self.n_bins, n_categories, folder)
+
+    def fill(
+        self, matrix: _native.BinnedMatrix, X: NDArray[Any], rows: NDArray[np.uint32] | None, n_threads: int
+    ) -> None:
+        """Put the codes of X (float32 or float64) into some rows of a matrix, or into all."""
+        matrix.fill(0, X, self.flat_thresholds, n_threads, rows)
+        for f, grouped in self.grouped.items():
+            matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], self._thresholds_of(f), n_threads, rows)
+
+    def _thresholds_of(self, f: int) -> Array:
+        return self.flat_thresholds[self._start[f] : self._start[f + 1]]
 
     def category_sets(
         self, nodes: NDArray[np.void], left_codes: NDArray[np.uint64]
@@ -128,6 +151,33 @@ class Bins:
             words.append(np.packbits(padded, bitorder="little").view(np.uint64))
         start = np.cumsum([0, *(len(w) for w in words)], dtype=np.int64)
         return np.concatenate([_NO_WORDS, *words]), start
+
+    def left_codes(self, forest: Forest) -> NDArray[np.uint64]:
+        """For each node of a forest that was grown with these bins, the codes that go left: 256 bits."""
+        bits = np.zeros((len(forest.nodes), 256), dtype=np.uint8)
+        for node, codes in zip(forest.nodes, bits, strict=True):
+            f = int(node["feature"])
+            if f < 0:
+                continue
+            if f in self.grouped:
+                words = forest.category_words[slice(*forest.category_start[node["categories"] :][:2])]
+                by_category = np.unpackbits(words.view(np.uint8), bitorder="little")
+                bins = self.grouped[f].bins
+                codes[bins[bins >= 0]] = by_category[: len(bins)][bins >= 0]
+            else:
+                codes[: self._bin_of(f, float(node["threshold"])) + 1] = 1
+            codes[self.n_bins[f]] = node["missing_left"]
+        return np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
+
+    def _bin_of(self, f: int, threshold: float) -> int:
+        """The bin that a threshold of these bins ends; the last one is open above."""
+        thresholds = self._thresholds_of(f)
+        number = int(np.searchsorted(thresholds, threshold))
+        if number < len(thresholds) and thresholds[number] != threshold:
+            raise ValueError(
+                f"X: feature {f} has other bins than in the run that is to go on; give the same rows, or start anew."
+            )
+        return number
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,25 +206,39 @@ class GroupedCategories:
     def from_data(
         cls, column: NDArray[Any], max_bins: int, weight: Array | None, residual: Array | None, min_rows: int = 10
     ) -> GroupedCategories:
-        """A bin for each category where there are enough.
+        """Of the categories of training rows; see from_sums."""
+        present = ~np.isnan(column)
+        numbers = column[present].astype(np.intp)
+
+        def sums(parts: Sequence[Array | None]) -> list[Array]:
+            weights = [None if part is None else part[present] for part in parts]
+            return [np.asarray(np.bincount(numbers, part), dtype=np.float64) for part in weights]
+
+        weights, step = (None, 1.0) if weight is None else whole_weights(weight)
+        total = sums([weights])[0] * step
+        if residual is None or np.count_nonzero(total) <= max_bins:
+            return cls.from_sums(total, None, max_bins, min_rows)
+        parts, steps = residual_parts(residual, weight)
+        return cls.from_sums(total, means_of(sums(parts), steps, total), max_bins, min_rows)
+
+    @classmethod
+    def from_sums(cls, total: Array, mean: Array | None, max_bins: int, min_rows: int) -> GroupedCategories:
+        """A bin for each category where there are enough; total has the weights of the categories.
 
         Where there are more categories than bins, those with similar mean residuals share one, about as many rows in
         each bin; a category frequent enough to fill a bin has one of its own. Those with too few rows for a mean share
         the first.
         """
-        present = ~np.isnan(column)
-        numbers = column[present].astype(np.intp)
-        total = np.bincount(numbers, weights=None if weight is None else weight[present]).astype(np.float64)
         seen = np.flatnonzero(total)
         bins = np.full(len(total), -1, dtype=np.int16)
         if len(seen) <= max_bins:
             bins[seen] = np.arange(len(seen))
             return cls(bins, max(1, len(seen)))
-        judged = seen[total[seen] >= min_rows] if residual is not None else seen[:0]
+        judged = seen[total[seen] >= min_rows] if mean is not None else seen[:0]
         few = 1 if len(judged) < len(seen) else 0
         bins[seen] = 0
-        if residual is not None and len(judged) > 0:
-            order = judged[np.argsort(_means(numbers, total, present, weight, residual)[judged], kind="stable")]
+        if mean is not None and len(judged) > 0:
+            order = judged[np.argsort(mean[judged], kind="stable")]
             cuts = (
                 _quantile_cuts(total[order], max_bins - few) if len(order) > max_bins - few else np.arange(len(order))
             )
@@ -182,25 +246,33 @@ class GroupedCategories:
         return cls(bins, len(judged) + few)
 
 
-def _means(
-    numbers: NDArray[np.intp],
-    total: Array,
-    present: NDArray[np.bool_],
-    weight: Array | None,
-    residual: Array,
-) -> Array:
+def residual_parts(residual: Array, weight: Array | None) -> tuple[list[Array], list[float]]:
+    """What each row adds to the residual of its category, an array for each output, in steps; and the steps.
+
+    Weights that repeat rows repeat what they add.
+    """
+    parts, steps = [], []
+    repeated = weight is not None and mean_repeats(weight)
+    for r in residual:
+        weighted = r if weight is None else r * weight
+        whole, step = whole_steps(r if repeated else weighted, float(np.abs(weighted).sum()))
+        parts.append(whole * weight if repeated and weight is not None else whole)
+        steps.append(step)
+    return parts, steps
+
+
+def means_of(sums: Sequence[Array], steps: Sequence[float], total: Array) -> Array:
     """Mean residual of each category, as if it had some more rows with residual zero; of the output that says most."""
     best, means = -1.0, np.zeros(len(total))
-    for r in residual:
-        parts = r[present] if weight is None else r[present] * weight[present]
-        mean = np.bincount(numbers, weights=parts, minlength=len(total)) / (total + CATEGORY_SMOOTHING)
+    for in_steps, step in zip(sums, steps, strict=True):
+        mean = in_steps * step / (total + CATEGORY_SMOOTHING)
         spread = float(np.einsum("c,c,c->", mean, mean, total))
         if spread > best:
             best, means = spread, mean
     return means
 
 
-def _sample(n_rows: int) -> NDArray[np.int64] | None:
+def sample_of(n_rows: int) -> NDArray[np.int64] | None:
     """The rows that thresholds come from; None for all of them."""
     if n_rows <= MAX_SAMPLE:
         return None

@@ -92,6 +92,14 @@ class Forest:
         columns = _of_rows(X, lambda rows: self._native_forest.predict(rows, n_threads))
         return columns.reshape(-1, self.n_outputs, self.n_functions).T
 
+    def values_on(self, matrix: _native.BinnedMatrix, left_codes: NDArray[np.uint64], n_threads: int) -> Array:
+        """The same values on all rows of a matrix of codes; see Bins.left_codes. Trees must not share columns."""
+        columns = matrix.values(
+            self.roots, self.first_column, self.nodes.view(np.uint8), left_codes, self.value,
+            self.n_outputs * self.n_functions, n_threads,
+        )  # fmt: skip
+        return columns.reshape(self.n_outputs, self.n_functions, -1).transpose(1, 0, 2)
+
     def contributions(self, X: Any, n_threads: int) -> Array:
         """What each feature adds to these sums (function, output, row, feature + 1); they add up to them.
 

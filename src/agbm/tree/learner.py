@@ -19,7 +19,7 @@ from .bins import Bins
 from .forest import NODE, Forest, fold, one_output_each
 
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
-_FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
+FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
 
 # If a sample has so many rows on average, it has one.
 ROWS_WITHOUT_DOUBT = 64
@@ -56,13 +56,22 @@ class TreeLearner:
     seed: int = 0
     n_threads: int = 1
 
+    @property
+    def min_category_rows(self) -> int:
+        """Rows that a category needs for a mean residual."""
+        # As few as the kernels ask of a category, but two: one row's residual would be its label.
+        return max(2, min(10, self.min_samples_leaf))
+
     def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> TreeFitter:
         """See Learner."""
-        # As few rows as the kernels ask of a category, but two: one row's residual would be its label.
-        enough = max(2, min(10, self.min_samples_leaf))
-        bins = Bins.from_data(X[:n_train], self.max_bins, weight, self.categorical, residual, enough, self.n_threads)
-        grower = self.grower(_native.Grower, bins, bins.encode(X, self.n_threads))
-        return TreeFitter(self, bins, grower, n_train, weight)
+        bins = Bins.from_data(
+            X[:n_train], self.max_bins, weight, self.categorical, residual, self.min_category_rows, self.n_threads
+        )
+        return self.bind_codes(bins, bins.encode(X, self.n_threads), n_train, weight)
+
+    def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weight: Array | None) -> TreeFitter:
+        """The same for rows that are in bins already."""
+        return TreeFitter(self, bins, self.grower(_native.Grower, bins, matrix), n_train, weight)
 
     def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
         """A grower of such trees."""
@@ -141,7 +150,7 @@ class TreesOfIterations(ABC):
         """A tree from the parts that a grower gives."""
         nodes = np.frombuffer(records, NODE)
         sets = self._bins.category_sets(nodes, left_codes)
-        return Forest(self._bins.n_features, n_outputs, n_functions, _FIRST, _FIRST, nodes, *sets, value)
+        return Forest(self._bins.n_features, n_outputs, n_functions, FIRST, FIRST, nodes, *sets, value)
 
     def _growth(self, hessian: Array | None, sample: Sample) -> dict[str, Any]:
         """How a grower is to grow the next tree, apart from what it is grown on."""
