@@ -1,11 +1,12 @@
 """A problem whose rows are in shards, in other processes: names in the place of arrays, orders in the place of calls.
 
-The algorithms (boosting.py) run in one process, the driver, as they do on one machine. What they do with functions goes to
-the shards as orders, and every shard does the same with its own rows; what they want to know (losses, angles, histograms)
-is a sum of what the shards know. All of these sums are exact, so it does not matter how the rows are cut into shards.
+The algorithms (boosting.py) run in one process, the driver, as they do on one machine. What they do with functions goes
+to the shards as orders, and every shard does the same with its own rows; what they want to know (losses, angles,
+histograms) is a sum of what the shards know. All of these sums are exact, so it does not matter how the rows are cut
+into shards.
 
-A shard holds nothing that its source and the orders so far do not determine. One that is lost is made anew from its source
-and follows the orders that still matter: the trees so far, and what of them f, g, h, r and c were made of.
+A shard holds nothing that its source and the orders so far do not determine. One that is lost is made anew from its
+source and follows the orders that still matter: the trees so far, and what of them f, g, h, r and c were made of.
 
 How messages reach the shards is not known here: see dask.py.
 """
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from .learners import DivergedError, Fit, Model, fit_of
+from .learners import DivergedError, Fit, Model
 from .losses import Array
 from .problem import Problem
 from .sums import ExactSum
@@ -33,6 +34,9 @@ from .tree.learner import FIRST, RowLots, Sample, TreeLearner, TreesOfIterations
 
 START = 0
 """The name of the start function."""
+
+_NO_MODEL: Any = None
+"""Shards know values only."""
 
 
 class Order(NamedTuple):
@@ -83,11 +87,24 @@ class Shard:
     """Some of the rows, and what the algorithm has made of them."""
 
     def __init__(
-        self, problem: Problem, matrix: _native.BinnedMatrix, first_rows: Sequence[tuple[int, int]], n_threads: int
+        self,
+        problem: Problem,
+        bins: Bins,
+        codes: Sequence[NDArray[np.uint8]],
+        first_rows: Sequence[tuple[int, int]],
+        n_threads: int,
     ) -> None:
-        """first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow."""
+        """codes: of the rows of the problem, in parts, each (feature, row).
+
+        first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow.
+        """
         self._problem = problem
-        self._matrix = matrix
+        self._bins = bins
+        self._matrix = matrix = bins.matrix(problem.n_rows)
+        first = 0
+        for part in codes:
+            matrix.put(part, first)
+            first += part.shape[1]
         self._first_rows = first_rows
         self._n_threads = n_threads
         self._rows = _native.ShardRows(matrix, n_threads)
@@ -99,10 +116,14 @@ class Shard:
         self._one_at_a_time = threading.Lock()
         self._forget_all()
 
-    @property
-    def nbytes(self) -> int:
-        """Of memory, about."""
-        return 2 * self._matrix.n_rows * self._matrix.n_features + 100 * self._matrix.n_rows
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what has been made of the rows: that follows from the orders."""
+        codes = [self._matrix.columns()]
+        return Shard, (self._problem, self._bins, codes, self._first_rows, self._n_threads)
+
+    def __sizeof__(self) -> int:
+        """Bytes, about: two a value, and some vectors."""
+        return self._matrix.n_rows * (2 * self._matrix.n_features + 100)
 
     def receive(self, message: Message) -> Reply:
         """Follow orders. A message that has been followed before gets the same answer again."""
@@ -217,6 +238,15 @@ class Shard:
             )
         self._growing = False
 
+    def _forest(self, order: Order) -> None:
+        forest, left_codes = order.given
+        self._give(order, *map(np.ascontiguousarray, forest.values_on(self._matrix, left_codes, self._n_threads)))
+
+    def _explained(self, order: Order) -> None:
+        """What a function explains of a residual."""
+        values, *hessian = self._needed(order)
+        self._give(order, self._problem.fit_of(_NO_MODEL, 0, values, hessian[0] if hessian else None).explained)
+
     def _fits(self, order: Order) -> None:
         """Values, and what they explain, of each function of some trees."""
         n_trees, n_functions = order.given
@@ -224,9 +254,7 @@ class Shard:
         whole, hessian = by_function(needed[:n_trees], n_functions), needed[n_trees:]
         arrays: list[Array] = []
         for j in range(n_functions):
-            fit = fit_of(
-                None, j, whole[:, j], self._problem.n_train, hessian[0] if hessian else None, self._n_threads
-            )
+            fit = self._problem.fit_of(_NO_MODEL, j, whole[:, j], hessian[0] if hessian else None)
             arrays += [fit.values, fit.explained]
         self._give(order, *arrays)
 
@@ -364,6 +392,15 @@ class ClusterProblem:
         """See Problem."""
         return self._losses(f)[1]
 
+    def fit_of(self, model: Model, function: int, values: Function, hessian: Function | None) -> Fit:
+        """See Problem."""
+        needs = [values] if hessian is None else [values, hessian]
+        return Fit(model, function, values, self._log.give("explained", needs)[0])  # type: ignore[arg-type]
+
+    def values(self, forest: Forest, left_codes: NDArray[np.uint64]) -> list[Function]:
+        """The values of the functions of a forest; see Bins.left_codes."""
+        return self._log.give("forest", [], forest, left_codes, n=forest.n_functions)
+
     def measure(self, f: Function, *fits: tuple[Function, Fit]) -> tuple[tuple[float, float], list[float]]:
         """See Problem. One round for all of it."""
         pairs = [function for r, fit in fits for function in (r, cast(Function, fit.explained))]
@@ -406,9 +443,7 @@ class ClusterFitter(TreesOfIterations):
         self._log = log
         self._grower = learner.grower(_native.RemoteGrower, bins, bins.matrix(0))
 
-    def _grow(
-        self, targets: Sequence[Any], hessian: Any, outputs: range, sample: Sample
-    ) -> tuple[Forest, Function]:
+    def _grow(self, targets: Sequence[Any], hessian: Any, outputs: range, sample: Sample) -> tuple[Forest, Function]:
         log = self._log
         reply = log.ask("targets", [*targets, *([] if hessian is None else [hessian])], len(targets), outputs)
         assert reply.largest is not None

@@ -1,8 +1,8 @@
 """Training on a Dask cluster: the same model, bit for bit, as on one machine with the same rows.
 
-Dask does what it is made for: it reads partitions, keeps what its workers have made of them, runs tasks where the data is, and
-makes anew what a lost worker had. Here is only what it cannot know: which partitions go together, and what the tasks are.
-See cluster.py for what the shards do, and blocks.py for what happens to partitions before.
+Dask does what it is made for: it reads partitions, keeps what its workers have made of them, runs tasks where the data
+is, and makes anew what a lost worker had. Here is only what it cannot know: which partitions go together, and what the
+tasks are. See cluster.py for what the shards do, and blocks.py for what happens to partitions before.
 """
 
 from __future__ import annotations
@@ -11,9 +11,23 @@ import functools
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self, cast
 
-from .cluster import Message, Reply, Shard
+import distributed
+import numpy as np
+from dask.delayed import delayed
+from numpy.typing import NDArray
+
+from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, WithValidation, labels_of, naming
+from .checkpoint import Checkpoint
+from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
+from .learners import Fitter, Model
+from .losses import Array, Loss
+from .problem import Outputs, Problem
+from .rows import plain
+from .tree import Forest, TreeLearner
+from .tree.bins import Bins
 
 FAN_IN = 8
 """Replies that are added up by one task."""
@@ -56,6 +70,174 @@ def share_out(rows: Sequence[int], threads: Mapping[str, int], at: Sequence[str 
     return {worker: tuple(sorted(partitions)) for worker, partitions in shares.items() if partitions}
 
 
+class DaskBlocks:
+    """Partitions of Dask collections, read by its workers; see Blocks."""
+
+    noun = "partition"
+
+    def __init__(self, client: Any, X: Any, y: Any, weight: Any) -> None:
+        self._client = client
+        parts = {"X": partitions_of("X", X)}
+        for name, given in (("y", y), ("sample_weight", weight)):
+            if given is not None:
+                parts[name] = partitions_of(name, given)
+                if len(parts[name]) != len(parts["X"]):
+                    raise ValueError(
+                        f"{name} has {len(parts[name])} partitions, X has {len(parts['X'])}; they must have as many, "
+                        "with the same rows in each."
+                    )
+        missing = [None] * len(parts["X"])
+        columns = [parts["X"], parts.get("y", missing), parts.get("sample_weight", missing)]
+        make = delayed(Block, pure=True)
+        self.blocks = [make(*row) for row in zip(*columns, strict=True)]
+        self.sources = parts["X"]
+
+    def labels(self) -> list[Labels]:
+        """See Blocks."""
+        return self.map(labels_of)
+
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+        """See Blocks."""
+        call = delayed(call_named, pure=False)
+        tasks = [
+            call(function, self.noun, i, block, *(() if arguments is None else arguments[i]))
+            for i, block in enumerate(self.blocks)
+        ]
+        return cast(list[Any], self._client.gather(self._client.compute(tasks)))
+
+
+def call_named(function: Callable[..., Any], noun: str, number: int, block: Block, *arguments: Any) -> Any:
+    """A task: what a function says of a partition. Errors name the partition."""
+    with naming(noun, number):
+        return function(block, *arguments)
+
+
+def partitions_of(name: str, given: Any) -> list[Any]:
+    """The partitions of a Dask collection, each delayed."""
+    if hasattr(given, "to_delayed"):
+        if getattr(given, "ndim", 1) == 2 and hasattr(given, "rechunk"):
+            given = given.rechunk({1: -1})  # whole rows
+        return list(np.ravel(np.asarray(given.to_delayed(), dtype=object)))
+    if isinstance(given, (list, tuple)) and given and all(hasattr(part, "__dask_graph__") for part in given):
+        return list(given)
+    raise TypeError(
+        f"{name} must be a Dask DataFrame or Array, or a list of delayed partitions, got {type(given).__name__}; a "
+        "table in memory is for AGBMClassifier and AGBMRegressor."
+    )
+
+
+class PartPlan(NamedTuple):
+    """Which rows of a partition are used, and what for; small enough to travel."""
+
+    used: NDArray[np.uint8] | None
+    """Bits; None where all are."""
+    watched: NDArray[np.uint8] | None
+    """Bits, of the used rows; None where none is."""
+    n_rows: int
+    weight: Array | None
+    """Of the used rows."""
+    first: int
+    """The number of the first training row among all."""
+
+    @classmethod
+    def of(cls, places: NDArray[np.uint32], n_train: int, weight: Array | None) -> PartPlan:
+        """From the places of the rows of a partition in the order of all."""
+        used = places != UNUSED
+        kept = places[used]
+        watched = kept >= n_train
+        training = kept[~watched]
+        return cls(
+            None if used.all() else np.packbits(used),
+            np.packbits(watched) if watched.any() else None,
+            len(places),
+            None if weight is None else weight[kept],
+            int(training[0]) if len(training) else 0,
+        )
+
+    def used_rows(self) -> NDArray[np.bool_]:
+        """Of all rows of the partition."""
+        return _bits(self.used, self.n_rows, default=True)
+
+    def watched_rows(self, n_used: int) -> NDArray[np.bool_]:
+        """Of the used rows."""
+        return _bits(self.watched, n_used, default=False)
+
+
+def _bits(packed: NDArray[np.uint8] | None, n: int, default: bool) -> NDArray[np.bool_]:
+    return np.full(n, default) if packed is None else np.unpackbits(packed, count=n).astype(bool)
+
+
+class Part(NamedTuple):
+    """What is left of a partition when its features are codes: (training rows, watched rows) of everything."""
+
+    codes: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+    y: tuple[Array, Array]
+    weight: tuple[Array, Array] | None
+    start: tuple[Array, Array] | None
+    first: int
+
+
+def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: PartPlan) -> Part:
+    """A task: the codes of a partition."""
+    used = plan.used_rows()
+    watched = plan.watched_rows(int(np.count_nonzero(used)))
+    matrix = reader.bins.encode(plain(reader.numbers(block, used)), _threads_here())
+    codes = matrix.columns()
+    empty = len(used) == 0
+    y = np.empty((estimator._n_outputs, 0)) if empty else estimator._encode_validation(block.y, len(used))[..., used]
+    start = None if empty else estimator._init_values(block.X)
+
+    def both(x: NDArray[Any]) -> tuple[Any, Any]:
+        return np.ascontiguousarray(x[..., ~watched]), np.ascontiguousarray(x[..., watched])
+
+    return Part(
+        both(codes),
+        both(y),
+        None if plan.weight is None else both(plan.weight),
+        None if start is None else both(np.broadcast_to(start, (len(start), len(used)))[:, used]),
+        plan.first,
+    )
+
+
+class Recipe(NamedTuple):
+    """What a shard is made with, besides its rows."""
+
+    bins: Bins
+    loss: Loss | Outputs
+    start: Array | None
+    """Constants; None where an init model has given values."""
+    second_order: bool
+
+
+def make_shard(parts: Sequence[Part], recipe: Recipe) -> Shard:
+    """A task: parts of partitions together."""
+
+    def joined(pairs: Sequence[tuple[Any, Any]]) -> Any:
+        full = [pair for pair in pairs if pair[0].shape[-1] + pair[1].shape[-1] > 0] or pairs[:1]
+        return np.concatenate([pair[0] for pair in full] + [pair[1] for pair in full], axis=-1)
+
+    y = joined([part.y for part in parts])
+    n_train = sum(part.codes[0].shape[-1] for part in parts)
+    weight = None if parts[0].weight is None else joined([cast(Any, part.weight) for part in parts])
+    if recipe.start is None:
+        start = joined([part.start for part in parts if part.start is not None])
+    else:
+        start = np.broadcast_to(recipe.start[:, np.newaxis], (len(recipe.start), y.shape[-1]))
+    n_threads = _threads_here()
+    loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
+    problem = Problem(loss, y, n_train, start, weight, recipe.second_order, n_threads)
+    codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
+    return Shard(problem, recipe.bins, codes, [(part.first, part.codes[0].shape[-1]) for part in parts], n_threads)
+
+
+def _threads_here() -> int:
+    """Those of the worker that runs this task."""
+    try:
+        return int(distributed.get_worker().state.nthreads)
+    except ValueError:  # not a worker
+        return 1
+
+
 class DaskShards:
     """Shards in the memory of Dask's workers, one for each of them."""
 
@@ -64,14 +246,17 @@ class DaskShards:
         self._client = client
         self._rows = rows
         self._make = make
-        self._workers = client.nthreads()
-        self._looked = time.monotonic()
-        shares = share_out(rows, self._workers, at)
-        self._shards = {partitions: make(partitions, worker) for worker, partitions in shares.items()}
+        self._workers: Mapping[str, int] = {}
+        self._shards: dict[tuple[int, ...], tuple[str, Any]] = {}
+        """For some partitions each: the worker that shall have them, and the future of the shard."""
+        self._replies: list[Any] = []
+        self._looked = 0.0
+        self._share_out(at)
 
     def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
         """See Shards."""
-        self._look_for_workers()
+        if time.monotonic() - self._looked > SECONDS_BETWEEN_LOOKS:
+            self._share_out(self._places())
         reply = self._send(message)
         while reply.behind:  # shards that Dask has made anew, or that have moved
             reply = self._send(catch_up())
@@ -79,29 +264,195 @@ class DaskShards:
 
     def _send(self, message: Message) -> Reply:
         client = self._client
-        replies = client.map(deliver, list(self._shards.values()), message=message, pure=False)
+        replies = [
+            client.submit(deliver, shard, message, pure=False, workers=[worker], allow_other_workers=True)
+            for worker, shard in self._shards.values()
+        ]
         while len(replies) > FAN_IN:
             some = [replies[i : i + FAN_IN] for i in range(0, len(replies), FAN_IN)]
             replies = client.map(add_up, some, pure=False)
+        # Those of the round before are dropped now, and not when they came: Dask's client waits between two messages.
+        self._replies = replies
         return add_up(client.gather(replies))
 
-    def _look_for_workers(self) -> None:
-        """Where workers have come or gone, share the partitions out anew."""
-        if time.monotonic() - self._looked < SECONDS_BETWEEN_LOOKS:
-            return
+    def _share_out(self, at: Sequence[str | None]) -> None:
+        """Where workers have come or gone, who has which partitions is settled anew."""
         workers = self._client.nthreads()
         if workers and workers != self._workers:
-            self._move(workers)
-        self._workers, self._looked = workers, time.monotonic()
+            shards = {}
+            for worker, partitions in share_out(self._rows, workers, at).items():
+                known = self._shards.get(partitions)
+                shards[partitions] = known if known and known[0] == worker else (worker, self._make(partitions, worker))
+            self._shards = shards
+            self._workers = workers
+        self._looked = time.monotonic()
 
-    def _move(self, workers: Mapping[str, int]) -> None:
-        holders = self._client.who_has(list(self._shards.values()))
+    def _places(self) -> list[str | None]:
+        """Where partitions are now."""
         at: list[str | None] = [None] * len(self._rows)
-        for partitions, shard in self._shards.items():
+        for partitions, (worker, _) in self._shards.items():
             for partition in partitions:
-                at[partition] = next(iter(holders.get(shard.key, ())), None)
-        shares = share_out(self._rows, workers, at)
-        self._shards = {
-            partitions: self._shards.get(partitions) or self._make(partitions, worker)
-            for worker, partitions in shares.items()
-        }
+                at[partition] = worker
+        return at
+
+
+class _OnDask(_BaseAGBM):
+    """What both estimators have that the local ones have not."""
+
+    _client: Any
+
+    def _fit_on(self, client: Any, checkpoint: Any, *data: Any) -> Self:
+        self._client = distributed.get_client() if client is None else client
+        callbacks = self.callbacks
+        try:
+            if checkpoint is not None:
+                self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
+            return self._fit(*data)
+        finally:
+            self.callbacks = callbacks
+            del self._client
+
+    def _blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+        return DaskBlocks(self._client, X, y, sample_weight), None, None
+
+    def _bind_blocks(
+        self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
+    ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
+        """See _BaseAGBM: the rows stay with the workers."""
+        start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
+        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order)
+        make = self._maker(table, reader, recipe, problem.weight)
+        rows = table.places.n_rows
+        log = Log(DaskShards(self._client, rows, [None] * len(rows), make), self._n_outputs)
+        facts = Facts(
+            problem.n_train, self._n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
+            self.second_order and not loss.constant_hessian,
+        )  # fmt: skip
+        remote = ClusterProblem(log, facts)
+
+        def values(model: Model) -> Sequence[Any]:
+            forest = cast(Forest, model)
+            return remote.values(forest, reader.bins.left_codes(forest))
+
+        fitter = ClusterFitter(learner, reader.bins, log, problem.n_train)
+        return cast(Problem, remote), learner, cast(Fitter, fitter), values
+
+    def _maker(
+        self, table: BlockTable, reader: BlockReader, recipe: Recipe, weight: Array | None
+    ) -> Callable[[Sequence[int], str], Any]:
+        """A function that has a worker make the shard of some partitions."""
+        found: Any = table.blocks
+        sources: list[Any] = [found.training, found.validation] if isinstance(found, WithValidation) else [found]
+        blocks = [block for source in sources for block in source.blocks]
+        n_train = table.places.n_train
+        plans = [PartPlan.of(places, n_train, weight) for places in table.places.of_blocks()]
+        estimator = self._for_reading()
+        encode, assemble = delayed(encode_part, pure=False), delayed(make_shard, pure=False)
+        parts = [encode(block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
+
+        def make(partitions: Sequence[int], worker: str) -> Any:
+            shard = assemble([parts[i] for i in partitions], recipe)
+            return self._client.compute(shard, workers=[worker], allow_other_workers=True)
+
+        return make
+
+    def _lazily(self, method: str, X: Any, columns: Sequence[Any] | None, dtype: Any) -> Any:
+        """What a method gives, for each partition of X when it is computed."""
+        model = self.to_local()
+        if hasattr(X, "map_partitions"):
+            meta: Any = X._meta.iloc[:, :0].copy()
+            meta = meta.assign(**{"0": np.empty(0, dtype)})["0"] if columns is None else _frame(meta, columns, dtype)
+            return X.map_partitions(_predict_frame, model, method, columns, meta=meta)
+        if hasattr(X, "map_blocks"):
+            X = X.rechunk({1: -1})
+            meta = np.empty((0,) if columns is None else (0, 0), dtype)
+            shape: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (len(columns),))}
+            return X.map_blocks(_predict, model, method, dtype=dtype, meta=meta, **shape)
+        return [delayed(_predict)(part, model, method) for part in partitions_of("X", X)]
+
+    def to_local(self) -> Any:
+        """The same model as the estimator for one machine, which knows nothing of Dask."""
+        local: Any = _LOCAL[type(self)]()
+        local.__dict__ = dict(self.__dict__)
+        return local
+
+    def save(self, path: Any) -> None:
+        """See AGBMClassifier."""
+        self.to_local().save(path)
+
+
+def _is_lazy(X: Any) -> bool:
+    return all(hasattr(part, "__dask_graph__") for part in X) if isinstance(X, list) else hasattr(X, "__dask_graph__")
+
+
+def _predict(X: Any, model: Any, method: str) -> NDArray[Any]:
+    """A task: predictions of a partition, which may be empty."""
+    if X.shape[0] == 0:
+        classes = getattr(model, "classes_", np.empty(0))
+        return np.empty((0, len(classes))) if method == "predict_proba" else np.empty(0, classes.dtype)
+    return cast(NDArray[Any], getattr(model, method)(X))
+
+
+def _predict_frame(X: Any, model: Any, method: str, columns: Sequence[Any] | None) -> Any:
+    """A task: the same with the index of the rows."""
+    import pandas as pd
+
+    values = _predict(X, model, method)
+    if columns is None:
+        return pd.Series(values, index=X.index, name="0")
+    return pd.DataFrame(values, index=X.index, columns=list(columns))
+
+
+def _frame(like: Any, columns: Sequence[Any], dtype: Any) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(np.empty((0, len(columns)), dtype), index=like.index, columns=list(columns))
+
+
+class DaskAGBMRegressor(_OnDask, AGBMRegressor):
+    """AGBMRegressor on a Dask cluster; it has the same parameters, and its model has the same bits."""
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
+        client: Any = None, checkpoint: Any = None,
+    ) -> Self:  # fmt: skip
+        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
+
+        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
+        iterations; a fit that finds one, of the same run, goes on from there.
+        """
+        return self._fit_on(client, checkpoint, X, y, sample_weight, X_val, y_val)
+
+    def predict(self, X: Any) -> Any:
+        """Predicted values; for a Dask collection, when they are computed."""
+        return self._lazily("predict", X, None, np.float64) if _is_lazy(X) else super().predict(X)
+
+
+class DaskAGBMClassifier(_OnDask, AGBMClassifier):
+    """AGBMClassifier on a Dask cluster; it has the same parameters, and its model has the same bits."""
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
+        client: Any = None, checkpoint: Any = None,
+    ) -> Self:  # fmt: skip
+        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
+
+        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
+        iterations; a fit that finds one, of the same run, goes on from there.
+        """
+        return self._fit_on(client, checkpoint, X, y, sample_weight, X_val, y_val)
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class; for a Dask collection, when it is computed."""
+        return self._lazily("predict", X, None, self.classes_.dtype) if _is_lazy(X) else super().predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities (row, class); for a Dask collection, when they are computed."""
+        return (
+            self._lazily("predict_proba", X, list(self.classes_), np.float64)
+            if _is_lazy(X)
+            else super().predict_proba(X)
+        )
+
+
+_LOCAL: dict[type, Callable[[], Any]] = {DaskAGBMRegressor: AGBMRegressor, DaskAGBMClassifier: AGBMClassifier}

@@ -195,13 +195,17 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         try:
             self._validate_params()
             self._check_combinations(X_val, y_val)
-            blocks = blocks_of(X, y, sample_weight)
+            blocks = self._blocks_of(X, y, sample_weight)
             if blocks is None:
                 return self._train(self._prepare(X, y, sample_weight, X_val, y_val))
             return self._train(self._prepare_blocks(*blocks, self._validation_blocks(X_val, y_val)))
         except BaseException:  # a fit that fails or is interrupted leaves the model as it was
             self.__dict__ = before
             raise
+
+    def _blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+        """The blocks of X, with y and sample_weight of all rows where blocks do not have them; None for a table."""
+        return blocks_of(X, y, sample_weight)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
         """A run on a table."""
@@ -216,8 +220,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         learner = self._make_learner(plan.loss, problem)
         fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
         return Run(
-            plan, start, problem, learner, fitter, lambda model: model.predict(rows.X, _threads.resolve(self.n_jobs))
-        )
+            plan, start, problem, learner, fitter,
+            lambda model: list(model.predict(rows.X, _threads.resolve(self.n_jobs))),
+        )  # fmt: skip
 
     def _prepare_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any] | None) -> Run:
         """A run on blocks of rows; y and sample_weight are of all rows, or None where the blocks have them.
@@ -252,22 +257,21 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         assert isinstance(learner, TreeLearner)
         bins = table.bins(learner, problem.train_weight, problem.residual(problem.start))
         reader = BlockReader(self._for_reading()._check_table, bins)
-        fitter, values = self._bind_blocks(learner, table, reader, problem)
-        return Run(plan, start, problem, learner, fitter, values)
+        return Run(plan, start, *self._bind_blocks(plan.loss, learner, table, reader, problem))
 
     def _bind_blocks(
-        self, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
-    ) -> tuple[Fitter, Callable[[Model], Array]]:
-        """A fitter on the codes of blocks, and the values of models on these."""
+        self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
+    ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
+        """The problem, the learner and a fitter on the codes of blocks, and the values of models on these."""
         blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
         matrix = table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
         fitter = learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weight)
 
-        def values(model: Model) -> Array:
+        def values(model: Model) -> Sequence[Array]:
             forest = cast(Forest, model)
-            return forest.values_on(matrix, reader.bins.left_codes(forest), learner.n_threads)
+            return list(forest.values_on(matrix, reader.bins.left_codes(forest), learner.n_threads))
 
-        return fitter, values
+        return problem, learner, fitter, values
 
     def _look(self, table: BlockTable, sample_weight: Array | None, train_weight: Array | None) -> None:
         start_values = self._for_reading()._init_values
@@ -295,7 +299,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if X_val is None:
             return None
         with naming("X_val"):
-            found = blocks_of(X_val, y_val, None)
+            found = self._blocks_of(X_val, y_val, None)
         return (OneTable(as_table(X_val), None), y_val) if found is None else found[:2]
 
     def _check_block_labels(self, given: Gathered) -> tuple[Rows, Array | None]:
@@ -355,7 +359,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         plan, problem, fitter, ensemble = run.plan, run.problem, run.fitter, Ensemble()
         n_known = 0 if plan.earlier is None else len(plan.earlier)
         if plan.earlier is not None:
-            fitter = ReplayingFitter(plan.earlier, fitter, run.values, problem.n_train)
+            fitter = ReplayingFitter(plan.earlier, fitter, run.values, problem)
         steps = self._steps(problem, fitter, plan.max_iter, ensemble, run.values)
         with progress(self.method, plan.max_iter, self.verbose) as bar:
             watchers = [after(n_known, callback) for callback in self._begin(ensemble)]
@@ -581,7 +585,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 f"early_stopping={self.early_stopping!r} with validation_fraction={self.validation_fraction} cannot "
                 f"split {len(rows)} rows: {error} Give X_val and y_val, or use early_stopping=False."
             ) from error
-        return np.append(train, rows[single]), held_out
+        return np.sort(np.append(train, rows[single])), np.sort(held_out)  # rows keep their order
 
     def _make_learner(self, loss: Loss, problem: Problem) -> Learner:
         if self.learner is None:
@@ -654,7 +658,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             )
 
     def _steps(
-        self, problem: Problem, fitter: Fitter, max_iter: int, ensemble: Ensemble, values: Callable[[Model], Array]
+        self,
+        problem: Problem,
+        fitter: Fitter,
+        max_iter: int,
+        ensemble: Ensemble,
+        values: Callable[[Model], Sequence[Array]],
     ) -> Iterator[boosting.Step]:
         """The algorithm that `method` names."""
         shared: dict[str, Any] = {"max_iter": max_iter}

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _native
-from .learners import Fit
+from .learners import Fit, Model, fit_of
 from .losses import BuiltInLoss, Loss, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
 from .theory import cosine
@@ -142,6 +142,10 @@ class Problem:
     def raised(self, hessian: Array | None, r: Array, added: float) -> Array:
         """Hessians, 1 where there are none, plus a number. r has their shape."""
         return np.full_like(r, 1.0 + added) if hessian is None else hessian + added
+
+    def fit_of(self, model: Model, function: int, values: Array, hessian: Array | None) -> Fit:
+        """A function of a model that is known already, as a fit."""
+        return fit_of(model, function, values, self.n_train, hessian, self.n_threads)
 
     def measure(self, f: Array, *fits: tuple[Array, Fit]) -> tuple[tuple[float, float], list[float]]:
         """Training and validation loss of f, and the cosines of residuals and their fits."""

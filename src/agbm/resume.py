@@ -7,11 +7,12 @@ the result is, bit for bit, that of a single run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from .ensemble import Ensemble
-from .learners import Fit, Fitter, Model, fit_of
+from .learners import Fit, Fitter, Model
 from .losses import Array
+from .problem import Problem
 
 
 class ReplayingFitter:
@@ -21,11 +22,13 @@ class ReplayingFitter:
     of the earlier run, and those before a restart.
     """
 
-    def __init__(self, earlier: Ensemble, fitter: Fitter, values: Callable[[Model], Array], n_train: int) -> None:
+    def __init__(
+        self, earlier: Ensemble, fitter: Fitter, values: Callable[[Model], Sequence[Array]], problem: Problem
+    ) -> None:
         self._earlier = earlier
         self._fitter = fitter
         self._values = values
-        self._n_train = n_train
+        self._problem = problem
         self._pairs: Iterator[tuple[int, int | None]] = iter(earlier.pairs())
 
     def skip(self) -> None:
@@ -51,4 +54,4 @@ class ReplayingFitter:
 
     def _known(self, function: int, hessian: Array | None) -> Fit:
         model, number = self._earlier.function(function)
-        return fit_of(model, number, self._values(model)[number], self._n_train, hessian)
+        return self._problem.fit_of(model, number, self._values(model)[number], hessian)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .ensemble import Ensemble
@@ -32,5 +32,5 @@ class Run(NamedTuple):
     problem: Problem
     learner: Learner
     fitter: Fitter
-    values: Callable[[Model], Array]
-    """A model's values (function, output, row) on the rows of the problem."""
+    values: Callable[[Model], Sequence[Array]]
+    """The values of a model's functions (output, row) on the rows of the problem."""

@@ -177,7 +177,7 @@ class TreeFitter(TreesOfIterations):
     ) -> tuple[Forest, Array]:
         gradients, hessians = self._weights.applied(targets, hessian, outputs)
         try:
-            *parts, values = self._grower.grow(
+            records, left_codes, value, row_values = self._grower.grow(
                 gradients=gradients,
                 hessians=hessians,
                 repeats=self._weights.repeats,
@@ -186,7 +186,7 @@ class TreeFitter(TreesOfIterations):
             )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
-        return self._forest(*parts, len(outputs), len(targets)), values
+        return self._forest(records, left_codes, value, len(outputs), len(targets)), row_values
 
     def _fits(self, model: Forest, values: Sequence[Array], hessian: Array | None, n_functions: int) -> list[Fit]:
         whole = by_function(values, n_functions)
