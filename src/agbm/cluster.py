@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
@@ -115,6 +116,8 @@ class Shard:
         self._last = Reply()
         self._one_at_a_time = threading.Lock()
         self._forget_all()
+        _native.begin_run()  # memory of dropped arrays is kept for the next ones, until there is no shard left
+        weakref.finalize(self, _native.end_run)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what has been made of the rows: that follows from the orders."""
@@ -177,7 +180,8 @@ class Shard:
     def _measure(self, order: Order) -> Reply:
         """The losses of a function, and the inner products of pairs of them."""
         f, *pairs = self._needed(order)
-        sums = [self._problem.train_loss_sum(f), self._problem.validation_loss_sum(f)]
+        watched = self._problem.validation_loss_sum(f) if self._problem.has_validation else ExactSum()
+        sums = [self._problem.train_loss_sum(f), watched]
         for r, explained in zip(pairs[::2], pairs[1::2], strict=True):
             sums += self._problem.inner_sums(r, explained)
         return Reply(tuple(sums))
