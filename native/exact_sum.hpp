@@ -69,8 +69,8 @@ class ExactSum {
   // Several sums side by side: an addition need not wait for the one before.
   static constexpr std::size_t kStep = 16;
 
-  // A lane of a sum takes kBlock / kStep = 2^6 multiples of q, together below 2^51: each may be 2^44. What is left is at most
-  // q / 2, and may be 2^44 of the second quantum.
+  // A lane of a sum takes kBlock / kStep = 2^6 multiples of q, together below 2^51: each may be 2^44. What is left is at
+  // most q / 2, and may be 2^44 of the second quantum.
   static constexpr int kHighBits = 44;
   static constexpr int kLowBits = 45;
   static constexpr int kMaxExponent = 1023 - (52 - kHighBits);  // 1.5 * 2^52 q must be a number,
@@ -150,7 +150,9 @@ class ExactSum {
     add_quanta(count, quantum);
   }
 
-  static double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52); }
+  static double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52);
+  }
 
   // Numbers that are too large for the cut, or no numbers. They are the end of a run, if they come at all.
   void add_one_by_one(const double* values, std::size_t n) {
@@ -190,8 +192,8 @@ class ExactSum {
   double not_finite_ = 0.0;
 };
 
-// Sums of K numbers of each row, times its weight (null: 1): fill(first, n, values) writes those of n rows, from the first on,
-// to values[0], ..., values[K - 1].
+// Sums of K numbers of each row, times its weight (null: 1): fill(first, n, values) writes those of n rows, from the first
+// on, to values[0], ..., values[K - 1].
 template <std::size_t K, class Fill>
 std::array<ExactSum, K> sum_exactly(const double* weight, std::size_t n_rows, int n_threads, const Fill& fill) {
   std::vector<std::array<ExactSum, K>> partial(tasks_for_rows(n_rows));
