@@ -50,10 +50,8 @@ class ExactSum {
 
   // The whole number, in two's complement. Carried: only a sum that `add` has made.
   std::string little_endian() const {
-    std::string bytes;
-    for (std::int64_t digit : digits_) {
-      for (int shift = 0; shift < kDigitBits; shift += 8) bytes.push_back(static_cast<char>(digit >> shift & 0xff));
-    }
+    std::string bytes(kDigits * kDigitBits / 8, '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(digits_[i / 4] >> i % 4 * 8 & 0xff);
     return bytes;
   }
 
