@@ -93,10 +93,12 @@ class Shard:
         codes: Sequence[NDArray[np.uint8]],
         first_rows: Sequence[tuple[int, int]],
         n_threads: int,
+        repeats: bool,
     ) -> None:
         """codes: of the rows of the problem, in parts, each (feature, row).
 
-        first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow.
+        first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow. repeats:
+        whether the weights of all training rows are repeats; those of a shard may look so by chance.
         """
         self._problem = problem
         self._bins = bins
@@ -108,7 +110,8 @@ class Shard:
         self._first_rows = first_rows
         self._n_threads = n_threads
         self._rows = _native.ShardRows(matrix, n_threads)
-        self._weights = TreeWeights.of(problem.train_weight)
+        self._repeats = repeats
+        self._weights = TreeWeights.of(problem.train_weight, repeats)
         self._arrays: dict[int, Array] = {}
         self._growing = False
         self._round = 0
@@ -119,7 +122,7 @@ class Shard:
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what has been made of the rows: that follows from the orders."""
         codes = [self._matrix.columns()]
-        return Shard, (self._problem, self._bins, codes, self._first_rows, self._n_threads)
+        return Shard, (self._problem, self._bins, codes, self._first_rows, self._n_threads, self._repeats)
 
     def __sizeof__(self) -> int:
         """Bytes, about: two a value, and some vectors."""

@@ -28,6 +28,7 @@ from .problem import Outputs, Problem
 from .rows import plain
 from .tree import Forest, TreeLearner
 from .tree.bins import Bins
+from .tree.learner import repeats_rows
 
 FAN_IN = 8
 """Replies that are added up by one task."""
@@ -207,6 +208,7 @@ class Recipe(NamedTuple):
     start: Array | None
     """Constants; None where an init model has given values."""
     second_order: bool
+    repeats: bool
 
 
 def make_shard(parts: Sequence[Part], recipe: Recipe) -> Shard:
@@ -227,7 +229,8 @@ def make_shard(parts: Sequence[Part], recipe: Recipe) -> Shard:
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
     problem = Problem(loss, y, n_train, start, weight, recipe.second_order, n_threads)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
-    return Shard(problem, recipe.bins, codes, [(part.first, part.codes[0].shape[-1]) for part in parts], n_threads)
+    first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
+    return Shard(problem, recipe.bins, codes, first_rows, n_threads, recipe.repeats)
 
 
 def _threads_here() -> int:
@@ -320,7 +323,8 @@ class _OnDask(_BaseAGBM):
     ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
         """See _BaseAGBM: the rows stay with the workers."""
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
-        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order)
+        repeats = repeats_rows(problem.train_weight)
+        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order, repeats)
         make = self._maker(table, reader, recipe, problem.weight)
         rows = table.places.n_rows
         log = Log(DaskShards(self._client, rows, [None] * len(rows), make), self._n_outputs)
