@@ -24,11 +24,12 @@ from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
 from .learners import Fitter, Model
-from .losses import Array, Loss
+from .losses import Array, Loss, Quantile, weight_exponent
 from .problem import Outputs, Problem
 from .rows import plain
 from .tree import Forest, TreeLearner
 from .tree.bins import Bins
+from .tree.learner import repeats_rows
 
 FAN_OUT = 8
 """Shards that one process sends a message on to, and whose replies it adds up."""
@@ -227,6 +228,7 @@ class Recipe(NamedTuple):
     start: Array | None
     """Constants; None where an init model has given values."""
     second_order: bool
+    repeats: bool
 
 
 def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
@@ -247,7 +249,8 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
     problem = Problem(loss, y, n_train, start, weight, recipe.second_order, n_threads)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
-    return DaskShard(problem, recipe.bins, codes, [(part.first, part.codes[0].shape[-1]) for part in parts], n_threads)
+    first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
+    return DaskShard(problem, recipe.bins, codes, first_rows, n_threads, recipe.repeats)
 
 
 def _threads_here() -> int:
@@ -384,13 +387,15 @@ class _OnDask(_BaseAGBM):
     ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
         """See _BaseAGBM: the rows stay with the workers."""
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
-        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order)
+        repeats = repeats_rows(problem.train_weight)
+        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order, repeats)
         make = self._maker(table, reader, recipe, problem.weight)
         rows = table.places.n_rows
         log = Log(DaskShards(self._client, rows, make), self._n_outputs)
         facts = Facts(
             problem.n_train, self._n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
-            self.second_order and not loss.constant_hessian,
+            self.second_order and not loss.constant_hessian, isinstance(loss, Quantile),
+            None if problem.train_weight is None else weight_exponent(problem.train_weight),
         )  # fmt: skip
         remote = ClusterProblem(log, facts)
 
