@@ -133,6 +133,10 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
     def read_labels() -> Iterator[Labels]:
         head = dataset.schema.empty_table().select(features)
         columns = sorted({name for name in named.values() if name is not None})
+        if not columns:  # a table without columns knows no number of rows
+            n_rows = dataset.count_rows()
+            yield from (Labels(min(rows_a_block, n_rows - i), None, None, head) for i in range(0, n_rows, rows_a_block))
+            return
         for table in _tables(dataset, columns, rows_a_block):
             vectors = [None if name is None else _vector(table[name]) for name in named.values()]
             yield Labels(table.num_rows, vectors[0], vectors[1], head)
