@@ -345,6 +345,16 @@ class TestDatasets:
         same_bits(expected, AGBMRegressor(max_iter=8).fit(dataset, "label", None, dataset, "label"))
         same_bits(expected, AGBMRegressor(max_iter=8).fit(dataset, "label", None, frame, y))
 
+    def test_folders_with_a_value_in_their_name(self, same_bits, tmp_path):
+        frame, y = mixed()
+        table = pa.Table.from_pandas(frame.assign(label=y), preserve_index=False)
+        ds.write_dataset(table, tmp_path / "rows", format="parquet", partitioning=["count"], partitioning_flavor="hive")
+        dataset = ds.dataset(tmp_path / "rows", partitioning="hive")
+        whole = dataset.to_table().to_pandas()
+        assert list(whole.columns) == ["number", "colour", "many", "label", "count"]
+        expected = AGBMRegressor(max_iter=8).fit(whole.drop(columns="label"), whole["label"].to_numpy())
+        same_bits(expected, AGBMRegressor(max_iter=8).fit(dataset, "label"))
+
     def test_classes_in_a_dictionary_and_arrow_files(self, same_bits, tmp_path):
         frame, y = mixed()
         labels = np.array(["low", "high"], dtype=object)[(y > 0).astype(int)]
