@@ -444,6 +444,11 @@ class TestErrors:
             self.fit((a, y), (a.replace(a.iloc[3, 0], np.inf), y))
         with pytest.raises(ValueError, match="block 1: X: column 'a' has dates"):
             self.fit((a, y), (pd.DataFrame({"a": pd.to_datetime(y)}), y))
+        words = pd.DataFrame({"a": ["x"] * N})
+        with pytest.raises(ValueError, match="X_val: X: column 'a' must have numbers"):
+            self.fit((a, y), X_val=words, y_val=y)
+        with pytest.raises(ValueError, match="X_val: block 1: X: column 'a' must have numbers"):
+            self.fit((a, y), X_val=batches_of([100], pd.concat([a.iloc[:100], words.iloc[100:]]), y))
 
     def test_labels(self):
         X, y = numbers()

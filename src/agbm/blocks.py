@@ -421,9 +421,10 @@ class BlockTable:
         features = categorical_features if known is None else sorted(known.of)
         arguments = [(features, start_values, *both) for both in zip(sample.of_blocks(), weights, strict=True)]
         looks: list[Look] = self.blocks.map(look, arguments)
-        sums = merged([found.sums for found in looks])
+        given = looks[: self._n_given_blocks]  # categories are not those of validation rows
+        sums = merged([found.sums for found in given])
         if known is None:
-            self._check_kinds(looks)
+            self._check_kinds(given)
             known = Categories({f: by_weight({v: total for v, (total, _) in sums[f].items()}) for f in sums})
         starts = [found.start for found in looks if found.start is not None]
         start = np.concatenate(starts, axis=-1)[:, places.order] if starts else None
@@ -433,15 +434,15 @@ class BlockTable:
     def _whole_weights(self, sample_weight: Array | None) -> list[NDArray[Any]]:
         """Of each block; those of validation rows, behind the others, are zero."""
         whole = np.zeros(sum(self.places.n_rows), dtype=bool if sample_weight is None else np.float64)
-        whole[: self.n_given] = True if sample_weight is None else whole_weights(sample_weight)[0]
+        whole[: sum(self.places.n_rows[: self._n_given_blocks])] = (
+            True if sample_weight is None else whole_weights(sample_weight)[0]
+        )
         return self.places.cut(whole)
 
     @property
-    def n_given(self) -> int:
-        """Rows of the blocks that are not for validation only."""
-        if isinstance(self.blocks, WithValidation):
-            return sum(self.places.n_rows[: self.blocks.n_training])
-        return sum(self.places.n_rows)
+    def _n_given_blocks(self) -> int:
+        """Blocks that are not for validation only."""
+        return self.blocks.n_training if isinstance(self.blocks, WithValidation) else len(self.places.n_rows)
 
     def _check_kinds(self, looks: Sequence[Look]) -> None:
         """A feature has text or categories in all blocks, or in none; but for blocks where all of it is missing."""
@@ -449,7 +450,7 @@ class BlockTable:
         mixed = np.flatnonzero(masks.any(axis=0) & ~masks.all(axis=0)).tolist()
         if not mixed:
             return
-        empty = self.blocks.map(missing_columns, [(mixed,) for _ in looks])
+        empty = self.blocks.map(missing_columns, [(mixed,) for _ in self.places.n_rows])
         for i, found in enumerate(looks):
             numbers = [f for f in mixed if found.n_rows > 0 and not found.categorical[f] and f not in empty[i]]
             if numbers:

@@ -301,9 +301,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_block_labels(self, given: Gathered) -> tuple[Rows, Array | None]:
         """The rows that training may use, by their numbers, and the sample weights of all rows."""
-        validate_data(
-            self, given.head, reset=not self._goes_on(), skip_check_array=True
-        )  # names and number of features
+        # Names and number of features.
+        validate_data(self, given.head, reset=not self._goes_on(), skip_check_array=True)
         if given.y is None:
             raise ValueError("y=None: give the labels of all rows, or batches (X, y).")
         self._check_present(given.y)
@@ -864,7 +863,9 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
         """Fit to X (rows, features; NaN is a missing value) and y (rows, or rows and outputs).
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
-        repeated rows; of other weights only the ratios matter. The losses of several outputs add up.
+        repeated rows; of other weights only the ratios matter. Rows that do not fit into memory are given as
+        agbm.Batches or as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns. The
+        losses of several outputs add up.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
@@ -1041,7 +1042,8 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         """Fit to X (rows, features; NaN is a missing value) and the labels y.
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
-        repeated rows; of other weights only the ratios matter.
+        repeated rows; of other weights only the ratios matter. Rows that do not fit into memory are given as
+        agbm.Batches or as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
