@@ -622,3 +622,9 @@ def test_memory_is_that_of_the_bins():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 150_000, "kB; 75 MB of bins, and two times 25 MB of a sample"
+
+
+def test_pyarrow_is_imported_by_those_who_use_it():
+    script = "import sys, agbm; print([name for name in sys.modules if name.split('.')[0] in ('pyarrow', 'narwhals')])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "pyarrow" not in done.stdout
