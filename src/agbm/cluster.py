@@ -379,7 +379,7 @@ class BitSearch:
 
     def tally(self, numbers: Array, weight: Array | None) -> NDArray[np.int64]:
         """For each way in which the next bits may go on: rows, or weight, of the numbers that do."""
-        bits = np.ascontiguousarray(numbers).view(np.uint64)
+        bits = np.abs(numbers).view(np.uint64)  # a zero may have a sign
         if self.step > 0:
             begin_so = (bits >> np.uint64(self._shift + self.bits)) == np.uint64(self.known)
             bits, weight = bits[begin_so], None if weight is None else weight[begin_so]
