@@ -124,13 +124,32 @@ class DaskBlocks:
             call(function, self.noun, i, block, *(() if arguments is None else arguments[i]))
             for i, block in enumerate(self.blocks)
         ]
-        return cast(list[Any], self._client.gather(self._client.compute(tasks)))
+        futures = self._client.compute(tasks)
+        distributed.wait(futures)
+        raise_error_of(dict(enumerate(futures)))
+        return cast(list[Any], self._client.gather(futures))
 
 
 def call_named(function: Callable[..., Any], noun: str, number: int, block: Block, *arguments: Any) -> Any:
     """A task: what a function says of a partition. Errors name the partition."""
     with naming(noun, number):
         return function(block, *arguments)
+
+
+def raise_error_of(futures: Mapping[int, Any]) -> None:
+    """The first error, if there is one, of what was to become of some partitions, with the number of the partition."""
+    for number, future in futures.items():
+        if future.status != "error":
+            continue
+        error = future.exception()
+        if isinstance(error, distributed.KilledWorker):
+            raise RuntimeError(
+                f"partition {number}: all workers that were given it have died, the last was {error.last_worker}; if they "
+                "ran out of memory, use smaller partitions or larger workers. Their logs say more."
+            ) from error
+        if str(number) not in str(error):
+            error.add_note(f"This was partition {number}.")
+        raise error
 
 
 def partitions_of(name: str, given: Any) -> list[Any]:
@@ -266,19 +285,25 @@ class Held(NamedTuple):
 
     worker: str
     """That it was meant for; Dask may have chosen another."""
-    future: Any
-    partitions: tuple[int, ...]
+    shard: Any
+    """Future of the actor."""
+    parts: dict[int, Any]
+    """Futures of the partitions' codes, until the shard has them; by the numbers of the partitions."""
 
 
 class WorkerLostError(Exception):
     """A shard is gone, or cannot be reached."""
 
 
+LOST_ACTOR = "Worker holding Actor was lost"
+"""What Dask says of a shard whose worker is gone."""
+
+
 class DaskShards:
     """Shards in the memory of Dask's workers."""
 
-    def __init__(self, client: Any, rows: Sequence[int], make: Callable[[Sequence[int], str], Any]) -> None:
-        """rows: of each partition; make(partitions, worker) gives the future of a shard."""
+    def __init__(self, client: Any, rows: Sequence[int], make: Callable[[Sequence[int], str], Held]) -> None:
+        """rows: of each partition; make(partitions, worker) has a worker make the shard of some."""
         self._client = client
         self._rows = rows
         self._make = make
@@ -307,36 +332,60 @@ class DaskShards:
             message = catch_up()
 
     def _send(self, message: Message) -> Reply:
-        asked = [shard.relay(message, below) for shard, below in self._reachable()]
-        return add_up([self._answer(future) for future in asked])
+        try:
+            asked = [shard.relay(message, below) for shard, below in self._reachable()]
+            return add_up([self._answer(future) for future in asked])
+        except Exception as error:
+            if isinstance(error, (OSError, distributed.CancelledError)) or LOST_ACTOR in str(error) or self._lost():
+                raise WorkerLostError(str(error)) from error
+            raise
 
     def _answer(self, future: Any) -> Reply:
         """Dask does not always say that a call is lost with its worker."""
         while True:
             try:
                 return cast(Reply, future.result(timeout=SECONDS_BETWEEN_LOOKS))
-            except OSError as error:  # a call that takes longer, or one that did not get through
+            except TimeoutError:
                 if future.done() or self._lost():
-                    raise WorkerLostError(str(error)) from error
+                    raise
 
     def _reachable(self) -> list[Branch]:
         """The tree of all shards, when they are there."""
         if not self._tree:
-            try:
-                shards = self._client.gather([held.future for held in self._held])
-            except (distributed.CancelledError, OSError) as error:
-                raise WorkerLostError(str(error)) from error
-            self._tree = branches(shards)
+            shards = [held.shard for held in self._held]
+            self._wait_for(shards)
+            for held in self._held:
+                raise_error_of(held.parts)
+            self._tree = branches(self._client.gather(shards))
+            self._held = [held._replace(parts=dict.fromkeys(held.parts)) for held in self._held]
         return self._tree
+
+    def _wait_for(self, shards: Sequence[Any]) -> None:
+        while True:
+            try:
+                distributed.wait(shards, timeout=SECONDS_BETWEEN_LOOKS)
+                return
+            except TimeoutError:  # reading may take long
+                if self._lost():
+                    raise
 
     def _lost(self) -> list[Held]:
         """Shards of workers that are no longer there."""
-        holders = self._client.who_has([held.future for held in self._held])
-        return [held for held in self._held if not holders.get(held.future.key) and held.future.status != "pending"]
+        workers = self._client.nthreads()
+        holders = self._client.who_has([held.shard for held in self._held])
+
+        def lost(held: Held) -> bool:
+            if held.shard.status == "pending":
+                return held.worker not in workers
+            if held.shard.status == "error":
+                return LOST_ACTOR in str(held.shard.exception())
+            return not holders.get(held.shard.key)
+
+        return [held for held in self._held if lost(held)]
 
     def _look(self) -> bool:
         """See what workers there are and, if some have come or gone, who is to have which partitions."""
-        workers, lost = self._client.nthreads(), self._lost() if self._held else []
+        workers, lost = self._client.nthreads(), self._lost()
         self._looked = time.monotonic()
         if not workers or (workers == self._workers and not lost):
             return False
@@ -344,7 +393,7 @@ class DaskShards:
         kept = [held for held in self._held if held not in lost]
         at: list[str | None] = [None] * len(self._rows)
         for held in kept:
-            for partition in held.partitions:
+            for partition in held.parts:
                 at[partition] = held.worker
         self._held = list(self._shared_out(share_out(self._rows, workers, at), kept))
         self._tree = []
@@ -355,12 +404,11 @@ class DaskShards:
         for worker, partitions in shares.items():
             missing = set(partitions)
             for held in kept:
-                if held.worker == worker and missing.issuperset(held.partitions):
-                    missing.difference_update(held.partitions)
+                if held.worker == worker and missing.issuperset(held.parts):
+                    missing.difference_update(held.parts)
                     yield held
             if missing:
-                rest = tuple(sorted(missing))
-                yield Held(worker, self._make(rest, worker), rest)
+                yield self._make(sorted(missing), worker)
 
 
 class _OnDask(_BaseAGBM):
@@ -408,7 +456,7 @@ class _OnDask(_BaseAGBM):
 
     def _maker(
         self, table: BlockTable, reader: BlockReader, recipe: Recipe, weight: Array | None
-    ) -> Callable[[Sequence[int], str], Any]:
+    ) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions."""
         found: Any = table.blocks
         sources: list[Any] = [found.training, found.validation] if isinstance(found, WithValidation) else [found]
@@ -420,10 +468,11 @@ class _OnDask(_BaseAGBM):
         parts = [encode(block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
         client = self._client
 
-        def make(partitions: Sequence[int], worker: str) -> Any:
+        def make(partitions: Sequence[int], worker: str) -> Held:
             there = {"workers": [worker], "allow_other_workers": True}
             futures = client.compute([parts[i] for i in partitions], **there)
-            return client.submit(make_shard, recipe, *futures, actor=True, pure=False, **there)
+            shard = client.submit(make_shard, recipe, *futures, actor=True, pure=False, **there)
+            return Held(worker, shard, dict(zip(partitions, futures, strict=True)))
 
         return make
 
