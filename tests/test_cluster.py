@@ -1,6 +1,7 @@
 """Rows in shards: the same models as of rows in one place, whatever happens to the shards. All in one process."""
 
 import functools
+import itertools
 import operator
 import pickle
 from dataclasses import dataclass, field
@@ -107,7 +108,7 @@ def cut(problem, bins, codes, seed, n_shards):
     n_train, n_rows = problem.n_train, problem.n_rows
     train, behind = cuts_of(rng, n_train, n_shards), n_train + cuts_of(rng, n_rows - n_train, n_shards)
     # Training rows of a shard may be of several places among all.
-    middle = [int(rng.integers(a, b + 1)) for a, b in zip(train, train[1:], strict=False)]
+    middle = [int(rng.integers(a, b + 1)) for a, b in itertools.pairwise(train)]
 
     def build(i):
         rows = np.r_[train[i] : train[i + 1], behind[i] : behind[i + 1]]
@@ -517,7 +518,7 @@ class RemoteTree:
     def __init__(self, bins, codes, cuts, gradients, hessians, repeats, rows):
         self.pieces = []
         self.n_repeated, self.max = 0, np.zeros(0)
-        for a, b in zip(cuts, cuts[1:], strict=False):
+        for a, b in itertools.pairwise(cuts):
             matrix = bins.matrix(b - a)
             matrix.put(np.ascontiguousarray(codes[:, a:b]), 0)
             shard = _native.ShardRows(matrix, 1)
@@ -664,7 +665,7 @@ WRONG_TARGETS = {
 @pytest.mark.parametrize("wrong", WRONG_TARGETS.values(), ids=WRONG_TARGETS.keys())
 def test_wrong_targets(wrong):
     shard, *_ = shard_rows()
-    with pytest.raises(ValueError, match="gradients|hessians|repeats"):
+    with pytest.raises(ValueError, match=r"gradients|hessians|repeats"):
         shard.set_targets(**{"gradients": [np.zeros(6)], "hessians": None, "repeats": None} | wrong)
 
 

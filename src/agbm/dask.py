@@ -11,6 +11,7 @@ import asyncio
 import functools
 import operator
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self, cast
 
@@ -18,6 +19,7 @@ import distributed
 import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, WithValidation, labels_of, naming
 from .checkpoint import Checkpoint
@@ -476,19 +478,22 @@ class _OnDask(_BaseAGBM):
 
         return make
 
-    def _lazily(self, method: str, X: Any, columns: Sequence[Any] | None, dtype: Any) -> Any:
+    def _lazily(self, method: str, X: Any) -> Any:
         """What a method gives, for each partition of X when it is computed."""
-        model = self.to_local()
+        check_is_fitted(self)
+        kind = self._predicted(method)
+        model, (columns, dtype) = self.to_local(), kind
         if hasattr(X, "map_partitions"):
-            meta: Any = X._meta.iloc[:, :0].copy()
-            meta = meta.assign(**{"0": np.empty(0, dtype)})["0"] if columns is None else _frame(meta, columns, dtype)
-            return X.map_partitions(_predict_frame, model, method, columns, meta=meta)
+            return X.map_partitions(_predict_frame, model, method, kind, meta=_frame(X._meta.iloc[:0], kind))
         if hasattr(X, "map_blocks"):
             X = X.rechunk({1: -1})
-            meta = np.empty((0,) if columns is None else (0, 0), dtype)
             shape: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (len(columns),))}
-            return X.map_blocks(_predict, model, method, dtype=dtype, meta=meta, **shape)
-        return [delayed(_predict)(part, model, method) for part in partitions_of("X", X)]
+            return X.map_blocks(_predict, model, method, kind, dtype=dtype, meta=kind.empty(), **shape)
+        return [delayed(_predict)(part, model, method, kind) for part in partitions_of("X", X)]
+
+    @abstractmethod
+    def _predicted(self, method: str) -> Predicted:
+        """What a method gives."""
 
     def to_local(self) -> Any:
         """The same model as the estimator for one machine, which knows nothing of Dask."""
@@ -505,28 +510,36 @@ def _is_lazy(X: Any) -> bool:
     return all(hasattr(part, "__dask_graph__") for part in X) if isinstance(X, list) else hasattr(X, "__dask_graph__")
 
 
-def _predict(X: Any, model: Any, method: str) -> NDArray[Any]:
+class Predicted(NamedTuple):
+    """What predictions look like."""
+
+    columns: list[Any] | None
+    """Names; None where there is one number or class a row."""
+    dtype: Any
+
+    def empty(self) -> NDArray[Any]:
+        """Those of no rows."""
+        return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
+
+
+def _predict(X: Any, model: Any, method: str, kind: Predicted) -> NDArray[Any]:
     """A task: predictions of a partition, which may be empty."""
-    if X.shape[0] == 0:
-        classes = getattr(model, "classes_", np.empty(0))
-        return np.empty((0, len(classes))) if method == "predict_proba" else np.empty(0, classes.dtype)
-    return cast(NDArray[Any], getattr(model, method)(X))
+    return kind.empty() if X.shape[0] == 0 else cast(NDArray[Any], getattr(model, method)(X))
 
 
-def _predict_frame(X: Any, model: Any, method: str, columns: Sequence[Any] | None) -> Any:
+def _predict_frame(X: Any, model: Any, method: str, kind: Predicted) -> Any:
     """A task: the same with the index of the rows."""
+    return _frame(X, kind, _predict(X, model, method, kind))
+
+
+def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
+    """Values, or none of them, with the index of X."""
     import pandas as pd
 
-    values = _predict(X, model, method)
-    if columns is None:
+    values = kind.empty() if values is None else values
+    if kind.columns is None:
         return pd.Series(values, index=X.index, name="0")
-    return pd.DataFrame(values, index=X.index, columns=list(columns))
-
-
-def _frame(like: Any, columns: Sequence[Any], dtype: Any) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame(np.empty((0, len(columns)), dtype), index=like.index, columns=list(columns))
+    return pd.DataFrame(values, index=X.index, columns=kind.columns)
 
 
 class DaskAGBMRegressor(_OnDask, AGBMRegressor):
@@ -545,7 +558,10 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
 
     def predict(self, X: Any) -> Any:
         """Predicted values; for a Dask collection, when they are computed."""
-        return self._lazily("predict", X, None, np.float64) if _is_lazy(X) else super().predict(X)
+        return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
+
+    def _predicted(self, method: str) -> Predicted:
+        return Predicted(list(range(self._n_outputs)) if self._label_shape else None, np.float64)
 
 
 class DaskAGBMClassifier(_OnDask, AGBMClassifier):
@@ -564,14 +580,15 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
 
     def predict(self, X: Any) -> Any:
         """The most probable class; for a Dask collection, when it is computed."""
-        return self._lazily("predict", X, None, self.classes_.dtype) if _is_lazy(X) else super().predict(X)
+        return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities (row, class); for a Dask collection, when they are computed."""
+        return self._lazily("predict_proba", X) if _is_lazy(X) else super().predict_proba(X)
+
+    def _predicted(self, method: str) -> Predicted:
         return (
-            self._lazily("predict_proba", X, list(self.classes_), np.float64)
-            if _is_lazy(X)
-            else super().predict_proba(X)
+            Predicted(None, self.classes_.dtype) if method == "predict" else Predicted(list(self.classes_), np.float64)
         )
 
 
