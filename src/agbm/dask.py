@@ -141,7 +141,7 @@ def call_named(function: Callable[..., Any], noun: str, number: int, block: Bloc
 def raise_error_of(futures: Mapping[int, Any]) -> None:
     """The first error, if there is one, of what was to become of some partitions, with the number of the partition."""
     for number, future in futures.items():
-        if future.status != "error":
+        if future is None or future.status != "error":
             continue
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):
@@ -225,9 +225,10 @@ def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: P
     watched = plan.watched_rows(int(np.count_nonzero(used)))
     matrix = reader.bins.encode(plain(reader.numbers(block, used)), _threads_here())
     codes = matrix.columns()
-    empty = len(used) == 0
-    y = np.empty((estimator._n_outputs, 0)) if empty else estimator._encode_validation(block.y, len(used))[..., used]
-    start = None if empty else estimator._init_values(block.X)
+    y = np.empty((estimator._n_outputs, 0))
+    if used.any():  # labels of other rows may have no class
+        y = estimator._encode_validation(np.asarray(block.y)[used], len(watched))
+    start = estimator._init_values(block.X) if len(used) else None
 
     def both(x: NDArray[Any]) -> tuple[Any, Any]:
         return np.ascontiguousarray(x[..., ~watched]), np.ascontiguousarray(x[..., watched])
