@@ -37,7 +37,10 @@ FAN_OUT = 8
 """Shards that one process sends a message on to, and whose replies it adds up."""
 
 SECONDS_BETWEEN_LOOKS = 5.0
-"""From one look at the workers that there are to the next."""
+"""From one look for workers that have come or gone to the next."""
+
+PATIENCE = 5.0
+"""Seconds that an answer may take before it is asked whether the worker is still there."""
 
 TRIES = 20
 """Times that a message is sent again, with all workers there, before the trouble is the user's."""
@@ -347,7 +350,7 @@ class DaskShards:
         """Dask does not always say that a call is lost with its worker."""
         while True:
             try:
-                return cast(Reply, future.result(timeout=SECONDS_BETWEEN_LOOKS))
+                return cast(Reply, future.result(timeout=PATIENCE))
             except TimeoutError:
                 if future.done() or self._lost():
                     raise
@@ -366,7 +369,7 @@ class DaskShards:
     def _wait_for(self, shards: Sequence[Any]) -> None:
         while True:
             try:
-                distributed.wait(shards, timeout=SECONDS_BETWEEN_LOOKS)
+                distributed.wait(shards, timeout=PATIENCE)
                 return
             except TimeoutError:  # reading may take long
                 if self._lost():
