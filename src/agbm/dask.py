@@ -106,7 +106,13 @@ class DaskBlocks:
             call(function, self.noun, i, block, *(() if arguments is None else arguments[i]))
             for i, block in enumerate(self.blocks)
         ]
-        return cast(list[Any], self._client.gather(self._client.compute(tasks)))
+        futures = self._client.compute(tasks)
+        try:
+            return cast(list[Any], self._client.gather(futures))
+        except Exception as error:  # of a partition that cannot be read, maybe, or whose reading kills workers
+            failed = [str(i) for i, future in enumerate(futures) if future.status == "error"]
+            error.add_note(f"X: {self.noun} {', '.join(failed)}")
+            raise
 
 
 def call_named(function: Callable[..., Any], noun: str, number: int, block: Block, *arguments: Any) -> Any:
@@ -186,9 +192,13 @@ def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: P
     watched = plan.watched_rows(int(np.count_nonzero(used)))
     matrix = reader.bins.encode(plain(reader.numbers(block, used)), _threads_here())
     codes = matrix.columns()
-    empty = len(used) == 0
-    y = np.empty((estimator._n_outputs, 0)) if empty else estimator._encode_validation(block.y, len(used))[..., used]
-    start = None if empty else estimator._init_values(block.X)
+    start = None if isinstance(estimator.init, str) else np.empty((estimator._n_outputs, 0))
+    if used.any():
+        # Labels of rows without weight may be of no class.
+        y = estimator._encode_validation(np.asarray(block.y)[used], int(np.count_nonzero(used)))
+        start = None if start is None else cast(Array, estimator._init_values(block.X))[:, used]
+    else:  # which no check of labels and no init model takes
+        y = np.empty((0,) if estimator._one_label_for_all_outputs() else (estimator._n_outputs, 0))
 
     def both(x: NDArray[Any]) -> tuple[Any, Any]:
         return np.ascontiguousarray(x[..., ~watched]), np.ascontiguousarray(x[..., watched])
@@ -197,7 +207,7 @@ def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: P
         both(codes),
         both(y),
         None if plan.weight is None else both(plan.weight),
-        None if start is None else both(np.broadcast_to(start, (len(start), len(used)))[:, used]),
+        None if start is None else both(start),
         plan.first,
     )
 
@@ -217,14 +227,13 @@ def make_shard(parts: Sequence[Part], recipe: Recipe) -> Shard:
     """A task: parts of partitions together."""
 
     def joined(pairs: Sequence[tuple[Any, Any]]) -> Any:
-        full = [pair for pair in pairs if pair[0].shape[-1] + pair[1].shape[-1] > 0] or pairs[:1]
-        return np.concatenate([pair[0] for pair in full] + [pair[1] for pair in full], axis=-1)
+        return np.concatenate([pair[0] for pair in pairs] + [pair[1] for pair in pairs], axis=-1)
 
     y = joined([part.y for part in parts])
     n_train = sum(part.codes[0].shape[-1] for part in parts)
     weight = None if parts[0].weight is None else joined([cast(Any, part.weight) for part in parts])
     if recipe.start is None:
-        start = joined([part.start for part in parts if part.start is not None])
+        start = joined([cast(Any, part.start) for part in parts])
     else:
         start = np.broadcast_to(recipe.start[:, np.newaxis], (len(recipe.start), y.shape[-1]))
     n_threads = _threads_here()
@@ -348,13 +357,17 @@ class _OnDask(_BaseAGBM):
     ) -> Callable[[Sequence[int], str], Any]:
         """A function that has a worker make the shard of some partitions."""
         found: Any = table.blocks
-        sources: list[Any] = [found.training, found.validation] if isinstance(found, WithValidation) else [found]
-        blocks = [block for source in sources for block in source.blocks]
+        sources = {"": found}
+        if isinstance(found, WithValidation):
+            sources = {"": cast(Any, found.training), "X_val: ": cast(Any, found.validation)}
+        blocks = [
+            (f"{of}{source.noun}", i, block) for of, source in sources.items() for i, block in enumerate(source.blocks)
+        ]
         n_train = table.places.n_train
         plans = [PartPlan.of(places, n_train, weight) for places in table.places.of_blocks()]
         estimator = self._for_reading()
-        encode, assemble = delayed(encode_part, pure=False), delayed(make_shard, pure=False)
-        parts = [encode(block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
+        call, assemble = delayed(call_named, pure=False), delayed(make_shard, pure=False)
+        parts = [call(encode_part, *block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
 
         def make(partitions: Sequence[int], worker: str) -> Any:
             shard = assemble([parts[i] for i in partitions], recipe)
