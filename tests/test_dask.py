@@ -28,7 +28,7 @@ from dask_cluster import SECONDS, Cluster, cuts_of, frame, in_parts, labels, wai
 
 ON_DASK = {AGBMRegressor: DaskAGBMRegressor, AGBMClassifier: DaskAGBMClassifier}
 SMALL = {"max_iter": 5, "max_depth": 3, "early_stopping": False, "random_state": 0}
-ALARM = 25
+ALARM = 120
 """Seconds that a test, or a run of one, may take."""
 KINDS = ["numbers", "two classes", "three classes"]
 N_KILLS = int(os.environ.get("AGBM_KILL_RUNS", "20"))
