@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import operator
 import time
 from abc import abstractmethod
@@ -431,6 +432,7 @@ class _OnDask(_BaseAGBM):
         finally:
             self.callbacks = callbacks
             del self._client
+            gc.collect()  # what Dask keeps of actors here is in circles, and workers have the shards until it goes
 
     def _blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
         return DaskBlocks(self._client, X, y, sample_weight), None, None
