@@ -1,5 +1,6 @@
 # make demo   set up, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
+# make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
@@ -21,13 +22,16 @@ AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation sanitize fuzz fuzz-short clean
+.PHONY: demo test test-kills lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation sanitize fuzz fuzz-short clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
 
 test: $(SET_UP) lint
 	$(BIN)/python -m pytest
+
+test-kills: $(SET_UP)
+	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/test_dask.py -k killed
 
 lint: $(SET_UP)
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ def test_import_is_light():
     new = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     foreign = {name.split(".")[0] for name in new} - {"agbm", "nanobind", *sys.stdlib_module_names}
     assert foreign <= {"sklearn"}
+    assert "agbm.dask" not in new
     assert "sklearn.model_selection" not in new
     assert "sklearn.ensemble" not in new
 

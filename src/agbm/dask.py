@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import operator
 import time
 from abc import abstractmethod
@@ -228,10 +229,13 @@ def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: P
     watched = plan.watched_rows(int(np.count_nonzero(used)))
     matrix = reader.bins.encode(plain(reader.numbers(block, used)), _threads_here())
     codes = matrix.columns()
-    y = np.empty((estimator._n_outputs, 0))
-    if used.any():  # labels of other rows may have no class
-        y = estimator._encode_validation(np.asarray(block.y)[used], len(watched))
-    start = estimator._init_values(block.X) if len(used) else None
+    start = None if isinstance(estimator.init, str) else np.empty((estimator._n_outputs, 0))
+    if used.any():
+        # Labels of rows without weight may be of no class.
+        y = estimator._encode_validation(np.asarray(block.y)[used], int(np.count_nonzero(used)))
+        start = None if start is None else cast(Array, estimator._init_values(block.X))[:, used]
+    else:  # which no check of labels and no init model takes
+        y = np.empty((0,) if estimator._one_label_for_all_outputs() else (estimator._n_outputs, 0))
 
     def both(x: NDArray[Any]) -> tuple[Any, Any]:
         return np.ascontiguousarray(x[..., ~watched]), np.ascontiguousarray(x[..., watched])
@@ -240,7 +244,7 @@ def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: P
         both(codes),
         both(y),
         None if plan.weight is None else both(plan.weight),
-        None if start is None else both(np.broadcast_to(start, (len(start), len(used)))[:, used]),
+        None if start is None else both(start),
         plan.first,
     )
 
@@ -260,14 +264,13 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
     """A task: parts of partitions together."""
 
     def joined(pairs: Sequence[tuple[Any, Any]]) -> Any:
-        full = [pair for pair in pairs if pair[0].shape[-1] + pair[1].shape[-1] > 0] or pairs[:1]
-        return np.concatenate([pair[0] for pair in full] + [pair[1] for pair in full], axis=-1)
+        return np.concatenate([pair[0] for pair in pairs] + [pair[1] for pair in pairs], axis=-1)
 
     y = joined([part.y for part in parts])
     n_train = sum(part.codes[0].shape[-1] for part in parts)
     weight = None if parts[0].weight is None else joined([cast(Any, part.weight) for part in parts])
     if recipe.start is None:
-        start = joined([part.start for part in parts if part.start is not None])
+        start = joined([cast(Any, part.start) for part in parts])
     else:
         start = np.broadcast_to(recipe.start[:, np.newaxis], (len(recipe.start), y.shape[-1]))
     n_threads = _threads_here()
@@ -432,6 +435,7 @@ class _OnDask(_BaseAGBM):
         finally:
             self.callbacks = callbacks
             del self._client
+            gc.collect()  # what Dask keeps of actors here is in circles, and workers have the shards until it goes
 
     def _blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
         return DaskBlocks(self._client, X, y, sample_weight), None, None
@@ -465,13 +469,17 @@ class _OnDask(_BaseAGBM):
     ) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions."""
         found: Any = table.blocks
-        sources: list[Any] = [found.training, found.validation] if isinstance(found, WithValidation) else [found]
-        blocks = [block for source in sources for block in source.blocks]
+        sources = {"": found}
+        if isinstance(found, WithValidation):
+            sources = {"": cast(Any, found.training), "X_val: ": cast(Any, found.validation)}
+        blocks = [
+            (f"{of}{source.noun}", i, block) for of, source in sources.items() for i, block in enumerate(source.blocks)
+        ]
         n_train = table.places.n_train
         plans = [PartPlan.of(places, n_train, weight) for places in table.places.of_blocks()]
         estimator = self._for_reading()
-        encode = delayed(encode_part, pure=False)
-        parts = [encode(block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
+        call = delayed(call_named, pure=False)
+        parts = [call(encode_part, *block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
         client = self._client
 
         def make(partitions: Sequence[int], worker: str) -> Held:

@@ -549,7 +549,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 return check_X_y(encoded, y, estimator=self, **options, **labels)
             return check_array(encoded, estimator=self, input_name="X", **options)
         except ValueError as error:
-            raise explain(error, X, getattr(self, "feature_names_in_", None)) from error
+            explained = explain(error, X, getattr(self, "feature_names_in_", None))
+            if explained is error:  # an error that is its own cause is never at its end
+                raise
+            raise explained from error
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Array:
         try:
