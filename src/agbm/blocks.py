@@ -3,7 +3,7 @@
 What is one number a row (labels, weights, where the row is in the binned matrix) is gathered for all rows, so that
 everything done with these is what a fit on one table does. Of the features a first pass takes a sample for the
 thresholds and the weights of the categories, and a second one takes the bins. What passes add up is whole numbers (see
-exact.py), so that a model has the same bits for every cut of the rows into blocks.
+sums.py), so that a model has the same bits for every cut of the rows into blocks.
 
 Functions that passes call, their arguments and their results can be pickled and are small: blocks may be elsewhere.
 """
@@ -21,9 +21,9 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, check_array
 
 from . import _native
-from .exact import whole_weights
 from .losses import Array
 from .rows import plain
+from .sums import weight_step, whole_weights
 from .tables import Categories, as_table, by_weight, categorical_mask, category_sums, column_names, needs_reading
 from .tables import missing_columns as missing_columns_of
 from .tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
@@ -416,7 +416,8 @@ class BlockTable:
         """Pass 1. `sample_weight` is as it was given, without validation rows; `known` is of an earlier fit."""
         places = self.places
         sample = _Sample(places)
-        whole, step = (None, 1.0) if train_weight is None else whole_weights(train_weight)
+        step = 1.0 if train_weight is None else weight_step(train_weight)
+        whole = None if train_weight is None else whole_weights(train_weight, step)
         weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
         features = categorical_features if known is None else sorted(known.of)
         arguments = [(features, start_values, *both) for both in zip(sample.of_blocks(), weights, strict=True)]
@@ -435,7 +436,7 @@ class BlockTable:
         """Of each block; those of validation rows, behind the others, are zero."""
         whole = np.zeros(sum(self.places.n_rows), dtype=bool if sample_weight is None else np.float64)
         whole[: sum(self.places.n_rows[: self._n_given_blocks])] = (
-            True if sample_weight is None else whole_weights(sample_weight)[0]
+            True if sample_weight is None else whole_weights(sample_weight, weight_step(sample_weight))
         )
         return self.places.cut(whole)
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from . import _native
 from .learners import DivergedError, Fit, Model
-from .losses import Array, Quantile, enough_rows, enough_weight, whole_weights
+from .losses import Array, Quantile, enough_rows, enough_weight
 from .problem import Problem
-from .sums import ExactSum
+from .sums import ExactSum, whole_weights
 from .theory import cosine
 from .tree import Forest
 from .tree.bins import Bins
@@ -363,11 +363,11 @@ class Log:
 class BitSearch:
     """Looks for the weighted median of numbers that are not negative: their bits have the same order as they."""
 
-    weight_exponent: int | None
+    weight_step: float | None
     step: int = 0
     known: int = 0
     """The bits that are settled."""
-    wanted: int = 0
+    wanted: float = 0
     """Rows, or weight, up to the median among the numbers that begin so."""
 
     bits = 16
@@ -377,29 +377,27 @@ class BitSearch:
     def _shift(self) -> int:
         return 64 - self.bits * (self.step + 1)
 
-    def tally(self, numbers: Array, weight: Array | None) -> NDArray[np.int64]:
+    def tally(self, numbers: Array, weight: Array | None) -> Array:
         """For each way in which the next bits may go on: rows, or weight, of the numbers that do."""
         bits = np.abs(numbers).view(np.uint64)  # a zero may have a sign
         if self.step > 0:
             begin_so = (bits >> np.uint64(self._shift + self.bits)) == np.uint64(self.known)
             bits, weight = bits[begin_so], None if weight is None else weight[begin_so]
         next_bits = ((bits >> np.uint64(self._shift)) & np.uint64(2**self.bits - 1)).astype(np.intp)
-        tally = np.zeros(2**self.bits, dtype=np.int64)
-        whole: Any = 1
-        if weight is not None and self.weight_exponent is not None:
-            whole = whole_weights(weight, self.weight_exponent)
-        np.add.at(tally, next_bits, whole)
-        return tally
+        whole = None
+        if weight is not None and self.weight_step is not None:
+            whole = whole_weights(weight, self.weight_step)
+        return np.bincount(next_bits, whole, 2**self.bits).astype(np.float64)
 
-    def after(self, tally: NDArray[np.int64]) -> BitSearch:
+    def after(self, tally: Array) -> BitSearch:
         """The search when the tallies of all shards are known."""
         wanted, total = self.wanted, np.cumsum(tally)
         if self.step == 0:
-            all_of_it = int(total[-1])
-            wanted = enough_rows(0.5, all_of_it) if self.weight_exponent is None else enough_weight(0.5, all_of_it)
+            all_of_it = float(total[-1])
+            wanted = enough_rows(0.5, int(all_of_it)) if self.weight_step is None else enough_weight(0.5, all_of_it)
         digit = int(np.searchsorted(total, wanted))
-        before = int(total[digit - 1]) if digit > 0 else 0
-        return BitSearch(self.weight_exponent, self.step + 1, self.known << self.bits | digit, wanted - before)
+        before = float(total[digit - 1]) if digit > 0 else 0.0
+        return BitSearch(self.weight_step, self.step + 1, self.known << self.bits | digit, wanted - before)
 
     @property
     def found(self) -> float:
@@ -420,7 +418,7 @@ class Facts(NamedTuple):
     """Whether learners make Newton steps with hessians that differ."""
     median_distance: bool = False
     """Whether hessians depend on the median distance of all rows: those of Quantile."""
-    weight_exponent: int | None = None
+    weight_step: float | None = None
     """See whole_weights; None where rows have no weights."""
 
 
@@ -501,7 +499,7 @@ class ClusterProblem:
 
     def _median_distance(self, f: Function, k: int) -> float:
         """Of the labels of output k: bits are settled from the highest on, some at a time."""
-        search = BitSearch(self._facts.weight_exponent)
+        search = BitSearch(self._facts.weight_step)
         for _ in range(BitSearch.steps):
             search = search.after(self._log.ask("tally", [f], k, search).sums[0])
         return search.found

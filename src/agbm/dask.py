@@ -27,9 +27,10 @@ from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
 from .learners import Fitter, Model
-from .losses import Array, Loss, Quantile, weight_exponent
+from .losses import Array, Loss, Quantile
 from .problem import Outputs, Problem
 from .rows import plain
+from .sums import weight_step
 from .tree import Forest, TreeLearner
 from .tree.bins import Bins
 from .tree.learner import repeats_rows
@@ -453,7 +454,7 @@ class _OnDask(_BaseAGBM):
         facts = Facts(
             problem.n_train, self._n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
             self.second_order and not loss.constant_hessian, isinstance(loss, Quantile),
-            None if problem.train_weight is None else weight_exponent(problem.train_weight),
+            None if problem.train_weight is None else weight_step(problem.train_weight),
         )  # fmt: skip
         remote = ClusterProblem(log, facts)
 

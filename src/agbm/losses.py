@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from . import _native
 from .sums import Array as Array
-from .sums import ExactSum, exact_mean, exact_sum, rows_together
+from .sums import ExactSum, exact_mean, exact_sum, rows_together, weight_step, whole_weights
 
 
 class Loss(Protocol):
@@ -82,8 +81,8 @@ def _quantile(x: Array, share: float, weight: Array | None) -> float:
         place = enough_rows(share, len(x)) - 1
         return float(np.partition(x, place)[place])
     order = np.argsort(x)
-    total = np.cumsum(whole_weights(weight, weight_exponent(weight))[order])
-    return float(x[order[np.searchsorted(total, enough_weight(share, int(total[-1])))]])
+    total = np.cumsum(whole_weights(weight, weight_step(weight))[order])
+    return float(x[order[np.searchsorted(total, enough_weight(share, float(total[-1])))]])
 
 
 def enough_rows(share: float, n: int) -> int:
@@ -91,23 +90,12 @@ def enough_rows(share: float, n: int) -> int:
     return max(1, math.ceil(share * n))
 
 
-def enough_weight(share: float, total: int) -> int:
-    """How much of a weight is at least that share of it.
+def enough_weight(share: float, total: float) -> float:
+    """How much of a weight, in whole steps, is at least that share of it.
 
     A share such as 0.1 is no double, and may lie a little above what it stands for: rows that make up a tenth suffice.
     """
-    return int(share * (1.0 - 2.0**-50) * float(total))
-
-
-def weight_exponent(weight: Array) -> int:
-    """For whole_weights: so large that no sum of all of them overflows."""
-    _, exponent = np.frexp(weight.max())
-    return 62 - len(weight).bit_length() - int(exponent)
-
-
-def whole_weights(weight: Array, exponent: int) -> NDArray[np.int64]:
-    """Weights in units of one power of two, rounded, so that their sums are exact and do not depend on an order."""
-    return np.asarray(np.rint(np.ldexp(weight, exponent)), dtype=np.int64)
+    return math.floor(share * (1.0 - 2.0**-50) * total)
 
 
 class BuiltInLoss:

@@ -7,6 +7,7 @@ up to the sum of the whole.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,3 +96,23 @@ def inner_sums(
     """<x, x>, <x, y> and <y, y> of functions (output, row), each product times the weight of its row."""
     xx, xy, yy = _native.inner_products(rows_together(x), rows_together(y), _together(weight), n_threads)
     return ExactSum.of_native(xx), ExactSum.of_native(xy), ExactSum.of_native(yy)
+
+
+def whole_steps(values: Array, total: float, rounded: Callable[[Array], Array] = np.rint) -> tuple[Array, float]:
+    """Values as whole numbers of steps, and the step: a power of two, so that float64 adds them exactly.
+
+    For sums of many groups of rows at once. `total` is what the sizes of all values that are added come to. Whole
+    numbers stay what they are, unless they are too many for float64.
+    """
+    step = math.ldexp(1.0, max(math.frexp(total)[1] - 51, -1000)) if math.isfinite(total) else 1.0
+    return rounded(values / step), step
+
+
+def weight_step(weight: Array) -> float:
+    """The step for whole_weights."""
+    return whole_steps(weight[:0], float(np.sum(weight)))[1]
+
+
+def whole_weights(weight: Array, step: float) -> Array:
+    """Weights in steps, as above; one that is not zero is one step at least."""
+    return np.asarray(np.ceil(weight / step))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .exact import whole_weights
 from .losses import Array
+from .sums import weight_step, whole_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Categories:
         """The categories in X, the heaviest first; those of rows without weight are none."""
         if not features.any():
             return cls()
-        weights = None if weight is None else whole_weights(weight)[0]
+        weights = None if weight is None else whole_weights(weight, weight_step(weight))
         sums = category_sums(X, features, [weights])
         return cls({f: by_weight({value: total for value, (total,) in seen.items()}) for f, seen in sums.items()})
 

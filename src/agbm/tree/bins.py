@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .. import _native
-from ..exact import whole_steps, whole_weights
 from ..learners import mean_repeats
 from ..losses import Array
+from ..sums import weight_step, whole_steps, whole_weights
 from .forest import Forest
 
 # Thresholds come from at most this many rows; more would not move a quantile that 255 bins can show.
@@ -214,7 +214,8 @@ class GroupedCategories:
             weights = [None if part is None else part[present] for part in parts]
             return [np.asarray(np.bincount(numbers, part), dtype=np.float64) for part in weights]
 
-        weights, step = (None, 1.0) if weight is None else whole_weights(weight)
+        step = 1.0 if weight is None else weight_step(weight)
+        weights = None if weight is None else whole_weights(weight, step)
         total = sums([weights])[0] * step
         if residual is None or np.count_nonzero(total) <= max_bins:
             return cls.from_sums(total, None, max_bins, min_rows)
