@@ -150,7 +150,7 @@ def raise_error_of(futures: Mapping[int, Any]) -> None:
                 f"partition {number}: all workers that got it have died, the last was {error.last_worker}; if they "
                 "ran out of memory, use smaller partitions or larger workers. Their logs say more."
             ) from error
-        if str(number) not in str(error):
+        if f"partition {number}" not in str(error):
             error.add_note(f"This was partition {number}.")
         raise error
 
