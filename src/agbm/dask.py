@@ -142,7 +142,7 @@ def call_named(function: Callable[..., Any], noun: str, number: int, block: Bloc
 def raise_error_of(futures: Mapping[int, Any]) -> None:
     """The first error, if there is one, of what was to become of some partitions, with the number of the partition."""
     for number, future in futures.items():
-        if future.status != "error":
+        if future is None or future.status != "error":  # None: of a shard that has it
             continue
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):
