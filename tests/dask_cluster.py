@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 class Cluster:
     """A scheduler and workers, each in a process of its own, without anyone who would start them again."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, host="127.0.0.1"):
         self._folder = folder
         self._log = open(folder / "log.txt", "w")  # noqa: SIM115 (processes write to it)
         # Workers import what tests send them.
@@ -30,7 +30,7 @@ class Cluster:
         self.workers = {}
         self._n_started = 0
         file = folder / "scheduler.json"
-        self.processes = [self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file)]
+        self.processes = [self._start("scheduler", "--host", host, "--port", "0", "--scheduler-file", file)]
         wait_until(file.exists)
         self.client = Client(scheduler_file=str(file))
         self.address = self.client.scheduler.address
@@ -39,13 +39,13 @@ class Cluster:
         command = [*before, sys.executable, "-m", "dask", what, *map(str, arguments), "--no-dashboard"]
         return subprocess.Popen(command, env=self._environment, stdout=self._log, stderr=self._log)
 
-    def add(self, n_threads=1):
-        """Start a worker; it comes when it comes."""
+    def add(self, host="127.0.0.1", before=()):
+        """Start a worker, with a command in front of its own; it comes when it comes."""
         name = f"worker-{self._n_started}"
         self._n_started += 1
         process = self._start(
-            "worker", self.address, "--host", "127.0.0.1", "--nthreads", n_threads, "--no-nanny", "--name", name,
-            "--memory-limit", 0, "--local-directory", self._folder,
+            "worker", self.address, "--host", host, "--nthreads", 1, "--no-nanny", "--name", name,
+            "--memory-limit", 0, "--local-directory", self._folder, before=before,
         )  # fmt: skip
         self.processes.append(process)
         self.workers[name] = process
@@ -59,6 +59,7 @@ class Cluster:
 
     def resize(self, n):
         """Have n workers, and wait until the scheduler knows them all and no others."""
+        self.workers = {name: process for name, process in self.workers.items() if process.poll() is None}
         for name in list(self.workers)[n:]:
             self.kill(name)
         while len(self.workers) < n:

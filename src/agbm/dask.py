@@ -146,7 +146,7 @@ def call_named(function: Callable[..., Any], noun: str, number: int, block: Bloc
 def raise_error_of(futures: Mapping[int, Any]) -> None:
     """The first error, if there is one, of what was to become of some partitions, with the number of the partition."""
     for number, future in futures.items():
-        if future is None or future.status != "error":
+        if future is None or future.status != "error":  # None: of a shard that has it
             continue
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):
@@ -154,7 +154,7 @@ def raise_error_of(futures: Mapping[int, Any]) -> None:
                 f"partition {number}: all workers that got it have died, the last was {error.last_worker}; if they "
                 "ran out of memory, use smaller partitions or larger workers. Their logs say more."
             ) from error
-        if str(number) not in str(error):
+        if f"partition {number}" not in str(error):
             error.add_note(f"This was partition {number}.")
         raise error
 
