@@ -1,0 +1,459 @@
+"""Training on a Dask cluster on this machine: this library, LightGBM and XGBoost on the same collection, in one run.
+
+The table is made by the workers and stays with them; every library then gets the same Dask arrays, and trees of the
+same depth, step and number of bins (peers.py). A library fits twice in a round, with few and with many trees: the
+second is the time of a whole fit, set-up included, and the difference is what a tree takes. Libraries take turns, and a
+ratio is the median over the rounds of our time to the peer's within a round: below 1 we are faster.
+
+Beside that, the rounds of messages of our fits are timed one by one, by kind: on the driver, and the kernels of them in
+the workers. The same with almost no rows shows what a round costs when there is nothing to do.
+
+Writes dask_speed.json to the folder --out. Rows are the whole table's; workers are processes of one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import itertools
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+from dask.delayed import delayed
+
+from agbm import AGBMClassifier
+from agbm.cluster import Message, Reply
+from agbm.dask import DaskAGBMClassifier, DaskShards
+from measure import machine, take_turns
+from peers import BINS, MIN_ROWS_IN_LEAF, RATE
+
+FEATURES = 28
+DEPTH = 6
+PARTITIONS_A_WORKER = 4
+TEST_ROWS = 200_000
+TINY_ROWS = 2_000
+Table = tuple[np.ndarray, np.ndarray]
+
+
+def make_rows(seed: int, n_rows: int) -> Table:
+    """A part of the table: normal features, and a class that depends on five of them, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, FEATURES), dtype=np.float32)
+    score = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] + 0.5 * np.abs(X[:, 4])
+    return X, (score + rng.standard_normal(n_rows) > 0.4).astype(np.float64)
+
+
+def collection(client: Any, n_rows: int, partitions: int) -> tuple[Any, Any]:
+    """The table as Dask arrays in the memory of the workers, the same rows for every number of workers."""
+    sizes = [len(part) for part in np.array_split(np.empty(n_rows, dtype=np.int8), partitions)]
+    parts = [delayed(make_rows, nout=2)(i + 1, n) for i, n in enumerate(sizes)]
+    X = da.concatenate([da.from_delayed(p[0], (n, FEATURES), np.float32) for p, n in zip(parts, sizes, strict=True)])
+    y = da.concatenate([da.from_delayed(p[1], (n,), np.float64) for p, n in zip(parts, sizes, strict=True)])
+    X, y = client.persist([X, y])
+    distributed.wait([X, y])
+    return X, y
+
+
+class Contestant(Protocol):
+    """A library, set up in some way."""
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Fit; returns a function for the probabilities of the second class."""
+
+
+def our_parameters(method: str | None, trees: int, n_jobs: int | None = None) -> dict[str, Any]:
+    """Of plain boosting (method "gbm") or the default (None)."""
+    parameters: dict[str, Any] = {
+        "max_iter": trees, "max_depth": DEPTH, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS,
+        "learning_rate": RATE, "early_stopping": False, "n_jobs": n_jobs,
+    }  # fmt: skip
+    return parameters if method is None else parameters | {"method": method, "l2_regularization": 0.0}
+
+
+def our_probabilities(model: Any) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda X: np.asarray(model.predict_proba(X))[:, 1]
+
+
+@dataclass(frozen=True)
+class OnDask:
+    """Ours on a cluster."""
+
+    method: str | None
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        return our_probabilities(DaskAGBMClassifier(**our_parameters(self.method, trees)).fit(X, y).to_local())
+
+
+@dataclass(frozen=True)
+class Local:
+    """Ours without Dask, on arrays in this process."""
+
+    method: str | None
+    n_jobs: int
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        return our_probabilities(AGBMClassifier(**our_parameters(self.method, trees, self.n_jobs)).fit(X, y))
+
+
+class LightGBMOnDask:
+    """LightGBM's estimator for Dask, which shares rows out."""
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        from lightgbm.dask import DaskLGBMClassifier
+
+        model = DaskLGBMClassifier(
+            tree_learner="data", n_estimators=trees, max_depth=DEPTH, num_leaves=2**DEPTH, max_bin=BINS,
+            min_data_in_bin=1, learning_rate=RATE, min_child_samples=MIN_ROWS_IN_LEAF, min_child_weight=0.0,
+            verbose=-1,
+        ).fit(X, y)  # fmt: skip
+        return lambda rows: np.asarray(model.booster_.predict(rows))
+
+
+class XGBoostOnDask:
+    """XGBoost's `hist` for Dask."""
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        from xgboost import dask as xgboost_dask
+
+        client = distributed.get_client()
+        parameters = {
+            "objective": "binary:logistic", "tree_method": "hist", "max_depth": DEPTH, "max_bin": BINS,
+            "learning_rate": RATE, "reg_lambda": 0, "min_child_weight": 0.25 * MIN_ROWS_IN_LEAF,
+        }  # fmt: skip
+        matrix = xgboost_dask.DaskQuantileDMatrix(client, X, y, max_bin=BINS)
+        booster = xgboost_dask.train(client, parameters, matrix, num_boost_round=trees)["booster"]
+        return lambda rows: np.asarray(booster.inplace_predict(rows))
+
+
+PLAIN, DEFAULT, LIGHTGBM, XGBOOST = "agbm, plain", "agbm, default", "LightGBM", "XGBoost"
+
+
+def contestants() -> dict[str, Contestant]:
+    """Ours, and the peers that are installed; says which are not."""
+    found: dict[str, Contestant] = {PLAIN: OnDask("gbm"), DEFAULT: OnDask(None)}
+    for name, package, kind in ((LIGHTGBM, "lightgbm", LightGBMOnDask), (XGBOOST, "xgboost", XGBoostOnDask)):
+        try:
+            __import__(f"{package}.dask")
+        except ImportError:
+            print(f"{name} is not installed and left out")
+        else:
+            found[name] = kind()
+    return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for."""
+
+    rows: int
+    trees: int
+    few: int
+    rounds: int
+
+
+@dataclass
+class Entry:
+    """What came of a contestant: seconds round by round."""
+
+    whole: list[float] = field(default_factory=list)
+    """Of a fit of all trees, set-up included."""
+    few: list[float] = field(default_factory=list)
+    """Of a fit of few trees."""
+    loss: float = float("nan")
+
+    def a_tree(self, asked: Asked) -> np.ndarray:
+        """Seconds of one tree. In a smoke run the difference may drown in noise; a time is positive all the same."""
+        return np.maximum(np.subtract(self.whole, self.few), 1e-6) / (asked.trees - asked.few)
+
+
+def log_loss(y: np.ndarray, p: np.ndarray) -> float:
+    p = np.clip(p, 1e-15, 1 - 1e-15)
+    return float(-np.mean(np.where(y > 0, np.log(p), np.log1p(-p))))
+
+
+def compete(asked: Asked, taking_part: Mapping[str, Contestant], X: Any, y: Any) -> dict[str, Entry]:
+    """All contestants on one table, taking turns."""
+    X_test, y_test = make_rows(0, TEST_ROWS)
+    entries = {name: Entry() for name in taking_part}
+
+    def turn(name: str) -> float:
+        entry, clocks = entries[name], []
+        for trees in (asked.few, asked.trees):
+            began = time.perf_counter()
+            predict = taking_part[name].fit(X, y, trees)
+            clocks.append(time.perf_counter() - began)
+        entry.few.append(clocks[0])
+        entry.whole.append(clocks[1])
+        entry.loss = log_loss(y_test, predict(X_test))
+        print(f"  {name}: {clocks[1]:.2f} s for {asked.trees} trees", flush=True)
+        return clocks[1]
+
+    take_turns({name: (lambda name=name: turn(name)) for name in taking_part}, asked.rounds)  # type: ignore[misc]
+    return entries
+
+
+def summary(asked: Asked, where: str, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
+    """A row of the table for every contestant."""
+    rows = []
+    for name, entry in entries.items():
+        seconds = float(np.median(entry.a_tree(asked)))
+        row: dict[str, Any] = {
+            "where": where, "who": name, "fit_seconds": float(np.median(entry.whole)), "tree_seconds": seconds,
+            "rows_a_second": asked.rows / seconds, "test_loss": entry.loss, "rounds": len(entry.whole),
+        }  # fmt: skip
+        for peer in {LIGHTGBM, XGBOOST} & set(entries):
+            if name.startswith("agbm"):
+                other = entries[peer]
+                row[f"fit over {peer}"] = float(np.median(np.divide(entry.whole, other.whole)))
+                row[f"tree over {peer}"] = float(np.median(entry.a_tree(asked) / other.a_tree(asked)))
+        rows.append(row)
+    return rows
+
+
+def print_summary(rows: Sequence[Mapping[str, Any]]) -> None:
+    peers = (LIGHTGBM, XGBOOST)
+    print(f"\n{'where':24}{'who':16}{'fit s':>8}{'ms a tree':>11}{'M rows/s':>10}{'test loss':>11}", end="")
+    print("".join(f"{f'{kind} / {peer}':>18}" for kind in ("fit", "tree") for peer in peers))
+    for row in rows:
+        print(f"{row['where']:24}{row['who']:16}{row['fit_seconds']:8.2f}{1e3 * row['tree_seconds']:11.1f}"
+              f"{row['rows_a_second'] / 1e6:10.2f}{row['test_loss']:11.5f}", end="")  # fmt: skip
+        ratios = [row.get(f"{kind} over {peer}") for kind in ("fit", "tree") for peer in peers]
+        print("".join(f"{'':>18}" if ratio is None else f"{ratio:18.2f}" for ratio in ratios))
+
+
+# Rounds of messages, one by one.
+
+
+@dataclass
+class Round:
+    """A message to all shards and what came of it."""
+
+    number: int
+    kind: str
+    """What the last order asks for."""
+    nodes: int
+    """Whose histograms are asked for; 0 for other questions."""
+    began: float
+    seconds: float
+    reply_bytes: int
+    kernels: float = 0.0
+    """Seconds of the shard that took longest."""
+
+
+def bytes_of(reply: Reply) -> int:
+    """Of the arrays in a reply; the little that is around them is left out."""
+    return sum(int(getattr(part, "nbytes", 0)) for part in (*reply.sums, reply.largest))
+
+
+def kind_of(message: Message) -> tuple[str, int]:
+    last = message.orders[-1]
+    return last.what, len(last.given[1]) if last.what == "histograms" else 0
+
+
+@contextmanager
+def timed_rounds(client: Any) -> Iterator[list[Round]]:
+    """Rounds of all fits while this is open, with the seconds of the workers' kernels when it is closed."""
+    rounds: list[Round] = []
+    send = DaskShards._send
+
+    def timed(self: DaskShards, message: Message) -> Reply:
+        began = time.perf_counter()
+        reply = send(self, message)
+        seconds = time.perf_counter() - began
+        rounds.append(Round(message.round, *kind_of(message), began, seconds, bytes_of(reply)))
+        return reply
+
+    client.run(watch_kernels)
+    DaskShards._send = timed  # type: ignore[method-assign]
+    try:
+        yield rounds
+    finally:
+        DaskShards._send = send  # type: ignore[method-assign]
+        found = client.run(kernel_seconds)
+        for i, round_ in enumerate(rounds):
+            round_.kernels = max(times[i] for times in found.values() if i < len(times))
+
+
+def watch_kernels() -> None:
+    """In a worker: note how long a shard takes for each message. A worker has one shard, so they are in order."""
+    import agbm.dask as module
+
+    found: Any = module
+    if not hasattr(found, "kernel_seconds"):
+        deliver = module.deliver
+
+        def timed(shard: Any, message: Any) -> Any:
+            began = time.perf_counter()
+            reply = deliver(shard, message)
+            found.kernel_seconds.append(time.perf_counter() - began)
+            return reply
+
+        found.deliver = timed
+    found.kernel_seconds = []
+
+
+def kernel_seconds() -> list[float]:
+    import agbm.dask as module
+
+    found: Any = module
+    return list(found.kernel_seconds)
+
+
+def steady(rounds: Sequence[Round], leave_out: int) -> list[Round]:
+    """Without those of the first trees, in which shards are made and buffers are new."""
+    targets = [i for i, round_ in enumerate(rounds) if round_.kind == "targets"]
+    return list(rounds[targets[leave_out] :])
+
+
+def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
+    """Milliseconds by kind of round, and what the driver does in between: medians, so that a pause counts little."""
+    few = steady(rounds, leave_out)
+    trees = sum(round_.kind == "targets" for round_ in few)
+    gaps = [(a.kind, b.began - a.began - a.seconds) for a, b in itertools.pairwise(few)]
+    kinds = []
+    for kind, nodes in sorted({(r.kind, r.nodes) for r in few}):
+        same = [r for r in few if (r.kind, r.nodes) == (kind, nodes)]
+        kinds.append({
+            "kind": kind, "nodes": nodes, "a_tree": len(same) / trees,
+            "ms": 1e3 * float(np.median([r.seconds for r in same])),
+            "kernel_ms": 1e3 * float(np.median([r.kernels for r in same])),
+            "overhead_ms": 1e3 * float(np.median([r.seconds - r.kernels for r in same])),
+            "reply_bytes": same[0].reply_bytes,
+        })  # fmt: skip
+    finding = [seconds for kind, seconds in gaps if kind == "histograms"]
+    return {
+        "rounds_a_tree": len(few) / trees,
+        "ms_a_tree": 1e3 * (few[-1].began + few[-1].seconds - few[0].began) / trees,
+        "kernel_ms_a_tree": 1e3 * sum(r.kernels for r in few) / trees,
+        "overhead_ms_a_tree": 1e3 * sum(r.seconds - r.kernels for r in few) / trees,
+        "driver_ms_a_tree": 1e3 * sum(seconds for _, seconds in gaps) / trees,
+        "split_finding_ms_a_round": 1e3 * float(np.median(finding)),
+        "reply_bytes_a_tree": sum(r.reply_bytes for r in few) / trees,
+        "kinds": kinds,
+    }
+
+
+def print_breakdown(name: str, found: Mapping[str, Any]) -> None:
+    print(f"\n{name}: {found['ms_a_tree']:.1f} ms a tree in {found['rounds_a_tree']:.1f} rounds; of these "
+          f"{found['kernel_ms_a_tree']:.1f} ms kernels of the slowest worker, {found['overhead_ms_a_tree']:.1f} ms on "
+          f"the way, {found['driver_ms_a_tree']:.1f} ms driver (a split search "
+          f"{found['split_finding_ms_a_round']:.2f} ms); {found['reply_bytes_a_tree'] / 1e6:.2f} MB")  # fmt: skip
+    print(f"  {'round':14}{'nodes':>6}{'a tree':>8}{'ms':>9}{'kernels':>9}{'on the way':>12}{'reply kB':>10}")
+    for row in found["kinds"]:
+        print(f"  {row['kind']:14}{row['nodes'] or '':>6}{row['a_tree']:8.2f}{row['ms']:9.2f}{row['kernel_ms']:9.2f}"
+              f"{row['overhead_ms']:12.2f}{row['reply_bytes'] / 1e3:10.1f}")  # fmt: skip
+
+
+# What the driver holds.
+
+
+def resident(what: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(what))
+
+
+def driver_bytes(X: Any, y: Any) -> dict[str, float]:
+    """Resident memory that a fit adds to this process, at most; the scheduler is in it, too."""
+    OnDask("gbm").fit(X[:1_000], y[:1_000], 2)
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed would hide as much of what the fit needs
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    before = resident("VmRSS")
+    OnDask("gbm").fit(X, y, 2)
+    peak = resident("VmHWM") - before
+    return {"rows": len(y), "peak_bytes": peak, "bytes_a_row": peak / len(y)}
+
+
+@contextmanager
+def cluster(n_workers: int) -> Iterator[Any]:
+    """A client of workers of one thread, each a process."""
+    with (
+        dask.config.set({"distributed.worker.memory.terminate": False}),
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0,
+        ) as local,
+        distributed.Client(local) as client,
+    ):  # fmt: skip
+        yield client
+
+
+def on_cluster(asked: Asked, n_workers: int, report: dict[str, Any]) -> None:
+    where = f"Dask, {n_workers} worker{'s' if n_workers > 1 else ''}"
+    with cluster(n_workers) as client:
+        X, y = collection(client, asked.rows, PARTITIONS_A_WORKER * 2)
+        print(f"{where}: {asked.rows:,} rows", flush=True)
+        small = X[:10_000], y[:10_000]
+        for contestant in contestants().values():
+            contestant.fit(*small, 2)  # loads what is loaded late
+        report["results"] += summary(asked, where, compete(asked, contestants(), X, y))
+        for name, method in ((PLAIN, "gbm"), (DEFAULT, None)):
+            with timed_rounds(client) as rounds:
+                OnDask(method).fit(X, y, asked.few + 10)
+            report["rounds"][f"{where}, {name}"] = breakdown(rounds)
+        tiny = collection(client, TINY_ROWS, n_workers)
+        with timed_rounds(client) as rounds:
+            OnDask("gbm").fit(*tiny, 40)
+        report["rounds"][f"{where}, {PLAIN}, {TINY_ROWS:,} rows"] = breakdown(rounds, 10)
+        if n_workers == 2:
+            report["driver"] = [driver_bytes(X[:n], y[:n]) for n in (asked.rows // 5, asked.rows)]
+
+
+def on_arrays(asked: Asked, report: dict[str, Any]) -> None:
+    parts = [make_rows(i + 1, len(part)) for i, part in enumerate(np.array_split(np.empty(asked.rows, np.int8), 8))]
+    X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
+    del parts
+    for n_jobs in (1, 2):
+        taking_part: dict[str, Contestant] = {PLAIN: Local("gbm", n_jobs), DEFAULT: Local(None, n_jobs)}
+        where = f"one process, n_jobs={n_jobs}"
+        print(where, flush=True)
+        report["results"] += summary(asked, where, compete(asked, taking_part, X, y))
+
+
+def main() -> None:
+    """Run everything; what is known so far is written after each part."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--trees", type=int, default=30)
+    parser.add_argument("--few", type=int, default=5, help="trees of the fit that is subtracted")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    asked = Asked(args.rows, args.trees, args.few, args.rounds)
+    packages = ("agbm", "lightgbm", "xgboost-cpu", "dask", "numpy")
+    report: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"), "machine": machine(), "asked": vars(asked),
+        "command": f"python benchmarks/dask_speed.py --rows {asked.rows} --trees {asked.trees} --rounds {asked.rounds}",
+        "versions": {name: version(name) for name in packages}, "results": [], "rounds": {},
+    }  # fmt: skip
+    args.out.mkdir(parents=True, exist_ok=True)
+    parts: list[Callable[[], None]] = [
+        lambda: on_cluster(asked, 2, report), lambda: on_cluster(asked, 1, report), lambda: on_arrays(asked, report),
+    ]  # fmt: skip
+    for part in parts:
+        part()
+        (args.out / "dask_speed.json").write_text(json.dumps(report, indent=1) + "\n")
+    print_summary(report["results"])
+    for name, found in report["rounds"].items():
+        print_breakdown(name, found)
+    for row in report["driver"]:
+        print(f"driver: {row['peak_bytes'] / 1e6:.0f} MB at {row['rows']:,} rows, {row['bytes_a_row']:.0f} bytes a row")
+    print(f"\nwrote {args.out / 'dask_speed.json'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,685 @@
+"""How training on Dask scales: a model of the time of a tree, made of measured costs, checked and then asked.
+
+1. Costs are measured on this machine: kernels a row and thread, the driver's search for splits, what Dask takes for a
+   task, a round and a byte. Dask's share is taken from rounds of the real code with next to no rows.
+2. The model (`Model.round`) adds them up for any number of workers, rows, latency and rate of the network.
+3. It is checked twice. Against the real code on up to 1,000 shards, all in this process, with a network that is
+   simulated: kernels, additions and splits really run and are timed, and a queue of events (`Replay`) decides when
+   messages arrive. And against Dask itself with two workers.
+4. Then it predicts: seconds a tree up to 1,000 workers and 10^10 rows, where more workers stop helping, and what would
+   move that point.
+
+Writes scale.json to --out and the picture of the prediction to --picture. A worker has one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import heapq
+import itertools
+import json
+import math
+import multiprocessing
+import operator
+import pickle
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import distributed
+import numpy as np
+from numpy.typing import NDArray
+
+from agbm import boosting
+from agbm.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from agbm.dask import FAN_IN, DaskShards
+from agbm.losses import LogLoss
+from agbm.problem import Problem, of_each_output
+from agbm.sums import ExactSum
+from agbm.tree import TreeLearner
+from agbm.tree.bins import Bins
+from dask_speed import DEPTH, FEATURES, breakdown, bytes_of, cluster, kind_of, make_rows, timed_rounds
+from measure import machine
+from peers import BINS, MIN_ROWS_IN_LEAF, RATE
+
+MANY_ROWS = 2**21
+"""Rows that trees are told of, where fewer are there: from 2^20 on a cell has three integers."""
+LEFT_OUT = 2
+"""Trees before the measured ones."""
+
+
+# Shards and the trees that are grown on them, without estimators.
+
+
+def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> Shard:
+    """Rows of one's own, as agbm.dask makes shards of partitions."""
+    X, y = make_rows(seed, n_rows)
+    codes = bins.encode(X[:, : bins.n_features], 1).columns()
+    start = np.zeros((1, n_rows))
+    problem = Problem(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
+    return Shard(problem, bins, [codes], [(first, n_rows)], 1)
+
+
+def make_bins(n_features: int) -> Bins:
+    return Bins.from_data(make_rows(0, 100_000)[0][:, :n_features], BINS)
+
+
+def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
+    """Plain boosting on shards, as an estimator with method "gbm" does it."""
+    log = Log(shards, 1)
+    problem = ClusterProblem(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
+    learner = TreeLearner(max_depth=DEPTH, min_samples_leaf=MIN_ROWS_IN_LEAF, max_bins=BINS, n_threads=1)
+    fitter = ClusterFitter(learner, bins, log, n_rows)
+    for _ in boosting.gbm(problem, fitter, eta=RATE, max_iter=trees):  # type: ignore[arg-type]
+        pass
+
+
+# Traces: what really happened in the shards and the driver, without any time on the way.
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A round: seconds of every shard, of every addition level by level, and of the driver up to its next message."""
+
+    kind: str
+    nodes: int
+    message_bytes: int
+    reply_bytes: int
+    kernels: NDArray[np.float64]
+    additions: list[NDArray[np.float64]]
+    last_addition: float
+    driver: float = 0.0
+
+
+class TracedShards:
+    """Shards in this process, added up as DaskShards does. Seconds are the processor's, which others do not take."""
+
+    def __init__(self, shards: Sequence[Shard], claimed_rows: int) -> None:
+        self._shards = shards
+        self._claimed_rows = claimed_rows
+        self._returned = 0.0
+        self.rounds: list[Traced] = []
+
+    def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
+        """See Shards."""
+        if self.rounds:
+            self.rounds[-1] = replace(self.rounds[-1], driver=time.thread_time() - self._returned)
+        depth, n_last = reduction(len(self._shards))
+        clocks: list[list[float]] = [[] for _ in range(depth + 1)]
+        reply, last_addition = added([self._answer(message, i, depth, clocks) for i in range(n_last)])
+        kernels, *additions = map(np.array, clocks)
+        size = len(pickle.dumps(message, 5))
+        self.rounds.append(Traced(*kind_of(message), size, bytes_of(reply), kernels, additions, last_addition))
+        if self.rounds[-1].kind == "targets":
+            reply = reply._replace(sums=(max(self._claimed_rows, reply.sums[0]),))
+        self._returned = time.thread_time()
+        return reply
+
+    def _answer(self, message: Message, number: int, level: int, clocks: list[list[float]]) -> Reply:
+        """Of a shard (level 0), or of some replies of the level below; few replies are alive at a time."""
+        if level == 0:
+            began = time.thread_time()
+            reply = self._shards[number].receive(message)
+            seconds = time.thread_time() - began
+        else:
+            below = range(number * FAN_IN, (number + 1) * FAN_IN)
+            exist = math.ceil(len(self._shards) / FAN_IN ** (level - 1))
+            reply, seconds = added([self._answer(message, i, level - 1, clocks) for i in below if i < exist])
+        clocks[level].append(seconds)
+        return reply
+
+
+def added(replies: Sequence[Reply]) -> tuple[Reply, float]:
+    began = time.thread_time()
+    return functools.reduce(operator.add, replies), time.thread_time() - began
+
+
+def reduction(n_workers: int, fan_in: int = FAN_IN) -> tuple[int, int]:
+    """Levels of tasks that add replies up, and replies that are left for the driver."""
+    depth = 0
+    while n_workers > fan_in:
+        n_workers = math.ceil(n_workers / fan_in)
+        depth += 1
+    return depth, n_workers
+
+
+def trace(n_shards: int, rows_a_shard: int, trees: int) -> list[Traced]:
+    """The rounds of some trees, without the first ones and the last round, whose driver time has no end."""
+    bins = make_bins(FEATURES)
+    shards = [make_shard(i + 1, rows_a_shard, i * rows_a_shard, bins) for i in range(n_shards)]
+    traced = TracedShards(shards, MANY_ROWS)
+    grow(traced, bins, n_shards * rows_a_shard, trees + LEFT_OUT + 1)
+    starts = [i for i, round_ in enumerate(traced.rounds) if round_.kind == "targets"]
+    return traced.rounds[starts[LEFT_OUT] : starts[LEFT_OUT + trees]]
+
+
+# Costs.
+
+
+@dataclass(frozen=True)
+class Question:
+    """A kind of round."""
+
+    kind: str
+    nodes: int
+    a_tree: float
+    """How often in a tree."""
+    message_bytes: float
+    reply_bytes: float
+    fixed: float
+    """Seconds of a shard that has no rows."""
+    a_row: float
+    """Seconds more for each of its rows."""
+    driver: float
+    """Seconds of the driver until its next message."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What everything takes, in seconds."""
+
+    questions: tuple[Question, ...]
+    task: float
+    """Of the driver and the scheduler, for every task."""
+    round: float
+    """Of Dask for a round, beside its tasks."""
+    byte: float
+    """To pack, copy and unpack a byte that travels, once for each time that it does, beside the network."""
+    add: float
+    """To add a byte of a reply to another."""
+
+
+def by_kind(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
+    groups: dict[tuple[str, int], list[Traced]] = {}
+    for round_ in rounds:
+        groups.setdefault((round_.kind, round_.nodes), []).append(round_)
+    return groups
+
+
+def questions_of(few: Sequence[Traced], many: Sequence[Traced], n_few: int, n_many: int) -> tuple[Question, ...]:
+    """From the rounds of a single shard with few rows and one with many. Both grow whole trees."""
+    small, large = by_kind(few), by_kind(many)
+    trees = sum(round_.kind == "targets" for round_ in many)
+    found = []
+    for key, rounds in large.items():
+        if key not in small or len(rounds) < trees / 2:
+            continue  # a tree that could not split a node
+
+        def median(of: Callable[[Traced], float], some: Sequence[Traced]) -> float:
+            return float(np.median([of(round_) for round_ in some]))
+
+        kernel_few, kernel_many = (float(np.mean([r.kernels.mean() for r in group[key]])) for group in (small, large))
+        a_row = max(0.0, (kernel_many - kernel_few) / (n_many - n_few))
+        found.append(
+            Question(
+                *key, len(rounds) / trees, median(lambda r: r.message_bytes, rounds),
+                median(lambda r: r.reply_bytes, rounds), max(0.0, kernel_few - a_row * n_few), a_row,
+                median(lambda r: r.driver, rounds),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def addition_cost(rounds: Sequence[Traced]) -> float:
+    """Seconds to add a byte, from the large replies of some shards that are added by groups of FAN_IN."""
+    large = [r for r in rounds if r.nodes >= 4]
+    seconds = sum(float(r.additions[0].sum()) for r in large)
+    return seconds / sum(r.reply_bytes * (FAN_IN - 1) * len(r.additions[0]) for r in large)
+
+
+# What Dask takes, with next to no rows.
+
+
+def serve_workers(address: str, n_workers: int) -> None:
+    """A process with some workers of one thread."""
+    import asyncio
+    from contextlib import AsyncExitStack
+
+    async def serve() -> None:
+        async with AsyncExitStack() as stack:
+            workers = [distributed.Worker(address, nthreads=1, memory_limit=0) for _ in range(n_workers)]
+            for worker in workers:
+                await stack.enter_async_context(worker)
+            await asyncio.gather(*(worker.finished() for worker in workers))
+
+    asyncio.run(serve())
+
+
+@contextmanager
+def workers_elsewhere(n_workers: int) -> Iterator[Any]:
+    """A client in the process of the scheduler; workers in at most two others, so that what this process does shows."""
+    counts = [n for n in (n_workers // 2, n_workers - n_workers // 2) if n > 0]
+    context = multiprocessing.get_context("spawn")
+    with (
+        distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as local,
+        distributed.Client(local) as client,
+    ):
+        processes = [context.Process(target=serve_workers, args=(local.scheduler_address, n)) for n in counts]
+        for process in processes:
+            process.start()
+        try:
+            client.wait_for_workers(n_workers, timeout=120)
+            yield client
+        finally:
+            for process in processes:
+                process.terminate()
+                process.join()
+
+
+def task_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float]]:
+    """Seconds of a round, on the clock and of this process, for shards that have almost nothing to do or to say."""
+    bins, found = make_bins(2), []
+    for n_workers in worker_counts:
+        with workers_elsewhere(n_workers) as client:
+            rows = [500] * n_workers
+
+            def make(partitions: Sequence[int], worker: str, client: Any = client) -> Any:
+                number = partitions[0]
+                return client.submit(make_shard, number + 1, 500, 500 * number, bins, workers=[worker])
+
+            clocks: list[tuple[float, float]] = []
+            shards = DaskShards(client, rows, [None] * n_workers, make)
+            send = shards._send
+
+            def timed(message: Message, send: Any = send, clocks: Any = clocks) -> Reply:
+                began = time.perf_counter(), time.process_time()
+                reply: Reply = send(message)
+                clocks.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+                return reply
+
+            shards._send = timed  # type: ignore[method-assign]
+            grow(shards, bins, sum(rows), trees)
+            wall, processor = np.median(np.array(clocks[len(clocks) // 3 :]), axis=0)
+            row = {"workers": n_workers, "tasks": n_tasks(n_workers), "seconds": wall, "processor": processor}
+            found.append({name: float(value) for name, value in row.items()})
+            print(
+                f"  {n_workers} workers: {1e3 * wall:.2f} ms a round, {1e3 * processor:.2f} of this process", flush=True
+            )
+    return found
+
+
+def n_tasks(n_workers: int, fan_in: int = FAN_IN) -> int:
+    """Of a round."""
+    total = n_workers
+    while n_workers > fan_in:
+        n_workers = math.ceil(n_workers / fan_in)
+        total += n_workers
+    return total
+
+
+def a_task(found: Sequence[dict[str, float]]) -> float:
+    """The slope of a line through the seconds of this process."""
+    slope, _ = np.polyfit([row["tasks"] for row in found], [row["processor"] for row in found], 1)
+    return float(slope)
+
+
+def byte_costs(task: float) -> tuple[float, float]:
+    """Seconds of a round of two workers beside its tasks, and of a byte each time that it travels.
+
+    Replies of two workers travel twice: Dask's client has its scheduler gather them.
+    """
+    from dask_speed import TINY_ROWS, OnDask, collection
+
+    with cluster(2) as client:
+        tiny = collection(client, TINY_ROWS, 2)
+        with timed_rounds(client) as rounds:
+            OnDask("gbm").fit(*tiny, 40)
+    kinds = breakdown(rounds, 10)["kinds"]
+    size = [kind["reply_bytes"] for kind in kinds]
+    slope, fixed = np.polyfit(size, [kind["overhead_ms"] / 1e3 for kind in kinds], 1)
+    return max(0.0, float(fixed) - 2 * task), max(0.0, float(slope)) / 4
+
+
+def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
+    """All of them, and what they were taken from."""
+    n_few, n_many = 8_000, 100_000 if quick else 1_000_000
+    print("kernels", flush=True)
+    few, many = trace(1, n_few, 3 if quick else 10), trace(1, n_many, 3 if quick else 6)
+    questions = questions_of(few, many, n_few, n_many)
+    add = addition_cost(trace(64, 1_000, 2))
+    print("tasks", flush=True)
+    counts = (1, 2, 4, 16) if quick else (1, 2, 4, 8, 16, 32, 64, 128)
+    tasks = task_costs(counts, 4 if quick else 10)
+    task = a_task(tasks)
+    print("bytes", flush=True)
+    fixed, byte = byte_costs(task)
+    return Costs(questions, task, fixed, byte, add), {"tasks": tasks, "rows": [n_few, n_many]}
+
+
+# The model.
+
+
+@dataclass(frozen=True)
+class Network:
+    """Seconds that a message is on its way, and bytes a second of every machine."""
+
+    latency: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the work is organised: as it is, or as it might be."""
+
+    fan_in: int = FAN_IN
+    bytes_kept: float = 1.0
+    """Of each reply."""
+    task_kept: float = 1.0
+    """Of the cost of a task."""
+    gather_transfers: int = 2
+    """How often the last replies travel: by way of the scheduler, or directly."""
+    without: tuple[str, ...] = ()
+    """Kinds of rounds that ride with others."""
+    scattered: bool = False
+    """Whether each worker adds up and searches its share of the features, so that only best splits go to the driver."""
+
+
+PARTS = ("kernels", "tasks", "latency", "messages", "reduction", "gathering", "driver")
+
+
+@dataclass(frozen=True)
+class Model:
+    """Seconds of a tree."""
+
+    costs: Costs
+    network: Network
+    design: Design = Design()
+
+    def round(self, question: Question, n_workers: int, n_rows: float) -> dict[str, float]:
+        """Seconds of a round, in parts."""
+        costs, network, design = self.costs, self.network, self.design
+        depth, n_last = reduction(n_workers, design.fan_in)
+        per_byte = 1 / network.rate + costs.byte
+        reply = question.reply_bytes * design.bytes_kept
+        joined = min(n_workers, design.fan_in)
+        tasks = n_tasks(n_workers, design.fan_in) * costs.task * design.task_kept
+        up, last = depth * (joined - 1) * reply * (per_byte + costs.add), reply * n_last * design.gather_transfers
+        if design.scattered:
+            tasks, depth = n_workers * costs.task * design.task_kept, 1
+            up, last = reply * (per_byte + costs.add) * (n_workers - 1) / n_workers, 0.0
+        return {
+            "kernels": question.fixed + question.a_row * n_rows / n_workers,
+            "tasks": costs.round + tasks,
+            "latency": (8 + 4 * depth) * network.latency,
+            "messages": n_workers * question.message_bytes * per_byte,
+            "reduction": up,
+            "gathering": last * per_byte + (n_last - 1) * reply * costs.add,
+            "driver": question.driver / (n_workers if design.scattered else 1),
+        }
+
+    def tree(self, n_workers: int, n_rows: float) -> dict[str, float]:
+        """Seconds of a tree, in parts."""
+        total = dict.fromkeys(PARTS, 0.0)
+        for question in self.costs.questions:
+            parts = self.round(question, n_workers, n_rows)
+            rides_along = question.kind in self.design.without
+            for part in ("kernels", "driver") if rides_along else PARTS:
+                total[part] += question.a_tree * parts[part]
+        return total
+
+    def seconds(self, n_workers: int, n_rows: float) -> float:
+        """Of a tree."""
+        return sum(self.tree(n_workers, n_rows).values())
+
+    def best(self, n_rows: float, most: int = 100_000) -> tuple[int, float]:
+        """The number of workers beyond which trees take longer again, and the seconds there."""
+        workers = sorted({round(10 ** (k / 40)) for k in range(int(40 * math.log10(most)) + 1)})
+        return min(((n, self.seconds(n, n_rows)) for n in workers), key=lambda pair: pair[1])
+
+    def break_even(self, n_rows: float, most: int = 100_000) -> int:
+        """The number of workers at which kernels on rows are half of the time."""
+        a_row = sum(question.a_row * question.a_tree for question in self.costs.questions)
+        workers = sorted({round(10 ** (k / 40)) for k in range(int(40 * math.log10(most)) + 1)})
+        return max((n for n in workers if 2 * a_row * n_rows / n >= self.seconds(n, n_rows)), default=1)
+
+
+# The simulation.
+
+
+class Replay:
+    """Traced rounds with a network that is simulated, message by message.
+
+    The driver and the scheduler are one processor that serves one event after another: half of a task's cost when it
+    comes, half when it is done. A machine receives one reply after another, and a message takes the latency in
+    addition. An addition is dispatched when all that it needs is known to be there, and fetches it.
+    """
+
+    def __init__(self, costs: Costs, network: Network) -> None:
+        self._half_task = costs.task / 2
+        self._round = costs.round
+        self._per_byte = 1 / network.rate + costs.byte
+        self._latency = network.latency
+
+    def seconds_a_tree(self, rounds: Sequence[Traced]) -> float:
+        """Of traced rounds of whole trees."""
+        return sum(map(self.seconds, rounds)) / sum(round_.kind == "targets" for round_ in rounds)
+
+    def seconds(self, round_: Traced) -> float:
+        """Of a round, with what the driver does behind it."""
+        latency, reply = self._latency, round_.reply_bytes
+        work = [round_.kernels, *round_.additions]
+        # What an addition waits for: its replies, and to be submitted itself.
+        waiting = [[len(group) + 1 for group in groups_of(len(level))] for level in work[:-1]]
+        events: list[tuple[float, int, str, int, int]] = []
+        order = itertools.count()
+
+        def later(seconds: float, what: str, level: int, number: int) -> None:
+            heapq.heappush(events, (seconds, next(order), what, level, number))
+
+        for level, seconds in enumerate(work):
+            for number in range(len(seconds)):
+                later(latency, "submitted", level, number)
+        now, n_left = self._round, len(work[-1])
+        while n_left:
+            arrived, _, what, level, number = heapq.heappop(events)
+            now = max(now, arrived) + self._half_task
+            if what == "submitted" and level == 0:
+                now += round_.message_bytes * self._per_byte
+                later(now + 2 * latency + work[0][number], "done", 0, number)
+                continue
+            if what == "done" and level == len(work) - 1:
+                n_left -= 1
+                continue
+            above, parent = (level + 1, number // FAN_IN) if what == "done" else (level, number)
+            waiting[above - 1][parent] -= 1
+            if waiting[above - 1][parent] == 0:
+                fetched = 3 * latency + (len(group_at(len(work[above - 1]), parent)) - 1) * reply * self._per_byte
+                later(now + fetched + work[above][parent] + latency, "done", above, parent)
+        gathered = 5 * latency + 2 * len(work[-1]) * reply * self._per_byte
+        return float(now + gathered + round_.last_addition + round_.driver)
+
+
+def groups_of(n: int) -> list[range]:
+    """Numbers that are added up together."""
+    return [group_at(n, i) for i in range(math.ceil(n / FAN_IN))]
+
+
+def group_at(n: int, number: int) -> range:
+    return range(number * FAN_IN, min(n, (number + 1) * FAN_IN))
+
+
+GIGABIT = 1e9 / 8
+
+
+def simulate(costs: Costs, quick: bool) -> list[dict[str, float]]:
+    """Model and simulation over a grid."""
+    found = []
+    for n_workers in (2, 8, 64) if quick else (2, 8, 16, 64, 256, 1_000):
+        rows_a_shard = max(500, 32_000 // n_workers)
+        rounds = trace(n_workers, rows_a_shard, 2)
+        n_rows = n_workers * rows_a_shard
+        for latency, gigabits in itertools.product((1e-4, 1e-3, 1e-2), (1, 10, 25)):
+            network = Network(latency, gigabits * GIGABIT)
+            simulated = Replay(costs, network).seconds_a_tree(rounds)
+            predicted = Model(costs, network).seconds(n_workers, n_rows)
+            found.append({
+                "workers": n_workers, "latency": latency, "gigabits": gigabits, "simulated": simulated,
+                "predicted": predicted, "error": predicted / simulated - 1,
+            })  # fmt: skip
+        print(f"  {n_workers} workers: errors " + " ".join(f"{row['error']:+.0%}" for row in found[-9:]), flush=True)
+    return found
+
+
+def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
+    """Model and Dask itself, on this machine."""
+    from dask_speed import OnDask, collection
+
+    found = []
+    for n_workers in (1, 2):
+        with cluster(n_workers) as client:
+            X, y = collection(client, n_rows, 8)
+            with timed_rounds(client) as rounds:
+                OnDask("gbm").fit(X, y, 15)
+        measured = breakdown(rounds)["ms_a_tree"] / 1e3
+        predicted = Model(costs, Network(0.0, math.inf)).seconds(n_workers, n_rows)
+        found.append({"workers": n_workers, "rows": n_rows, "measured": measured, "predicted": predicted})
+    return found
+
+
+# What comes out.
+
+WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000)
+ROWS = (10**7, 10**8, 10**9, 10**10)
+
+DESIGNS = {
+    "as it is": Design(),
+    "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
+    "half the bytes": Design(bytes_kept=0.5),
+    "last replies go to the driver directly": Design(gather_transfers=1),
+    "fan-in 4": Design(fan_in=4),
+    "fan-in 32": Design(fan_in=32),
+    "a tenth of the cost of a task": Design(task_kept=0.1),
+    "workers that talk to each other (no tasks)": Design(task_kept=0.0),
+    "workers that talk, each searches its features": Design(task_kept=0.0, scattered=True),
+}
+
+
+def moved_points(costs: Costs, network: Network) -> list[dict[str, Any]]:
+    """For each design: where strong scaling stops."""
+    found = []
+    for name, design in DESIGNS.items():
+        model = Model(costs, network, design)
+        row: dict[str, Any] = {"design": name}
+        for n_rows in ROWS:
+            best, seconds = model.best(n_rows)
+            row[f"{n_rows:.0e}"] = {"half": model.break_even(n_rows), "best": best, "seconds": seconds}
+        found.append(row)
+    return found
+
+
+def print_costs(costs: Costs) -> None:
+    print(f"\na task {1e3 * costs.task:.3f} ms, a round {1e3 * costs.round:.2f} ms, a byte on its way "
+          f"{1e9 * costs.byte:.2f} ns, a byte added {1e9 * costs.add:.3f} ns")  # fmt: skip
+    print("\n| round | nodes | a tree | reply, kB | message, kB | shard, ms | ns a row | driver, ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for q in costs.questions:
+        print(f"| {q.kind} | {q.nodes or ''} | {q.a_tree:.1f} | {q.reply_bytes / 1e3:.1f} | {q.message_bytes / 1e3:.1f} "
+              f"| {1e3 * q.fixed:.2f} | {1e9 * q.a_row:.2f} | {1e3 * q.driver:.2f} |")  # fmt: skip
+    a_row = sum(q.a_row * q.a_tree for q in costs.questions)
+    print(f"\nkernels: {1e9 * a_row:.0f} ns a row and tree, {1 / a_row / 1e6:.1f} million rows a second and thread")
+
+
+def print_prediction(model: Model) -> None:
+    print(
+        "\n| workers |"
+        + "".join(f" {rows:.0e} rows |" for rows in ROWS)
+        + " of it at 1e+09: "
+        + ", ".join(PARTS)
+        + " |"
+    )
+    print("|---:|" + "---:|" * (len(ROWS) + 1))
+    for n in WORKERS:
+        parts = model.tree(n, 10**9)
+        total = sum(parts.values())
+        shares = ", ".join(f"{parts[part] / total:.0%}" for part in PARTS)
+        print(f"| {n:,} |" + "".join(f" {model.seconds(n, rows):.3g} |" for rows in ROWS) + f" {shares} |")
+
+
+def print_moved(found: Sequence[dict[str, Any]]) -> None:
+    print("\n| design |" + "".join(f" {rows:.0e} rows: half, fastest, seconds |" for rows in ROWS))
+    print("|---|" + "---:|" * len(ROWS))
+    for row in found:
+        cells = [row[f"{rows:.0e}"] for rows in ROWS]
+        print(f"| {row['design']} |" + "".join(f" {c['half']:,}, {c['best']:,}, {c['seconds']:.3g} |" for c in cells))
+
+
+def draw(model: Model, path: Path) -> None:
+    """Seconds a tree against workers. Lines differ in colour (Okabe and Ito's, which all can tell apart) and marker."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    matplotlib.rcParams["svg.hashsalt"] = "agbm"
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    styles = zip(ROWS, ("#0072B2", "#E69F00", "#009E73", "#CC79A7"), "osD^", strict=True)
+    for n_rows, colour, marker in styles:
+        seconds = [model.seconds(n, n_rows) for n in WORKERS]
+        label = f"$10^{{{round(math.log10(n_rows))}}}$ rows"
+        axes.plot(WORKERS, seconds, color=colour, marker=marker, markersize=4, label=label)
+        work = [model.seconds(1, n_rows) / n for n in WORKERS]
+        axes.plot(WORKERS, work, color=colour, linewidth=0.8, linestyle=":")
+    axes.set(xscale="log", yscale="log", xlabel="workers of one thread", ylabel="predicted seconds a tree")
+    axes.set_ylim(bottom=1e-2)
+    axes.grid(alpha=0.3)
+    axes.legend(title="dotted: one worker's time, divided", frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Measure, check, predict."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency", type=float, default=0.1, help="of the predicted network, in milliseconds")
+    parser.add_argument("--gigabits", type=float, default=10.0, help="a second, of every machine of it")
+    parser.add_argument("--check-rows", type=int, default=2_000_000, help="of the check against Dask itself")
+    parser.add_argument("--quick", action="store_true", help="few rows and workers: does everything run?")
+    parser.add_argument("--costs", type=Path, help="a scale.json whose costs are taken instead of measuring them")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    parser.add_argument("--picture", type=Path, default=Path("docs/scale.svg"))
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if args.costs is None:
+        costs, sources = measured_costs(args.quick)
+    else:
+        costs, sources = read_costs(args.costs)
+    print_costs(costs)
+    network = Network(args.latency / 1e3, args.gigabits * GIGABIT)
+    model = Model(costs, network)
+    report: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"), "machine": machine(), "costs": asdict(costs), "sources": sources,
+        "network": asdict(network),
+    }  # fmt: skip
+    print("\nmodel against simulation, nine networks each", flush=True)
+    report["simulated"] = simulate(costs, args.quick)
+    errors = np.abs([row["error"] for row in report["simulated"]])
+    print(f"  mean error {errors.mean():.1%}, largest {errors.max():.1%}")
+    report["dask"] = check_with_dask(costs, 50_000 if args.quick else args.check_rows)
+    for row in report["dask"]:
+        print(f"  Dask, {row['workers']} workers, {row['rows']:,} rows: {1e3 * row['measured']:.0f} ms a tree, the "
+              f"model says {1e3 * row['predicted']:.0f} ({row['predicted'] / row['measured'] - 1:+.0%})")  # fmt: skip
+    report["predicted"] = {f"{rows:.0e}": {n: model.tree(n, rows) for n in WORKERS} for rows in ROWS}
+    report["designs"] = moved_points(costs, network)
+    print_prediction(model)
+    print_moved(report["designs"])
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
+    draw(model, args.picture)
+    print(f"\nwrote {args.out / 'scale.json'} and {args.picture}")
+
+
+def read_costs(path: Path) -> tuple[Costs, dict[str, Any]]:
+    """Of an earlier run."""
+    stored = json.loads(path.read_text())
+    given = stored["costs"]
+    questions = tuple(Question(**question) for question in given.pop("questions"))
+    return Costs(questions, **given), stored["sources"]
+
+
+if __name__ == "__main__":
+    main()
