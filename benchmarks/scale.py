@@ -19,6 +19,7 @@ import functools
 import heapq
 import itertools
 import json
+import logging
 import math
 import multiprocessing
 import operator
@@ -45,7 +46,7 @@ from agbm.tree import TreeLearner
 from agbm.tree.bins import Bins
 from dask_speed import DEPTH, FEATURES, breakdown, bytes_of, cluster, kind_of, make_rows, timed_rounds
 from measure import machine
-from peers import BINS, MIN_ROWS_IN_LEAF, RATE
+from peers import BINS, RATE
 
 MANY_ROWS = 2**21
 """Rows that trees are told of, where fewer are there: from 2^20 on a cell has three integers."""
@@ -70,10 +71,10 @@ def make_bins(n_features: int) -> Bins:
 
 
 def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
-    """Plain boosting on shards, as an estimator with method "gbm" does it."""
+    """Plain boosting on shards, as an estimator with method "gbm" does it. Small leaves let few rows grow trees."""
     log = Log(shards, 1)
     problem = ClusterProblem(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
-    learner = TreeLearner(max_depth=DEPTH, min_samples_leaf=MIN_ROWS_IN_LEAF, max_bins=BINS, n_threads=1)
+    learner = TreeLearner(max_depth=DEPTH, min_samples_leaf=1, max_bins=BINS, n_threads=1)
     fitter = ClusterFitter(learner, bins, log, n_rows)
     for _ in boosting.gbm(problem, fitter, eta=RATE, max_iter=trees):  # type: ignore[arg-type]
         pass
@@ -163,12 +164,10 @@ def trace(n_shards: int, rows_a_shard: int, trees: int) -> list[Traced]:
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of round."""
+    """One of the rounds of a tree."""
 
     kind: str
     nodes: int
-    a_tree: float
-    """How often in a tree."""
     message_bytes: float
     reply_bytes: float
     fixed: float
@@ -194,34 +193,32 @@ class Costs:
     """To add a byte of a reply to another."""
 
 
-def by_kind(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
+def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
+    """Rounds of the same kind that have as many of it before them in their tree."""
     groups: dict[tuple[str, int], list[Traced]] = {}
+    seen: dict[str, int] = {}
     for round_ in rounds:
-        groups.setdefault((round_.kind, round_.nodes), []).append(round_)
+        if round_.kind == "targets":
+            seen = {}
+        groups.setdefault((round_.kind, seen.get(round_.kind, 0)), []).append(round_)
+        seen[round_.kind] = seen.get(round_.kind, 0) + 1
     return groups
 
 
 def questions_of(few: Sequence[Traced], many: Sequence[Traced], n_few: int, n_many: int) -> tuple[Question, ...]:
-    """From the rounds of a single shard with few rows and one with many. Both grow whole trees."""
-    small, large = by_kind(few), by_kind(many)
-    trees = sum(round_.kind == "targets" for round_ in many)
+    """From the rounds of a single shard with few rows and one with many."""
+    small, large = by_place(few), by_place(many)
     found = []
-    for key, rounds in large.items():
-        if key not in small or len(rounds) < trees / 2:
-            continue  # a tree that could not split a node
-
-        def median(of: Callable[[Traced], float], some: Sequence[Traced]) -> float:
-            return float(np.median([of(round_) for round_ in some]))
-
-        kernel_few, kernel_many = (float(np.mean([r.kernels.mean() for r in group[key]])) for group in (small, large))
+    for (kind, place), rounds in large.items():
+        kernel_few, kernel_many = (
+            float(np.median([round_.kernels.mean() for round_ in some])) for some in (small[kind, place], rounds)
+        )
         a_row = max(0.0, (kernel_many - kernel_few) / (n_many - n_few))
-        found.append(
-            Question(
-                *key, len(rounds) / trees, median(lambda r: r.message_bytes, rounds),
-                median(lambda r: r.reply_bytes, rounds), max(0.0, kernel_few - a_row * n_few), a_row,
-                median(lambda r: r.driver, rounds),
-            )
-        )  # fmt: skip
+        nodes, message, reply, driver = np.median(
+            [(round_.nodes, round_.message_bytes, round_.reply_bytes, round_.driver) for round_ in rounds], axis=0
+        )
+        fixed = max(0.0, kernel_few - a_row * n_few)
+        found.append(Question(kind, int(nodes), float(message), float(reply), fixed, a_row, float(driver)))
     return tuple(found)
 
 
@@ -239,6 +236,8 @@ def serve_workers(address: str, n_workers: int) -> None:
     """A process with some workers of one thread."""
     import asyncio
     from contextlib import AsyncExitStack
+
+    logging.getLogger("distributed").setLevel(logging.ERROR)
 
     async def serve() -> None:
         async with AsyncExitStack() as stack:
@@ -337,7 +336,7 @@ def byte_costs(task: float) -> tuple[float, float]:
 
 def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     """All of them, and what they were taken from."""
-    n_few, n_many = 8_000, 100_000 if quick else 1_000_000
+    n_few, n_many = 16_000, 100_000 if quick else 1_000_000
     print("kernels", flush=True)
     few, many = trace(1, n_few, 3 if quick else 10), trace(1, n_many, 3 if quick else 6)
     questions = questions_of(few, many, n_few, n_many)
@@ -419,7 +418,7 @@ class Model:
             parts = self.round(question, n_workers, n_rows)
             rides_along = question.kind in self.design.without
             for part in ("kernels", "driver") if rides_along else PARTS:
-                total[part] += question.a_tree * parts[part]
+                total[part] += parts[part]
         return total
 
     def seconds(self, n_workers: int, n_rows: float) -> float:
@@ -433,7 +432,7 @@ class Model:
 
     def break_even(self, n_rows: float, most: int = 100_000) -> int:
         """The number of workers at which kernels on rows are half of the time."""
-        a_row = sum(question.a_row * question.a_tree for question in self.costs.questions)
+        a_row = sum(question.a_row for question in self.costs.questions)
         workers = sorted({round(10 ** (k / 40)) for k in range(int(40 * math.log10(most)) + 1)})
         return max((n for n in workers if 2 * a_row * n_rows / n >= self.seconds(n, n_rows)), default=1)
 
@@ -473,8 +472,8 @@ class Replay:
 
         for level, seconds in enumerate(work):
             for number in range(len(seconds)):
-                later(latency, "submitted", level, number)
-        now, n_left = self._round, len(work[-1])
+                later(self._round + latency, "submitted", level, number)
+        now, n_left = 0.0, len(work[-1])
         while n_left:
             arrived, _, what, level, number = heapq.heappop(events)
             now = max(now, arrived) + self._half_task
@@ -575,12 +574,12 @@ def moved_points(costs: Costs, network: Network) -> list[dict[str, Any]]:
 def print_costs(costs: Costs) -> None:
     print(f"\na task {1e3 * costs.task:.3f} ms, a round {1e3 * costs.round:.2f} ms, a byte on its way "
           f"{1e9 * costs.byte:.2f} ns, a byte added {1e9 * costs.add:.3f} ns")  # fmt: skip
-    print("\n| round | nodes | a tree | reply, kB | message, kB | shard, ms | ns a row | driver, ms |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    print("\n| round | nodes | reply, kB | message, kB | shard, ms | ns a row | driver, ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for q in costs.questions:
-        print(f"| {q.kind} | {q.nodes or ''} | {q.a_tree:.1f} | {q.reply_bytes / 1e3:.1f} | {q.message_bytes / 1e3:.1f} "
+        print(f"| {q.kind} | {q.nodes or ''} | {q.reply_bytes / 1e3:.1f} | {q.message_bytes / 1e3:.1f} "
               f"| {1e3 * q.fixed:.2f} | {1e9 * q.a_row:.2f} | {1e3 * q.driver:.2f} |")  # fmt: skip
-    a_row = sum(q.a_row * q.a_tree for q in costs.questions)
+    a_row = sum(q.a_row for q in costs.questions)
     print(f"\nkernels: {1e9 * a_row:.0f} ns a row and tree, {1 / a_row / 1e6:.1f} million rows a second and thread")
 
 
@@ -644,6 +643,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, default=Path("docs/scale.svg"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it fears for shards of workers that leave
     if args.costs is None:
         costs, sources = measured_costs(args.quick)
     else:
