@@ -8,6 +8,8 @@
 # make bench-trees DATA=folder   trees and seconds that the default needs for the loss of others (benchmarks/trees_to_match.py)
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
+# make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
+#             spread rows over up to 1,000 workers (benchmarks/scale.py; draws docs/scale.svg)
 # make sanitize    the tests of the kernels with builds that watch memory, undefined behaviour and threads
 # make fuzz        a million changed model files through the native loader and predictor (clang++ with libFuzzer finds more)
 # make fuzz-short  some of them, without libFuzzer
@@ -21,7 +23,7 @@ AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation sanitize fuzz fuzz-short clean
+.PHONY: demo test lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask sanitize fuzz fuzz-short clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -58,6 +60,10 @@ bench-trees: $(BENCH_SET_UP)
 
 bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)
+
+bench-dask: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/dask_speed.py
+	$(BIN)/python benchmarks/scale.py
 
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
 KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,tree predict vectors losses model_file contributions))

@@ -214,6 +214,7 @@ def summary(asked: Asked, where: str, entries: Mapping[str, Entry]) -> list[dict
         seconds = float(np.median(entry.a_tree(asked)))
         row: dict[str, Any] = {
             "where": where, "who": name, "fit_seconds": float(np.median(entry.whole)), "tree_seconds": seconds,
+            "setup_seconds": float(np.median(entry.whole - asked.trees * entry.a_tree(asked))),
             "rows_a_second": asked.rows / seconds, "test_loss": entry.loss, "rounds": len(entry.whole),
         }  # fmt: skip
         for peer in {LIGHTGBM, XGBOOST} & set(entries):
@@ -226,14 +227,16 @@ def summary(asked: Asked, where: str, entries: Mapping[str, Entry]) -> list[dict
 
 
 def print_summary(rows: Sequence[Mapping[str, Any]]) -> None:
-    peers = (LIGHTGBM, XGBOOST)
-    print(f"\n{'where':24}{'who':16}{'fit s':>8}{'ms a tree':>11}{'M rows/s':>10}{'test loss':>11}", end="")
-    print("".join(f"{f'{kind} / {peer}':>18}" for kind in ("fit", "tree") for peer in peers))
+    ratios = [f"{kind} over {peer}" for kind in ("fit", "tree") for peer in (LIGHTGBM, XGBOOST)]
+    print("\n| where | who | fit, s | of it set-up | ms a tree | million rows a second | test loss | "
+          + " | ".join(ratios) + " |\n|---|---|" + "---:|" * 9)  # fmt: skip
     for row in rows:
-        print(f"{row['where']:24}{row['who']:16}{row['fit_seconds']:8.2f}{1e3 * row['tree_seconds']:11.1f}"
-              f"{row['rows_a_second'] / 1e6:10.2f}{row['test_loss']:11.5f}", end="")  # fmt: skip
-        ratios = [row.get(f"{kind} over {peer}") for kind in ("fit", "tree") for peer in peers]
-        print("".join(f"{'':>18}" if ratio is None else f"{ratio:18.2f}" for ratio in ratios))
+        figures = [
+            f"{row['fit_seconds']:.2f}", f"{row['setup_seconds']:.2f}", f"{1e3 * row['tree_seconds']:.1f}",
+            f"{row['rows_a_second'] / 1e6:.2f}", f"{row['test_loss']:.5f}",
+        ]  # fmt: skip
+        figures += [f"{row[ratio]:.2f}" if ratio in row else "" for ratio in ratios]
+        print(f"| {row['where']} | {row['who']} | {' | '.join(figures)} |")
 
 
 # Rounds of messages, one by one.
@@ -352,11 +355,11 @@ def print_breakdown(name: str, found: Mapping[str, Any]) -> None:
     print(f"\n{name}: {found['ms_a_tree']:.1f} ms a tree in {found['rounds_a_tree']:.1f} rounds; of these "
           f"{found['kernel_ms_a_tree']:.1f} ms kernels of the slowest worker, {found['overhead_ms_a_tree']:.1f} ms on "
           f"the way, {found['driver_ms_a_tree']:.1f} ms driver (a split search "
-          f"{found['split_finding_ms_a_round']:.2f} ms); {found['reply_bytes_a_tree'] / 1e6:.2f} MB")  # fmt: skip
-    print(f"  {'round':14}{'nodes':>6}{'a tree':>8}{'ms':>9}{'kernels':>9}{'on the way':>12}{'reply kB':>10}")
+          f"{found['split_finding_ms_a_round']:.2f} ms); {found['reply_bytes_a_tree'] / 1e6:.2f} MB a worker")  # fmt: skip
+    print("\n| round | nodes | a tree | ms | kernels | on the way | reply, kB |\n|---|" + "---:|" * 6)
     for row in found["kinds"]:
-        print(f"  {row['kind']:14}{row['nodes'] or '':>6}{row['a_tree']:8.2f}{row['ms']:9.2f}{row['kernel_ms']:9.2f}"
-              f"{row['overhead_ms']:12.2f}{row['reply_bytes'] / 1e3:10.1f}")  # fmt: skip
+        print(f"| {row['kind']} | {row['nodes'] or ''} | {row['a_tree']:.2f} | {row['ms']:.2f} | {row['kernel_ms']:.2f} | "
+              f"{row['overhead_ms']:.2f} | {row['reply_bytes'] / 1e3:.1f} |")  # fmt: skip
 
 
 # What the driver holds.

@@ -374,9 +374,14 @@ class Design:
     """How often the last replies travel: by way of the scheduler, or directly."""
     without: tuple[str, ...] = ()
     """Kinds of rounds that ride with others."""
+    threads: int = 1
+    """Of each worker; kernels are taken to be as many times faster."""
     scattered: bool = False
     """Whether each worker adds up and searches its share of the features, so that only best splits go to the driver."""
 
+
+WORKERS_TRIED = sorted({round(10 ** (k / 40)) for k in range(201)})
+"""Up to 100,000."""
 
 PARTS = ("kernels", "tasks", "latency", "messages", "reduction", "gathering", "driver")
 
@@ -402,7 +407,7 @@ class Model:
             tasks, depth = n_workers * costs.task * design.task_kept, 1
             up, last = reply * (per_byte + costs.add) * (n_workers - 1) / n_workers, 0.0
         return {
-            "kernels": question.fixed + question.a_row * n_rows / n_workers,
+            "kernels": question.fixed + question.a_row * n_rows / (n_workers * design.threads),
             "tasks": costs.round + tasks,
             "latency": (8 + 4 * depth) * network.latency,
             "messages": n_workers * question.message_bytes * per_byte,
@@ -425,16 +430,14 @@ class Model:
         """Of a tree."""
         return sum(self.tree(n_workers, n_rows).values())
 
-    def best(self, n_rows: float, most: int = 100_000) -> tuple[int, float]:
+    def best(self, n_rows: float) -> tuple[int, float]:
         """The number of workers beyond which trees take longer again, and the seconds there."""
-        workers = sorted({round(10 ** (k / 40)) for k in range(int(40 * math.log10(most)) + 1)})
-        return min(((n, self.seconds(n, n_rows)) for n in workers), key=lambda pair: pair[1])
+        return min(((n, self.seconds(n, n_rows)) for n in WORKERS_TRIED), key=lambda pair: pair[1])
 
-    def break_even(self, n_rows: float, most: int = 100_000) -> int:
+    def break_even(self, n_rows: float) -> int:
         """The number of workers at which kernels on rows are half of the time."""
-        a_row = sum(question.a_row for question in self.costs.questions)
-        workers = sorted({round(10 ** (k / 40)) for k in range(int(40 * math.log10(most)) + 1)})
-        return max((n for n in workers if 2 * a_row * n_rows / n >= self.seconds(n, n_rows)), default=1)
+        a_row = sum(question.a_row for question in self.costs.questions) / self.design.threads
+        return max((n for n in WORKERS_TRIED if 2 * a_row * n_rows / n >= self.seconds(n, n_rows)), default=1)
 
 
 # The simulation.
@@ -547,6 +550,7 @@ ROWS = (10**7, 10**8, 10**9, 10**10)
 
 DESIGNS = {
     "as it is": Design(),
+    "16 threads a worker": Design(threads=16),
     "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
     "half the bytes": Design(bytes_kept=0.5),
     "last replies go to the driver directly": Design(gather_transfers=1),
