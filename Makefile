@@ -9,7 +9,7 @@
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
-#             spread rows over up to 1,000 workers (benchmarks/scale.py; draws docs/scale.svg)
+#             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make sanitize    the tests of the kernels with builds that watch memory, undefined behaviour and threads
 # make fuzz        a million changed model files through the native loader and predictor (clang++ with libFuzzer finds more)
 # make fuzz-short  some of them, without libFuzzer
@@ -62,8 +62,8 @@ bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)
 
 bench-dask: $(BENCH_SET_UP)
-	$(BIN)/python benchmarks/dask_speed.py
-	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/dask_speed.py --document docs/scale.md
+	$(BIN)/python benchmarks/scale.py --document docs/scale.md --picture docs/scale.svg
 
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
 KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,tree predict vectors losses model_file contributions))

@@ -17,6 +17,7 @@ import argparse
 import ctypes
 import itertools
 import json
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from dask.delayed import delayed
 from agbm import AGBMClassifier
 from agbm.cluster import Message, Reply
 from agbm.dask import DaskAGBMClassifier, DaskShards
+from document import fill_in, table
 from measure import machine, take_turns
 from peers import BINS, MIN_ROWS_IN_LEAF, RATE
 
@@ -128,6 +130,7 @@ class XGBoostOnDask:
 
     def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
         """See Contestant."""
+        from xgboost import config_context
         from xgboost import dask as xgboost_dask
 
         client = distributed.get_client()
@@ -135,8 +138,9 @@ class XGBoostOnDask:
             "objective": "binary:logistic", "tree_method": "hist", "max_depth": DEPTH, "max_bin": BINS,
             "learning_rate": RATE, "reg_lambda": 0, "min_child_weight": 0.25 * MIN_ROWS_IN_LEAF,
         }  # fmt: skip
-        matrix = xgboost_dask.DaskQuantileDMatrix(client, X, y, max_bin=BINS)
-        booster = xgboost_dask.train(client, parameters, matrix, num_boost_round=trees)["booster"]
+        with config_context(verbosity=0):
+            matrix = xgboost_dask.DaskQuantileDMatrix(client, X, y, max_bin=BINS)
+            booster = xgboost_dask.train(client, parameters, matrix, num_boost_round=trees)["booster"]
         return lambda rows: np.asarray(booster.inplace_predict(rows))
 
 
@@ -226,17 +230,19 @@ def summary(asked: Asked, where: str, entries: Mapping[str, Entry]) -> list[dict
     return rows
 
 
-def print_summary(rows: Sequence[Mapping[str, Any]]) -> None:
+def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A table of all contestants."""
     ratios = [f"{kind} over {peer}" for kind in ("fit", "tree") for peer in (LIGHTGBM, XGBOOST)]
-    print("\n| where | who | fit, s | of it set-up | ms a tree | million rows a second | test loss | "
-          + " | ".join(ratios) + " |\n|---|---|" + "---:|" * 9)  # fmt: skip
+    heads = ["where", "who", "fit, s", "of it set-up", "ms a tree", "million rows a second", "test loss", *ratios]
+    cells = []
     for row in rows:
         figures = [
             f"{row['fit_seconds']:.2f}", f"{row['setup_seconds']:.2f}", f"{1e3 * row['tree_seconds']:.1f}",
             f"{row['rows_a_second'] / 1e6:.2f}", f"{row['test_loss']:.5f}",
         ]  # fmt: skip
         figures += [f"{row[ratio]:.2f}" if ratio in row else "" for ratio in ratios]
-        print(f"| {row['where']} | {row['who']} | {' | '.join(figures)} |")
+        cells.append([row["where"], row["who"], *figures])
+    return table(heads, cells, left=2)
 
 
 # Rounds of messages, one by one.
@@ -351,15 +357,23 @@ def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
     }
 
 
-def print_breakdown(name: str, found: Mapping[str, Any]) -> None:
-    print(f"\n{name}: {found['ms_a_tree']:.1f} ms a tree in {found['rounds_a_tree']:.1f} rounds; of these "
-          f"{found['kernel_ms_a_tree']:.1f} ms kernels of the slowest worker, {found['overhead_ms_a_tree']:.1f} ms on "
-          f"the way, {found['driver_ms_a_tree']:.1f} ms driver (a split search "
-          f"{found['split_finding_ms_a_round']:.2f} ms); {found['reply_bytes_a_tree'] / 1e6:.2f} MB a worker")  # fmt: skip
-    print("\n| round | nodes | a tree | ms | kernels | on the way | reply, kB |\n|---|" + "---:|" * 6)
-    for row in found["kinds"]:
-        print(f"| {row['kind']} | {row['nodes'] or ''} | {row['a_tree']:.2f} | {row['ms']:.2f} | {row['kernel_ms']:.2f} | "
-              f"{row['overhead_ms']:.2f} | {row['reply_bytes'] / 1e3:.1f} |")  # fmt: skip
+def breakdown_lines(name: str, found: Mapping[str, Any]) -> list[str]:
+    """What the rounds of a tree take, by kind."""
+    sentence = (
+        f"{name}: {found['ms_a_tree']:.1f} ms a tree in {found['rounds_a_tree']:.1f} rounds. Of these, "
+        f"{found['kernel_ms_a_tree']:.1f} ms are kernels of the slowest worker, {found['overhead_ms_a_tree']:.1f} ms "
+        f"the way there and back, {found['driver_ms_a_tree']:.1f} ms the driver's between rounds; a search for splits "
+        f"takes {found['split_finding_ms_a_round']:.2f} ms. A worker sends {found['reply_bytes_a_tree'] / 1e6:.2f} MB a tree."
+    )
+    heads = ["round", "nodes", "a tree", "ms", "kernels", "on the way", "reply, kB"]
+    cells = [
+        [
+            row["kind"], str(row["nodes"] or ""), f"{row['a_tree']:.2f}", f"{row['ms']:.2f}",
+            f"{row['kernel_ms']:.2f}", f"{row['overhead_ms']:.2f}", f"{row['reply_bytes'] / 1e3:.1f}",
+        ]
+        for row in found["kinds"]
+    ]  # fmt: skip
+    return [*textwrap.wrap(sentence, 120), "", *table(heads, cells), ""]
 
 
 # What the driver holds.
@@ -434,6 +448,7 @@ def main() -> None:
     parser.add_argument("--few", type=int, default=5, help="trees of the fit that is subtracted")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    parser.add_argument("--document", type=Path, help="where the figures are filled in, such as docs/scale.md")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     asked = Asked(args.rows, args.trees, args.few, args.rounds)
@@ -450,12 +465,33 @@ def main() -> None:
     for part in parts:
         part()
         (args.out / "dask_speed.json").write_text(json.dumps(report, indent=1) + "\n")
-    print_summary(report["results"])
-    for name, found in report["rounds"].items():
-        print_breakdown(name, found)
-    for row in report["driver"]:
-        print(f"driver: {row['peak_bytes'] / 1e6:.0f} MB at {row['rows']:,} rows, {row['bytes_a_row']:.0f} bytes a row")
+    parts_of_document = lines_of(report)
+    print("\n".join(line for lines in parts_of_document.values() for line in ["", *lines]))
+    if args.document is not None:
+        fill_in(args.document, parts_of_document)
     print(f"\nwrote {args.out / 'dask_speed.json'}")
+
+
+def lines_of(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What a document says of it, by the name of the part."""
+    asked, facts = report["asked"], report["machine"]
+    intro = (
+        f"`{report['command']}`, {report['date']}, {facts['processor']}, {facts['cores']} cores: {asked['rows']:,} "
+        f"rows, {FEATURES} features, {asked['trees']} trees of depth {DEPTH}, medians of {asked['rounds']} rounds; "
+        + ", ".join(f"{name} {number}" for name, number in report["versions"].items()) + "."
+    )  # fmt: skip
+    first, second = report["driver"]
+    slope = (second["peak_bytes"] - first["peak_bytes"]) / (second["rows"] - first["rows"])
+    memory = (
+        f"At its peak a fit added {first['peak_bytes'] / 1e6:.0f} MB to the driver at {first['rows']:,} rows and "
+        f"{second['peak_bytes'] / 1e6:.0f} MB at {second['rows']:,}: {slope:.0f} bytes for each row more."
+    )
+    rounds = [line for name, found in report["rounds"].items() for line in breakdown_lines(name, found)]
+    return {
+        "speed": [*textwrap.wrap(intro, 120), "", *summary_lines(report["results"])],
+        "rounds": rounds[:-1],
+        "driver": textwrap.wrap(memory, 120),
+    }
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@
 4. Then it predicts: seconds a tree up to 1,000 workers and 10^10 rows, where more workers stop helping, and what would
    move that point.
 
-Writes scale.json to --out and the picture of the prediction to --picture. A worker has one thread.
+Writes scale.json and a picture of the prediction to the folder --out. A worker has one thread.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import math
 import multiprocessing
 import operator
 import pickle
+import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,6 +46,7 @@ from agbm.sums import ExactSum
 from agbm.tree import TreeLearner
 from agbm.tree.bins import Bins
 from dask_speed import DEPTH, FEATURES, breakdown, bytes_of, cluster, kind_of, make_rows, timed_rounds
+from document import fill_in, table
 from measure import machine
 from peers import BINS, RATE
 
@@ -575,40 +577,84 @@ def moved_points(costs: Costs, network: Network) -> list[dict[str, Any]]:
     return found
 
 
-def print_costs(costs: Costs) -> None:
-    print(f"\na task {1e3 * costs.task:.3f} ms, a round {1e3 * costs.round:.2f} ms, a byte on its way "
-          f"{1e9 * costs.byte:.2f} ns, a byte added {1e9 * costs.add:.3f} ns")  # fmt: skip
-    print("\n| round | nodes | reply, kB | message, kB | shard, ms | ns a row | driver, ms |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for q in costs.questions:
-        print(f"| {q.kind} | {q.nodes or ''} | {q.reply_bytes / 1e3:.1f} | {q.message_bytes / 1e3:.1f} "
-              f"| {1e3 * q.fixed:.2f} | {1e9 * q.a_row:.2f} | {1e3 * q.driver:.2f} |")  # fmt: skip
+def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
+    """What everything takes."""
     a_row = sum(q.a_row for q in costs.questions)
-    print(f"\nkernels: {1e9 * a_row:.0f} ns a row and tree, {1 / a_row / 1e6:.1f} million rows a second and thread")
-
-
-def print_prediction(model: Model) -> None:
-    print(
-        "\n| workers |"
-        + "".join(f" {rows:.0e} rows |" for rows in ROWS)
-        + " of it at 1e+09: "
-        + ", ".join(PARTS)
-        + " |"
+    text = (
+        f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
+        f"task {1e3 * costs.task:.2f} ms of driver and scheduler, a round {1e3 * costs.round:.1f} ms beside its tasks, a "
+        f"byte {1e9 * costs.byte:.2f} ns each time that it travels, beside the network, and {1e9 * costs.add:.2f} ns to "
+        "be added."
     )
-    print("|---:|" + "---:|" * (len(ROWS) + 1))
+    heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns a row", "driver, ms"]
+    cells = [
+        [
+            q.kind, str(q.nodes or ""), f"{q.reply_bytes / 1e3:.1f}", f"{q.message_bytes / 1e3:.1f}",
+            f"{1e3 * q.fixed:.2f}", f"{1e9 * q.a_row:.2f}", f"{1e3 * q.driver:.2f}",
+        ]
+        for q in costs.questions
+    ]  # fmt: skip
+    tasks = [
+        [f"{row['workers']:.0f}", f"{row['tasks']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}"]
+        for row in sources["tasks"]
+    ]
+    task_heads = ["workers", "tasks a round", "ms a round", "of the processor, for driver and scheduler"]
+    return [*textwrap.wrap(text, 120), "", *table(heads, cells), "", *table(task_heads, tasks, left=0)]
+
+
+def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping[str, float]]) -> list[str]:
+    """How well the model does."""
+    errors = np.abs([row["error"] for row in simulated])
+    worst = simulated[int(np.argmax(errors))]
+    text = (
+        f"Over {len(simulated)} settings ({min(row['workers'] for row in simulated):.0f} to "
+        f"{max(row['workers'] for row in simulated):,.0f} workers, 0.1 to 10 ms of latency, 1 to 25 Gbit/s) the model is "
+        f"off by {errors.mean():.1%} in the mean and {errors.max():.1%} at most (with {worst['workers']:.0f} workers, "
+        f"{1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
+    )
+    heads = ["workers", "rows", "Dask, ms a tree", "model, ms a tree", "error"]
+    cells = [
+        [
+            f"{row['workers']:.0f}", f"{row['rows']:,.0f}", f"{1e3 * row['measured']:.0f}",
+            f"{1e3 * row['predicted']:.0f}", f"{row['predicted'] / row['measured'] - 1:+.0%}",
+        ]
+        for row in dask
+    ]  # fmt: skip
+    return [*textwrap.wrap(text, 120), "", *table(heads, cells, left=0)]
+
+
+def power(n: float) -> str:
+    return f"10^{round(math.log10(n))}"
+
+
+def prediction_lines(model: Model) -> list[str]:
+    """Seconds a tree, and what they consist of."""
+    text = (
+        f"Seconds a tree, predicted for a network of {1e3 * model.network.latency:g} ms and "
+        f"{model.network.rate / GIGABIT:g} Gbit/s and workers of one thread; then what makes them up at 10^9 rows:"
+    )
+    heads = ["workers", *(f"{power(rows)} rows" for rows in ROWS), *PARTS]
+    cells = []
     for n in WORKERS:
         parts = model.tree(n, 10**9)
-        total = sum(parts.values())
-        shares = ", ".join(f"{parts[part] / total:.0%}" for part in PARTS)
-        print(f"| {n:,} |" + "".join(f" {model.seconds(n, rows):.3g} |" for rows in ROWS) + f" {shares} |")
+        shares = [f"{parts[part] / sum(parts.values()):.0%}" for part in PARTS]
+        cells.append([f"{n:,}", *(f"{model.seconds(n, rows):.3g}" for rows in ROWS), *shares])
+    return [*textwrap.wrap(text, 120), "", *table(heads, cells, left=0)]
 
 
-def print_moved(found: Sequence[dict[str, Any]]) -> None:
-    print("\n| design |" + "".join(f" {rows:.0e} rows: half, fastest, seconds |" for rows in ROWS))
-    print("|---|" + "---:|" * len(ROWS))
+def design_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where strong scaling stops, and what moves that point."""
+    heads = [
+        "design",
+        *(f"{power(rows)} rows: half" for rows in ROWS),
+        *(f"{power(rows)} rows: fastest" for rows in ROWS),
+    ]
+    cells = []
     for row in found:
-        cells = [row[f"{rows:.0e}"] for rows in ROWS]
-        print(f"| {row['design']} |" + "".join(f" {c['half']:,}, {c['best']:,}, {c['seconds']:.3g} |" for c in cells))
+        points = [row[f"{rows:.0e}"] for rows in ROWS]
+        fastest = [f"{point['best']:,}: {point['seconds']:.2g} s" for point in points]
+        cells.append([row["design"], *(f"{point['half']:,}" for point in points), *fastest])
+    return table(heads, cells)
 
 
 def draw(model: Model, path: Path) -> None:
@@ -644,7 +690,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few rows and workers: does everything run?")
     parser.add_argument("--costs", type=Path, help="a scale.json whose costs are taken instead of measuring them")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
-    parser.add_argument("--picture", type=Path, default=Path("docs/scale.svg"))
+    parser.add_argument("--picture", type=Path, help="a file other than scale.svg in that folder")
+    parser.add_argument("--document", type=Path, help="where the figures are filled in, such as docs/scale.md")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it fears for shards of workers that leave
@@ -652,29 +699,30 @@ def main() -> None:
         costs, sources = measured_costs(args.quick)
     else:
         costs, sources = read_costs(args.costs)
-    print_costs(costs)
     network = Network(args.latency / 1e3, args.gigabits * GIGABIT)
     model = Model(costs, network)
     report: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d"), "machine": machine(), "costs": asdict(costs), "sources": sources,
-        "network": asdict(network),
+        "network": asdict(network), "designs": moved_points(costs, network),
+        "predicted": {f"{rows:.0e}": {n: model.tree(n, rows) for n in WORKERS} for rows in ROWS},
     }  # fmt: skip
-    print("\nmodel against simulation, nine networks each", flush=True)
+    print("model against simulation, nine networks each", flush=True)
     report["simulated"] = simulate(costs, args.quick)
-    errors = np.abs([row["error"] for row in report["simulated"]])
-    print(f"  mean error {errors.mean():.1%}, largest {errors.max():.1%}")
+    print("model against Dask", flush=True)
     report["dask"] = check_with_dask(costs, 50_000 if args.quick else args.check_rows)
-    for row in report["dask"]:
-        print(f"  Dask, {row['workers']} workers, {row['rows']:,} rows: {1e3 * row['measured']:.0f} ms a tree, the "
-              f"model says {1e3 * row['predicted']:.0f} ({row['predicted'] / row['measured'] - 1:+.0%})")  # fmt: skip
-    report["predicted"] = {f"{rows:.0e}": {n: model.tree(n, rows) for n in WORKERS} for rows in ROWS}
-    report["designs"] = moved_points(costs, network)
-    print_prediction(model)
-    print_moved(report["designs"])
+    parts = {
+        "costs": cost_lines(costs, sources),
+        "checks": check_lines(report["simulated"], report["dask"]),
+        "prediction": prediction_lines(model),
+        "designs": design_lines(report["designs"]),
+    }
+    print("\n".join(line for lines in parts.values() for line in ["", *lines]))
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
-    draw(model, args.picture)
-    print(f"\nwrote {args.out / 'scale.json'} and {args.picture}")
+    draw(model, args.picture or args.out / "scale.svg")
+    if args.document is not None:
+        fill_in(args.document, parts)
+    print(f"\nwrote {args.out / 'scale.json'} and {args.picture or args.out / 'scale.svg'}")
 
 
 def read_costs(path: Path) -> tuple[Costs, dict[str, Any]]:
