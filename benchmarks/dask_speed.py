@@ -363,7 +363,8 @@ def breakdown_lines(name: str, found: Mapping[str, Any]) -> list[str]:
         f"{name}: {found['ms_a_tree']:.1f} ms a tree in {found['rounds_a_tree']:.1f} rounds. Of these, "
         f"{found['kernel_ms_a_tree']:.1f} ms are kernels of the slowest worker, {found['overhead_ms_a_tree']:.1f} ms "
         f"the way there and back, {found['driver_ms_a_tree']:.1f} ms the driver's between rounds; a search for splits "
-        f"takes {found['split_finding_ms_a_round']:.2f} ms. A worker sends {found['reply_bytes_a_tree'] / 1e6:.2f} MB a tree."
+        f"takes {found['split_finding_ms_a_round']:.2f} ms. A worker sends "
+        f"{found['reply_bytes_a_tree'] / 1e6:.2f} MB a tree."
     )
     heads = ["round", "nodes", "a tree", "ms", "kernels", "on the way", "reply, kB"]
     cells = [

@@ -582,9 +582,9 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
     a_row = sum(q.a_row for q in costs.questions)
     text = (
         f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
-        f"task {1e3 * costs.task:.2f} ms of driver and scheduler, a round {1e3 * costs.round:.1f} ms beside its tasks, a "
-        f"byte {1e9 * costs.byte:.2f} ns each time that it travels, beside the network, and {1e9 * costs.add:.2f} ns to "
-        "be added."
+        f"task {1e3 * costs.task:.2f} ms of driver and scheduler, a round {1e3 * costs.round:.1f} ms beside its tasks, "
+        f"a byte {1e9 * costs.byte:.2f} ns each time that it travels, beside the network, and {1e9 * costs.add:.2f} ns "
+        "to be added."
     )
     heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns a row", "driver, ms"]
     cells = [
@@ -608,8 +608,8 @@ def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping
     worst = simulated[int(np.argmax(errors))]
     text = (
         f"Over {len(simulated)} settings ({min(row['workers'] for row in simulated):.0f} to "
-        f"{max(row['workers'] for row in simulated):,.0f} workers, 0.1 to 10 ms of latency, 1 to 25 Gbit/s) the model is "
-        f"off by {errors.mean():.1%} in the mean and {errors.max():.1%} at most (with {worst['workers']:.0f} workers, "
+        f"{max(row['workers'] for row in simulated):,.0f} workers, 0.1 to 10 ms of latency, 1 to 25 Gbit/s) the model "
+        f"is off by {errors.mean():.1%} in the mean and {errors.max():.1%} at most (with {worst['workers']:.0f} workers, "
         f"{1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
     )
     heads = ["workers", "rows", "Dask, ms a tree", "model, ms a tree", "error"]
