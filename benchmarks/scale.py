@@ -52,6 +52,8 @@ from peers import BINS, RATE
 
 MANY_ROWS = 2**21
 """Rows that trees are told of, where fewer are there: from 2^20 on a cell has three integers."""
+GATHER_TRANSFERS = 2
+"""How often the last replies travel: by way of the scheduler, as DaskShards has them gathered. Directly it is once."""
 LEFT_OUT = 2
 """Trees before the measured ones."""
 
@@ -320,10 +322,7 @@ def a_task(found: Sequence[dict[str, float]]) -> float:
 
 
 def byte_costs(task: float) -> tuple[float, float]:
-    """Seconds of a round of two workers beside its tasks, and of a byte each time that it travels.
-
-    Replies of two workers travel twice: Dask's client has its scheduler gather them.
-    """
+    """Seconds of a round of two workers beside its tasks, and of a byte each time that it travels."""
     from dask_speed import TINY_ROWS, OnDask, collection
 
     with cluster(2) as client:
@@ -333,7 +332,7 @@ def byte_costs(task: float) -> tuple[float, float]:
     kinds = breakdown(rounds, 10)["kinds"]
     size = [kind["reply_bytes"] for kind in kinds]
     slope, fixed = np.polyfit(size, [kind["overhead_ms"] / 1e3 for kind in kinds], 1)
-    return max(0.0, float(fixed) - 2 * task), max(0.0, float(slope)) / 4
+    return max(0.0, float(fixed) - 2 * task), max(0.0, float(slope)) / (2 * GATHER_TRANSFERS)
 
 
 def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
@@ -372,8 +371,7 @@ class Design:
     """Of each reply."""
     task_kept: float = 1.0
     """Of the cost of a task."""
-    gather_transfers: int = 2
-    """How often the last replies travel: by way of the scheduler, or directly."""
+    gather_transfers: int = GATHER_TRANSFERS
     without: tuple[str, ...] = ()
     """Kinds of rounds that ride with others."""
     threads: int = 1
@@ -494,7 +492,7 @@ class Replay:
             if waiting[above - 1][parent] == 0:
                 fetched = 3 * latency + (len(group_at(len(work[above - 1]), parent)) - 1) * reply * self._per_byte
                 later(now + fetched + work[above][parent] + latency, "done", above, parent)
-        gathered = 5 * latency + 2 * len(work[-1]) * reply * self._per_byte
+        gathered = 5 * latency + GATHER_TRANSFERS * len(work[-1]) * reply * self._per_byte
         return float(now + gathered + round_.last_addition + round_.driver)
 
 
@@ -609,8 +607,8 @@ def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping
     text = (
         f"Over {len(simulated)} settings ({min(row['workers'] for row in simulated):.0f} to "
         f"{max(row['workers'] for row in simulated):,.0f} workers, 0.1 to 10 ms of latency, 1 to 25 Gbit/s) the model "
-        f"is off by {errors.mean():.1%} in the mean and {errors.max():.1%} at most (with {worst['workers']:.0f} workers, "
-        f"{1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
+        f"is off by {errors.mean():.1%} in the mean and {errors.max():.1%} at most (with {worst['workers']:.0f} "
+        f"workers, {1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
     )
     heads = ["workers", "rows", "Dask, ms a tree", "model, ms a tree", "error"]
     cells = [
