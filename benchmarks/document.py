@@ -21,5 +21,5 @@ def fill_in(path: Path, parts: Mapping[str, Sequence[str]]) -> None:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """A table whose first columns are text, and the others numbers."""
-    lines = [heads, ["---"] * left + ["---:"] * (len(heads) - left), *rows]
-    return [f"| {' | '.join(line)} |".replace("| --- |", "|---|") for line in lines]
+    ruler = "|" + "---|" * left + "---:|" * (len(heads) - left)
+    return [f"| {' | '.join(heads)} |", ruler, *(f"| {' | '.join(row)} |" for row in rows)]
