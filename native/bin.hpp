@@ -210,15 +210,11 @@ inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::s
   for (std::size_t row = begin; row < end; ++row) to[row * group.width] = from[row];
 }
 
-// The codes of a column in some rows, wherever these are.
-inline void scatter(BinnedMatrix& m, int column, const std::uint8_t* codes, const Row* rows, std::size_t n) {
+// The codes of a column in some rows, wherever these are, in its group.
+inline void scatter_to_group(BinnedMatrix& m, int column, const std::uint8_t* codes, const Row* rows, std::size_t n) {
   const ColumnGroup& group = m.groups[m.group_of[column]];
-  std::uint8_t* in_column = m.columns.data() + m.n_rows * column;
-  std::uint8_t* in_group = m.grouped.data() + group.data_offset + (column - group.first_column);
-  for (std::size_t i = 0; i < n; ++i) {
-    in_column[rows[i]] = codes[i];
-    in_group[static_cast<std::size_t>(rows[i]) * group.width] = codes[i];
-  }
+  std::uint8_t* to = m.grouped.data() + group.data_offset + (column - group.first_column);
+  for (std::size_t i = 0; i < n; ++i) to[static_cast<std::size_t>(rows[i]) * group.width] = codes[i];
 }
 
 // Features whose tables are alive at a time: enough to read whole cache lines, few enough for the second-level cache.
@@ -235,10 +231,10 @@ void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, c
   for (int first = first_feature; first < end_feature; first += kTables) {
     const int end = std::min(end_feature, first + kTables);
     const std::vector<BinTable<T>> tables = make_tables<T>(m, first, end, thresholds);
+    std::vector<std::uint8_t> codes(rows == nullptr ? 0 : n * (end - first));
     parallel_for((n + kRowsPerBlock - 1) / kRowsPerBlock, n_threads, [&](std::size_t block) {
       const std::size_t begin = block * kRowsPerBlock, n_here = std::min(n - begin, kRowsPerBlock);
       std::array<T, kRowsPerBlock> values;
-      std::array<std::uint8_t, kRowsPerBlock> codes;
       for (int feature = first; feature < end; ++feature) {
         const int column = m.places[feature].column;
         x.copy_column(feature - first_feature, begin, n_here, values.data());
@@ -246,11 +242,18 @@ void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, c
           tables[feature - first].encode(values.data(), n_here, m.columns.data() + m.n_rows * column + begin);
           copy_to_group(m, column, begin, begin + n_here);
         } else {
-          tables[feature - first].encode(values.data(), n_here, codes.data());
-          scatter(m, column, codes.data(), rows + begin, n_here);
+          std::uint8_t* to = codes.data() + n * (feature - first) + begin;
+          tables[feature - first].encode(values.data(), n_here, to);
+          scatter_to_group(m, column, to, rows + begin, n_here);
         }
       }
     });
+    if (rows != nullptr) {  // a column at a time, whose pages then are at hand
+      parallel_for(end - first, n_threads, [&](std::size_t i) {
+        std::uint8_t* to = m.columns.data() + m.n_rows * m.places[first + i].column;
+        for (std::size_t row = 0; row < n; ++row) to[rows[row]] = codes[n * i + row];
+      });
+    }
     for (int feature = first; feature < end; ++feature) thresholds += m.n_bins[feature] - 1;
   }
 }

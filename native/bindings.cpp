@@ -534,6 +534,7 @@ class RemoteGrower : GrowerBase {
     targets.n_hessians = static_cast<int>(max.size()) - n_targets;
     require(n_targets > 0 && targets.n_hessians >= 0, "max: must have an entry for each target");
     require(n_repeated > 0, "n_repeated: must be positive");
+    require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
     targets.n_repeated = static_cast<std::size_t>(n_repeated);
     targets.max = max;
     targets.min_hessian_leaf = min_hessian_leaf;
@@ -591,7 +592,7 @@ class ShardRows {
     for (std::size_t i = 0; i < splits.shape(0); ++i) {
       const std::int64_t* words = splits.data() + i * kSplitWords;
       require(words[0] >= 0 && words[0] < static_cast<std::int64_t>(rows_.n_nodes()), "splits: no such node");
-      require(words[1] > words[0] && words[1] < (std::int64_t{1} << 31) - 1, "splits: no such child");
+      require(words[1] == static_cast<std::int64_t>(rows_.n_nodes() + 2 * i), "splits: no such child");
       require(words[2] >= 0 && words[2] < matrix_.n_features, "splits: no such feature");
       NodeSplit s{static_cast<std::int32_t>(words[0]), static_cast<std::int32_t>(words[1]), static_cast<int>(words[2]), {}};
       for (int w = 0; w < 4; ++w) s.codes.words[w] = static_cast<std::uint64_t>(words[3 + w]);

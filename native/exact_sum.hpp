@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -28,15 +29,17 @@ class ExactSum {
   static constexpr std::size_t kBlock = 1024;
 
   // Adds n <= kBlock numbers. There is room for kBlock of them; none is left as it was.
-  AGBM_INLINE void add_block(double* values, std::size_t n) {
+  void add_block(double* values, std::size_t n) {
     const std::size_t padded = (n + kStep - 1) / kStep * kStep;
     std::fill(values + n, values + padded, 0.0);
-    bool left = true;
-    while (left) {
-      const int exponent = exponent_above(values, padded);
-      if (exponent > kMaxExponent) return add_one_by_one(values, n);
-      left = cut(values, padded, std::max(exponent, kMinExponent));
-    }
+    vectorised_by_register([&](auto vectors) AGBM_INLINE {
+      bool left = true;
+      while (left) {
+        const int exponent = exponent_above<decltype(vectors)>(values, padded);
+        if (exponent > kMaxExponent) return add_one_by_one(values, n);
+        left = cut<decltype(vectors)>(values, padded, std::max(exponent, kMinExponent));
+      }
+    });
   }
 
   void add(const ExactSum& other) {
@@ -47,10 +50,8 @@ class ExactSum {
 
   // The whole number, in two's complement. Carried: only a sum that `add` has made.
   std::string little_endian() const {
-    std::string bytes;
-    for (std::int64_t digit : digits_) {
-      for (int shift = 0; shift < kDigitBits; shift += 8) bytes.push_back(static_cast<char>(digit >> shift & 0xff));
-    }
+    std::string bytes(kDigits * kDigitBits / 8, '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(digits_[i / 4] >> i % 4 * 8 & 0xff);
     return bytes;
   }
 
@@ -63,16 +64,11 @@ class ExactSum {
   static constexpr int kUnitExponent = -1074;
   static constexpr int kDigits = 68;  // 2^77 times the largest double
 
-  // Four numbers in a vector: AVX2 has these, and compilers make little of wider ones where a machine has none. Several
-  // sums side by side: an addition need not wait for the one before.
-  static constexpr int kWidth = 4, kSums = 4;
-  static constexpr std::size_t kStep = kWidth * kSums;
-  using Numbers = double __attribute__((vector_size(32), aligned(8), may_alias));
-  using Words = std::int64_t __attribute__((vector_size(32), aligned(8), may_alias));
-  using Halves = std::int32_t __attribute__((vector_size(32), aligned(8), may_alias));
+  // Several sums side by side: an addition need not wait for the one before.
+  static constexpr std::size_t kStep = 16;
 
-  // A lane adds up kBlock / kStep = 2^6 multiples of q, together below 2^51: each may be 2^44. What is left is at most
-  // q / 2, and may be 2^44 of the second quantum.
+  // A lane of a sum takes kBlock / kStep = 2^6 multiples of q, together below 2^51: each may be 2^44. What is left is at
+  // most q / 2, and may be 2^44 of the second quantum.
   static constexpr int kHighBits = 44;
   static constexpr int kLowBits = 45;
   static constexpr int kMaxExponent = 1023 - (52 - kHighBits);  // 1.5 * 2^52 q must be a number,
@@ -80,17 +76,22 @@ class ExactSum {
 
   // The least exponent e with 2^e above all magnitudes; 1025 where one is not finite. Magnitudes are in the order of their
   // upper halves, as integers; 32 bits since more machines compare those than 64. (The lower halves are compared in vain.)
+  template <class Vectors>
   AGBM_INLINE static int exponent_above(const double* values, std::size_t n) {
+    using Halves = typename Vectors::Halves;
+    constexpr int lanes = Vectors::kLanes, kSums = kStep / lanes;
     Halves largest[kSums] = {};
     for (std::size_t i = 0; i < n; i += kStep) {
       for (int k = 0; k < kSums; ++k) {
-        const Halves magnitude = *reinterpret_cast<const Halves*>(values + i + k * kWidth) & 0x7fffffff;
+        Halves magnitude;
+        std::memcpy(&magnitude, values + i + k * lanes, sizeof magnitude);
+        magnitude &= 0x7fffffff;
         largest[k] = magnitude > largest[k] ? magnitude : largest[k];
       }
     }
     std::int32_t upper = 0;
     for (const Halves& found : largest) {
-      for (int lane = std::endian::native == std::endian::little ? 1 : 0; lane < 2 * kWidth; lane += 2) {
+      for (int lane = std::endian::native == std::endian::little ? 1 : 0; lane < 2 * lanes; lane += 2) {
         upper = std::max(upper, found[lane]);
       }
     }
@@ -98,7 +99,11 @@ class ExactSum {
   }
 
   // Adds what two quanta take of each value, all below 2^exponent, and leaves the rest; whether there is any.
+  template <class Vectors>
   AGBM_INLINE bool cut(double* values, std::size_t n, int exponent) {
+    using Numbers = typename Vectors::Numbers;
+    using Words = typename Vectors::Words;
+    constexpr int lanes = Vectors::kLanes, kSums = kStep / lanes;
     const int high_quantum = exponent - kHighBits, low_quantum = high_quantum - kLowBits;
     const double high_start = power_of_two(high_quantum + 52) * 1.5, low_start = power_of_two(low_quantum + 52) * 1.5;
     Numbers high[kSums], low[kSums];
@@ -109,21 +114,22 @@ class ExactSum {
     Words left = {};
     for (std::size_t i = 0; i < n; i += kStep) {
       for (int k = 0; k < kSums; ++k) {
-        Numbers& value = *reinterpret_cast<Numbers*>(values + i + k * kWidth);
-        Numbers v = value;
+        Numbers v;
+        std::memcpy(&v, values + i + k * lanes, sizeof v);
         cut_from(v, high[k]);
         cut_from(v, low[k]);
-        value = v;
-        left |= reinterpret_cast<const Words&>(v);
+        std::memcpy(values + i + k * lanes, &v, sizeof v);
+        left |= std::bit_cast<Words>(v);
       }
     }
-    add_lanes(high, high_start, high_quantum);
-    add_lanes(low, low_start, low_quantum);
+    add_lanes<lanes>(high, high_start, high_quantum);
+    add_lanes<lanes>(low, low_start, low_quantum);
     std::int64_t any = 0;
-    for (int lane = 0; lane < kWidth; ++lane) any |= left[lane];
+    for (int lane = 0; lane < lanes; ++lane) any |= left[lane];
     return any << 1 != 0;  // -0 is nothing
   }
 
+  template <class Numbers>
   AGBM_INLINE static void cut_from(Numbers& v, Numbers& sum) {
     const Numbers before = sum;
     sum += v;
@@ -131,17 +137,20 @@ class ExactSum {
   }
 
   // Where neighbouring doubles are a quantum apart, the difference of their bits counts quanta.
-  AGBM_INLINE void add_lanes(const Numbers (&sums)[kSums], double start, int quantum) {
+  template <int lanes, class Sums>
+  AGBM_INLINE void add_lanes(const Sums& sums, double start, int quantum) {
     std::int64_t count = 0;
-    for (const Numbers& lanes : sums) {
-      for (int lane = 0; lane < kWidth; ++lane) {
-        count += std::bit_cast<std::int64_t>(lanes[lane]) - std::bit_cast<std::int64_t>(start);
+    for (const auto& sum : sums) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        count += std::bit_cast<std::int64_t>(sum[lane]) - std::bit_cast<std::int64_t>(start);
       }
     }
     add_quanta(count, quantum);
   }
 
-  static double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52); }
+  static double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52);
+  }
 
   // Numbers that are too large for the cut, or no numbers. They are the end of a run, if they come at all.
   void add_one_by_one(const double* values, std::size_t n) {
@@ -181,8 +190,8 @@ class ExactSum {
   double not_finite_ = 0.0;
 };
 
-// Sums of K numbers of each row, times its weight (null: 1): fill(first, n, values) writes those of n rows, from the first on,
-// to values[0], ..., values[K - 1].
+// Sums of K numbers of each row, times its weight (null: 1): fill(first, n, values) writes those of n rows, from the first
+// on, to values[0], ..., values[K - 1].
 template <std::size_t K, class Fill>
 std::array<ExactSum, K> sum_exactly(const double* weight, std::size_t n_rows, int n_threads, const Fill& fill) {
   std::vector<std::array<ExactSum, K>> partial(tasks_for_rows(n_rows));

@@ -20,6 +20,26 @@ using Integers = std::int64_t __attribute__((vector_size(64), aligned(8), may_al
 
 #define AGBM_INLINE __attribute__((always_inline))
 
+// Vectors of one register, for sums in registers: compilers make little of wider ones.
+struct Vectors128 {
+  static constexpr int kLanes = 2;
+  using Numbers = double __attribute__((vector_size(16)));
+  using Words = std::int64_t __attribute__((vector_size(16)));
+  using Halves = std::int32_t __attribute__((vector_size(16)));
+};
+struct Vectors256 {
+  static constexpr int kLanes = 4;
+  using Numbers = double __attribute__((vector_size(32)));
+  using Words = std::int64_t __attribute__((vector_size(32)));
+  using Halves = std::int32_t __attribute__((vector_size(32)));
+};
+struct Vectors512 {
+  static constexpr int kLanes = 8;
+  using Numbers = double __attribute__((vector_size(64)));
+  using Words = std::int64_t __attribute__((vector_size(64)));
+  using Halves = std::int32_t __attribute__((vector_size(64)));
+};
+
 #if defined(__x86_64__) && defined(__GNUC__)
 template <class Body>
 __attribute__((target("avx2"))) void with_avx2(const Body& body) {
@@ -51,6 +71,16 @@ inline Instructions widest_instructions() {
   return found;
 }
 
+// Runs body(vectors), a lambda marked AGBM_INLINE, with the widest instructions and the vectors of one of their registers.
+template <class Body>
+void vectorised_by_register(const Body& body) {
+  switch (widest_instructions()) {
+    case Instructions::kAvx512: return with_avx512([&]() AGBM_INLINE { body(Vectors512()); });
+    case Instructions::kAvx2: return with_avx2([&]() AGBM_INLINE { body(Vectors256()); });
+    default: body(Vectors128());
+  }
+}
+
 // Runs body(), a lambda marked AGBM_INLINE, with the widest instructions.
 template <class Body>
 void vectorised(const Body& body) {
@@ -61,6 +91,11 @@ void vectorised(const Body& body) {
   }
 }
 #else
+template <class Body>
+void vectorised_by_register(const Body& body) {
+  body(Vectors128());
+}
+
 template <class Body>
 void vectorised(const Body& body) {
   body();

@@ -272,8 +272,8 @@ class TestKernels:
         for quantity in QUANTITIES:
             apart = [getattr(loss, quantity)(labels[k], scores[k]) for k in range(2)]
             np.testing.assert_array_equal(getattr(loss, quantity)(labels, scores), apart)
-        first, second = (loss.exact_total(labels[k], scores[k], weight) for k in range(2))
-        assert loss.total(labels, scores, weight) == float(first + second)
+        apart = [loss.exact_total(labels[k], scores[k], weight) for k in range(2)]
+        assert loss.exact_total(labels, scores, weight) == apart[0] + apart[1]
         with pytest.raises(ValueError, match=r"^f: must have scores for as many outputs"):
             loss.value(labels, scores[:1])
 

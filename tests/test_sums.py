@@ -182,6 +182,15 @@ def test_equal_weights_of_any_size_leave_a_quantile_as_it_is(x, share, unit):
     assert Quantile(share).best_constant(y, np.full(len(y), unit)) == expected
 
 
+def test_quotients_beyond_all_doubles():
+    tiny = exact_sum(np.array([-1e-300]))
+    assert exact_sum(np.array([1e300])) / tiny == -math.inf
+    assert exact_sum(np.array([-1e300])) / tiny == math.inf
+    assert exact_sum(np.array([3e-300])) / tiny == -3.0
+    with pytest.raises(ZeroDivisionError):
+        tiny / ExactSum()
+
+
 def test_the_mean_of_equal_numbers_is_that_number():
     for n, x in itertools.product([3, 10, 49, 1000], [0.1, 1 / 3, 1 / 49, 1e300]):
         assert exact_mean(np.full(n, x)) == x

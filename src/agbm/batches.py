@@ -133,6 +133,10 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
     def read_labels() -> Iterator[Labels]:
         head = dataset.schema.empty_table().select(features)
         columns = sorted({name for name in named.values() if name is not None})
+        if not columns:  # a table without columns knows no number of rows
+            n_rows = dataset.count_rows()
+            yield from (Labels(min(rows_a_block, n_rows - i), None, None, head) for i in range(0, n_rows, rows_a_block))
+            return
         for table in _tables(dataset, columns, rows_a_block):
             vectors = [None if name is None else _vector(table[name]) for name in named.values()]
             yield Labels(table.num_rows, vectors[0], vectors[1], head)
@@ -147,9 +151,7 @@ def _tables(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
 
     waiting: list[Any] = []
     n_waiting = 0
-    # Little is read ahead: what is read takes memory.
-    read = dataset.to_batches(columns=columns, batch_size=n_rows, batch_readahead=1, fragment_readahead=1)
-    for batch in read:
+    for batch in _record_batches(dataset, columns, n_rows):
         waiting.append(batch)
         n_waiting += batch.num_rows
         while n_waiting >= n_rows:
@@ -160,6 +162,23 @@ def _tables(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
             del table
     if n_waiting > 0:
         yield pa.Table.from_batches(waiting)
+
+
+def _record_batches(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
+    """The rows of a dataset in its own cuts, up to so many at a time.
+
+    A dataset that is asked for all its batches reads far ahead, which takes memory. So one row group after the other is
+    asked for, but where a filter hides rows of them.
+    """
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError:  # it has a filter
+        yield from dataset.to_batches(columns=columns, batch_size=n_rows)
+        return
+    for fragment in fragments:
+        parts = fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
+        for part in parts:
+            yield from part.to_batches(schema=dataset.schema, columns=columns, batch_size=n_rows)
 
 
 def _vector(column: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -50,7 +50,7 @@ class Labels(NamedTuple):
     y: NDArray[Any] | None
     weight: NDArray[Any] | None
     head: Any
-    """X without its rows: for names and types."""
+    """X without its rows: for the names of its columns."""
 
 
 class Blocks(Protocol):
@@ -176,11 +176,20 @@ def labels_of(block: Block) -> Labels:
     n_rows = n_rows_of(X)
     vectors = []
     for name, given in (("y", block.y), ("sample_weight", block.weight)):
-        vector = None if given is None else np.asarray(given)
+        vector = None if given is None else np.array(given)  # a copy: a view would keep the block
         if vector is not None and (vector.ndim == 0 or len(vector) != n_rows):
             raise ValueError(f"{name} has shape {vector.shape}, X has {n_rows} rows; give one entry for each row.")
         vectors.append(vector)
-    return Labels(n_rows, vectors[0], vectors[1], X[:0])
+    return Labels(n_rows, vectors[0], vectors[1], _head(X))
+
+
+def _head(X: Any) -> Any:
+    """X without its rows and without their memory, which a slice would keep."""
+    if hasattr(X, "iloc"):
+        return type(X)(columns=X.columns)
+    if hasattr(X, "schema"):
+        return X.clear() if hasattr(X, "clear") else X.schema.empty_table()
+    return X[:0].copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +209,7 @@ class Gathered:
         return sum(self.n_rows)
 
 
-def gather(blocks: Blocks, y: Any, weight: Any) -> Gathered:
+def gather(blocks: Blocks, y: Any, weight: Any, name_of_y: str = "y") -> Gathered:
     """What is known without features; y and weight are of all rows, or None where the blocks have them."""
     parts = blocks.labels()
     full = [(i, part) for i, part in enumerate(parts) if part.n_rows > 0 or part.head.shape[1] > 0]
@@ -211,10 +220,10 @@ def gather(blocks: Blocks, y: Any, weight: Any) -> Gathered:
         with naming(blocks.noun, i):
             check_columns(part.head, known.head, f"{blocks.noun} {first}")
     n_rows = [part.n_rows for part in parts]
-    y = _joined(blocks.noun, "y", [part.y for part in parts], n_rows) if y is None else y
+    y = _joined(blocks.noun, name_of_y, [part.y for part in parts], n_rows) if y is None else y
     if weight is None and any(part.weight is not None for part in parts):
         weight = _joined(blocks.noun, "sample_weight", [part.weight for part in parts], n_rows)
-    for name, given in (("y", y), ("sample_weight", weight)):
+    for name, given in ((name_of_y, y), ("sample_weight", weight)):
         if given is not None and n_rows_of(given) != sum(n_rows):
             raise ValueError(
                 f"{name} has {n_rows_of(given)} rows, the {blocks.noun}s of X have {sum(n_rows)}; they must have as "
@@ -289,6 +298,30 @@ class Places:
         rows = np.zeros(sum(self.n_rows), dtype=bool if numbers is None else np.float64)
         rows[self.order[: self.n_train]] = True if numbers is None else numbers
         return self.cut(rows)
+
+
+class _Sample:
+    """The training rows that thresholds come from."""
+
+    def __init__(self, places: Places) -> None:
+        chosen = sample_of(places.n_train)
+        rows = places.order[: places.n_train] if chosen is None else places.order[chosen]
+        self._order = np.argsort(rows, kind="stable")
+        self._rows = rows[self._order]
+        self._ends = np.cumsum(places.n_rows)
+        self._cuts = np.searchsorted(self._rows, self._ends[:-1])
+
+    def of_blocks(self) -> list[NDArray[np.intp]]:
+        """Rows of each block."""
+        firsts = np.append(0, self._ends[:-1])
+        return [rows - first for rows, first in zip(np.split(self._rows, self._cuts), firsts, strict=True)]
+
+    def joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """These rows in the order of the matrix, from those of each block."""
+        sample = np.empty((len(self._rows), parts[0].shape[1]), np.result_type(*parts))
+        for places, part in zip(np.split(self._order, self._cuts), parts, strict=True):
+            sample[places] = part
+        return sample
 
 
 class Look(NamedTuple):
@@ -371,7 +404,6 @@ class BlockTable:
 
     blocks: Blocks
     places: Places
-    looked: Looked = field(init=False)
 
     def look(
         self,
@@ -380,49 +412,37 @@ class BlockTable:
         sample_weight: Array | None,
         train_weight: Array | None,
         known: Categories | None = None,
-    ) -> None:
+    ) -> Looked:
         """Pass 1. `sample_weight` is as it was given, without validation rows; `known` is of an earlier fit."""
         places = self.places
-        rows = sample_of(places.n_train)
-        wanted = places.order[: places.n_train] if rows is None else places.order[rows]
-        ascending = np.argsort(wanted, kind="stable")
-        ends = np.cumsum(places.n_rows)
-        samples = np.split(wanted[ascending], np.searchsorted(wanted[ascending], ends[:-1]))
+        sample = _Sample(places)
         whole, step = (None, 1.0) if train_weight is None else whole_weights(train_weight)
-        of_training = places.training_rows(whole)
-        of_all = self._whole_weights(sample_weight)
+        weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
         features = categorical_features if known is None else sorted(known.of)
-        looks: list[Look] = self.blocks.map(
-            look,
-            [
-                (features, start_values, samples[i] - (ends[i] - n), (of_all[i], of_training[i]))
-                for i, n in enumerate(places.n_rows)
-            ],
-        )
-        sums = merged([found.sums for found in looks])
+        arguments = [(features, start_values, *both) for both in zip(sample.of_blocks(), weights, strict=True)]
+        looks: list[Look] = self.blocks.map(look, arguments)
+        given = looks[: self._n_given_blocks]  # categories are not those of validation rows
+        sums = merged([found.sums for found in given])
         if known is None:
-            self._check_kinds(looks)
-            known = Categories({f: by_weight({v: total for v, (total, _) in sums[f].items()}) for f in sorted(sums)})
-        gathered = np.concatenate([found.sample for found in looks])
-        sample = np.empty_like(gathered)
-        sample[ascending] = gathered
+            self._check_kinds(given)
+            known = Categories({f: by_weight({v: total for v, (total, _) in sums[f].items()}) for f in sums})
         starts = [found.start for found in looks if found.start is not None]
         start = np.concatenate(starts, axis=-1)[:, places.order] if starts else None
-        weights = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
-        self.looked = Looked(known, weights, sample, start)
+        category_weight = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
+        return Looked(known, category_weight, sample.joined([found.sample for found in looks]), start)
 
     def _whole_weights(self, sample_weight: Array | None) -> list[NDArray[Any]]:
         """Of each block; those of validation rows, behind the others, are zero."""
         whole = np.zeros(sum(self.places.n_rows), dtype=bool if sample_weight is None else np.float64)
-        whole[: self.n_given] = True if sample_weight is None else whole_weights(sample_weight)[0]
+        whole[: sum(self.places.n_rows[: self._n_given_blocks])] = (
+            True if sample_weight is None else whole_weights(sample_weight)[0]
+        )
         return self.places.cut(whole)
 
     @property
-    def n_given(self) -> int:
-        """Rows of the blocks that are not for validation only."""
-        if isinstance(self.blocks, WithValidation):
-            return sum(self.places.n_rows[: self.blocks.n_training])
-        return sum(self.places.n_rows)
+    def _n_given_blocks(self) -> int:
+        """Blocks that are not for validation only."""
+        return self.blocks.n_training if isinstance(self.blocks, WithValidation) else len(self.places.n_rows)
 
     def _check_kinds(self, looks: Sequence[Look]) -> None:
         """A feature has text or categories in all blocks, or in none; but for blocks where all of it is missing."""
@@ -430,7 +450,7 @@ class BlockTable:
         mixed = np.flatnonzero(masks.any(axis=0) & ~masks.all(axis=0)).tolist()
         if not mixed:
             return
-        empty = self.blocks.map(missing_columns, [(mixed,) for _ in looks])
+        empty = self.blocks.map(missing_columns, [(mixed,) for _ in self.places.n_rows])
         for i, found in enumerate(looks):
             numbers = [f for f in mixed if found.n_rows > 0 and not found.categorical[f] and f not in empty[i]]
             if numbers:
@@ -439,9 +459,9 @@ class BlockTable:
                     "has text or categories; give it one type, or name it in categorical_features."
                 )
 
-    def bins(self, learner: TreeLearner, weight: Array | None, residual: Array) -> Bins:
+    def bins(self, looked: Looked, learner: TreeLearner, weight: Array | None, residual: Array) -> Bins:
         """Those that a learner makes of the training rows with these weights and residuals (output, row)."""
-        looked, places, rows = self.looked, self.places, sample_of(self.places.n_train)
+        places, rows = self.places, sample_of(self.places.n_train)
         many = [f for f, total in looked.category_weight.items() if np.count_nonzero(total) > learner.max_bins]
         means: dict[int, Array] = {}
         if many:

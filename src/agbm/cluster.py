@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from . import _native
 from .learners import DivergedError, Fit, Model
-from .losses import Array
+from .losses import Array, Quantile, enough_rows, enough_weight, whole_weights
 from .problem import Problem
 from .sums import ExactSum
 from .theory import cosine
@@ -93,10 +94,12 @@ class Shard:
         codes: Sequence[NDArray[np.uint8]],
         first_rows: Sequence[tuple[int, int]],
         n_threads: int,
+        repeats: bool,
     ) -> None:
         """codes: of the rows of the problem, in parts, each (feature, row).
 
-        first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow.
+        first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow. repeats:
+        whether the weights of all training rows are repeats; those of a shard may look so by chance.
         """
         self._problem = problem
         self._bins = bins
@@ -108,18 +111,21 @@ class Shard:
         self._first_rows = first_rows
         self._n_threads = n_threads
         self._rows = _native.ShardRows(matrix, n_threads)
-        self._weights = TreeWeights.of(problem.train_weight)
+        self._repeats = repeats
+        self._weights = TreeWeights.of(problem.train_weight, repeats)
         self._arrays: dict[int, Array] = {}
         self._growing = False
         self._round = 0
         self._last = Reply()
         self._one_at_a_time = threading.Lock()
         self._forget_all()
+        _native.begin_run()  # memory of dropped arrays is kept for the next ones, until there is no shard left
+        weakref.finalize(self, _native.end_run)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what has been made of the rows: that follows from the orders."""
         codes = [self._matrix.columns()]
-        return Shard, (self._problem, self._bins, codes, self._first_rows, self._n_threads)
+        return type(self), (self._problem, self._bins, codes, self._first_rows, self._n_threads, self._repeats)
 
     def __sizeof__(self) -> int:
         """Bytes, about: two a value, and some vectors."""
@@ -160,7 +166,19 @@ class Shard:
         self._give(order, self._problem.residual(*self._needed(order)))
 
     def _hessian(self, order: Order) -> None:
-        self._give(order, cast(Array, self._problem.hessian(*self._needed(order))))
+        (f,), middles = self._needed(order), order.given
+        if not middles:
+            self._give(order, cast(Array, self._problem.hessian(f)))
+            return
+        loss, y, f = cast(Quantile, self._problem.loss), self._problem.train_y, f[:, : self._problem.n_train]
+        self._give(order, np.stack([loss.hessian_beyond(m, y[k], f[k]) for k, m in enumerate(middles)]))
+
+    def _tally(self, order: Order) -> Reply:
+        """How many training rows, or how much of their weight, has distances whose bits go on in which way."""
+        ((f,), (k, search)) = self._needed(order), order.given
+        n = self._problem.n_train
+        distances = cast(Quantile, self._problem.loss).distance(self._problem.train_y[k], f[k, :n])
+        return Reply((search.tally(distances, self._problem.train_weight),))
 
     def _zero_residual(self, order: Order) -> None:
         self._give(order, self._problem.zero_residual())
@@ -177,7 +195,8 @@ class Shard:
     def _measure(self, order: Order) -> Reply:
         """The losses of a function, and the inner products of pairs of them."""
         f, *pairs = self._needed(order)
-        sums = [self._problem.train_loss_sum(f), self._problem.validation_loss_sum(f)]
+        watched = self._problem.validation_loss_sum(f) if self._problem.has_validation else ExactSum()
+        sums = [self._problem.train_loss_sum(f), watched]
         for r, explained in zip(pairs[::2], pairs[1::2], strict=True):
             sums += self._problem.inner_sums(r, explained)
         return Reply(tuple(sums))
@@ -340,6 +359,54 @@ class Log:
         return [*reversed(wanted), *behind]
 
 
+@dataclass(frozen=True)
+class BitSearch:
+    """Looks for the weighted median of numbers that are not negative: their bits have the same order as they."""
+
+    weight_exponent: int | None
+    step: int = 0
+    known: int = 0
+    """The bits that are settled."""
+    wanted: int = 0
+    """Rows, or weight, up to the median among the numbers that begin so."""
+
+    bits = 16
+    steps = 4
+
+    @property
+    def _shift(self) -> int:
+        return 64 - self.bits * (self.step + 1)
+
+    def tally(self, numbers: Array, weight: Array | None) -> NDArray[np.int64]:
+        """For each way in which the next bits may go on: rows, or weight, of the numbers that do."""
+        bits = np.abs(numbers).view(np.uint64)  # a zero may have a sign
+        if self.step > 0:
+            begin_so = (bits >> np.uint64(self._shift + self.bits)) == np.uint64(self.known)
+            bits, weight = bits[begin_so], None if weight is None else weight[begin_so]
+        next_bits = ((bits >> np.uint64(self._shift)) & np.uint64(2**self.bits - 1)).astype(np.intp)
+        tally = np.zeros(2**self.bits, dtype=np.int64)
+        whole: Any = 1
+        if weight is not None and self.weight_exponent is not None:
+            whole = whole_weights(weight, self.weight_exponent)
+        np.add.at(tally, next_bits, whole)
+        return tally
+
+    def after(self, tally: NDArray[np.int64]) -> BitSearch:
+        """The search when the tallies of all shards are known."""
+        wanted, total = self.wanted, np.cumsum(tally)
+        if self.step == 0:
+            all_of_it = int(total[-1])
+            wanted = enough_rows(0.5, all_of_it) if self.weight_exponent is None else enough_weight(0.5, all_of_it)
+        digit = int(np.searchsorted(total, wanted))
+        before = int(total[digit - 1]) if digit > 0 else 0
+        return BitSearch(self.weight_exponent, self.step + 1, self.known << self.bits | digit, wanted - before)
+
+    @property
+    def found(self) -> float:
+        """The median."""
+        return float(np.uint64(self.known).view(np.float64))
+
+
 class Facts(NamedTuple):
     """What is known of all rows together."""
 
@@ -351,6 +418,10 @@ class Facts(NamedTuple):
     """Of the validation rows; 0 where there are none."""
     newton: bool
     """Whether learners make Newton steps with hessians that differ."""
+    median_distance: bool = False
+    """Whether hessians depend on the median distance of all rows: those of Quantile."""
+    weight_exponent: int | None = None
+    """See whole_weights; None where rows have no weights."""
 
 
 class ClusterProblem:
@@ -370,7 +441,10 @@ class ClusterProblem:
 
     def hessian(self, f: Function) -> Function | None:
         """See Problem."""
-        return self._log.give("hessian", [f])[0] if self._facts.newton else None
+        if not self._facts.newton:
+            return None
+        outputs = range(self._facts.n_outputs if self._facts.median_distance else 0)
+        return self._log.give("hessian", [f], *[self._median_distance(f, k) for k in outputs])[0]
 
     def zero_residual(self) -> Function:
         """See Problem."""
@@ -424,6 +498,13 @@ class ClusterProblem:
     def norm(self, r: Function) -> float:
         """See Problem."""
         return math.sqrt(self._log.ask("inner", [r, r]).sums[0] / self._facts.train_weight)
+
+    def _median_distance(self, f: Function, k: int) -> float:
+        """Of the labels of output k: bits are settled from the highest on, some at a time."""
+        search = BitSearch(self._facts.weight_exponent)
+        for _ in range(BitSearch.steps):
+            search = search.after(self._log.ask("tally", [f], k, search).sums[0])
+        return search.found
 
     def _losses(self, f: Function) -> tuple[float, float]:
         if f.name not in self._measured:

@@ -7,43 +7,66 @@ tasks are. See cluster.py for what the shards do, and blocks.py for what happens
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self, cast
 
 import distributed
 import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, WithValidation, labels_of, naming
 from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
 from .learners import Fitter, Model
-from .losses import Array, Loss
+from .losses import Array, Loss, Quantile, weight_exponent
 from .problem import Outputs, Problem
 from .rows import plain
 from .tree import Forest, TreeLearner
 from .tree.bins import Bins
+from .tree.learner import repeats_rows
 
-FAN_IN = 8
-"""Replies that are added up by one task."""
+FAN_OUT = 8
+"""Shards that one process sends a message on to, and whose replies it adds up."""
 
 SECONDS_BETWEEN_LOOKS = 5.0
-"""At least, from one look for new workers to the next."""
+"""From one look at the workers that there are to the next."""
 
-
-def deliver(shard: Shard, message: Message) -> Reply:
-    """A task: one shard's reply."""
-    return shard.receive(message)
+TRIES = 20
+"""Times that a message is sent again, with all workers there, before the trouble is the user's."""
 
 
 def add_up(replies: Sequence[Reply]) -> Reply:
-    """A task: some replies taken together."""
+    """Replies taken together."""
     return functools.reduce(operator.add, replies)
+
+
+class DaskShard(Shard):
+    """A shard as an actor of Dask's: it stays with its worker, and other processes can call it."""
+
+    async def relay(self, message: Message, below: Sequence[Branch]) -> Reply:
+        """What this shard and those below it say to a message."""
+        asked = [shard.relay(message, branches) for shard, branches in below]
+        reply = await asyncio.to_thread(self.receive, message)
+        return add_up([reply, *[await answer for answer in asked]])
+
+
+Branch = tuple[Any, Sequence["Branch"]]
+"""A shard, and what is below it in the tree that messages go down and sums come up."""
+
+
+def branches(shards: Sequence[Any]) -> list[Branch]:
+    """A tree of shards, in which nobody talks to more than FAN_OUT others."""
+    heads = min(FAN_OUT, len(shards))
+    groups = [shards[i::heads] for i in range(heads)]
+    return [(group[0], branches(group[1:])) for group in groups]
 
 
 def share_out(rows: Sequence[int], threads: Mapping[str, int], at: Sequence[str | None]) -> dict[str, tuple[int, ...]]:
@@ -103,13 +126,32 @@ class DaskBlocks:
             call(function, self.noun, i, block, *(() if arguments is None else arguments[i]))
             for i, block in enumerate(self.blocks)
         ]
-        return cast(list[Any], self._client.gather(self._client.compute(tasks)))
+        futures = self._client.compute(tasks)
+        distributed.wait(futures)
+        raise_error_of(dict(enumerate(futures)))
+        return cast(list[Any], self._client.gather(futures))
 
 
 def call_named(function: Callable[..., Any], noun: str, number: int, block: Block, *arguments: Any) -> Any:
     """A task: what a function says of a partition. Errors name the partition."""
     with naming(noun, number):
         return function(block, *arguments)
+
+
+def raise_error_of(futures: Mapping[int, Any]) -> None:
+    """The first error, if there is one, of what was to become of some partitions, with the number of the partition."""
+    for number, future in futures.items():
+        if future.status != "error":
+            continue
+        error = future.exception()
+        if isinstance(error, distributed.KilledWorker):
+            raise RuntimeError(
+                f"partition {number}: all workers that got it have died, the last was {error.last_worker}; if they "
+                "ran out of memory, use smaller partitions or larger workers. Their logs say more."
+            ) from error
+        if str(number) not in str(error):
+            error.add_note(f"This was partition {number}.")
+        raise error
 
 
 def partitions_of(name: str, given: Any) -> list[Any]:
@@ -207,9 +249,10 @@ class Recipe(NamedTuple):
     start: Array | None
     """Constants; None where an init model has given values."""
     second_order: bool
+    repeats: bool
 
 
-def make_shard(parts: Sequence[Part], recipe: Recipe) -> Shard:
+def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
     """A task: parts of partitions together."""
 
     def joined(pairs: Sequence[tuple[Any, Any]]) -> Any:
@@ -227,7 +270,8 @@ def make_shard(parts: Sequence[Part], recipe: Recipe) -> Shard:
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
     problem = Problem(loss, y, n_train, start, weight, recipe.second_order, n_threads)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
-    return Shard(problem, recipe.bins, codes, [(part.first, part.codes[0].shape[-1]) for part in parts], n_threads)
+    first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
+    return DaskShard(problem, recipe.bins, codes, first_rows, n_threads, recipe.repeats)
 
 
 def _threads_here() -> int:
@@ -238,62 +282,135 @@ def _threads_here() -> int:
         return 1
 
 
-class DaskShards:
-    """Shards in the memory of Dask's workers, one for each of them."""
+class Held(NamedTuple):
+    """A shard of some partitions."""
 
-    def __init__(self, client: Any, rows: Sequence[int], at: Sequence[str | None], make: Callable[..., Any]) -> None:
-        """rows, at: of each partition; make(partitions, worker) gives the future of a shard."""
+    worker: str
+    """That it was meant for; Dask may have chosen another."""
+    shard: Any
+    """Future of the actor."""
+    parts: dict[int, Any]
+    """Futures of the partitions' codes, until the shard has them; by the numbers of the partitions."""
+
+
+class WorkerLostError(Exception):
+    """A shard is gone, or cannot be reached."""
+
+
+LOST_ACTOR = "Worker holding Actor was lost"
+"""What Dask says of a shard whose worker is gone."""
+
+
+class DaskShards:
+    """Shards in the memory of Dask's workers."""
+
+    def __init__(self, client: Any, rows: Sequence[int], make: Callable[[Sequence[int], str], Held]) -> None:
+        """rows: of each partition; make(partitions, worker) has a worker make the shard of some."""
         self._client = client
         self._rows = rows
         self._make = make
         self._workers: Mapping[str, int] = {}
-        self._shards: dict[tuple[int, ...], tuple[str, Any]] = {}
-        """For some partitions each: the worker that shall have them, and the future of the shard."""
-        self._replies: list[Any] = []
+        self._held: list[Held] = []
+        self._tree: list[Branch] = []
         self._looked = 0.0
-        self._share_out(at)
 
     def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
         """See Shards."""
         if time.monotonic() - self._looked > SECONDS_BETWEEN_LOOKS:
-            self._share_out(self._places())
-        reply = self._send(message)
-        while reply.behind:  # shards that Dask has made anew, or that have moved
-            reply = self._send(catch_up())
-        return reply
+            self._look()
+        tries = 0
+        while True:
+            try:
+                reply = self._send(message)
+                if not reply.behind:
+                    return reply
+            except WorkerLostError as error:
+                tries += 1
+                if not self._look() and tries > TRIES:
+                    raise RuntimeError(
+                        f"A worker has not answered {tries} times, but Dask has not lost it: {error}. See its log."
+                    ) from error
+                time.sleep(0.1)
+            message = catch_up()
 
     def _send(self, message: Message) -> Reply:
-        client = self._client
-        replies = [
-            client.submit(deliver, shard, message, pure=False, workers=[worker], allow_other_workers=True)
-            for worker, shard in self._shards.values()
-        ]
-        while len(replies) > FAN_IN:
-            some = [replies[i : i + FAN_IN] for i in range(0, len(replies), FAN_IN)]
-            replies = client.map(add_up, some, pure=False)
-        # Those of the round before are dropped now, and not when they came: Dask's client waits between two messages.
-        self._replies = replies
-        return add_up(client.gather(replies))
+        try:
+            asked = [shard.relay(message, below) for shard, below in self._reachable()]
+            return add_up([self._answer(future) for future in asked])
+        except Exception as error:
+            if isinstance(error, (OSError, distributed.CancelledError)) or LOST_ACTOR in str(error) or self._lost():
+                raise WorkerLostError(str(error)) from error
+            raise
 
-    def _share_out(self, at: Sequence[str | None]) -> None:
-        """Where workers have come or gone, who has which partitions is settled anew."""
+    def _answer(self, future: Any) -> Reply:
+        """Dask does not always say that a call is lost with its worker."""
+        while True:
+            try:
+                return cast(Reply, future.result(timeout=SECONDS_BETWEEN_LOOKS))
+            except TimeoutError:
+                if future.done() or self._lost():
+                    raise
+
+    def _reachable(self) -> list[Branch]:
+        """The tree of all shards, when they are there."""
+        if not self._tree:
+            shards = [held.shard for held in self._held]
+            self._wait_for(shards)
+            for held in self._held:
+                raise_error_of(held.parts)
+            self._tree = branches(self._client.gather(shards))
+            self._held = [held._replace(parts=dict.fromkeys(held.parts)) for held in self._held]
+        return self._tree
+
+    def _wait_for(self, shards: Sequence[Any]) -> None:
+        while True:
+            try:
+                distributed.wait(shards, timeout=SECONDS_BETWEEN_LOOKS)
+                return
+            except TimeoutError:  # reading may take long
+                if self._lost():
+                    raise
+
+    def _lost(self) -> list[Held]:
+        """Shards of workers that are no longer there."""
         workers = self._client.nthreads()
-        if workers and workers != self._workers:
-            shards = {}
-            for worker, partitions in share_out(self._rows, workers, at).items():
-                known = self._shards.get(partitions)
-                shards[partitions] = known if known and known[0] == worker else (worker, self._make(partitions, worker))
-            self._shards = shards
-            self._workers = workers
-        self._looked = time.monotonic()
+        holders = self._client.who_has([held.shard for held in self._held])
 
-    def _places(self) -> list[str | None]:
-        """Where partitions are now."""
+        def lost(held: Held) -> bool:
+            if held.shard.status == "pending":
+                return held.worker not in workers
+            if held.shard.status == "error":
+                return LOST_ACTOR in str(held.shard.exception())
+            return not holders.get(held.shard.key)
+
+        return [held for held in self._held if lost(held)]
+
+    def _look(self) -> bool:
+        """See what workers there are and, if some have come or gone, who is to have which partitions."""
+        workers, lost = self._client.nthreads(), self._lost()
+        self._looked = time.monotonic()
+        if not workers or (workers == self._workers and not lost):
+            return False
+        self._workers = workers
+        kept = [held for held in self._held if held not in lost]
         at: list[str | None] = [None] * len(self._rows)
-        for partitions, (worker, _) in self._shards.items():
-            for partition in partitions:
-                at[partition] = worker
-        return at
+        for held in kept:
+            for partition in held.parts:
+                at[partition] = held.worker
+        self._held = list(self._shared_out(share_out(self._rows, workers, at), kept))
+        self._tree = []
+        return True
+
+    def _shared_out(self, shares: Mapping[str, tuple[int, ...]], kept: Sequence[Held]) -> Iterator[Held]:
+        """Shards stay if all of their partitions stay; the others are made of what they have come to be."""
+        for worker, partitions in shares.items():
+            missing = set(partitions)
+            for held in kept:
+                if held.worker == worker and missing.issuperset(held.parts):
+                    missing.difference_update(held.parts)
+                    yield held
+            if missing:
+                yield self._make(sorted(missing), worker)
 
 
 class _OnDask(_BaseAGBM):
@@ -320,13 +437,15 @@ class _OnDask(_BaseAGBM):
     ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
         """See _BaseAGBM: the rows stay with the workers."""
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
-        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order)
+        repeats = repeats_rows(problem.train_weight)
+        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order, repeats)
         make = self._maker(table, reader, recipe, problem.weight)
         rows = table.places.n_rows
-        log = Log(DaskShards(self._client, rows, [None] * len(rows), make), self._n_outputs)
+        log = Log(DaskShards(self._client, rows, make), self._n_outputs)
         facts = Facts(
             problem.n_train, self._n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
-            self.second_order and not loss.constant_hessian,
+            self.second_order and not loss.constant_hessian, isinstance(loss, Quantile),
+            None if problem.train_weight is None else weight_exponent(problem.train_weight),
         )  # fmt: skip
         remote = ClusterProblem(log, facts)
 
@@ -339,7 +458,7 @@ class _OnDask(_BaseAGBM):
 
     def _maker(
         self, table: BlockTable, reader: BlockReader, recipe: Recipe, weight: Array | None
-    ) -> Callable[[Sequence[int], str], Any]:
+    ) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions."""
         found: Any = table.blocks
         sources: list[Any] = [found.training, found.validation] if isinstance(found, WithValidation) else [found]
@@ -347,28 +466,34 @@ class _OnDask(_BaseAGBM):
         n_train = table.places.n_train
         plans = [PartPlan.of(places, n_train, weight) for places in table.places.of_blocks()]
         estimator = self._for_reading()
-        encode, assemble = delayed(encode_part, pure=False), delayed(make_shard, pure=False)
+        encode = delayed(encode_part, pure=False)
         parts = [encode(block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
+        client = self._client
 
-        def make(partitions: Sequence[int], worker: str) -> Any:
-            shard = assemble([parts[i] for i in partitions], recipe)
-            return self._client.compute(shard, workers=[worker], allow_other_workers=True)
+        def make(partitions: Sequence[int], worker: str) -> Held:
+            there = {"workers": [worker], "allow_other_workers": True}
+            futures = client.compute([parts[i] for i in partitions], **there)
+            shard = client.submit(make_shard, recipe, *futures, actor=True, pure=False, **there)
+            return Held(worker, shard, dict(zip(partitions, futures, strict=True)))
 
         return make
 
-    def _lazily(self, method: str, X: Any, columns: Sequence[Any] | None, dtype: Any) -> Any:
+    def _lazily(self, method: str, X: Any) -> Any:
         """What a method gives, for each partition of X when it is computed."""
-        model = self.to_local()
+        check_is_fitted(self)
+        kind = self._predicted(method)
+        model, (columns, dtype) = self.to_local(), kind
         if hasattr(X, "map_partitions"):
-            meta: Any = X._meta.iloc[:, :0].copy()
-            meta = meta.assign(**{"0": np.empty(0, dtype)})["0"] if columns is None else _frame(meta, columns, dtype)
-            return X.map_partitions(_predict_frame, model, method, columns, meta=meta)
+            return X.map_partitions(_predict_frame, model, method, kind, meta=_frame(X._meta.iloc[:0], kind))
         if hasattr(X, "map_blocks"):
             X = X.rechunk({1: -1})
-            meta = np.empty((0,) if columns is None else (0, 0), dtype)
             shape: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (len(columns),))}
-            return X.map_blocks(_predict, model, method, dtype=dtype, meta=meta, **shape)
-        return [delayed(_predict)(part, model, method) for part in partitions_of("X", X)]
+            return X.map_blocks(_predict, model, method, kind, dtype=dtype, meta=kind.empty(), **shape)
+        return [delayed(_predict)(part, model, method, kind) for part in partitions_of("X", X)]
+
+    @abstractmethod
+    def _predicted(self, method: str) -> Predicted:
+        """What a method gives."""
 
     def to_local(self) -> Any:
         """The same model as the estimator for one machine, which knows nothing of Dask."""
@@ -385,28 +510,36 @@ def _is_lazy(X: Any) -> bool:
     return all(hasattr(part, "__dask_graph__") for part in X) if isinstance(X, list) else hasattr(X, "__dask_graph__")
 
 
-def _predict(X: Any, model: Any, method: str) -> NDArray[Any]:
+class Predicted(NamedTuple):
+    """What predictions look like."""
+
+    columns: list[Any] | None
+    """Names; None where there is one number or class a row."""
+    dtype: Any
+
+    def empty(self) -> NDArray[Any]:
+        """Those of no rows."""
+        return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
+
+
+def _predict(X: Any, model: Any, method: str, kind: Predicted) -> NDArray[Any]:
     """A task: predictions of a partition, which may be empty."""
-    if X.shape[0] == 0:
-        classes = getattr(model, "classes_", np.empty(0))
-        return np.empty((0, len(classes))) if method == "predict_proba" else np.empty(0, classes.dtype)
-    return cast(NDArray[Any], getattr(model, method)(X))
+    return kind.empty() if X.shape[0] == 0 else cast(NDArray[Any], getattr(model, method)(X))
 
 
-def _predict_frame(X: Any, model: Any, method: str, columns: Sequence[Any] | None) -> Any:
+def _predict_frame(X: Any, model: Any, method: str, kind: Predicted) -> Any:
     """A task: the same with the index of the rows."""
+    return _frame(X, kind, _predict(X, model, method, kind))
+
+
+def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
+    """Values, or none of them, with the index of X."""
     import pandas as pd
 
-    values = _predict(X, model, method)
-    if columns is None:
+    values = kind.empty() if values is None else values
+    if kind.columns is None:
         return pd.Series(values, index=X.index, name="0")
-    return pd.DataFrame(values, index=X.index, columns=list(columns))
-
-
-def _frame(like: Any, columns: Sequence[Any], dtype: Any) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame(np.empty((0, len(columns)), dtype), index=like.index, columns=list(columns))
+    return pd.DataFrame(values, index=X.index, columns=kind.columns)
 
 
 class DaskAGBMRegressor(_OnDask, AGBMRegressor):
@@ -425,7 +558,10 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
 
     def predict(self, X: Any) -> Any:
         """Predicted values; for a Dask collection, when they are computed."""
-        return self._lazily("predict", X, None, np.float64) if _is_lazy(X) else super().predict(X)
+        return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
+
+    def _predicted(self, method: str) -> Predicted:
+        return Predicted(list(range(self._n_outputs)) if self._label_shape else None, np.float64)
 
 
 class DaskAGBMClassifier(_OnDask, AGBMClassifier):
@@ -444,14 +580,15 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
 
     def predict(self, X: Any) -> Any:
         """The most probable class; for a Dask collection, when it is computed."""
-        return self._lazily("predict", X, None, self.classes_.dtype) if _is_lazy(X) else super().predict(X)
+        return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities (row, class); for a Dask collection, when they are computed."""
+        return self._lazily("predict_proba", X) if _is_lazy(X) else super().predict_proba(X)
+
+    def _predicted(self, method: str) -> Predicted:
         return (
-            self._lazily("predict_proba", X, list(self.classes_), np.float64)
-            if _is_lazy(X)
-            else super().predict_proba(X)
+            Predicted(None, self.classes_.dtype) if method == "predict" else Predicted(list(self.classes_), np.float64)
         )
 
 

@@ -30,13 +30,14 @@ from sklearn.utils.validation import (
 
 from . import _threads, boosting
 from ._parameters import CONSTRAINTS, check_combinations, documentation, fingerprint, interaction_groups
-from .batches import blocks_of
+from .batches import Batches, blocks_of
 from .blocks import (
     BlockReader,
     Blocks,
     BlockTable,
     Gathered,
     LocalBlocks,
+    Looked,
     OneTable,
     Places,
     WithValidation,
@@ -250,12 +251,13 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             rows, n_train = self._hold_out(rows)
         table = BlockTable(blocks, Places(n_rows, rows.X, n_train))
         weight = None if rows.weight is None else rows.weight[:n_train]
-        self._look(table, sample_weight, weight)
-        self._categories = table.looked.categories
-        start, problem = self._make_problem(plan.loss, replace(rows, start=table.looked.start), n_train)
+        looked = self._look(table, sample_weight, weight)
+        self._categories = looked.categories
+        start, problem = self._make_problem(plan.loss, replace(rows, start=looked.start), n_train)
         learner = self._make_learner(plan.loss, problem)
         assert isinstance(learner, TreeLearner)
-        bins = table.bins(learner, problem.train_weight, problem.residual(problem.start))
+        bins = table.bins(looked, learner, problem.train_weight, problem.residual(problem.start))
+        del looked  # the sample takes memory, as the matrix will
         reader = BlockReader(self._for_reading()._check_table, bins)
         return Run(plan, start, *self._bind_blocks(plan.loss, learner, table, reader, problem))
 
@@ -273,17 +275,17 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
         return problem, learner, fitter, values
 
-    def _look(self, table: BlockTable, sample_weight: Array | None, train_weight: Array | None) -> None:
+    def _look(self, table: BlockTable, sample_weight: Array | None, train_weight: Array | None) -> Looked:
         start_values = self._for_reading()._init_values
         known = self._categories if self._goes_on() else None
-        table.look(self.categorical_features, start_values, sample_weight, train_weight, known)
+        return table.look(self.categorical_features, start_values, sample_weight, train_weight, known)
 
     def _digested(self, table: BlockTable) -> Iterator[NDArray[Any]]:
         """What a checkpoint knows the features of blocks by: names, categories, and some of the rows."""
-        self._look(table, None, None)
+        looked = self._look(table, None, None)
         yield np.array(list(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_)))))
-        yield np.array([repr(table.looked.categories.of)])
-        yield np.asarray(table.looked.sample, dtype=np.float64)
+        yield np.array([repr(looked.categories.of)])
+        yield np.asarray(looked.sample, dtype=np.float64)
 
     def _for_reading(self) -> Self:
         """A copy that checks tables as this estimator does and has no model: it may travel."""
@@ -304,9 +306,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_block_labels(self, given: Gathered) -> tuple[Rows, Array | None]:
         """The rows that training may use, by their numbers, and the sample weights of all rows."""
-        validate_data(
-            self, given.head, reset=not self._goes_on(), skip_check_array=True
-        )  # names and number of features
+        # Names and number of features.
+        validate_data(self, given.head, reset=not self._goes_on(), skip_check_array=True)
         if given.y is None:
             raise ValueError("y=None: give the labels of all rows, or batches (X, y).")
         self._check_present(given.y)
@@ -319,7 +320,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self, blocks: Blocks, y_val: Any, given: Gathered, weighted: bool
     ) -> tuple[Gathered, Rows]:
         with naming("X_val"):
-            watched = gather(blocks, y_val, None)
+            watched = gather(blocks, y_val, None, "y_val")
             check_columns(watched.head, given.head, "X")
         y = self._encode_validation(watched.y, watched.total)
         numbers = given.total + np.arange(watched.total)
@@ -439,7 +440,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         check_combinations(self, saves_checkpoints=bool(self._checkpoints()))
         if self._goes_on():
             self._check_going_on()
-        if (X_val is None) != (y_val is None):
+        if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # which may have labels of their own
             missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
             raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
 
@@ -871,7 +872,9 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
         """Fit to X (rows, features; NaN is a missing value) and y (rows, or rows and outputs).
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
-        repeated rows; of other weights only the ratios matter. The losses of several outputs add up.
+        repeated rows; of other weights only the ratios matter. Rows that do not fit into memory are given as
+        agbm.Batches or as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns. The
+        losses of several outputs add up.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
@@ -1048,7 +1051,8 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         """Fit to X (rows, features; NaN is a missing value) and the labels y.
 
         X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
-        repeated rows; of other weights only the ratios matter.
+        repeated rows; of other weights only the ratios matter. Rows that do not fit into memory are given as
+        agbm.Batches or as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 

@@ -79,22 +79,35 @@ def _exp(f: Array) -> Array:
 def _quantile(x: Array, share: float, weight: Array | None) -> float:
     """The smallest number with at least that share of the weight at or below it."""
     if weight is None:
-        place = max(0, math.ceil(share * len(x)) - 1)
+        place = enough_rows(share, len(x)) - 1
         return float(np.partition(x, place)[place])
     order = np.argsort(x)
-    total = np.cumsum(_whole_weights(weight)[order])
-    return float(x[order[np.searchsorted(total, int(share * _ROUNDED_DOWN * float(total[-1])))]])
+    total = np.cumsum(whole_weights(weight, weight_exponent(weight))[order])
+    return float(x[order[np.searchsorted(total, enough_weight(share, int(total[-1])))]])
 
 
-# A share such as 0.1 is no double, and may lie a little above what it stands for: rows that make up a tenth suffice.
-_ROUNDED_DOWN = 1.0 - 2.0**-50
+def enough_rows(share: float, n: int) -> int:
+    """How many of n rows are at least that share of them."""
+    return max(1, math.ceil(share * n))
 
 
-def _whole_weights(weight: Array) -> NDArray[np.int64]:
-    """Weights in units of one power of two, rounded, so that their sums are exact and do not depend on an order."""
+def enough_weight(share: float, total: int) -> int:
+    """How much of a weight is at least that share of it.
+
+    A share such as 0.1 is no double, and may lie a little above what it stands for: rows that make up a tenth suffice.
+    """
+    return int(share * (1.0 - 2.0**-50) * float(total))
+
+
+def weight_exponent(weight: Array) -> int:
+    """For whole_weights: so large that no sum of all of them overflows."""
     _, exponent = np.frexp(weight.max())
-    bits = 62 - len(weight).bit_length()
-    return np.asarray(np.rint(np.ldexp(weight, bits - exponent)), dtype=np.int64)
+    return 62 - len(weight).bit_length() - int(exponent)
+
+
+def whole_weights(weight: Array, exponent: int) -> NDArray[np.int64]:
+    """Weights in units of one power of two, rounded, so that their sums are exact and do not depend on an order."""
+    return np.asarray(np.rint(np.ldexp(weight, exponent)), dtype=np.int64)
 
 
 class BuiltInLoss:
@@ -216,8 +229,14 @@ class Quantile(_Identity):
         """One over twice the distance, or over twice the median distance where that is larger."""
         if np.ndim(y) == np.ndim(f) == 2:
             return np.stack([self.hessian(labels, scores, weight) for labels, scores in zip(y, f, strict=True)])
-        distance = self._fill(_native.loss_value, y, f, 0.5) * self._distance_unit
-        middle = _quantile(distance, 0.5, weight)
+        return self.hessian_beyond(_quantile(self.distance(y, f), 0.5, weight), y, f)
+
+    def distance(self, y: Array, f: Array) -> Array:
+        """From the labels to the scores."""
+        return np.asarray(self._fill(_native.loss_value, y, f, 0.5) * self._distance_unit)
+
+    def hessian_beyond(self, middle: float, y: Array, f: Array) -> Array:
+        """The hessian with the given median distance."""
         return self._fill(_native.loss_hessian, y, f, middle if middle > 0.0 else 1.0)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:

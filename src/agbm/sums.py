@@ -18,9 +18,10 @@ Array = NDArray[np.float64]
 
 _UNITS_IN_ONE = 2**1074
 """Every double is a whole number of 2^-1074, the smallest one."""
+_TOO_MANY_UNITS = 2**1024 * _UNITS_IN_ONE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen ones take twice as long to make
 class ExactSum:
     """A sum of doubles, not rounded. `float` rounds it, to the nearest double."""
 
@@ -45,18 +46,20 @@ class ExactSum:
 
     def __float__(self) -> float:
         """The nearest double; infinite where the sum is beyond all of them."""
-        if self.not_finite != 0.0:
-            return self.not_finite
-        try:
-            return self.units / _UNITS_IN_ONE  # Python rounds quotients of integers correctly
-        except OverflowError:
-            return math.inf if self.units > 0 else -math.inf
+        return _nearest(self.units, _UNITS_IN_ONE) if self.not_finite == 0.0 else self.not_finite
 
     def __truediv__(self, other: ExactSum) -> float:
         """The double nearest to the quotient of two sums; infinite or NaN where one of them is."""
-        if math.isfinite(float(self)) and math.isfinite(float(other)):
-            return self.units / other.units
+        if self.not_finite == other.not_finite == 0.0 and abs(self.units) < _TOO_MANY_UNITS:
+            return _nearest(self.units, other.units)
         return float(self) / float(other)
+
+
+def _nearest(numerator: int, denominator: int) -> float:
+    try:
+        return numerator / denominator  # Python rounds quotients of integers correctly
+    except OverflowError:
+        return math.inf if (numerator > 0) == (denominator > 0) else -math.inf
 
 
 def rows_together(x: ArrayLike) -> Array:

@@ -170,7 +170,7 @@ class TreeFitter(TreesOfIterations):
     ) -> None:
         super().__init__(learner, bins, n_train)
         self._grower = grower
-        self._weights = TreeWeights.of(weight)
+        self._weights = TreeWeights.of(weight, repeats_rows(weight))
 
     def _grow(
         self, targets: Sequence[Array], hessian: Array | None, outputs: range, sample: Sample
@@ -197,8 +197,13 @@ class TreeFitter(TreesOfIterations):
 
 def by_function(values: Sequence[Array], n_functions: int) -> Array:
     """Values (output, function, row) of some trees, each with one or more outputs of all functions, in this order."""
-    parts = [v.reshape(-1, n_functions, v.shape[-1]) for v in values]
+    parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # rows may be none
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def repeats_rows(weight: Array | None) -> bool:
+    """Whether there are weights that say how often a row is there."""
+    return weight is not None and mean_repeats(weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +214,9 @@ class TreeWeights:
     repeats: NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, weight: Array | None) -> TreeWeights:
-        """From sample weights."""
-        if weight is not None and mean_repeats(weight):  # gives exactly the trees of the repeated rows
+    def of(cls, weight: Array | None, repeats: bool) -> TreeWeights:
+        """From sample weights, of which some may be elsewhere; `repeats` is what repeats_rows says of all."""
+        if weight is not None and repeats:  # gives exactly the trees of the repeated rows
             return cls(None, weight.astype(np.int64))
         return cls(weight, None)
 
