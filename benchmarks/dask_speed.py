@@ -300,24 +300,24 @@ def timed_rounds(client: Any) -> Iterator[list[Round]]:
 
 def watch_kernels() -> None:
     """In a worker: note how long a shard takes for each message. A worker has one shard, so they are in order."""
-    import agbm.dask as module
+    import agbm.cluster as module
 
     found: Any = module
     if not hasattr(found, "kernel_seconds"):
-        deliver = module.deliver
+        receive = module.Shard.receive
 
-        def timed(shard: Any, message: Any) -> Any:
+        def timed(self: Any, message: Any) -> Any:
             began = time.perf_counter()
-            reply = deliver(shard, message)
+            reply = receive(self, message)
             found.kernel_seconds.append(time.perf_counter() - began)
             return reply
 
-        found.deliver = timed
+        found.Shard.receive = timed
     found.kernel_seconds = []
 
 
 def kernel_seconds() -> list[float]:
-    import agbm.dask as module
+    import agbm.cluster as module
 
     found: Any = module
     return list(found.kernel_seconds)

@@ -1,11 +1,11 @@
 """How training on Dask scales: a model of the time of a tree, made of measured costs, checked and then asked.
 
 1. Costs are measured on this machine: kernels a row and thread, the driver's search for splits, what Dask takes for a
-   task, a round and a byte. Dask's share is taken from rounds of the real code with next to no rows.
+   call, a round and a byte. Dask's share is taken from rounds of the real code with next to no rows.
 2. The model (`Model.round`) adds them up for any number of workers, rows, latency and rate of the network.
 3. It is checked twice. Against the real code on up to 1,000 shards, all in this process, with a network that is
-   simulated: kernels, additions and splits really run and are timed, and a queue of events (`Replay`) decides when
-   messages arrive. And against Dask itself with two workers.
+   simulated: kernels, additions and splits really run and are timed, and `Replay` decides when messages arrive. And
+   against Dask itself with one and two workers.
 4. Then it predicts: seconds a tree up to 1,000 workers and 10^10 rows, where more workers stop helping, and what would
    move that point.
 
@@ -15,14 +15,11 @@ Writes scale.json and a picture of the prediction to the folder --out. A worker 
 from __future__ import annotations
 
 import argparse
-import functools
-import heapq
 import itertools
 import json
 import logging
 import math
 import multiprocessing
-import operator
 import pickle
 import textwrap
 import time
@@ -39,7 +36,7 @@ from numpy.typing import NDArray
 
 from agbm import boosting
 from agbm.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
-from agbm.dask import FAN_IN, DaskShards
+from agbm.dask import FAN_OUT, DaskShard, DaskShards, Held, add_up, branches
 from agbm.losses import LogLoss
 from agbm.problem import Problem, of_each_output
 from agbm.sums import ExactSum
@@ -52,8 +49,8 @@ from peers import BINS, RATE
 
 MANY_ROWS = 2**21
 """Rows that trees are told of, where fewer are there: from 2^20 on a cell has three integers."""
-GATHER_TRANSFERS = 2
-"""How often the last replies travel: by way of the scheduler, as DaskShards has them gathered. Directly it is once."""
+DRIVER_HOPS = 2
+"""Ways between driver and worker: Dask's client talks to actors by way of its scheduler, unless told otherwise."""
 LEFT_OUT = 2
 """Trees before the measured ones."""
 
@@ -61,13 +58,13 @@ LEFT_OUT = 2
 # Shards and the trees that are grown on them, without estimators.
 
 
-def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> Shard:
+def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> DaskShard:
     """Rows of one's own, as agbm.dask makes shards of partitions."""
     X, y = make_rows(seed, n_rows)
     codes = bins.encode(X[:, : bins.n_features], 1).columns()
     start = np.zeros((1, n_rows))
     problem = Problem(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
-    return Shard(problem, bins, [codes], [(first, n_rows)], 1)
+    return DaskShard(problem, bins, [codes], [(first, n_rows)], 1, False)
 
 
 def make_bins(n_features: int) -> Bins:
@@ -89,23 +86,28 @@ def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
 
 @dataclass(frozen=True)
 class Traced:
-    """A round: seconds of every shard, of every addition level by level, and of the driver up to its next message."""
+    """A round: seconds of every shard, of its addition of replies, and of the driver up to its next message."""
 
     kind: str
     nodes: int
     message_bytes: int
     reply_bytes: int
     kernels: NDArray[np.float64]
-    additions: list[NDArray[np.float64]]
+    additions: NDArray[np.float64]
     last_addition: float
     driver: float = 0.0
 
 
+Tree = Sequence[tuple[int, "Tree"]]
+"""Numbers of shards, as agbm.dask's branches."""
+
+
 class TracedShards:
-    """Shards in this process, added up as DaskShards does. Seconds are the processor's, which others do not take."""
+    """Shards in this process, in the tree of DaskShards. Seconds are the processor's, which others do not take."""
 
     def __init__(self, shards: Sequence[Shard], claimed_rows: int) -> None:
         self._shards = shards
+        self._tree: Tree = branches(range(len(shards)))
         self._claimed_rows = claimed_rows
         self._returned = 0.0
         self.rounds: list[Traced] = []
@@ -114,10 +116,19 @@ class TracedShards:
         """See Shards."""
         if self.rounds:
             self.rounds[-1] = replace(self.rounds[-1], driver=time.thread_time() - self._returned)
-        depth, n_last = reduction(len(self._shards))
-        clocks: list[list[float]] = [[] for _ in range(depth + 1)]
-        reply, last_addition = added([self._answer(message, i, depth, clocks) for i in range(n_last)])
-        kernels, *additions = map(np.array, clocks)
+        kernels, additions = np.zeros(len(self._shards)), np.zeros(len(self._shards))
+
+        def answer(number: int, below: Tree) -> Reply:
+            began = time.thread_time()
+            replies = [self._shards[number].receive(message)]
+            kernels[number] = time.thread_time() - began
+            for one in below:  # few replies are alive at a time
+                reply, seconds = added([replies.pop(), answer(*one)])
+                additions[number] += seconds
+                replies.append(reply)
+            return replies[0]
+
+        reply, last_addition = added([answer(*one) for one in self._tree])
         size = len(pickle.dumps(message, 5))
         self.rounds.append(Traced(*kind_of(message), size, bytes_of(reply), kernels, additions, last_addition))
         if self.rounds[-1].kind == "targets":
@@ -125,32 +136,20 @@ class TracedShards:
         self._returned = time.thread_time()
         return reply
 
-    def _answer(self, message: Message, number: int, level: int, clocks: list[list[float]]) -> Reply:
-        """Of a shard (level 0), or of some replies of the level below; few replies are alive at a time."""
-        if level == 0:
-            began = time.thread_time()
-            reply = self._shards[number].receive(message)
-            seconds = time.thread_time() - began
-        else:
-            below = range(number * FAN_IN, (number + 1) * FAN_IN)
-            exist = math.ceil(len(self._shards) / FAN_IN ** (level - 1))
-            reply, seconds = added([self._answer(message, i, level - 1, clocks) for i in below if i < exist])
-        clocks[level].append(seconds)
-        return reply
-
 
 def added(replies: Sequence[Reply]) -> tuple[Reply, float]:
     began = time.thread_time()
-    return functools.reduce(operator.add, replies), time.thread_time() - began
+    return add_up(replies), time.thread_time() - began
 
 
-def reduction(n_workers: int, fan_in: int = FAN_IN) -> tuple[int, int]:
-    """Levels of tasks that add replies up, and replies that are left for the driver."""
-    depth = 0
-    while n_workers > fan_in:
-        n_workers = math.ceil(n_workers / fan_in)
-        depth += 1
-    return depth, n_workers
+def levels(n_shards: int, fan_out: int) -> list[tuple[int, int]]:
+    """The longest way down the tree: how many are talked to, and how many shards there are in the part of each."""
+    found = []
+    while n_shards > 0:
+        called = min(fan_out, n_shards)
+        found.append((called, math.ceil(n_shards / called)))
+        n_shards = found[-1][1] - 1
+    return found
 
 
 def trace(n_shards: int, rows_a_shard: int, trees: int) -> list[Traced]:
@@ -187,14 +186,16 @@ class Costs:
     """What everything takes, in seconds."""
 
     questions: tuple[Question, ...]
-    task: float
-    """Of the driver and the scheduler, for every task."""
+    call: float
+    """Of a process that asks another one."""
     round: float
-    """Of Dask for a round, beside its tasks."""
+    """Of Dask for a round, beside its calls."""
     byte: float
     """To pack, copy and unpack a byte that travels, once for each time that it does, beside the network."""
     add: float
     """To add a byte of a reply to another."""
+    address: float
+    """Bytes of a message for each shard that it is sent on to."""
 
 
 def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
@@ -227,10 +228,9 @@ def questions_of(few: Sequence[Traced], many: Sequence[Traced], n_few: int, n_ma
 
 
 def addition_cost(rounds: Sequence[Traced]) -> float:
-    """Seconds to add a byte, from the large replies of some shards that are added by groups of FAN_IN."""
+    """Seconds to add a byte, from the large replies of as many shards as the driver talks to."""
     large = [r for r in rounds if r.nodes >= 4]
-    seconds = sum(float(r.additions[0].sum()) for r in large)
-    return seconds / sum(r.reply_bytes * (FAN_IN - 1) * len(r.additions[0]) for r in large)
+    return sum(r.last_addition for r in large) / sum(r.reply_bytes * (FAN_OUT - 1) for r in large)
 
 
 # What Dask takes, with next to no rows.
@@ -274,19 +274,21 @@ def workers_elsewhere(n_workers: int) -> Iterator[Any]:
                 process.join()
 
 
-def task_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float]]:
+def call_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float]]:
     """Seconds of a round, on the clock and of this process, for shards that have almost nothing to do or to say."""
     bins, found = make_bins(2), []
     for n_workers in worker_counts:
         with workers_elsewhere(n_workers) as client:
             rows = [500] * n_workers
 
-            def make(partitions: Sequence[int], worker: str, client: Any = client) -> Any:
-                number = partitions[0]
-                return client.submit(make_shard, number + 1, 500, 500 * number, bins, workers=[worker])
+            def make(partitions: Sequence[int], worker: str, client: Any = client) -> Held:
+                first = partitions[0]
+                place = {"workers": [worker], "actor": True, "pure": False}
+                shard = client.submit(make_shard, first + 1, 500, 500 * first, bins, **place)
+                return Held(worker, shard, dict.fromkeys(partitions))
 
             clocks: list[tuple[float, float]] = []
-            shards = DaskShards(client, rows, [None] * n_workers, make)
+            shards = DaskShards(client, rows, make)
             send = shards._send
 
             def timed(message: Message, send: Any = send, clocks: Any = clocks) -> Reply:
@@ -299,11 +301,10 @@ def task_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float
             grow(shards, bins, sum(rows), trees)
             wall, processor = np.median(np.array(clocks[len(clocks) // 3 :]), axis=0)
             processor -= wall * idle_share()  # workers say that they are alive, also while they wait for a core
-            row = {"workers": n_workers, "tasks": n_tasks(n_workers), "seconds": wall, "processor": processor}
+            address = len(pickle.dumps(shards._tree, 5)) / n_workers
+            row = {"workers": n_workers, "seconds": wall, "processor": processor, "address": address}
             found.append({name: float(value) for name, value in row.items()})
-            print(
-                f"  {n_workers} workers: {1e3 * wall:.2f} ms a round, {1e3 * processor:.2f} of this process", flush=True
-            )
+            print(f"  {n_workers} workers: {1e3 * wall:.2f} ms a round, {1e3 * processor:.2f} here", flush=True)
     return found
 
 
@@ -314,23 +315,15 @@ def idle_share(seconds: float = 1.0) -> float:
     return (time.process_time() - began) / seconds
 
 
-def n_tasks(n_workers: int, fan_in: int = FAN_IN) -> int:
-    """Of a round."""
-    total = n_workers
-    while n_workers > fan_in:
-        n_workers = math.ceil(n_workers / fan_in)
-        total += n_workers
-    return total
+def a_call(found: Sequence[dict[str, float]]) -> float:
+    """The slope of a line through the seconds of this process, as far as it calls all workers itself."""
+    rows = [row for row in found if row["workers"] <= FAN_OUT]
+    slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
+    return max(0.0, float(slope))
 
 
-def a_task(found: Sequence[dict[str, float]]) -> float:
-    """The slope of a line through the seconds of this process."""
-    slope, _ = np.polyfit([row["tasks"] for row in found], [row["processor"] for row in found], 1)
-    return float(slope)
-
-
-def byte_costs(task: float) -> tuple[float, float]:
-    """Seconds of a round of two workers beside its tasks, and of a byte each time that it travels."""
+def byte_costs(call: float) -> tuple[float, float]:
+    """Seconds of a round of two workers beside its calls, and of a byte each time that it travels."""
     from dask_speed import TINY_ROWS, OnDask, collection
 
     with cluster(2) as client:
@@ -340,7 +333,7 @@ def byte_costs(task: float) -> tuple[float, float]:
     kinds = breakdown(rounds, 10)["kinds"]
     size = [kind["reply_bytes"] for kind in kinds]
     slope, fixed = np.polyfit(size, [kind["overhead_ms"] / 1e3 for kind in kinds], 1)
-    return max(0.0, float(fixed) - 2 * task), max(0.0, float(slope)) / (2 * GATHER_TRANSFERS)
+    return max(0.0, float(fixed) - 2 * call), max(0.0, float(slope)) / (2 * DRIVER_HOPS)
 
 
 def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
@@ -349,14 +342,14 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     print("kernels", flush=True)
     few, many = trace(1, n_few, 3 if quick else 10), trace(1, n_many, 3 if quick else 6)
     questions = questions_of(few, many, n_few, n_many)
-    add = addition_cost(trace(64, 1_000, 2))
-    print("tasks", flush=True)
-    counts = (1, 2, 4, 16) if quick else (1, 2, 4, 8, 16, 32, 64)
-    tasks = task_costs(counts, 4 if quick else 10)
-    task = a_task(tasks)
+    add = addition_cost(trace(FAN_OUT, 4_000, 4))
+    print("calls", flush=True)
+    counts = (1, 2, 4, 8, 16) if quick else (1, 2, 4, 6, 8, 16, 32, 64)
+    calls = call_costs(counts, 4 if quick else 10)
+    call = a_call(calls)
     print("bytes", flush=True)
-    fixed, byte = byte_costs(task)
-    return Costs(questions, task, fixed, byte, add), {"tasks": tasks, "rows": [n_few, n_many]}
+    fixed, byte = byte_costs(call)
+    return Costs(questions, call, fixed, byte, add, calls[-1]["address"]), {"calls": calls, "rows": [n_few, n_many]}
 
 
 # The model.
@@ -374,12 +367,12 @@ class Network:
 class Design:
     """How the work is organised: as it is, or as it might be."""
 
-    fan_in: int = FAN_IN
+    fan_out: int = FAN_OUT
     bytes_kept: float = 1.0
     """Of each reply."""
-    task_kept: float = 1.0
-    """Of the cost of a task."""
-    gather_transfers: int = GATHER_TRANSFERS
+    call_kept: float = 1.0
+    """Of the cost of a call."""
+    driver_hops: int = DRIVER_HOPS
     without: tuple[str, ...] = ()
     """Kinds of rounds that ride with others."""
     threads: int = 1
@@ -391,7 +384,7 @@ class Design:
 WORKERS_TRIED = sorted({round(10 ** (k / 40)) for k in range(201)})
 """Up to 100,000."""
 
-PARTS = ("kernels", "tasks", "latency", "messages", "reduction", "gathering", "driver")
+PARTS = ("kernels", "calls", "latency", "messages", "replies", "additions", "driver")
 
 
 @dataclass(frozen=True)
@@ -405,24 +398,28 @@ class Model:
     def round(self, question: Question, n_workers: int, n_rows: float) -> dict[str, float]:
         """Seconds of a round, in parts."""
         costs, network, design = self.costs, self.network, self.design
-        depth, n_last = reduction(n_workers, design.fan_in)
         per_byte = 1 / network.rate + costs.byte
-        reply = question.reply_bytes * design.bytes_kept
-        joined = min(n_workers, design.fan_in)
-        tasks = n_tasks(n_workers, design.fan_in) * costs.task * design.task_kept
-        up, last = depth * (joined - 1) * reply * (per_byte + costs.add), reply * n_last * design.gather_transfers
-        if design.scattered:
-            tasks, depth = n_workers * costs.task * design.task_kept, 1
-            up, last = reply * (per_byte + costs.add) * (n_workers - 1) / n_workers, 0.0
-        return {
-            "kernels": question.fixed + question.a_row * n_rows / (n_workers * design.threads),
-            "tasks": costs.round + tasks,
-            "latency": (8 + 4 * depth) * network.latency,
-            "messages": n_workers * question.message_bytes * per_byte,
-            "reduction": up,
-            "gathering": last * per_byte + (n_last - 1) * reply * costs.add,
-            "driver": question.driver / (n_workers if design.scattered else 1),
-        }
+        call, reply = costs.call * design.call_kept, question.reply_bytes * design.bytes_kept
+        parts = dict.fromkeys(PARTS, 0.0)
+        parts["kernels"] = question.fixed + question.a_row * n_rows / (n_workers * design.threads)
+        parts["calls"] = costs.round
+        parts["driver"] = question.driver / (n_workers if design.scattered else 1)
+        for level, (called, shards_each) in enumerate(levels(n_workers, design.fan_out)):
+            hops = design.driver_hops if level == 0 else 1
+            parts["calls"] += called * call
+            parts["latency"] += 2 * hops * network.latency
+            size = question.message_bytes + costs.address * (shards_each - 1)
+            parts["messages"] += called * hops * size * per_byte
+            if not design.scattered:
+                parts["replies"] += called * hops * reply * per_byte
+                parts["additions"] += (called if level > 0 else called - 1) * reply * costs.add
+        if design.scattered:  # halves are exchanged with one other worker, then halves of these, ...
+            steps, share = math.ceil(math.log2(n_workers)), (n_workers - 1) / n_workers
+            parts["calls"] += steps * call
+            parts["latency"] += steps * network.latency
+            parts["replies"] += share * reply * per_byte
+            parts["additions"] += share * reply * costs.add
+        return parts
 
     def tree(self, n_workers: int, n_rows: float) -> dict[str, float]:
         """Seconds of a tree, in parts."""
@@ -454,63 +451,44 @@ class Model:
 class Replay:
     """Traced rounds with a network that is simulated, message by message.
 
-    The driver and the scheduler are one processor that serves one event after another: half of a task's cost when it
-    comes, half when it is done. A machine receives one reply after another, and a message takes the latency in
-    addition. An addition is dispatched when all that it needs is known to be there, and fetches it.
+    A process asks those below it one after the other, and then does its own work while they do theirs. It receives one
+    reply after another, each when it is there, and adds them up when its own work is done, too.
     """
 
     def __init__(self, costs: Costs, network: Network) -> None:
-        self._half_task = costs.task / 2
-        self._round = costs.round
+        self._costs = costs
         self._per_byte = 1 / network.rate + costs.byte
         self._latency = network.latency
 
     def seconds_a_tree(self, rounds: Sequence[Traced]) -> float:
         """Of traced rounds of whole trees."""
-        return sum(map(self.seconds, rounds)) / sum(round_.kind == "targets" for round_ in rounds)
+        tree: Tree = branches(range(len(rounds[0].kernels)))
+        trees = sum(round_.kind == "targets" for round_ in rounds)
+        return sum(self._round(round_, tree) for round_ in rounds) / trees
 
-    def seconds(self, round_: Traced) -> float:
-        """Of a round, with what the driver does behind it."""
-        latency, reply = self._latency, round_.reply_bytes
-        work = [round_.kernels, *round_.additions]
-        # What an addition waits for: its replies, and to be submitted itself.
-        waiting = [[len(group) + 1 for group in groups_of(len(level))] for level in work[:-1]]
-        events: list[tuple[float, int, str, int, int]] = []
-        order = itertools.count()
+    def _round(self, round_: Traced, tree: Tree) -> float:
+        def finished(number: int, below: Tree, asked: float) -> float:
+            received = self._received(round_, below, asked, 1, finished)
+            return float(max(asked + round_.kernels[number], received) + round_.additions[number])
 
-        def later(seconds: float, what: str, level: int, number: int) -> None:
-            heapq.heappush(events, (seconds, next(order), what, level, number))
+        received = self._received(round_, tree, self._costs.round, DRIVER_HOPS, finished)
+        return received + round_.last_addition + round_.driver
 
-        for level, seconds in enumerate(work):
-            for number in range(len(seconds)):
-                later(self._round + latency, "submitted", level, number)
-        now, n_left = 0.0, len(work[-1])
-        while n_left:
-            arrived, _, what, level, number = heapq.heappop(events)
-            now = max(now, arrived) + self._half_task
-            if what == "submitted" and level == 0:
-                now += round_.message_bytes * self._per_byte
-                later(now + 2 * latency + work[0][number], "done", 0, number)
-                continue
-            if what == "done" and level == len(work) - 1:
-                n_left -= 1
-                continue
-            above, parent = (level + 1, number // FAN_IN) if what == "done" else (level, number)
-            waiting[above - 1][parent] -= 1
-            if waiting[above - 1][parent] == 0:
-                fetched = 3 * latency + (len(group_at(len(work[above - 1]), parent)) - 1) * reply * self._per_byte
-                later(now + fetched + work[above][parent] + latency, "done", above, parent)
-        gathered = 5 * latency + GATHER_TRANSFERS * len(work[-1]) * reply * self._per_byte
-        return float(now + gathered + round_.last_addition + round_.driver)
+    def _received(self, round_: Traced, below: Tree, now: float, hops: int, finished: Callable[..., float]) -> float:
+        """When all replies from below are there."""
+        ready = []
+        for number, further in below:
+            size = round_.message_bytes + self._costs.address * size_of(further)
+            now += self._costs.call + hops * size * self._per_byte
+            ready.append(finished(number, further, now + hops * self._latency) + hops * self._latency)
+        for arrival in sorted(ready):
+            now = max(now, arrival) + hops * round_.reply_bytes * self._per_byte
+        return now
 
 
-def groups_of(n: int) -> list[range]:
-    """Numbers that are added up together."""
-    return [group_at(n, i) for i in range(math.ceil(n / FAN_IN))]
-
-
-def group_at(n: int, number: int) -> range:
-    return range(number * FAN_IN, min(n, (number + 1) * FAN_IN))
+def size_of(tree: Tree) -> int:
+    """Its shards."""
+    return sum(1 + size_of(below) for _, below in tree)
 
 
 GIGABIT = 1e9 / 8
@@ -560,14 +538,14 @@ ROWS = (10**7, 10**8, 10**9, 10**10)
 DESIGNS = {
     "as it is": Design(),
     "16 threads a worker": Design(threads=16),
-    "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
+    "the driver talks to workers directly": Design(driver_hops=1),
+    "fan-out 2": Design(fan_out=2),
+    "fan-out 4": Design(fan_out=4),
+    "fan-out 32": Design(fan_out=32),
     "half the bytes": Design(bytes_kept=0.5),
-    "last replies go to the driver directly": Design(gather_transfers=1),
-    "fan-in 4": Design(fan_in=4),
-    "fan-in 32": Design(fan_in=32),
-    "a tenth of the cost of a task": Design(task_kept=0.1),
-    "workers that talk to each other (no tasks)": Design(task_kept=0.0),
-    "workers that talk, each searches its features": Design(task_kept=0.0, scattered=True),
+    "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
+    "a tenth of the cost of a call": Design(call_kept=0.1),
+    "each worker searches its features": Design(scattered=True, driver_hops=1),
 }
 
 
@@ -589,7 +567,7 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
     a_row = sum(q.a_row for q in costs.questions)
     text = (
         f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
-        f"task {1e3 * costs.task:.2f} ms of driver and scheduler, a round {1e3 * costs.round:.1f} ms beside its tasks, "
+        f"call {1e3 * costs.call:.2f} ms of who makes it, a round {1e3 * costs.round:.1f} ms beside its calls, "
         f"a byte {1e9 * costs.byte:.2f} ns each time that it travels, beside the network, and {1e9 * costs.add:.2f} ns "
         "to be added."
     )
@@ -601,12 +579,12 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
         ]
         for q in costs.questions
     ]  # fmt: skip
-    tasks = [
-        [f"{row['workers']:.0f}", f"{row['tasks']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}"]
-        for row in sources["tasks"]
+    calls = [
+        [f"{row['workers']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}"]
+        for row in sources["calls"]
     ]
-    task_heads = ["workers", "tasks a round", "ms a round", "of the processor, for driver and scheduler"]
-    return [*textwrap.wrap(text, 120), "", *table(heads, cells), "", *table(task_heads, tasks, left=0)]
+    call_heads = ["workers", "ms a round", "of the processor, for driver and scheduler"]
+    return [*textwrap.wrap(text, 120), "", *table(heads, cells), "", *table(call_heads, calls, left=0)]
 
 
 def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping[str, float]]) -> list[str]:
