@@ -397,14 +397,14 @@ def driver_bytes(X: Any, y: Any) -> dict[str, float]:
 
 
 @contextmanager
-def cluster(n_workers: int) -> Iterator[Any]:
-    """A client of workers of one thread, each a process."""
+def cluster(n_workers: int, direct: bool = False) -> Iterator[Any]:
+    """A client of workers of one thread, each a process; it talks to them by way of the scheduler, or directly."""
     with (
         dask.config.set({"distributed.worker.memory.terminate": False}),
         distributed.LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0,
         ) as local,
-        distributed.Client(local) as client,
+        distributed.Client(local, direct_to_workers=direct) as client,
     ):  # fmt: skip
         yield client
 

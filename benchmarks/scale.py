@@ -42,15 +42,13 @@ from agbm.problem import Problem, of_each_output
 from agbm.sums import ExactSum
 from agbm.tree import TreeLearner
 from agbm.tree.bins import Bins
-from dask_speed import DEPTH, FEATURES, breakdown, bytes_of, cluster, kind_of, make_rows, timed_rounds
+from dask_speed import DEPTH, FEATURES, bytes_of, cluster, kind_of, make_rows, steady, timed_rounds
 from document import fill_in, table
 from measure import machine
 from peers import BINS, RATE
 
 MANY_ROWS = 2**21
 """Rows that trees are told of, where fewer are there: from 2^20 on a cell has three integers."""
-DRIVER_HOPS = 2
-"""Ways between driver and worker: Dask's client talks to actors by way of its scheduler, unless told otherwise."""
 LEFT_OUT = 2
 """Trees before the measured ones."""
 
@@ -191,7 +189,9 @@ class Costs:
     round: float
     """Of Dask for a round, beside its calls."""
     byte: float
-    """To pack, copy and unpack a byte that travels, once for each time that it does, beside the network."""
+    """To pack, copy and unpack a byte that travels from one process to another, beside the network."""
+    byte_by_scheduler: float
+    """The same from a worker to the driver by way of the scheduler, as Dask's client talks to actors."""
     add: float
     """To add a byte of a reply to another."""
     address: float
@@ -285,7 +285,7 @@ def call_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float
                 first = partitions[0]
                 place = {"workers": [worker], "actor": True, "pure": False}
                 shard = client.submit(make_shard, first + 1, 500, 500 * first, bins, **place)
-                return Held(worker, shard, dict.fromkeys(partitions))
+                return Held(worker, shard, dict.fromkeys(partitions, shard))
 
             clocks: list[tuple[float, float]] = []
             shards = DaskShards(client, rows, make)
@@ -322,18 +322,18 @@ def a_call(found: Sequence[dict[str, float]]) -> float:
     return max(0.0, float(slope))
 
 
-def byte_costs(call: float) -> tuple[float, float]:
-    """Seconds of a round of two workers beside its calls, and of a byte each time that it travels."""
+def byte_costs(call: float, direct: bool) -> tuple[float, float]:
+    """Seconds of a round of two workers beside its calls, and of a byte of one of the two replies."""
     from dask_speed import TINY_ROWS, OnDask, collection
 
-    with cluster(2) as client:
+    with cluster(2, direct) as client:
         tiny = collection(client, TINY_ROWS, 2)
         with timed_rounds(client) as rounds:
             OnDask("gbm").fit(*tiny, 40)
-    kinds = breakdown(rounds, 10)["kinds"]
-    size = [kind["reply_bytes"] for kind in kinds]
-    slope, fixed = np.polyfit(size, [kind["overhead_ms"] / 1e3 for kind in kinds], 1)
-    return max(0.0, float(fixed) - 2 * call), max(0.0, float(slope)) / (2 * DRIVER_HOPS)
+    on_the_way = [(round_.reply_bytes, round_.seconds - round_.kernels) for round_ in steady(rounds, 10)]
+    fixed = float(np.median([seconds for size, seconds in on_the_way if size < 10_000]))
+    slopes = [(seconds - fixed) / size for size, seconds in on_the_way if size > 400_000]
+    return max(0.0, fixed - 2 * call), max(0.0, float(np.median(slopes))) / 2
 
 
 def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
@@ -348,8 +348,9 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     calls = call_costs(counts, 4 if quick else 10)
     call = a_call(calls)
     print("bytes", flush=True)
-    fixed, byte = byte_costs(call)
-    return Costs(questions, call, fixed, byte, add, calls[-1]["address"]), {"calls": calls, "rows": [n_few, n_many]}
+    (fixed, by_scheduler), (_, byte) = byte_costs(call, direct=False), byte_costs(call, direct=True)
+    costs = Costs(questions, call, fixed, byte, by_scheduler, add, calls[-1]["address"])
+    return costs, {"calls": calls, "rows": [n_few, n_many]}
 
 
 # The model.
@@ -362,6 +363,12 @@ class Network:
     latency: float
     rate: float
 
+    def way(self, costs: Costs, by_scheduler: bool) -> tuple[float, float]:
+        """Seconds between two processes: of a message, and for each of its bytes."""
+        if by_scheduler:
+            return 2 * self.latency, 2 / self.rate + costs.byte_by_scheduler
+        return self.latency, 1 / self.rate + costs.byte
+
 
 @dataclass(frozen=True)
 class Design:
@@ -372,7 +379,8 @@ class Design:
     """Of each reply."""
     call_kept: float = 1.0
     """Of the cost of a call."""
-    driver_hops: int = DRIVER_HOPS
+    direct: bool = False
+    """Whether the driver talks to workers without the scheduler between them."""
     without: tuple[str, ...] = ()
     """Kinds of rounds that ride with others."""
     threads: int = 1
@@ -398,25 +406,25 @@ class Model:
     def round(self, question: Question, n_workers: int, n_rows: float) -> dict[str, float]:
         """Seconds of a round, in parts."""
         costs, network, design = self.costs, self.network, self.design
-        per_byte = 1 / network.rate + costs.byte
         call, reply = costs.call * design.call_kept, question.reply_bytes * design.bytes_kept
         parts = dict.fromkeys(PARTS, 0.0)
         parts["kernels"] = question.fixed + question.a_row * n_rows / (n_workers * design.threads)
         parts["calls"] = costs.round
         parts["driver"] = question.driver / (n_workers if design.scattered else 1)
         for level, (called, shards_each) in enumerate(levels(n_workers, design.fan_out)):
-            hops = design.driver_hops if level == 0 else 1
+            latency, per_byte = network.way(costs, level == 0 and not design.direct)
             parts["calls"] += called * call
-            parts["latency"] += 2 * hops * network.latency
+            parts["latency"] += 2 * latency
             size = question.message_bytes + costs.address * (shards_each - 1)
-            parts["messages"] += called * hops * size * per_byte
+            parts["messages"] += called * size * per_byte
             if not design.scattered:
-                parts["replies"] += called * hops * reply * per_byte
+                parts["replies"] += called * reply * per_byte
                 parts["additions"] += (called if level > 0 else called - 1) * reply * costs.add
         if design.scattered:  # halves are exchanged with one other worker, then halves of these, ...
+            latency, per_byte = network.way(costs, False)
             steps, share = math.ceil(math.log2(n_workers)), (n_workers - 1) / n_workers
             parts["calls"] += steps * call
-            parts["latency"] += steps * network.latency
+            parts["latency"] += steps * latency
             parts["replies"] += share * reply * per_byte
             parts["additions"] += share * reply * costs.add
         return parts
@@ -457,8 +465,7 @@ class Replay:
 
     def __init__(self, costs: Costs, network: Network) -> None:
         self._costs = costs
-        self._per_byte = 1 / network.rate + costs.byte
-        self._latency = network.latency
+        self._network = network
 
     def seconds_a_tree(self, rounds: Sequence[Traced]) -> float:
         """Of traced rounds of whole trees."""
@@ -468,21 +475,23 @@ class Replay:
 
     def _round(self, round_: Traced, tree: Tree) -> float:
         def finished(number: int, below: Tree, asked: float) -> float:
-            received = self._received(round_, below, asked, 1, finished)
+            received = self._received(round_, below, asked, False, finished)
             return float(max(asked + round_.kernels[number], received) + round_.additions[number])
 
-        received = self._received(round_, tree, self._costs.round, DRIVER_HOPS, finished)
+        received = self._received(round_, tree, self._costs.round, True, finished)
         return received + round_.last_addition + round_.driver
 
-    def _received(self, round_: Traced, below: Tree, now: float, hops: int, finished: Callable[..., float]) -> float:
+    def _received(
+        self, round_: Traced, below: Tree, now: float, by_scheduler: bool, finished: Callable[..., float]
+    ) -> float:
         """When all replies from below are there."""
+        latency, per_byte = self._network.way(self._costs, by_scheduler)
         ready = []
         for number, further in below:
-            size = round_.message_bytes + self._costs.address * size_of(further)
-            now += self._costs.call + hops * size * self._per_byte
-            ready.append(finished(number, further, now + hops * self._latency) + hops * self._latency)
+            now += self._costs.call + (round_.message_bytes + self._costs.address * size_of(further)) * per_byte
+            ready.append(finished(number, further, now + latency) + latency)
         for arrival in sorted(ready):
-            now = max(now, arrival) + hops * round_.reply_bytes * self._per_byte
+            now = max(now, arrival) + round_.reply_bytes * per_byte
         return now
 
 
@@ -538,14 +547,15 @@ ROWS = (10**7, 10**8, 10**9, 10**10)
 DESIGNS = {
     "as it is": Design(),
     "16 threads a worker": Design(threads=16),
-    "the driver talks to workers directly": Design(driver_hops=1),
+    "the driver talks to workers directly": Design(direct=True),
     "fan-out 2": Design(fan_out=2),
     "fan-out 4": Design(fan_out=4),
+    "fan-out 2, directly": Design(fan_out=2, direct=True),
     "fan-out 32": Design(fan_out=32),
     "half the bytes": Design(bytes_kept=0.5),
     "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
     "a tenth of the cost of a call": Design(call_kept=0.1),
-    "each worker searches its features": Design(scattered=True, driver_hops=1),
+    "each worker searches its features": Design(scattered=True, direct=True),
 }
 
 
@@ -568,8 +578,8 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
     text = (
         f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
         f"call {1e3 * costs.call:.2f} ms of who makes it, a round {1e3 * costs.round:.1f} ms beside its calls, "
-        f"a byte {1e9 * costs.byte:.2f} ns each time that it travels, beside the network, and {1e9 * costs.add:.2f} ns "
-        "to be added."
+        f"a byte {1e9 * costs.byte:.2f} ns from one process to another ({1e9 * costs.byte_by_scheduler:.2f} from a "
+        f"worker to the driver by way of the scheduler), beside the network, and {1e9 * costs.add:.2f} ns to be added."
     )
     heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns a row", "driver, ms"]
     cells = [
