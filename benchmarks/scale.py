@@ -195,7 +195,8 @@ class Costs:
     add: float
     """To add a byte of a reply to another."""
     address: float
-    """Bytes of a message for each shard that it is sent on to."""
+    """To pack the address of each shard that a message is sent on to."""
+    address_bytes: float
 
 
 def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
@@ -301,8 +302,8 @@ def call_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float
             grow(shards, bins, sum(rows), trees)
             wall, processor = np.median(np.array(clocks[len(clocks) // 3 :]), axis=0)
             processor -= wall * idle_share()  # workers say that they are alive, also while they wait for a core
-            address = len(pickle.dumps(shards._tree, 5)) / n_workers
-            row = {"workers": n_workers, "seconds": wall, "processor": processor, "address": address}
+            size = len(pickle.dumps(shards._tree, 5)) / n_workers
+            row = {"workers": n_workers, "seconds": wall, "processor": processor, "address_bytes": size}
             found.append({name: float(value) for name, value in row.items()})
             print(f"  {n_workers} workers: {1e3 * wall:.2f} ms a round, {1e3 * processor:.2f} here", flush=True)
     return found
@@ -318,6 +319,13 @@ def idle_share(seconds: float = 1.0) -> float:
 def a_call(found: Sequence[dict[str, float]]) -> float:
     """The slope of a line through the seconds of this process, as far as it calls all workers itself."""
     rows = [row for row in found if row["workers"] <= FAN_OUT]
+    slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
+    return max(0.0, float(slope))
+
+
+def an_address(found: Sequence[dict[str, float]]) -> float:
+    """The slope of the same line, from where on this process only passes addresses on."""
+    rows = [row for row in found if row["workers"] >= FAN_OUT]
     slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
     return max(0.0, float(slope))
 
@@ -349,7 +357,9 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     call = a_call(calls)
     print("bytes", flush=True)
     (fixed, by_scheduler), (_, byte) = byte_costs(call, direct=False), byte_costs(call, direct=True)
-    costs = Costs(questions, call, fixed, byte, by_scheduler, add, calls[-1]["address"])
+    costs = Costs(
+        questions, call, fixed, byte, by_scheduler, add, an_address(calls), calls[-1]["address_bytes"]
+    )  # fmt: skip
     return costs, {"calls": calls, "rows": [n_few, n_many]}
 
 
@@ -383,6 +393,8 @@ class Design:
     """Whether the driver talks to workers without the scheduler between them."""
     without: tuple[str, ...] = ()
     """Kinds of rounds that ride with others."""
+    knows_tree: bool = False
+    """Whether workers remember whom to send messages on to, so that these need not say it."""
     threads: int = 1
     """Of each worker; kernels are taken to be as many times faster."""
     scattered: bool = False
@@ -415,8 +427,9 @@ class Model:
             latency, per_byte = network.way(costs, level == 0 and not design.direct)
             parts["calls"] += called * call
             parts["latency"] += 2 * latency
-            size = question.message_bytes + costs.address * (shards_each - 1)
-            parts["messages"] += called * size * per_byte
+            addresses = 0 if design.knows_tree else shards_each - 1
+            size = question.message_bytes + costs.address_bytes * addresses
+            parts["messages"] += called * (size * per_byte + addresses * costs.address)
             if not design.scattered:
                 parts["replies"] += called * reply * per_byte
                 parts["additions"] += (called if level > 0 else called - 1) * reply * costs.add
@@ -488,7 +501,9 @@ class Replay:
         latency, per_byte = self._network.way(self._costs, by_scheduler)
         ready = []
         for number, further in below:
-            now += self._costs.call + (round_.message_bytes + self._costs.address * size_of(further)) * per_byte
+            addresses = size_of(further)
+            size = round_.message_bytes + self._costs.address_bytes * addresses
+            now += self._costs.call + addresses * self._costs.address + size * per_byte
             ready.append(finished(number, further, now + latency) + latency)
         for arrival in sorted(ready):
             now = max(now, arrival) + round_.reply_bytes * per_byte
@@ -548,14 +563,16 @@ DESIGNS = {
     "as it is": Design(),
     "16 threads a worker": Design(threads=16),
     "the driver talks to workers directly": Design(direct=True),
+    "workers know whom they send messages on to": Design(knows_tree=True),
+    "both": Design(direct=True, knows_tree=True),
+    "both, fan-out 2": Design(direct=True, knows_tree=True, fan_out=2),
     "fan-out 2": Design(fan_out=2),
     "fan-out 4": Design(fan_out=4),
-    "fan-out 2, directly": Design(fan_out=2, direct=True),
     "fan-out 32": Design(fan_out=32),
     "half the bytes": Design(bytes_kept=0.5),
     "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
     "a tenth of the cost of a call": Design(call_kept=0.1),
-    "each worker searches its features": Design(scattered=True, direct=True),
+    "both, each worker searches its features": Design(scattered=True, direct=True, knows_tree=True),
 }
 
 
@@ -579,7 +596,9 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
         f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
         f"call {1e3 * costs.call:.2f} ms of who makes it, a round {1e3 * costs.round:.1f} ms beside its calls, "
         f"a byte {1e9 * costs.byte:.2f} ns from one process to another ({1e9 * costs.byte_by_scheduler:.2f} from a "
-        f"worker to the driver by way of the scheduler), beside the network, and {1e9 * costs.add:.2f} ns to be added."
+        f"worker to the driver by way of the scheduler), beside the network, and {1e9 * costs.add:.2f} ns to be added; a "
+        f"message has {costs.address_bytes:.0f} bytes for each shard that it is sent on to, which take "
+        f"{1e3 * costs.address:.3f} ms."
     )
     heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns a row", "driver, ms"]
     cells = [
