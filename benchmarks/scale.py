@@ -596,8 +596,8 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
         f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
         f"call {1e3 * costs.call:.2f} ms of who makes it, a round {1e3 * costs.round:.1f} ms beside its calls, "
         f"a byte {1e9 * costs.byte:.2f} ns from one process to another ({1e9 * costs.byte_by_scheduler:.2f} from a "
-        f"worker to the driver by way of the scheduler), beside the network, and {1e9 * costs.add:.2f} ns to be added; a "
-        f"message has {costs.address_bytes:.0f} bytes for each shard that it is sent on to, which take "
+        f"worker to the driver by way of the scheduler), beside the network, and {1e9 * costs.add:.2f} ns to be "
+        f"added; a message has {costs.address_bytes:.0f} bytes for each shard that it is sent on to, which take "
         f"{1e3 * costs.address:.3f} ms."
     )
     heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns a row", "driver, ms"]
