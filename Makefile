@@ -9,6 +9,8 @@
 # make bench-trees DATA=folder   trees and seconds that the default needs for the loss of others (benchmarks/trees_to_match.py)
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
+# make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
+#             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make sanitize    the tests of the kernels with builds that watch memory, undefined behaviour and threads
 # make fuzz        a million changed model files through the native loader and predictor (clang++ with libFuzzer finds more)
 # make fuzz-short  some of them, without libFuzzer
@@ -22,7 +24,8 @@ AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test test-kills lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation sanitize fuzz fuzz-short clean
+.PHONY: demo test test-kills lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask sanitize \
+  fuzz fuzz-short clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -63,8 +66,12 @@ bench-trees: $(BENCH_SET_UP)
 bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)
 
+bench-dask: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/dask_speed.py --document docs/scale.md
+	$(BIN)/python benchmarks/scale.py --document docs/scale.md --picture docs/scale.svg
+
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
-KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,tree predict vectors losses model_file contributions))
+KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,tree predict vectors losses model_file contributions sums cluster))
 THREAD_TESTS := tests/test_threads.py tests/test_predict.py --deselect tests/test_threads.py::test_fork_after_training
 SANITIZED := -q -p no:cacheprovider --capture=sys
 # The sanitizer of threads fears some random addresses; not every container lets a process do without.

@@ -220,6 +220,8 @@ def gather(blocks: Blocks, y: Any, weight: Any, name_of_y: str = "y") -> Gathere
         with naming(blocks.noun, i):
             check_columns(part.head, known.head, f"{blocks.noun} {first}")
     n_rows = [part.n_rows for part in parts]
+    if sum(n_rows) >= UNUSED:
+        raise ValueError(f"X has {sum(n_rows)} rows; there is place for {UNUSED - 1}: give fewer.")
     y = _joined(blocks.noun, name_of_y, [part.y for part in parts], n_rows) if y is None else y
     if weight is None and any(part.weight is not None for part in parts):
         weight = _joined(blocks.noun, "sample_weight", [part.weight for part in parts], n_rows)

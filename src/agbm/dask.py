@@ -14,6 +14,7 @@ import operator
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self, cast
 
 import distributed
@@ -290,6 +291,26 @@ def _threads_here() -> int:
         return 1
 
 
+@contextmanager
+def talking_to_workers(client: Any) -> Iterator[None]:
+    """Calls of actors go straight to the workers, where these can be reached, and not by way of the scheduler."""
+
+    async def reach(address: str) -> None:
+        await asyncio.wait_for(client.rpc(address).identity(), PATIENCE)
+
+    before = client.direct_to_workers
+    try:
+        if not before:
+            client.sync(reach, next(iter(client.nthreads())))
+            client.direct_to_workers = True
+    except (OSError, StopIteration):
+        pass  # behind a gateway, or none there yet: the scheduler passes messages on
+    try:
+        yield
+    finally:
+        client.direct_to_workers = before
+
+
 class Held(NamedTuple):
     """A shard of some partitions."""
 
@@ -432,7 +453,8 @@ class _OnDask(_BaseAGBM):
         try:
             if checkpoint is not None:
                 self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
-            return self._fit(*data)
+            with talking_to_workers(self._client):
+                return self._fit(*data)
         finally:
             self.callbacks = callbacks
             del self._client

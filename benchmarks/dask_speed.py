@@ -1,0 +1,506 @@
+"""Training on a Dask cluster on this machine: this library, LightGBM and XGBoost on the same collection, in one run.
+
+The table is made by the workers and stays with them; every library then gets the same Dask arrays, and trees of the
+same depth, step and number of bins (peers.py). A library fits twice in a round, with few and with many trees: the
+second is the time of a whole fit, set-up included, and the difference is what a tree takes. Libraries take turns, and a
+ratio is the median over the rounds of our time to the peer's within a round: below 1 we are faster.
+
+Beside that, the rounds of messages of our fits are timed one by one, by kind: on the driver, and the kernels of them in
+the workers. The same with almost no rows shows what a round costs when there is nothing to do.
+
+Writes dask_speed.json to the folder --out. Rows are the whole table's; workers are processes of one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import itertools
+import json
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+from dask.delayed import delayed
+
+from agbm import AGBMClassifier
+from agbm.cluster import Message, Reply
+from agbm.dask import DaskAGBMClassifier, DaskShards
+from document import fill_in, table
+from measure import machine, take_turns
+from peers import BINS, MIN_ROWS_IN_LEAF, RATE
+
+FEATURES = 28
+DEPTH = 6
+PARTITIONS_A_WORKER = 4
+TEST_ROWS = 200_000
+TINY_ROWS = 2_000
+Table = tuple[np.ndarray, np.ndarray]
+
+
+def make_rows(seed: int, n_rows: int) -> Table:
+    """A part of the table: normal features, and a class that depends on five of them, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, FEATURES), dtype=np.float32)
+    score = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] + 0.5 * np.abs(X[:, 4])
+    return X, (score + rng.standard_normal(n_rows) > 0.4).astype(np.float64)
+
+
+def collection(client: Any, n_rows: int, partitions: int) -> tuple[Any, Any]:
+    """The table as Dask arrays in the memory of the workers, the same rows for every number of workers."""
+    sizes = [len(part) for part in np.array_split(np.empty(n_rows, dtype=np.int8), partitions)]
+    parts = [delayed(make_rows, nout=2)(i + 1, n) for i, n in enumerate(sizes)]
+    X = da.concatenate([da.from_delayed(p[0], (n, FEATURES), np.float32) for p, n in zip(parts, sizes, strict=True)])
+    y = da.concatenate([da.from_delayed(p[1], (n,), np.float64) for p, n in zip(parts, sizes, strict=True)])
+    X, y = client.persist([X, y])
+    distributed.wait([X, y])
+    return X, y
+
+
+class Contestant(Protocol):
+    """A library, set up in some way."""
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Fit; returns a function for the probabilities of the second class."""
+
+
+def our_parameters(method: str | None, trees: int, n_jobs: int | None = None) -> dict[str, Any]:
+    """Of plain boosting (method "gbm") or the default (None)."""
+    parameters: dict[str, Any] = {
+        "max_iter": trees, "max_depth": DEPTH, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS,
+        "learning_rate": RATE, "early_stopping": False, "n_jobs": n_jobs,
+    }  # fmt: skip
+    return parameters if method is None else parameters | {"method": method, "l2_regularization": 0.0}
+
+
+def our_probabilities(model: Any) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda X: np.asarray(model.predict_proba(X))[:, 1]
+
+
+@dataclass(frozen=True)
+class OnDask:
+    """Ours on a cluster."""
+
+    method: str | None
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        return our_probabilities(DaskAGBMClassifier(**our_parameters(self.method, trees)).fit(X, y).to_local())
+
+
+@dataclass(frozen=True)
+class Local:
+    """Ours without Dask, on arrays in this process."""
+
+    method: str | None
+    n_jobs: int
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        return our_probabilities(AGBMClassifier(**our_parameters(self.method, trees, self.n_jobs)).fit(X, y))
+
+
+class LightGBMOnDask:
+    """LightGBM's estimator for Dask, which shares rows out."""
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        from lightgbm.dask import DaskLGBMClassifier
+
+        model = DaskLGBMClassifier(
+            tree_learner="data", n_estimators=trees, max_depth=DEPTH, num_leaves=2**DEPTH, max_bin=BINS,
+            min_data_in_bin=1, learning_rate=RATE, min_child_samples=MIN_ROWS_IN_LEAF, min_child_weight=0.0,
+            verbose=-1,
+        ).fit(X, y)  # fmt: skip
+        return lambda rows: np.asarray(model.booster_.predict(rows))
+
+
+class XGBoostOnDask:
+    """XGBoost's `hist` for Dask."""
+
+    def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
+        """See Contestant."""
+        from xgboost import config_context
+        from xgboost import dask as xgboost_dask
+
+        client = distributed.get_client()
+        parameters = {
+            "objective": "binary:logistic", "tree_method": "hist", "max_depth": DEPTH, "max_bin": BINS,
+            "learning_rate": RATE, "reg_lambda": 0, "min_child_weight": 0.25 * MIN_ROWS_IN_LEAF,
+        }  # fmt: skip
+        with config_context(verbosity=0):
+            matrix = xgboost_dask.DaskQuantileDMatrix(client, X, y, max_bin=BINS)
+            booster = xgboost_dask.train(client, parameters, matrix, num_boost_round=trees)["booster"]
+        return lambda rows: np.asarray(booster.inplace_predict(rows))
+
+
+PLAIN, DEFAULT, LIGHTGBM, XGBOOST = "agbm, plain", "agbm, default", "LightGBM", "XGBoost"
+
+
+def contestants() -> dict[str, Contestant]:
+    """Ours, and the peers that are installed; says which are not."""
+    found: dict[str, Contestant] = {PLAIN: OnDask("gbm"), DEFAULT: OnDask(None)}
+    for name, package, kind in ((LIGHTGBM, "lightgbm", LightGBMOnDask), (XGBOOST, "xgboost", XGBoostOnDask)):
+        try:
+            __import__(f"{package}.dask")
+        except ImportError:
+            print(f"{name} is not installed and left out")
+        else:
+            found[name] = kind()
+    return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for."""
+
+    rows: int
+    trees: int
+    few: int
+    rounds: int
+    direct: bool
+    """Whether Dask's client talks to workers without the scheduler between them."""
+
+
+@dataclass
+class Entry:
+    """What came of a contestant: seconds round by round."""
+
+    whole: list[float] = field(default_factory=list)
+    """Of a fit of all trees, set-up included."""
+    few: list[float] = field(default_factory=list)
+    """Of a fit of few trees."""
+    loss: float = float("nan")
+
+    def a_tree(self, asked: Asked) -> np.ndarray:
+        """Seconds of one tree. In a smoke run the difference may drown in noise; a time is positive all the same."""
+        return np.maximum(np.subtract(self.whole, self.few), 1e-6) / (asked.trees - asked.few)
+
+
+def log_loss(y: np.ndarray, p: np.ndarray) -> float:
+    p = np.clip(p, 1e-15, 1 - 1e-15)
+    return float(-np.mean(np.where(y > 0, np.log(p), np.log1p(-p))))
+
+
+def compete(asked: Asked, taking_part: Mapping[str, Contestant], X: Any, y: Any) -> dict[str, Entry]:
+    """All contestants on one table, taking turns."""
+    X_test, y_test = make_rows(0, TEST_ROWS)
+    entries = {name: Entry() for name in taking_part}
+
+    def turn(name: str) -> float:
+        entry, clocks = entries[name], []
+        for trees in (asked.few, asked.trees):
+            began = time.perf_counter()
+            predict = taking_part[name].fit(X, y, trees)
+            clocks.append(time.perf_counter() - began)
+        entry.few.append(clocks[0])
+        entry.whole.append(clocks[1])
+        entry.loss = log_loss(y_test, predict(X_test))
+        print(f"  {name}: {clocks[1]:.2f} s for {asked.trees} trees", flush=True)
+        return clocks[1]
+
+    take_turns({name: (lambda name=name: turn(name)) for name in taking_part}, asked.rounds)  # type: ignore[misc]
+    return entries
+
+
+def summary(asked: Asked, where: str, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
+    """A row of the table for every contestant."""
+    rows = []
+    for name, entry in entries.items():
+        seconds = float(np.median(entry.a_tree(asked)))
+        row: dict[str, Any] = {
+            "where": where, "who": name, "fit_seconds": float(np.median(entry.whole)), "tree_seconds": seconds,
+            "setup_seconds": float(np.median(entry.whole - asked.trees * entry.a_tree(asked))),
+            "rows_a_second": asked.rows / seconds, "test_loss": entry.loss, "rounds": len(entry.whole),
+        }  # fmt: skip
+        for peer in {LIGHTGBM, XGBOOST} & set(entries):
+            if name.startswith("agbm"):
+                other = entries[peer]
+                row[f"fit over {peer}"] = float(np.median(np.divide(entry.whole, other.whole)))
+                row[f"tree over {peer}"] = float(np.median(entry.a_tree(asked) / other.a_tree(asked)))
+        rows.append(row)
+    return rows
+
+
+def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A table of all contestants."""
+    ratios = [f"{kind} over {peer}" for kind in ("fit", "tree") for peer in (LIGHTGBM, XGBOOST)]
+    heads = ["where", "who", "fit, s", "of it set-up", "ms a tree", "million rows a second", "test loss", *ratios]
+    cells = []
+    for row in rows:
+        figures = [
+            f"{row['fit_seconds']:.2f}", f"{row['setup_seconds']:.2f}", f"{1e3 * row['tree_seconds']:.1f}",
+            f"{row['rows_a_second'] / 1e6:.2f}", f"{row['test_loss']:.5f}",
+        ]  # fmt: skip
+        figures += [f"{row[ratio]:.2f}" if ratio in row else "" for ratio in ratios]
+        cells.append([row["where"], row["who"], *figures])
+    return table(heads, cells, left=2)
+
+
+# Rounds of messages, one by one.
+
+
+@dataclass
+class Round:
+    """A message to all shards and what came of it."""
+
+    number: int
+    kind: str
+    """What the last order asks for."""
+    nodes: int
+    """Whose histograms are asked for; 0 for other questions."""
+    began: float
+    seconds: float
+    reply_bytes: int
+    kernels: float = 0.0
+    """Seconds of the shard that took longest."""
+
+
+def bytes_of(reply: Reply) -> int:
+    """Of the arrays in a reply; the little that is around them is left out."""
+    return sum(int(getattr(part, "nbytes", 0)) for part in (*reply.sums, reply.largest))
+
+
+def kind_of(message: Message) -> tuple[str, int]:
+    last = message.orders[-1]
+    return last.what, len(last.given[1]) if last.what == "histograms" else 0
+
+
+@contextmanager
+def timed_rounds(client: Any) -> Iterator[list[Round]]:
+    """Rounds of all fits while this is open, with the seconds of the workers' kernels when it is closed."""
+    rounds: list[Round] = []
+    send = DaskShards._send
+
+    def timed(self: DaskShards, message: Message) -> Reply:
+        began = time.perf_counter()
+        reply = send(self, message)
+        seconds = time.perf_counter() - began
+        rounds.append(Round(message.round, *kind_of(message), began, seconds, bytes_of(reply)))
+        return reply
+
+    client.run(watch_kernels)
+    DaskShards._send = timed  # type: ignore[method-assign]
+    try:
+        yield rounds
+    finally:
+        DaskShards._send = send  # type: ignore[method-assign]
+        found = client.run(kernel_seconds)
+        for i, round_ in enumerate(rounds):
+            round_.kernels = max(times[i] for times in found.values() if i < len(times))
+
+
+def watch_kernels() -> None:
+    """In a worker: note how long a shard takes for each message. A worker has one shard, so they are in order."""
+    import agbm.cluster as module
+
+    found: Any = module
+    if not hasattr(found, "kernel_seconds"):
+        receive = module.Shard.receive
+
+        def timed(self: Any, message: Any) -> Any:
+            began = time.perf_counter()
+            reply = receive(self, message)
+            found.kernel_seconds.append(time.perf_counter() - began)
+            return reply
+
+        found.Shard.receive = timed
+    found.kernel_seconds = []
+
+
+def kernel_seconds() -> list[float]:
+    import agbm.cluster as module
+
+    found: Any = module
+    return list(found.kernel_seconds)
+
+
+def steady(rounds: Sequence[Round], leave_out: int) -> list[Round]:
+    """Without those of the first trees, in which shards are made and buffers are new."""
+    targets = [i for i, round_ in enumerate(rounds) if round_.kind == "targets"]
+    return list(rounds[targets[leave_out] :])
+
+
+def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
+    """Milliseconds by kind of round, and what the driver does in between: medians, so that a pause counts little."""
+    few = steady(rounds, leave_out)
+    trees = sum(round_.kind == "targets" for round_ in few)
+    gaps = [(a.kind, b.began - a.began - a.seconds) for a, b in itertools.pairwise(few)]
+    kinds = []
+    for kind, nodes in sorted({(r.kind, r.nodes) for r in few}):
+        same = [r for r in few if (r.kind, r.nodes) == (kind, nodes)]
+        kinds.append({
+            "kind": kind, "nodes": nodes, "a_tree": len(same) / trees,
+            "ms": 1e3 * float(np.median([r.seconds for r in same])),
+            "kernel_ms": 1e3 * float(np.median([r.kernels for r in same])),
+            "overhead_ms": 1e3 * float(np.median([r.seconds - r.kernels for r in same])),
+            "reply_bytes": same[0].reply_bytes,
+        })  # fmt: skip
+    finding = [seconds for kind, seconds in gaps if kind == "histograms"]
+    return {
+        "rounds_a_tree": len(few) / trees,
+        "ms_a_tree": 1e3 * (few[-1].began + few[-1].seconds - few[0].began) / trees,
+        "kernel_ms_a_tree": 1e3 * sum(r.kernels for r in few) / trees,
+        "overhead_ms_a_tree": 1e3 * sum(r.seconds - r.kernels for r in few) / trees,
+        "driver_ms_a_tree": 1e3 * sum(seconds for _, seconds in gaps) / trees,
+        "split_finding_ms_a_round": 1e3 * float(np.median(finding)),
+        "reply_bytes_a_tree": sum(r.reply_bytes for r in few) / trees,
+        "kinds": kinds,
+    }
+
+
+def breakdown_lines(name: str, found: Mapping[str, Any]) -> list[str]:
+    """What the rounds of a tree take, by kind."""
+    sentence = (
+        f"{name}: {found['ms_a_tree']:.1f} ms a tree in {found['rounds_a_tree']:.1f} rounds. Of these, "
+        f"{found['kernel_ms_a_tree']:.1f} ms are kernels of the slowest worker, {found['overhead_ms_a_tree']:.1f} ms "
+        f"the way there and back, {found['driver_ms_a_tree']:.1f} ms the driver's between rounds; a search for splits "
+        f"takes {found['split_finding_ms_a_round']:.2f} ms. A worker sends "
+        f"{found['reply_bytes_a_tree'] / 1e6:.2f} MB a tree."
+    )
+    heads = ["round", "nodes", "a tree", "ms", "kernels", "on the way", "reply, kB"]
+    cells = [
+        [
+            row["kind"], str(row["nodes"] or ""), f"{row['a_tree']:.2f}", f"{row['ms']:.2f}",
+            f"{row['kernel_ms']:.2f}", f"{row['overhead_ms']:.2f}", f"{row['reply_bytes'] / 1e3:.1f}",
+        ]
+        for row in found["kinds"]
+        if row["a_tree"] > 0.5  # small tables have nodes that cannot be split, here and there
+    ]  # fmt: skip
+    return [*textwrap.wrap(sentence, 120), "", *table(heads, cells), ""]
+
+
+# What the driver holds.
+
+
+def resident(what: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(what))
+
+
+def driver_bytes(X: Any, y: Any) -> dict[str, float]:
+    """Resident memory that a fit adds to this process, at most; the scheduler is in it, too."""
+    OnDask("gbm").fit(X[:1_000], y[:1_000], 2)
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed would hide as much of what the fit needs
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    before = resident("VmRSS")
+    OnDask("gbm").fit(X, y, 2)
+    peak = resident("VmHWM") - before
+    return {"rows": len(y), "peak_bytes": peak, "bytes_a_row": peak / len(y)}
+
+
+@contextmanager
+def cluster(n_workers: int, direct: bool = False) -> Iterator[Any]:
+    """A client of workers of one thread, each a process; it talks to them by way of the scheduler, or directly."""
+    with (
+        dask.config.set({"distributed.worker.memory.terminate": False}),
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0,
+        ) as local,
+        distributed.Client(local, direct_to_workers=direct) as client,
+    ):  # fmt: skip
+        yield client
+
+
+def on_cluster(asked: Asked, n_workers: int, report: dict[str, Any]) -> None:
+    where = f"Dask, {n_workers} worker{'s' if n_workers > 1 else ''}"
+    with cluster(n_workers, asked.direct) as client:
+        X, y = collection(client, asked.rows, PARTITIONS_A_WORKER * 2)
+        print(f"{where}: {asked.rows:,} rows", flush=True)
+        small = X[:10_000], y[:10_000]
+        for contestant in contestants().values():
+            contestant.fit(*small, 2)  # loads what is loaded late
+        report["results"] += summary(asked, where, compete(asked, contestants(), X, y))
+        for name, method in ((PLAIN, "gbm"), (DEFAULT, None)):
+            with timed_rounds(client) as rounds:
+                OnDask(method).fit(X, y, asked.few + 10)
+            report["rounds"][f"{where}, {name}"] = breakdown(rounds)
+        tiny = collection(client, TINY_ROWS, n_workers)
+        with timed_rounds(client) as rounds:
+            OnDask("gbm").fit(*tiny, 40)
+        report["rounds"][f"{where}, {PLAIN}, {TINY_ROWS:,} rows"] = breakdown(rounds, 10)
+        if n_workers == 2:
+            report["driver"] = [driver_bytes(X[:n], y[:n]) for n in (asked.rows // 5, asked.rows)]
+
+
+def on_arrays(asked: Asked, report: dict[str, Any]) -> None:
+    parts = [make_rows(i + 1, len(part)) for i, part in enumerate(np.array_split(np.empty(asked.rows, np.int8), 8))]
+    X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
+    del parts
+    for n_jobs in (1, 2):
+        taking_part: dict[str, Contestant] = {PLAIN: Local("gbm", n_jobs), DEFAULT: Local(None, n_jobs)}
+        where = f"one process, n_jobs={n_jobs}"
+        print(where, flush=True)
+        report["results"] += summary(asked, where, compete(asked, taking_part, X, y))
+
+
+def main() -> None:
+    """Run everything; what is known so far is written after each part."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--trees", type=int, default=30)
+    parser.add_argument("--few", type=int, default=5, help="trees of the fit that is subtracted")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--direct", action="store_true", help="a client with direct_to_workers=True")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    parser.add_argument("--document", type=Path, help="where the figures are filled in, such as docs/scale.md")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    asked = Asked(args.rows, args.trees, args.few, args.rounds, args.direct)
+    packages = ("agbm", "lightgbm", "xgboost-cpu", "dask", "numpy")
+    report: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"), "machine": machine(), "asked": vars(asked),
+        "command": f"python benchmarks/dask_speed.py --rows {asked.rows} --trees {asked.trees} --rounds {asked.rounds}"
+        + " --direct" * asked.direct,
+        "versions": {name: version(name) for name in packages}, "results": [], "rounds": {},
+    }  # fmt: skip
+    args.out.mkdir(parents=True, exist_ok=True)
+    parts: list[Callable[[], None]] = [
+        lambda: on_cluster(asked, 2, report), lambda: on_cluster(asked, 1, report), lambda: on_arrays(asked, report),
+    ]  # fmt: skip
+    for part in parts:
+        part()
+        (args.out / "dask_speed.json").write_text(json.dumps(report, indent=1) + "\n")
+    parts_of_document = lines_of(report)
+    print("\n".join(line for lines in parts_of_document.values() for line in ["", *lines]))
+    if args.document is not None:
+        few = [name for name in report["rounds"] if name.startswith(f"Dask, 2 workers, {PLAIN}")]
+        shorter = {"rounds": [line for name in few for line in breakdown_lines(name, report["rounds"][name])][:-1]}
+        fill_in(args.document, parts_of_document | shorter)
+    print(f"\nwrote {args.out / 'dask_speed.json'}")
+
+
+def lines_of(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What a document says of it, by the name of the part."""
+    asked, facts = report["asked"], report["machine"]
+    intro = (
+        f"`{report['command']}`, {report['date']}, {facts['processor']}, {facts['cores']} cores: {asked['rows']:,} "
+        f"rows, {FEATURES} features, {asked['trees']} trees of depth {DEPTH}, medians of {asked['rounds']} rounds; "
+        + ", ".join(f"{name} {number}" for name, number in report["versions"].items()) + "."
+    )  # fmt: skip
+    first, second = report["driver"]
+    slope = (second["peak_bytes"] - first["peak_bytes"]) / (second["rows"] - first["rows"])
+    memory = (
+        f"At its peak a fit added {first['peak_bytes'] / 1e6:.0f} MB to the driver at {first['rows']:,} rows and "
+        f"{second['peak_bytes'] / 1e6:.0f} MB at {second['rows']:,}: {slope:.0f} bytes for each row more."
+    )
+    rounds = [line for name, found in report["rounds"].items() for line in breakdown_lines(name, found)]
+    return {
+        "speed": [*textwrap.wrap(intro, 120), "", *summary_lines(report["results"])],
+        "rounds": rounds[:-1],
+        "driver": textwrap.wrap(memory, 120),
+    }
+
+
+if __name__ == "__main__":
+    main()

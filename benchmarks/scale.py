@@ -1,0 +1,751 @@
+"""How training on Dask scales: a model of the time of a tree, made of measured costs, checked and then asked.
+
+1. Costs are measured on this machine: kernels a row and thread, the driver's search for splits, what Dask takes for a
+   call, a round and a byte. Dask's share is taken from rounds of the real code with next to no rows.
+2. The model (`Model.round`) adds them up for any number of workers, rows, latency and rate of the network.
+3. It is checked twice. Against the real code on up to 1,000 shards, all in this process, with a network that is
+   simulated: kernels, additions and splits really run and are timed, and `Replay` decides when messages arrive. And
+   against Dask itself with one and two workers.
+4. Then it predicts: seconds a tree up to 1,000 workers and 10^10 rows, where more workers stop helping, and what would
+   move that point.
+
+Writes scale.json and a picture of the prediction to the folder --out. A worker has one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import logging
+import math
+import multiprocessing
+import pickle
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import distributed
+import numpy as np
+from numpy.typing import NDArray
+
+from agbm import boosting
+from agbm.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from agbm.dask import FAN_OUT, DaskShard, DaskShards, Held, add_up, branches
+from agbm.losses import LogLoss
+from agbm.problem import Problem, of_each_output
+from agbm.sums import ExactSum
+from agbm.tree import TreeLearner
+from agbm.tree.bins import Bins
+from dask_speed import DEPTH, FEATURES, bytes_of, cluster, kind_of, make_rows, steady, timed_rounds
+from document import fill_in, table
+from measure import machine
+from peers import BINS, RATE
+
+MANY_ROWS = 2**21
+"""Rows that trees are told of, where fewer are there: from 2^20 on a cell has three integers."""
+LEFT_OUT = 2
+"""Trees before the measured ones."""
+
+
+# Shards and the trees that are grown on them, without estimators.
+
+
+def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> DaskShard:
+    """Rows of one's own, as agbm.dask makes shards of partitions."""
+    X, y = make_rows(seed, n_rows)
+    codes = bins.encode(X[:, : bins.n_features], 1).columns()
+    start = np.zeros((1, n_rows))
+    problem = Problem(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
+    return DaskShard(problem, bins, [codes], [(first, n_rows)], 1, False)
+
+
+def make_bins(n_features: int) -> Bins:
+    return Bins.from_data(make_rows(0, 100_000)[0][:, :n_features], BINS)
+
+
+def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
+    """Plain boosting on shards, as an estimator with method "gbm" does it. Small leaves let few rows grow trees."""
+    log = Log(shards, 1)
+    problem = ClusterProblem(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
+    learner = TreeLearner(max_depth=DEPTH, min_samples_leaf=1, max_bins=BINS, n_threads=1)
+    fitter = ClusterFitter(learner, bins, log, n_rows)
+    for _ in boosting.gbm(problem, fitter, eta=RATE, max_iter=trees):  # type: ignore[arg-type]
+        pass
+
+
+# Traces: what really happened in the shards and the driver, without any time on the way.
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A round: seconds of every shard, of its addition of replies, and of the driver up to its next message."""
+
+    kind: str
+    nodes: int
+    message_bytes: int
+    reply_bytes: int
+    kernels: NDArray[np.float64]
+    additions: NDArray[np.float64]
+    last_addition: float
+    driver: float = 0.0
+
+
+Tree = Sequence[tuple[int, "Tree"]]
+"""Numbers of shards, as agbm.dask's branches."""
+
+
+class TracedShards:
+    """Shards in this process, in the tree of DaskShards. Seconds are the processor's, which others do not take."""
+
+    def __init__(self, shards: Sequence[Shard], claimed_rows: int) -> None:
+        self._shards = shards
+        self._tree: Tree = branches(range(len(shards)))
+        self._claimed_rows = claimed_rows
+        self._returned = 0.0
+        self.rounds: list[Traced] = []
+
+    def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
+        """See Shards."""
+        if self.rounds:
+            self.rounds[-1] = replace(self.rounds[-1], driver=time.thread_time() - self._returned)
+        kernels, additions = np.zeros(len(self._shards)), np.zeros(len(self._shards))
+
+        def answer(number: int, below: Tree) -> Reply:
+            began = time.thread_time()
+            replies = [self._shards[number].receive(message)]
+            kernels[number] = time.thread_time() - began
+            for one in below:  # few replies are alive at a time
+                reply, seconds = added([replies.pop(), answer(*one)])
+                additions[number] += seconds
+                replies.append(reply)
+            return replies[0]
+
+        reply, last_addition = added([answer(*one) for one in self._tree])
+        size = len(pickle.dumps(message, 5))
+        self.rounds.append(Traced(*kind_of(message), size, bytes_of(reply), kernels, additions, last_addition))
+        if self.rounds[-1].kind == "targets":
+            reply = reply._replace(sums=(max(self._claimed_rows, reply.sums[0]),))
+        self._returned = time.thread_time()
+        return reply
+
+
+def added(replies: Sequence[Reply]) -> tuple[Reply, float]:
+    began = time.thread_time()
+    return add_up(replies), time.thread_time() - began
+
+
+def levels(n_shards: int, fan_out: int) -> list[tuple[int, int]]:
+    """The longest way down the tree: how many are talked to, and how many shards there are in the part of each."""
+    found = []
+    while n_shards > 0:
+        called = min(fan_out, n_shards)
+        found.append((called, math.ceil(n_shards / called)))
+        n_shards = found[-1][1] - 1
+    return found
+
+
+def trace(n_shards: int, rows_a_shard: int, trees: int) -> list[Traced]:
+    """The rounds of some trees, without the first ones and the last round, whose driver time has no end."""
+    bins = make_bins(FEATURES)
+    shards = [make_shard(i + 1, rows_a_shard, i * rows_a_shard, bins) for i in range(n_shards)]
+    traced = TracedShards(shards, MANY_ROWS)
+    grow(traced, bins, n_shards * rows_a_shard, trees + LEFT_OUT + 1)
+    starts = [i for i, round_ in enumerate(traced.rounds) if round_.kind == "targets"]
+    return traced.rounds[starts[LEFT_OUT] : starts[LEFT_OUT + trees]]
+
+
+# Costs.
+
+
+@dataclass(frozen=True)
+class Question:
+    """One of the rounds of a tree."""
+
+    kind: str
+    nodes: int
+    message_bytes: float
+    reply_bytes: float
+    fixed: float
+    """Seconds of a shard that has no rows."""
+    a_row: float
+    """Seconds more for each of its rows."""
+    driver: float
+    """Seconds of the driver until its next message."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What everything takes, in seconds."""
+
+    questions: tuple[Question, ...]
+    call: float
+    """Of a process that asks another one."""
+    round: float
+    """Of Dask for a round, beside its calls."""
+    byte: float
+    """To pack, copy and unpack a byte that travels from one process to another, beside the network."""
+    byte_by_scheduler: float
+    """The same from a worker to the driver by way of the scheduler, as Dask's client talks to actors."""
+    add: float
+    """To add a byte of a reply to another."""
+    address: float
+    """To pack the address of each shard that a message is sent on to."""
+    address_bytes: float
+
+
+def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
+    """Rounds of the same kind that have as many of it before them in their tree."""
+    groups: dict[tuple[str, int], list[Traced]] = {}
+    seen: dict[str, int] = {}
+    for round_ in rounds:
+        if round_.kind == "targets":
+            seen = {}
+        groups.setdefault((round_.kind, seen.get(round_.kind, 0)), []).append(round_)
+        seen[round_.kind] = seen.get(round_.kind, 0) + 1
+    return groups
+
+
+def questions_of(few: Sequence[Traced], many: Sequence[Traced], n_few: int, n_many: int) -> tuple[Question, ...]:
+    """From the rounds of a single shard with few rows and one with many."""
+    small, large = by_place(few), by_place(many)
+    found = []
+    for (kind, place), rounds in large.items():
+        kernel_few, kernel_many = (
+            float(np.median([round_.kernels.mean() for round_ in some])) for some in (small[kind, place], rounds)
+        )
+        a_row = max(0.0, (kernel_many - kernel_few) / (n_many - n_few))
+        nodes, message, reply, driver = np.median(
+            [(round_.nodes, round_.message_bytes, round_.reply_bytes, round_.driver) for round_ in rounds], axis=0
+        )
+        fixed = max(0.0, kernel_few - a_row * n_few)
+        found.append(Question(kind, int(nodes), float(message), float(reply), fixed, a_row, float(driver)))
+    return tuple(found)
+
+
+def addition_cost(rounds: Sequence[Traced]) -> float:
+    """Seconds to add a byte, from the large replies of as many shards as the driver talks to."""
+    large = [r for r in rounds if r.nodes >= 4]
+    return sum(r.last_addition for r in large) / sum(r.reply_bytes * (FAN_OUT - 1) for r in large)
+
+
+# What Dask takes, with next to no rows.
+
+
+def serve_workers(address: str, n_workers: int) -> None:
+    """A process with some workers of one thread."""
+    import asyncio
+    from contextlib import AsyncExitStack
+
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+
+    async def serve() -> None:
+        async with AsyncExitStack() as stack:
+            workers = [distributed.Worker(address, nthreads=1, memory_limit=0) for _ in range(n_workers)]
+            for worker in workers:
+                await stack.enter_async_context(worker)
+            await asyncio.gather(*(worker.finished() for worker in workers))
+
+    asyncio.run(serve())
+
+
+@contextmanager
+def workers_elsewhere(n_workers: int) -> Iterator[Any]:
+    """A client in the process of the scheduler; workers in at most two others, so that what this process does shows."""
+    counts = [n for n in (n_workers // 2, n_workers - n_workers // 2) if n > 0]
+    context = multiprocessing.get_context("spawn")
+    with (
+        distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as local,
+        distributed.Client(local) as client,
+    ):
+        processes = [context.Process(target=serve_workers, args=(local.scheduler_address, n)) for n in counts]
+        for process in processes:
+            process.start()
+        try:
+            client.wait_for_workers(n_workers, timeout=120)
+            yield client
+        finally:
+            for process in processes:
+                process.terminate()
+                process.join()
+
+
+def call_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float]]:
+    """Seconds of a round, on the clock and of this process, for shards that have almost nothing to do or to say."""
+    bins, found = make_bins(2), []
+    for n_workers in worker_counts:
+        with workers_elsewhere(n_workers) as client:
+            rows = [500] * n_workers
+
+            def make(partitions: Sequence[int], worker: str, client: Any = client) -> Held:
+                first = partitions[0]
+                place = {"workers": [worker], "actor": True, "pure": False}
+                shard = client.submit(make_shard, first + 1, 500, 500 * first, bins, **place)
+                return Held(worker, shard, dict.fromkeys(partitions, shard))
+
+            clocks: list[tuple[float, float]] = []
+            shards = DaskShards(client, rows, make)
+            send = shards._send
+
+            def timed(message: Message, send: Any = send, clocks: Any = clocks) -> Reply:
+                began = time.perf_counter(), time.process_time()
+                reply: Reply = send(message)
+                clocks.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+                return reply
+
+            shards._send = timed  # type: ignore[method-assign]
+            grow(shards, bins, sum(rows), trees)
+            wall, processor = np.median(np.array(clocks[len(clocks) // 3 :]), axis=0)
+            processor -= wall * idle_share()  # workers say that they are alive, also while they wait for a core
+            size = len(pickle.dumps(shards._tree, 5)) / n_workers
+            row = {"workers": n_workers, "seconds": wall, "processor": processor, "address_bytes": size}
+            found.append({name: float(value) for name, value in row.items()})
+            print(f"  {n_workers} workers: {1e3 * wall:.2f} ms a round, {1e3 * processor:.2f} here", flush=True)
+    return found
+
+
+def idle_share(seconds: float = 1.0) -> float:
+    """Of a processor that this process takes while nothing is asked for."""
+    began = time.process_time()
+    time.sleep(seconds)
+    return (time.process_time() - began) / seconds
+
+
+def a_call(found: Sequence[dict[str, float]]) -> float:
+    """The slope of a line through the seconds of this process, as far as it calls all workers itself."""
+    rows = [row for row in found if row["workers"] <= FAN_OUT]
+    slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
+    return max(0.0, float(slope))
+
+
+def an_address(found: Sequence[dict[str, float]]) -> float:
+    """The slope of the same line, from where on this process only passes addresses on."""
+    rows = [row for row in found if row["workers"] >= FAN_OUT]
+    slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
+    return max(0.0, float(slope))
+
+
+def byte_costs(call: float, direct: bool) -> tuple[float, float]:
+    """Seconds of a round of two workers beside its calls, and of a byte of one of the two replies."""
+    from dask_speed import TINY_ROWS, OnDask, collection
+
+    with cluster(2, direct) as client:
+        tiny = collection(client, TINY_ROWS, 2)
+        with timed_rounds(client) as rounds:
+            OnDask("gbm").fit(*tiny, 40)
+    on_the_way = [(round_.reply_bytes, round_.seconds - round_.kernels) for round_ in steady(rounds, 10)]
+    fixed = float(np.median([seconds for size, seconds in on_the_way if size < 10_000]))
+    slopes = [(seconds - fixed) / size for size, seconds in on_the_way if size > 400_000]
+    return max(0.0, fixed - 2 * call), max(0.0, float(np.median(slopes))) / 2
+
+
+def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
+    """All of them, and what they were taken from."""
+    n_few, n_many = 16_000, 100_000 if quick else 1_000_000
+    print("kernels", flush=True)
+    few, many = trace(1, n_few, 3 if quick else 10), trace(1, n_many, 3 if quick else 6)
+    questions = questions_of(few, many, n_few, n_many)
+    add = addition_cost(trace(FAN_OUT, 4_000, 4))
+    print("calls", flush=True)
+    counts = (1, 2, 4, 8, 16) if quick else (1, 2, 4, 6, 8, 16, 32, 64)
+    calls = call_costs(counts, 4 if quick else 10)
+    call = a_call(calls)
+    print("bytes", flush=True)
+    (fixed, by_scheduler), (_, byte) = byte_costs(call, direct=False), byte_costs(call, direct=True)
+    costs = Costs(
+        questions, call, fixed, byte, by_scheduler, add, an_address(calls), calls[-1]["address_bytes"]
+    )  # fmt: skip
+    return costs, {"calls": calls, "rows": [n_few, n_many]}
+
+
+# The model.
+
+
+@dataclass(frozen=True)
+class Network:
+    """Seconds that a message is on its way, and bytes a second of every machine."""
+
+    latency: float
+    rate: float
+
+    def way(self, costs: Costs, by_scheduler: bool) -> tuple[float, float]:
+        """Seconds between two processes: of a message, and for each of its bytes."""
+        if by_scheduler:
+            return 2 * self.latency, 2 / self.rate + costs.byte_by_scheduler
+        return self.latency, 1 / self.rate + costs.byte
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the work is organised: as it is, or as it might be."""
+
+    fan_out: int = FAN_OUT
+    bytes_kept: float = 1.0
+    """Of each reply."""
+    call_kept: float = 1.0
+    """Of the cost of a call."""
+    direct: bool = False
+    """Whether the driver talks to workers without the scheduler between them."""
+    without: tuple[str, ...] = ()
+    """Kinds of rounds that ride with others."""
+    knows_tree: bool = False
+    """Whether workers remember whom to send messages on to, so that these need not say it."""
+    threads: int = 1
+    """Of each worker; kernels are taken to be as many times faster."""
+    scattered: bool = False
+    """Whether each worker adds up and searches its share of the features, so that only best splits go to the driver."""
+
+
+WORKERS_TRIED = sorted({round(10 ** (k / 40)) for k in range(201)})
+"""Up to 100,000."""
+
+PARTS = ("kernels", "calls", "latency", "messages", "replies", "additions", "driver")
+
+
+@dataclass(frozen=True)
+class Model:
+    """Seconds of a tree."""
+
+    costs: Costs
+    network: Network
+    design: Design = Design()
+
+    def round(self, question: Question, n_workers: int, n_rows: float) -> dict[str, float]:
+        """Seconds of a round, in parts."""
+        costs, network, design = self.costs, self.network, self.design
+        call, reply = costs.call * design.call_kept, question.reply_bytes * design.bytes_kept
+        parts = dict.fromkeys(PARTS, 0.0)
+        parts["kernels"] = question.fixed + question.a_row * n_rows / (n_workers * design.threads)
+        parts["calls"] = costs.round
+        parts["driver"] = question.driver / (n_workers if design.scattered else 1)
+        for level, (called, shards_each) in enumerate(levels(n_workers, design.fan_out)):
+            latency, per_byte = network.way(costs, level == 0 and not design.direct)
+            parts["calls"] += called * call
+            parts["latency"] += 2 * latency
+            addresses = 0 if design.knows_tree else shards_each - 1
+            size = question.message_bytes + costs.address_bytes * addresses
+            parts["messages"] += called * (size * per_byte + addresses * costs.address)
+            if not design.scattered:
+                parts["replies"] += called * reply * per_byte
+                parts["additions"] += (called if level > 0 else called - 1) * reply * costs.add
+        if design.scattered:  # halves are exchanged with one other worker, then halves of these, ...
+            latency, per_byte = network.way(costs, False)
+            steps, share = math.ceil(math.log2(n_workers)), (n_workers - 1) / n_workers
+            parts["calls"] += steps * call
+            parts["latency"] += steps * latency
+            parts["replies"] += share * reply * per_byte
+            parts["additions"] += share * reply * costs.add
+        return parts
+
+    def tree(self, n_workers: int, n_rows: float) -> dict[str, float]:
+        """Seconds of a tree, in parts."""
+        total = dict.fromkeys(PARTS, 0.0)
+        for question in self.costs.questions:
+            parts = self.round(question, n_workers, n_rows)
+            rides_along = question.kind in self.design.without
+            for part in ("kernels", "driver") if rides_along else PARTS:
+                total[part] += parts[part]
+        return total
+
+    def seconds(self, n_workers: int, n_rows: float) -> float:
+        """Of a tree."""
+        return sum(self.tree(n_workers, n_rows).values())
+
+    def best(self, n_rows: float) -> tuple[int, float]:
+        """The number of workers beyond which trees take longer again, and the seconds there."""
+        return min(((n, self.seconds(n, n_rows)) for n in WORKERS_TRIED), key=lambda pair: pair[1])
+
+    def break_even(self, n_rows: float) -> int:
+        """The number of workers at which kernels on rows are half of the time."""
+        a_row = sum(question.a_row for question in self.costs.questions) / self.design.threads
+        return max((n for n in WORKERS_TRIED if 2 * a_row * n_rows / n >= self.seconds(n, n_rows)), default=1)
+
+
+# The simulation.
+
+
+class Replay:
+    """Traced rounds with a network that is simulated, message by message.
+
+    A process asks those below it one after the other, and then does its own work while they do theirs. It receives one
+    reply after another, each when it is there, and adds them up when its own work is done, too.
+    """
+
+    def __init__(self, costs: Costs, network: Network) -> None:
+        self._costs = costs
+        self._network = network
+
+    def seconds_a_tree(self, rounds: Sequence[Traced]) -> float:
+        """Of traced rounds of whole trees."""
+        tree: Tree = branches(range(len(rounds[0].kernels)))
+        trees = sum(round_.kind == "targets" for round_ in rounds)
+        return sum(self._round(round_, tree) for round_ in rounds) / trees
+
+    def _round(self, round_: Traced, tree: Tree) -> float:
+        def finished(number: int, below: Tree, asked: float) -> float:
+            received = self._received(round_, below, asked, False, finished)
+            return float(max(asked + round_.kernels[number], received) + round_.additions[number])
+
+        received = self._received(round_, tree, self._costs.round, True, finished)
+        return received + round_.last_addition + round_.driver
+
+    def _received(
+        self, round_: Traced, below: Tree, now: float, by_scheduler: bool, finished: Callable[..., float]
+    ) -> float:
+        """When all replies from below are there."""
+        latency, per_byte = self._network.way(self._costs, by_scheduler)
+        ready = []
+        for number, further in below:
+            addresses = size_of(further)
+            size = round_.message_bytes + self._costs.address_bytes * addresses
+            now += self._costs.call + addresses * self._costs.address + size * per_byte
+            ready.append(finished(number, further, now + latency) + latency)
+        for arrival in sorted(ready):
+            now = max(now, arrival) + round_.reply_bytes * per_byte
+        return now
+
+
+def size_of(tree: Tree) -> int:
+    """Its shards."""
+    return sum(1 + size_of(below) for _, below in tree)
+
+
+GIGABIT = 1e9 / 8
+
+
+def simulate(costs: Costs, quick: bool) -> list[dict[str, float]]:
+    """Model and simulation over a grid."""
+    found = []
+    for n_workers in (2, 8, 64) if quick else (2, 8, 16, 64, 256, 1_000):
+        rows_a_shard = max(500, 32_000 // n_workers)
+        rounds = trace(n_workers, rows_a_shard, 2)
+        n_rows = n_workers * rows_a_shard
+        for latency, gigabits in itertools.product((1e-4, 1e-3, 1e-2), (1, 10, 25)):
+            network = Network(latency, gigabits * GIGABIT)
+            simulated = Replay(costs, network).seconds_a_tree(rounds)
+            predicted = Model(costs, network).seconds(n_workers, n_rows)
+            found.append({
+                "workers": n_workers, "latency": latency, "gigabits": gigabits, "simulated": simulated,
+                "predicted": predicted, "error": predicted / simulated - 1,
+            })  # fmt: skip
+        print(f"  {n_workers} workers: errors " + " ".join(f"{row['error']:+.0%}" for row in found[-9:]), flush=True)
+    return found
+
+
+def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
+    """Model and Dask itself, on this machine."""
+    from dask_speed import OnDask, collection
+
+    found = []
+    for n_workers in (1, 2):
+        with cluster(n_workers) as client:
+            X, y = collection(client, n_rows, 8)
+            with timed_rounds(client) as rounds:
+                OnDask("gbm").fit(X, y, 15)
+        starts = [round_.began for round_ in rounds if round_.kind == "targets"]
+        measured = float(np.median(np.diff(starts[LEFT_OUT:])))
+        predicted = Model(costs, Network(0.0, math.inf)).seconds(n_workers, n_rows)
+        found.append({"workers": n_workers, "rows": n_rows, "measured": measured, "predicted": predicted})
+    return found
+
+
+# What comes out.
+
+WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000)
+ROWS = (10**7, 10**8, 10**9, 10**10)
+
+DESIGNS = {
+    "as it is": Design(),
+    "16 threads a worker": Design(threads=16),
+    "the driver talks to workers directly": Design(direct=True),
+    "workers know whom they send messages on to": Design(knows_tree=True),
+    "both": Design(direct=True, knows_tree=True),
+    "both, fan-out 2": Design(direct=True, knows_tree=True, fan_out=2),
+    "fan-out 2": Design(fan_out=2),
+    "fan-out 4": Design(fan_out=4),
+    "fan-out 32": Design(fan_out=32),
+    "half the bytes": Design(bytes_kept=0.5),
+    "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
+    "a tenth of the cost of a call": Design(call_kept=0.1),
+    "both, each worker searches its features": Design(scattered=True, direct=True, knows_tree=True),
+}
+
+
+def moved_points(costs: Costs, network: Network) -> list[dict[str, Any]]:
+    """For each design: where strong scaling stops."""
+    found = []
+    for name, design in DESIGNS.items():
+        model = Model(costs, network, design)
+        row: dict[str, Any] = {"design": name}
+        for n_rows in ROWS:
+            best, seconds = model.best(n_rows)
+            row[f"{n_rows:.0e}"] = {"half": model.break_even(n_rows), "best": best, "seconds": seconds}
+        found.append(row)
+    return found
+
+
+def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
+    """What everything takes."""
+    a_row = sum(q.a_row for q in costs.questions)
+    text = (
+        f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
+        f"call {1e3 * costs.call:.2f} ms of who makes it, a round {1e3 * costs.round:.1f} ms beside its calls, "
+        f"a byte {1e9 * costs.byte:.2f} ns from one process to another ({1e9 * costs.byte_by_scheduler:.2f} from a "
+        f"worker to the driver by way of the scheduler), beside the network, and {1e9 * costs.add:.2f} ns to be "
+        f"added; a message has {costs.address_bytes:.0f} bytes for each shard that it is sent on to, which take "
+        f"{1e3 * costs.address:.3f} ms."
+    )
+    heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns a row", "driver, ms"]
+    cells = [
+        [
+            q.kind, str(q.nodes or ""), f"{q.reply_bytes / 1e3:.1f}", f"{q.message_bytes / 1e3:.1f}",
+            f"{1e3 * q.fixed:.2f}", f"{1e9 * q.a_row:.2f}", f"{1e3 * q.driver:.2f}",
+        ]
+        for q in costs.questions
+    ]  # fmt: skip
+    calls = [
+        [f"{row['workers']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}"]
+        for row in sources["calls"]
+    ]
+    call_heads = ["workers", "ms a round", "of the processor, for driver and scheduler"]
+    return [*textwrap.wrap(text, 120), "", *table(heads, cells), "", *table(call_heads, calls, left=0)]
+
+
+def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping[str, float]]) -> list[str]:
+    """How well the model does."""
+    errors = np.abs([row["error"] for row in simulated])
+    worst = simulated[int(np.argmax(errors))]
+    text = (
+        f"Over {len(simulated)} settings ({min(row['workers'] for row in simulated):.0f} to "
+        f"{max(row['workers'] for row in simulated):,.0f} workers, 0.1 to 10 ms of latency, 1 to 25 Gbit/s) the model "
+        f"is off by {errors.mean():.1%} in the mean and {errors.max():.1%} at most (with {worst['workers']:.0f} "
+        f"workers, {1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
+    )
+    heads = ["workers", "rows", "Dask, ms a tree", "model, ms a tree", "error"]
+    cells = [
+        [
+            f"{row['workers']:.0f}", f"{row['rows']:,.0f}", f"{1e3 * row['measured']:.0f}",
+            f"{1e3 * row['predicted']:.0f}", f"{row['predicted'] / row['measured'] - 1:+.0%}",
+        ]
+        for row in dask
+    ]  # fmt: skip
+    return [*textwrap.wrap(text, 120), "", *table(heads, cells, left=0)]
+
+
+def power(n: float) -> str:
+    return f"10^{round(math.log10(n))}"
+
+
+def prediction_lines(model: Model) -> list[str]:
+    """Seconds a tree, and what they consist of."""
+    text = (
+        f"Seconds a tree, predicted for a network of {1e3 * model.network.latency:g} ms and "
+        f"{model.network.rate / GIGABIT:g} Gbit/s and workers of one thread; then what makes them up at 10^9 rows:"
+    )
+    heads = ["workers", *(f"{power(rows)} rows" for rows in ROWS), *PARTS]
+    cells = []
+    for n in WORKERS:
+        parts = model.tree(n, 10**9)
+        shares = [f"{parts[part] / sum(parts.values()):.0%}" for part in PARTS]
+        cells.append([f"{n:,}", *(f"{model.seconds(n, rows):.3g}" for rows in ROWS), *shares])
+    return [*textwrap.wrap(text, 120), "", *table(heads, cells, left=0)]
+
+
+def design_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where strong scaling stops, and what moves that point."""
+    heads = [
+        "design",
+        *(f"{power(rows)} rows: half" for rows in ROWS),
+        *(f"{power(rows)} rows: fastest" for rows in ROWS),
+    ]
+    cells = []
+    for row in found:
+        points = [row[f"{rows:.0e}"] for rows in ROWS]
+        fastest = [f"{point['best']:,}: {point['seconds']:.2g} s" for point in points]
+        cells.append([row["design"], *(f"{point['half']:,}" for point in points), *fastest])
+    return table(heads, cells)
+
+
+def draw(model: Model, path: Path) -> None:
+    """Seconds a tree against workers. Lines differ in colour (Okabe and Ito's, which all can tell apart) and marker."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    matplotlib.rcParams["svg.hashsalt"] = "agbm"
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    styles = zip(ROWS, ("#0072B2", "#E69F00", "#009E73", "#CC79A7"), "osD^", strict=True)
+    for n_rows, colour, marker in styles:
+        seconds = [model.seconds(n, n_rows) for n in WORKERS]
+        label = f"$10^{{{round(math.log10(n_rows))}}}$ rows"
+        axes.plot(WORKERS, seconds, color=colour, marker=marker, markersize=4, label=label)
+        work = [model.seconds(1, n_rows) / n for n in WORKERS]
+        axes.plot(WORKERS, work, color=colour, linewidth=0.8, linestyle=":")
+    axes.set(xscale="log", yscale="log", xlabel="workers of one thread", ylabel="predicted seconds a tree")
+    axes.set_ylim(bottom=1e-2)
+    axes.grid(alpha=0.3)
+    axes.legend(title="dotted: one worker's time, divided", frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Measure, check, predict."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency", type=float, default=0.1, help="of the predicted network, in milliseconds")
+    parser.add_argument("--gigabits", type=float, default=10.0, help="a second, of every machine of it")
+    parser.add_argument("--check-rows", type=int, default=2_000_000, help="of the check against Dask itself")
+    parser.add_argument("--quick", action="store_true", help="few rows and workers: does everything run?")
+    parser.add_argument("--costs", type=Path, help="a scale.json whose costs are taken instead of measuring them")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    parser.add_argument("--picture", type=Path, help="a file other than scale.svg in that folder")
+    parser.add_argument("--document", type=Path, help="where the figures are filled in, such as docs/scale.md")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it fears for shards of workers that leave
+    if args.costs is None:
+        costs, sources = measured_costs(args.quick)
+    else:
+        costs, sources = read_costs(args.costs)
+    network = Network(args.latency / 1e3, args.gigabits * GIGABIT)
+    model = Model(costs, network)
+    report: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"), "machine": machine(), "costs": asdict(costs), "sources": sources,
+        "network": asdict(network), "designs": moved_points(costs, network),
+        "predicted": {f"{rows:.0e}": {n: model.tree(n, rows) for n in WORKERS} for rows in ROWS},
+    }  # fmt: skip
+    print("model against simulation, nine networks each", flush=True)
+    report["simulated"] = simulate(costs, args.quick)
+    print("model against Dask", flush=True)
+    report["dask"] = check_with_dask(costs, 50_000 if args.quick else args.check_rows)
+    parts = {
+        "costs": cost_lines(costs, sources),
+        "checks": check_lines(report["simulated"], report["dask"]),
+        "prediction": prediction_lines(model),
+        "designs": design_lines(report["designs"]),
+    }
+    print("\n".join(line for lines in parts.values() for line in ["", *lines]))
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
+    draw(model, args.picture or args.out / "scale.svg")
+    if args.document is not None:
+        fill_in(args.document, parts)
+    print(f"\nwrote {args.out / 'scale.json'} and {args.picture or args.out / 'scale.svg'}")
+
+
+def read_costs(path: Path) -> tuple[Costs, dict[str, Any]]:
+    """Of an earlier run."""
+    stored = json.loads(path.read_text())
+    given = stored["costs"]
+    questions = tuple(Question(**question) for question in given.pop("questions"))
+    return Costs(questions, **given), stored["sources"]
+
+
+if __name__ == "__main__":
+    main()
