@@ -67,7 +67,7 @@ bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)
 
 bench-dask: $(BENCH_SET_UP)
-	$(BIN)/python benchmarks/dask_speed.py --document docs/scale.md
+	$(BIN)/python benchmarks/dask_speed.py --rounds $(or $(ROUNDS),3) --document docs/scale.md
 	$(BIN)/python benchmarks/scale.py --document docs/scale.md --picture docs/scale.svg
 
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.

@@ -565,6 +565,7 @@ class ShardRows {
   // number of each target and hessian: those of all shards together are asked for in start().
   nb::tuple set_targets(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
                         const std::optional<Vector<std::int64_t>>& repeats) {
+    rows_.stop();  // they have pointers to the last tree's arrays
     targets_ = make_targets(matrix_, gradients, hessians, repeats, n_threads_, true);
     gradients_ = gradients;
     hessians_ = hessians;
@@ -616,6 +617,7 @@ class ShardRows {
   }
 
   nb::ndarray<nb::numpy, std::int64_t> noise() {
+    require(rows_.n_nodes() > 0, "noise: there is no tree");
     std::vector<std::int64_t> sums = rows_.noise();
     const std::size_t size = sums.size();
     return to_numpy(std::move(sums), size);
@@ -636,7 +638,7 @@ class ShardRows {
   nb::ndarray<nb::numpy, double> values(const Vector<std::uint8_t>& nodes, const RowMajor<std::uint64_t>& left_codes,
                                         const RowMajor<double>& value) {
     const GrownTree tree = trees_of_records(matrix_, nodes, left_codes, value);
-    require(tree.n_nodes() == rows_.n_nodes() && tree.n_targets == targets_.n_targets, "nodes: not the last tree's");
+    require(tree.n_nodes() > 0 && tree.n_nodes() == rows_.n_nodes() && tree.n_targets == targets_.n_targets, "nodes: not the last tree's");
     const std::size_t known = chosen_ ? 0 : targets_.n_rows, n_rows = matrix_.n_rows;
     nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
     nb::gil_scoped_release release;

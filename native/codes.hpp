@@ -27,7 +27,8 @@ inline void* map_file(std::size_t n_bytes, const std::string& folder) {
   const int file = mkstemp(name.data());
   if (file < 0) throw std::system_error(errno, std::generic_category());
   unlink(name.c_str());
-  int failed = posix_fallocate(file, 0, static_cast<off_t>(n_bytes));
+  int failed = EINTR;  // by any signal
+  while (failed == EINTR) failed = posix_fallocate(file, 0, static_cast<off_t>(n_bytes));
   void* memory = MAP_FAILED;
   if (failed == 0) {
     memory = mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

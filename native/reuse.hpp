@@ -51,7 +51,8 @@ class ReusedMemory {
   }
   void end_run() {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (--n_runs_ == 0) free_.clear();
+    --n_runs_;
+    free_.clear();  // a run that goes on may have arrays of another size, and would never take these
   }
 
  private:

@@ -138,6 +138,9 @@ class TreeRows : public RowSums {
     return total;
   }
 
+  // Without nodes, until start() is called again.
+  void stop() { ranges_.clear(); }
+
   std::size_t size(std::int32_t node) const { return ranges_[node].size(); }
   std::size_t n_nodes() const { return ranges_.size(); }
   int n_channels() const { return channels_.n(); }

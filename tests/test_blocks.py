@@ -389,6 +389,18 @@ class TestDatasets:
             model.fit(dataset, [1.0, 2.0, 3.0])
 
 
+@pytest.mark.parametrize("hole", [None, np.nan])
+def test_numbers_that_are_all_missing_in_a_block(same_bits, hole):
+    """A column of None is of no type; what other blocks have decides."""
+    X, y = numbers()
+    whole = pd.DataFrame(X[:, :3], columns=list("abc"))
+    first, second = whole.iloc[:400].copy(), whole.iloc[400:]
+    whole.iloc[:400, 1] = np.nan
+    first["b"] = pd.Series([hole] * 400, dtype=object)
+    batches = Batches(lambda: iter([(first, y[:400]), (second, y[400:])]))
+    same_bits(AGBMRegressor(max_iter=5).fit(whole, y), AGBMRegressor(max_iter=5).fit(batches))
+
+
 class TestErrors:
     def fit(self, *tables, y=None, weight=None, model=None, **validation):
         return (model or AGBMRegressor(max_iter=3)).fit(Batches(lambda: iter(tables)), y, weight, **validation)

@@ -638,6 +638,30 @@ def test_wrong_calls_of_shard_rows(method, arguments, message):
         getattr(shard, method)(**arguments)
 
 
+def test_targets_end_the_tree_before():
+    """Its rows have pointers to arrays that may be gone."""
+    bins = Bins.from_data(np.arange(4.0)[:, np.newaxis], 255)
+    shard = _native.ShardRows(bins.matrix(4), 1)
+    with pytest.raises(ValueError, match="not the last tree's"):
+        shard.values(np.empty(0, np.uint8), np.empty((0, 4), np.uint64), np.empty((0, 1)))
+    shard.set_targets(gradients=[np.ones(4)], hessians=None, repeats=None)
+    shard.start(n_repeated=4, max=[1.0], rows=None)
+    shard.set_targets(gradients=[np.ones(4)], hessians=None, repeats=None)
+    with pytest.raises(ValueError, match="no such node"):
+        shard.leaf_sums(np.zeros(1, np.int32))
+    with pytest.raises(ValueError, match="no tree"):
+        shard.noise()
+
+
+def test_an_old_message_changes_nothing():
+    reply = Message(1, [], anew=True)
+    shard = small_shard()
+    shard.receive(Message(1, [], anew=True))
+    shard.receive(Message(2, [Order("zero_residual", (), (1,))]))
+    assert shard.receive(reply).behind
+    assert set(shard._arrays) == {START, 1}
+
+
 def test_calls_before_there_are_targets():
     bins = Bins.from_data(np.arange(4.0)[:, np.newaxis], 255)
     shard = _native.ShardRows(bins.matrix(4), 1)

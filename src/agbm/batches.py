@@ -127,8 +127,8 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
     rows_a_block = max(1, BLOCK_VALUES // len(all_names))
 
     def read() -> Iterator[Block]:
-        for table in _tables(dataset, all_names, rows_a_block):
-            yield Block(table.select(features))
+        for table in _tables(dataset, features, rows_a_block):
+            yield Block(table)
 
     def read_labels() -> Iterator[Labels]:
         head = dataset.schema.empty_table().select(features)

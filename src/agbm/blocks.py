@@ -427,7 +427,8 @@ class BlockTable:
         given = looks[: self._n_given_blocks]  # categories are not those of validation rows
         sums = merged([found.sums for found in given])
         if known is None:
-            self._check_kinds(given)
+            numbers = self._numbers_after_all(given)
+            sums = {f: of_value for f, of_value in sums.items() if f not in numbers}
             known = Categories({f: by_weight({v: total for v, (total, _) in sums[f].items()}) for f in sums})
         starts = [found.start for found in looks if found.start is not None]
         start = np.concatenate(starts, axis=-1)[:, places.order] if starts else None
@@ -447,20 +448,26 @@ class BlockTable:
         """Blocks that are not for validation only."""
         return self.blocks.n_training if isinstance(self.blocks, WithValidation) else len(self.places.n_rows)
 
-    def _check_kinds(self, looks: Sequence[Look]) -> None:
-        """A feature has text or categories in all blocks, or in none; but for blocks where all of it is missing."""
+    def _numbers_after_all(self, looks: Sequence[Look]) -> set[int]:
+        """Features with numbers that look like categories in blocks where all of them are missing.
+
+        A feature has text or categories in all blocks, or in none; but for blocks where all of it is missing.
+        """
         masks = np.array([found.categorical for found in looks if found.n_rows > 0])
         mixed = np.flatnonzero(masks.any(axis=0) & ~masks.all(axis=0)).tolist()
         if not mixed:
-            return
+            return set()
         empty = self.blocks.map(missing_columns, [(mixed,) for _ in self.places.n_rows])
-        for i, found in enumerate(looks):
-            numbers = [f for f in mixed if found.n_rows > 0 and not found.categorical[f] and f not in empty[i]]
+        full = [(i, found) for i, found in enumerate(looks) if found.n_rows > 0]
+        after_all = {f for f in mixed if all(f in empty[i] for i, found in full if found.categorical[f])}
+        for i, found in full:
+            numbers = [f for f in mixed if f not in after_all and not found.categorical[f] and f not in empty[i]]
             if numbers:
                 raise ValueError(
                     f"{self.blocks.noun} {i}: column {numbers[0]} of X has numbers, in other {self.blocks.noun}s it "
                     "has text or categories; give it one type, or name it in categorical_features."
                 )
+        return after_all
 
     def bins(self, looked: Looked, learner: TreeLearner, weight: Array | None, residual: Array) -> Bins:
         """Those that a learner makes of the training rows with these weights and residuals (output, row)."""

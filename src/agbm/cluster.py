@@ -67,8 +67,12 @@ class Reply(NamedTuple):
     largest: NDArray[np.float64] | None = None
     behind: bool = False
     """Whether a shard has not seen the round before."""
+    error: Exception | None = None
+    """What a shard could not do."""
 
     def __add__(self, other: Reply) -> Reply:  # type: ignore[override]
+        if self.error is not None or other.error is not None:
+            return Reply(error=self.error or other.error)
         if self.behind or other.behind:
             return Reply(behind=True)
         largest = self.largest
@@ -119,8 +123,8 @@ class Shard:
         self._last = Reply()
         self._one_at_a_time = threading.Lock()
         self._forget_all()
-        _native.begin_run()  # memory of dropped arrays is kept for the next ones, until there is no shard left
-        weakref.finalize(self, _native.end_run)
+        _native.begin_run()  # memory of dropped arrays is kept for the next ones
+        weakref.finalize(self, _end_run, self._arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what has been made of the rows: that follows from the orders."""
@@ -136,6 +140,8 @@ class Shard:
         with self._one_at_a_time:
             if message.round == self._round and self._round > 0:
                 return self._last
+            if message.round < self._round:  # one that has been on its way for long
+                return Reply(behind=True)
             if message.anew:
                 self._forget_all()
             elif message.round != self._round + 1:
@@ -148,7 +154,8 @@ class Shard:
             return reply
 
     def _forget_all(self) -> None:
-        self._arrays = {START: self._problem.start}
+        self._arrays.clear()
+        self._arrays[START] = self._problem.start
         self._growing = False
 
     def _needed(self, order: Order) -> list[Array]:
@@ -278,6 +285,11 @@ class Shard:
         self._give(order, *arrays)
 
 
+def _end_run(arrays: dict[int, Array]) -> None:
+    arrays.clear()  # first, so that their memory is not kept
+    _native.end_run()
+
+
 class Function:
     """The name of an array (output, row) that every shard has a part of. Who drops it lets the shards forget it."""
 
@@ -331,8 +343,8 @@ class Log:
         """What all shards together say, after all orders so far."""
         order = Order(what, tuple(function.name for function in needs), given=given)
         self._round += 1
-        message = Message(self._round, [*self._pending, order])
-        self._pending = []
+        pending, self._pending = self._pending, []  # at once: arrays may be forgotten at any moment
+        message = Message(self._round, [*pending, order])
         if what in GROWTH:
             self._growth.append(order)
         return self._shards.exchange(message, lambda: Message(self._round, self._all_that_matters(order), anew=True))

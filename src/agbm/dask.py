@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import gc
 import operator
+import pickle
 import time
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,12 +24,12 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, WithValidation, labels_of, naming
+from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, WithValidation, labels_of, n_rows_of, naming
 from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
 from .learners import Fitter, Model
-from .losses import Array, Loss, Quantile
+from .losses import Array, Loss, Quantile, is_built_in
 from .problem import Outputs, Problem
 from .rows import plain
 from .sums import weight_step
@@ -60,8 +61,18 @@ class DaskShard(Shard):
     async def relay(self, message: Message, below: Sequence[Branch]) -> Reply:
         """What this shard and those below it say to a message."""
         asked = [shard.relay(message, branches) for shard, branches in below]
-        reply = await asyncio.to_thread(self.receive, message)
+        reply = await asyncio.to_thread(self._receive, message)
         return add_up([reply, *[await answer for answer in asked]])
+
+    def _receive(self, message: Message) -> Reply:
+        """Errors are answers: of an exception that cannot be unpickled, Dask would not tell the caller."""
+        try:
+            return self.receive(message)
+        except Exception as error:
+            try:
+                return Reply(error=pickle.loads(pickle.dumps(error)))
+            except Exception:
+                return Reply(error=RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 Branch = tuple[Any, Sequence["Branch"]]
@@ -129,7 +140,7 @@ class DaskBlocks:
         """See Blocks."""
         call = delayed(call_named, pure=False)
         tasks = [
-            call(function, self.noun, i, block, *(() if arguments is None else arguments[i]))
+            call(function, self.noun, i, block, *map(packed, () if arguments is None else arguments[i]))
             for i, block in enumerate(self.blocks)
         ]
         futures = self._client.compute(tasks)
@@ -141,7 +152,28 @@ class DaskBlocks:
 def call_named(function: Callable[..., Any], noun: str, number: int, block: Block, *arguments: Any) -> Any:
     """A task: what a function says of a partition. Errors name the partition."""
     with naming(noun, number):
-        return function(block, *arguments)
+        return function(block, *map(unpacked, arguments))
+
+
+class Bits(NamedTuple):
+    """An array of yes and no, as it travels."""
+
+    packed: NDArray[np.uint8]
+    n: int
+
+
+def packed(given: Any) -> Any:
+    """What travels with less weight."""
+    if isinstance(given, np.ndarray) and given.dtype == bool:
+        return Bits(np.packbits(given), len(given))
+    return tuple(map(packed, given)) if type(given) is tuple else given
+
+
+def unpacked(given: Any) -> Any:
+    """What it was."""
+    if isinstance(given, Bits):
+        return np.unpackbits(given.packed, count=given.n).astype(bool)
+    return tuple(map(unpacked, given)) if type(given) is tuple else given
 
 
 def raise_error_of(futures: Mapping[int, Any]) -> None:
@@ -177,11 +209,11 @@ def partitions_of(name: str, given: Any) -> list[Any]:
 class PartPlan(NamedTuple):
     """Which rows of a partition are used, and what for; small enough to travel."""
 
-    used: NDArray[np.uint8] | None
-    """Bits; None where all are."""
-    watched: NDArray[np.uint8] | None
-    """Bits, of the used rows; None where none is."""
     n_rows: int
+    used: Bits | None
+    """None where all rows are."""
+    watched: Bits | None
+    """Of the used rows; None where none is."""
     weight: Array | None
     """Of the used rows."""
     first: int
@@ -195,24 +227,18 @@ class PartPlan(NamedTuple):
         watched = kept >= n_train
         training = kept[~watched]
         return cls(
-            None if used.all() else np.packbits(used),
-            np.packbits(watched) if watched.any() else None,
             len(places),
+            None if used.all() else packed(used),
+            packed(watched) if watched.any() else None,
             None if weight is None else weight[kept],
             int(training[0]) if len(training) else 0,
         )
 
-    def used_rows(self) -> NDArray[np.bool_]:
-        """Of all rows of the partition."""
-        return _bits(self.used, self.n_rows, default=True)
-
-    def watched_rows(self, n_used: int) -> NDArray[np.bool_]:
-        """Of the used rows."""
-        return _bits(self.watched, n_used, default=False)
-
-
-def _bits(packed: NDArray[np.uint8] | None, n: int, default: bool) -> NDArray[np.bool_]:
-    return np.full(n, default) if packed is None else np.unpackbits(packed, count=n).astype(bool)
+    def rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which rows are used, and which of these are watched."""
+        used = np.full(self.n_rows, True) if self.used is None else unpacked(self.used)
+        watched = np.full(np.count_nonzero(used), False) if self.watched is None else unpacked(self.watched)
+        return used, watched
 
 
 class Part(NamedTuple):
@@ -227,14 +253,18 @@ class Part(NamedTuple):
 
 def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: PartPlan) -> Part:
     """A task: the codes of a partition."""
-    used = plan.used_rows()
-    watched = plan.watched_rows(int(np.count_nonzero(used)))
+    used, watched = plan.rows()
+    if n_rows_of(block.X) != plan.n_rows:
+        raise ValueError(
+            f"X has {n_rows_of(block.X)} rows, and had {plan.n_rows} when it was read before; every reading must give "
+            "the same rows: persist the collection if its source changes."
+        )
     matrix = reader.bins.encode(plain(reader.numbers(block, used)), _threads_here())
     codes = matrix.columns()
     start = None if isinstance(estimator.init, str) else np.empty((estimator._n_outputs, 0))
     if used.any():
         # Labels of rows without weight may be of no class.
-        y = estimator._encode_validation(np.asarray(block.y)[used], int(np.count_nonzero(used)))
+        y = estimator._encode_validation(np.asarray(block.y)[used], len(watched))
         start = None if start is None else cast(Array, estimator._init_values(block.X))[:, used]
     else:  # which no check of labels and no init model takes
         y = np.empty((0,) if estimator._one_label_for_all_outputs() else (estimator._n_outputs, 0))
@@ -330,6 +360,19 @@ LOST_ACTOR = "Worker holding Actor was lost"
 """What Dask says of a shard whose worker is gone."""
 
 
+@contextmanager
+def noticing_loss() -> Iterator[None]:
+    """Errors that Dask has of lost workers; those of the user's come in other ways."""
+    try:
+        yield
+    except (OSError, distributed.CancelledError) as error:
+        raise WorkerLostError(str(error)) from error
+    except Exception as error:
+        if LOST_ACTOR in str(error):
+            raise WorkerLostError(str(error)) from error
+        raise
+
+
 class DaskShards:
     """Shards in the memory of Dask's workers."""
 
@@ -357,19 +400,24 @@ class DaskShards:
                 tries += 1
                 if not self._look() and tries > TRIES:
                     raise RuntimeError(
-                        f"A worker has not answered {tries} times, but Dask has not lost it: {error}. See its log."
+                        f"A worker cannot be reached, though Dask has not lost it, {tries} times: {error}. See its log."
                     ) from error
                 time.sleep(0.1)
             message = catch_up()
 
+    def close(self) -> None:
+        """Let the workers drop all shards."""
+        self._drop(self._held)
+        self._held = []
+
     def _send(self, message: Message) -> Reply:
-        try:
-            asked = [shard.relay(message, below) for shard, below in self._reachable()]
-            return add_up([self._answer(future) for future in asked])
-        except Exception as error:
-            if isinstance(error, (OSError, distributed.CancelledError)) or LOST_ACTOR in str(error) or self._lost():
-                raise WorkerLostError(str(error)) from error
-            raise
+        tree = self._reachable()
+        with noticing_loss():
+            asked = [shard.relay(message, below) for shard, below in tree]
+            reply = add_up([self._answer(future) for future in asked])
+        if reply.error is not None:
+            raise reply.error
+        return reply
 
     def _answer(self, future: Any) -> Reply:
         """Dask does not always say that a call is lost with its worker."""
@@ -384,10 +432,12 @@ class DaskShards:
         """The tree of all shards, when they are there."""
         if not self._tree:
             shards = [held.shard for held in self._held]
-            self._wait_for(shards)
+            with noticing_loss():
+                self._wait_for(shards)
             for held in self._held:
                 raise_error_of(held.parts)
-            self._tree = branches(self._client.gather(shards))
+            with noticing_loss():
+                self._tree = branches(self._client.gather(shards))
             self._held = [held._replace(parts=dict.fromkeys(held.parts)) for held in self._held]
         return self._tree
 
@@ -416,9 +466,14 @@ class DaskShards:
 
     def _look(self) -> bool:
         """See what workers there are and, if some have come or gone, who is to have which partitions."""
-        workers, lost = self._client.nthreads(), self._lost()
+        workers = self._client.nthreads()
+        if not workers:
+            warnings.warn("The cluster has no workers: training waits until it has some.", RuntimeWarning, stacklevel=2)
+            self._client.wait_for_workers(1)
+            workers = self._client.nthreads()
+        lost = self._lost()
         self._looked = time.monotonic()
-        if not workers or (workers == self._workers and not lost):
+        if workers == self._workers and not lost:
             return False
         self._workers = workers
         kept = [held for held in self._held if held not in lost]
@@ -426,39 +481,41 @@ class DaskShards:
         for held in kept:
             for partition in held.parts:
                 at[partition] = held.worker
-        self._held = list(self._shared_out(share_out(self._rows, workers, at), kept))
-        self._tree = []
+        shares = share_out(self._rows, workers, at)
+        stay = [held for held in kept if set(held.parts) <= set(shares.get(held.worker, ()))]
+        self._drop([held for held in self._held if held not in stay])
+        self._held = stay
+        for worker, partitions in shares.items():
+            missing = set(partitions) - {partition for held in stay for partition in held.parts}
+            if missing:
+                self._held.append(self._make(sorted(missing), worker))
         return True
 
-    def _shared_out(self, shares: Mapping[str, tuple[int, ...]], kept: Sequence[Held]) -> Iterator[Held]:
-        """Shards stay if all of their partitions stay; the others are made of what they have come to be."""
-        for worker, partitions in shares.items():
-            missing = set(partitions)
-            for held in kept:
-                if held.worker == worker and missing.issuperset(held.parts):
-                    missing.difference_update(held.parts)
-                    yield held
-            if missing:
-                yield self._make(sorted(missing), worker)
+    def _drop(self, held: Sequence[Held]) -> None:
+        """What Dask's client has of actors is in circles, and its workers would have them until these go."""
+        self._tree = []
+        self._client.cancel([of.shard for of in held], force=True)
 
 
 class _OnDask(_BaseAGBM):
     """What both estimators have that the local ones have not."""
 
     _client: Any
+    _shards: list[DaskShards]
 
     def _fit_on(self, client: Any, checkpoint: Any, *data: Any) -> Self:
         self._client = distributed.get_client() if client is None else client
-        callbacks = self.callbacks
+        self._shards, callbacks = [], self.callbacks
         try:
             if checkpoint is not None:
                 self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
             with talking_to_workers(self._client):
                 return self._fit(*data)
         finally:
+            for shards in self._shards:
+                shards.close()
             self.callbacks = callbacks
-            del self._client
-            gc.collect()  # what Dask keeps of actors here is in circles, and workers have the shards until it goes
+            del self._client, self._shards
 
     def _blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
         return DaskBlocks(self._client, X, y, sample_weight), None, None
@@ -467,15 +524,17 @@ class _OnDask(_BaseAGBM):
         self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
     ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
         """See _BaseAGBM: the rows stay with the workers."""
+        self._check_row_wise(loss)
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
         repeats = repeats_rows(problem.train_weight)
         recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order, repeats)
         make = self._maker(table, reader, recipe, problem.weight)
         rows = table.places.n_rows
-        log = Log(DaskShards(self._client, rows, make), self._n_outputs)
+        self._shards.append(DaskShards(self._client, rows, make))
+        log = Log(self._shards[-1], self._n_outputs)
         facts = Facts(
             problem.n_train, self._n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
-            self.second_order and not loss.constant_hessian, isinstance(loss, Quantile),
+            self.second_order and not loss.constant_hessian, is_built_in(loss) and isinstance(loss, Quantile),
             None if problem.train_weight is None else weight_step(problem.train_weight),
         )  # fmt: skip
         remote = ClusterProblem(log, facts)
@@ -486,6 +545,14 @@ class _OnDask(_BaseAGBM):
 
         fitter = ClusterFitter(learner, reader.bins, log, problem.n_train)
         return cast(Problem, remote), learner, cast(Fitter, fitter), values
+
+    def _check_row_wise(self, loss: Loss) -> None:
+        """The hessians of a loss of the user's may depend on other rows, which a worker does not have."""
+        if self.second_order and not (loss.constant_hessian or is_built_in(loss) or getattr(loss, "row_wise", False)):
+            raise ValueError(
+                f"loss={loss!r}: on a cluster, its hessian sees the rows of one worker at a time. If the hessian of a "
+                "row depends on no other rows, say so with an attribute row_wise = True; else use second_order=False."
+            )
 
     def _maker(
         self, table: BlockTable, reader: BlockReader, recipe: Recipe, weight: Array | None
