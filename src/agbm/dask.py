@@ -130,17 +130,21 @@ class DaskBlocks:
         columns = [parts["X"], parts.get("y", missing), parts.get("sample_weight", missing)]
         make = delayed(Block, pure=True)
         self.blocks = [make(*row) for row in zip(*columns, strict=True)]
-        self.sources = parts["X"]
+        self._n_rows: list[int | None] = [None] * len(self.blocks)
 
     def labels(self) -> list[Labels]:
         """See Blocks."""
-        return self.map(labels_of)
+        found = self.map(labels_of)
+        self._n_rows = [labels.n_rows for labels in found]
+        return found
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""
         call = delayed(call_named, pure=False)
         tasks = [
-            call(function, self.noun, i, block, *map(packed, () if arguments is None else arguments[i]))
+            call(
+                function, self.noun, i, self._n_rows[i], block, *map(packed, () if arguments is None else arguments[i])
+            )
             for i, block in enumerate(self.blocks)
         ]
         futures = self._client.compute(tasks)
@@ -149,9 +153,16 @@ class DaskBlocks:
         return cast(list[Any], self._client.gather(futures))
 
 
-def call_named(function: Callable[..., Any], noun: str, number: int, block: Block, *arguments: Any) -> Any:
-    """A task: what a function says of a partition. Errors name the partition."""
+def call_named(
+    function: Callable[..., Any], noun: str, number: int, n_rows: int | None, block: Block, *arguments: Any
+) -> Any:
+    """A task: what a function says of a partition, which must have so many rows. Errors name the partition."""
     with naming(noun, number):
+        if n_rows is not None and n_rows_of(block.X) != n_rows:
+            raise ValueError(
+                f"X has {n_rows_of(block.X)} rows, and had {n_rows} when it was read before; every reading must give "
+                "the same rows: persist the collection if its source changes."
+            )
         return function(block, *map(unpacked, arguments))
 
 
@@ -254,11 +265,6 @@ class Part(NamedTuple):
 def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: PartPlan) -> Part:
     """A task: the codes of a partition."""
     used, watched = plan.rows()
-    if n_rows_of(block.X) != plan.n_rows:
-        raise ValueError(
-            f"X has {n_rows_of(block.X)} rows, and had {plan.n_rows} when it was read before; every reading must give "
-            "the same rows: persist the collection if its source changes."
-        )
     matrix = reader.bins.encode(plain(reader.numbers(block, used)), _threads_here())
     codes = matrix.columns()
     start = None if isinstance(estimator.init, str) else np.empty((estimator._n_outputs, 0))
@@ -569,7 +575,10 @@ class _OnDask(_BaseAGBM):
         plans = [PartPlan.of(places, n_train, weight) for places in table.places.of_blocks()]
         estimator = self._for_reading()
         call = delayed(call_named, pure=False)
-        parts = [call(encode_part, *block, reader, estimator, plan) for block, plan in zip(blocks, plans, strict=True)]
+        parts = [
+            call(encode_part, noun, i, plan.n_rows, block, reader, estimator, plan)
+            for (noun, i, block), plan in zip(blocks, plans, strict=True)
+        ]
         client = self._client
 
         def make(partitions: Sequence[int], worker: str) -> Held:
