@@ -195,8 +195,8 @@ def raise_error_of(futures: Mapping[int, Any]) -> None:
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):
             raise RuntimeError(
-                f"partition {number}: all workers that got it have died, the last was {error.last_worker}; if they "
-                "ran out of memory, use smaller partitions or larger workers. Their logs say more."
+                f"partition {number}: all workers that got it have died, the last was {error.last_worker.address}; if "
+                "they ran out of memory, use smaller partitions or larger workers. Their logs say more."
             ) from error
         if f"partition {number}" not in str(error):
             error.add_note(f"This was partition {number}.")
