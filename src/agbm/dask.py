@@ -509,14 +509,22 @@ class _OnDask(_BaseAGBM):
     _client: Any
     _shards: list[DaskShards]
 
-    def _fit_on(self, client: Any, checkpoint: Any, *data: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
+        client: Any = None, checkpoint: Any = None,
+    ) -> Self:  # fmt: skip
+        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
+
+        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
+        iterations; a fit that finds one, of the same run, goes on from there.
+        """
         self._client = distributed.get_client() if client is None else client
         self._shards, callbacks = [], self.callbacks
         try:
             if checkpoint is not None:
                 self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
             with talking_to_workers(self._client):
-                return self._fit(*data)
+                return self._fit(X, y, sample_weight, X_val, y_val)
         finally:
             for shards in self._shards:
                 shards.close()
@@ -656,17 +664,6 @@ def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
 class DaskAGBMRegressor(_OnDask, AGBMRegressor):
     """AGBMRegressor on a Dask cluster; it has the same parameters, and its model has the same bits."""
 
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
-        client: Any = None, checkpoint: Any = None,
-    ) -> Self:  # fmt: skip
-        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
-
-        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
-        iterations; a fit that finds one, of the same run, goes on from there.
-        """
-        return self._fit_on(client, checkpoint, X, y, sample_weight, X_val, y_val)
-
     def predict(self, X: Any) -> Any:
         """Predicted values; for a Dask collection, when they are computed."""
         return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
@@ -677,17 +674,6 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
 
 class DaskAGBMClassifier(_OnDask, AGBMClassifier):
     """AGBMClassifier on a Dask cluster; it has the same parameters, and its model has the same bits."""
-
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
-        client: Any = None, checkpoint: Any = None,
-    ) -> Self:  # fmt: skip
-        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
-
-        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
-        iterations; a fit that finds one, of the same run, goes on from there.
-        """
-        return self._fit_on(client, checkpoint, X, y, sample_weight, X_val, y_val)
 
     def predict(self, X: Any) -> Any:
         """The most probable class; for a Dask collection, when it is computed."""
