@@ -581,10 +581,11 @@ class _OnDask(_BaseAGBM):
         ]
         n_train = table.places.n_train
         plans = [PartPlan.of(places, n_train, weight) for places in table.places.of_blocks()]
-        estimator = self._for_reading()
+        # All parts need these two: they travel once, and not with each.
+        lazy_reader, estimator = (delayed(given, traverse=False) for given in (reader, self._for_reading()))
         call = delayed(call_named, pure=False)
         parts = [
-            call(encode_part, noun, i, plan.n_rows, block, reader, estimator, plan)
+            call(encode_part, noun, i, plan.n_rows, block, lazy_reader, estimator, plan)
             for (noun, i, block), plan in zip(blocks, plans, strict=True)
         ]
         client = self._client
