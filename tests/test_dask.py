@@ -328,6 +328,18 @@ def test_more_categories_than_bins(two_workers, tmp_path):
     assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
 
 
+def test_files(two_workers, tmp_path):
+    """Dask would put small columns of several files together: those of y, but not those of X."""
+    table = frame()
+    table["y"] = labels("two classes", table)
+    for i, part in enumerate(np.array_split(np.arange(len(table)), 6)):
+        table.iloc[part].to_parquet(tmp_path / f"{i}.parquet", index=False)
+    rows = dd.read_parquet(tmp_path)
+    model = DaskAGBMClassifier(**SMALL).fit(rows.drop(columns="y"), rows["y"])
+    everything = pd.read_parquet(tmp_path)
+    assert_same(model, AGBMClassifier(**SMALL).fit(everything.drop(columns="y"), everything["y"]), tmp_path)
+
+
 def test_a_cluster_of_dask_itself(tmp_path):
     table = frame()
     y = labels("two classes", table)

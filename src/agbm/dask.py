@@ -208,7 +208,8 @@ def partitions_of(name: str, given: Any) -> list[Any]:
     if hasattr(given, "to_delayed"):
         if getattr(given, "ndim", 1) == 2 and hasattr(given, "rechunk"):
             given = given.rechunk({1: -1})  # whole rows
-        return list(np.ravel(np.asarray(given.to_delayed(), dtype=object)))
+        # As they are: of columns in files, Dask's optimiser may put partitions of y together, and not those of X.
+        return list(np.ravel(np.asarray(given.to_delayed(optimize_graph=False), dtype=object)))
     if isinstance(given, (list, tuple)) and given and all(hasattr(part, "__dask_graph__") for part in given):
         return list(given)
     raise TypeError(
