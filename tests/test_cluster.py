@@ -25,9 +25,9 @@ from agbm.cluster import (
     Reply,
     Shard,
 )
+from agbm.learners import mean_repeats
 from agbm.problem import Problem
 from agbm.tree.bins import Bins
-from agbm.tree.learner import repeats_rows
 from variants import methods, newton, shared, strategies
 
 N_SHARDS = 5
@@ -122,7 +122,7 @@ def cut(problem, bins, codes, seed, n_shards):
         )
         first_rows = [(train[i], middle[i] - train[i]), (middle[i], train[i + 1] - middle[i])]
         parts = [np.ascontiguousarray(part) for part in np.array_split(codes[:, rows], 2, axis=1)]
-        return Shard(small, bins, parts, first_rows, 1, repeats_rows(problem.train_weight))
+        return Shard(small, bins, parts, first_rows, 1, mean_repeats(problem.train_weight))
 
     return build
 

@@ -279,7 +279,10 @@ class Places:
     n_rows: list[int]
     """Of each block."""
     order: NDArray[np.intp]
-    """The rows of all blocks, counted through, in the order of the matrix; some may be left out."""
+    """The rows of all blocks, counted through, in the order of the matrix; some may be left out.
+
+    Training rows ascend, and so do watched rows.
+    """
     n_train: int
 
     def of_blocks(self) -> list[NDArray[np.uint32]]:
@@ -292,6 +295,14 @@ class Places:
         """An array over all rows, cut into blocks."""
         return np.split(rows, np.cumsum(self.n_rows)[:-1])
 
+    def sample(self) -> list[NDArray[np.intp]]:
+        """For each block the training rows in it that thresholds come from; ascending, as in the matrix."""
+        chosen = sample_of(self.n_train)
+        rows = self.order[: self.n_train] if chosen is None else self.order[chosen]
+        ends = np.cumsum(self.n_rows)
+        parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+        return [part - first for part, first in zip(parts, np.append(0, ends[:-1]), strict=True)]
+
     def training_rows(self, numbers: Array | None) -> list[NDArray[Any]]:
         """Numbers of training rows, in the order of the matrix, as those of the rows of each block; None is 1 for each.
 
@@ -300,30 +311,6 @@ class Places:
         rows = np.zeros(sum(self.n_rows), dtype=bool if numbers is None else np.float64)
         rows[self.order[: self.n_train]] = True if numbers is None else numbers
         return self.cut(rows)
-
-
-class _Sample:
-    """The training rows that thresholds come from."""
-
-    def __init__(self, places: Places) -> None:
-        chosen = sample_of(places.n_train)
-        rows = places.order[: places.n_train] if chosen is None else places.order[chosen]
-        self._order = np.argsort(rows, kind="stable")
-        self._rows = rows[self._order]
-        self._ends = np.cumsum(places.n_rows)
-        self._cuts = np.searchsorted(self._rows, self._ends[:-1])
-
-    def of_blocks(self) -> list[NDArray[np.intp]]:
-        """Rows of each block."""
-        firsts = np.append(0, self._ends[:-1])
-        return [rows - first for rows, first in zip(np.split(self._rows, self._cuts), firsts, strict=True)]
-
-    def joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """These rows in the order of the matrix, from those of each block."""
-        sample = np.empty((len(self._rows), parts[0].shape[1]), np.result_type(*parts))
-        for places, part in zip(np.split(self._order, self._cuts), parts, strict=True):
-            sample[places] = part
-        return sample
 
 
 class Look(NamedTuple):
@@ -417,12 +404,11 @@ class BlockTable:
     ) -> Looked:
         """Pass 1. `sample_weight` is as it was given, without validation rows; `known` is of an earlier fit."""
         places = self.places
-        sample = _Sample(places)
         step = 1.0 if train_weight is None else weight_step(train_weight)
         whole = None if train_weight is None else whole_weights(train_weight, step)
         weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
         features = categorical_features if known is None else sorted(known.of)
-        arguments = [(features, start_values, *both) for both in zip(sample.of_blocks(), weights, strict=True)]
+        arguments = [(features, start_values, *both) for both in zip(places.sample(), weights, strict=True)]
         looks: list[Look] = self.blocks.map(look, arguments)
         given = looks[: self._n_given_blocks]  # categories are not those of validation rows
         sums = merged([found.sums for found in given])
@@ -433,7 +419,7 @@ class BlockTable:
         starts = [found.start for found in looks if found.start is not None]
         start = np.concatenate(starts, axis=-1)[:, places.order] if starts else None
         category_weight = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
-        return Looked(known, category_weight, sample.joined([found.sample for found in looks]), start)
+        return Looked(known, category_weight, np.concatenate([found.sample for found in looks]), start)
 
     def _whole_weights(self, sample_weight: Array | None) -> list[NDArray[Any]]:
         """Of each block; those of validation rows, behind the others, are zero."""

@@ -131,10 +131,6 @@ class Shard:
         codes = [self._matrix.columns()]
         return type(self), (self._problem, self._bins, codes, self._first_rows, self._n_threads, self._repeats)
 
-    def __sizeof__(self) -> int:
-        """Bytes, about: two a value, and some vectors."""
-        return self._matrix.n_rows * (2 * self._matrix.n_features + 100)
-
     def receive(self, message: Message) -> Reply:
         """Follow orders. A message that has been followed before gets the same answer again."""
         with self._one_at_a_time:
@@ -295,6 +291,8 @@ class Function:
 
     def __init__(self, name: int, n_outputs: int, log: Log) -> None:
         self.name = name
+        self.losses: tuple[float, float] | None = None
+        """Those of training and validation rows, when they have been asked for."""
         self._n_outputs = n_outputs
         self._log = log
 
@@ -440,7 +438,6 @@ class ClusterProblem:
     def __init__(self, log: Log, facts: Facts) -> None:
         self._log = log
         self._facts = facts
-        self._measured: dict[int, tuple[float, float]] = {}  # losses of the last function that was measured
         self.start = Function(START, facts.n_outputs, log)
         self.n_train = facts.n_train
         self.has_validation = float(facts.validation_weight) > 0.0
@@ -470,11 +467,11 @@ class ClusterProblem:
 
     def train_loss(self, f: Function) -> float:
         """See Problem."""
-        return self._losses(f)[0]
+        return self._losses_of(f)[0]
 
     def validation_loss(self, f: Function) -> float:
         """See Problem."""
-        return self._losses(f)[1]
+        return self._losses_of(f)[1]
 
     def fit_of(self, model: Model, function: int, values: Function, hessian: Function | None) -> Fit:
         """See Problem."""
@@ -489,13 +486,14 @@ class ClusterProblem:
         """See Problem. One round for all of it."""
         pairs = [function for r, fit in fits for function in (r, cast(Function, fit.explained))]
         sums = self._log.ask("measure", [f, *pairs]).sums
-        self._measured = {f.name: self._means(*sums[:2])}
-        products = [sums[i : i + 3] for i in range(2, len(sums), 3)]
-        return self._measured[f.name], [cosine(*three) for three in products]
+        train, validation, *products = sums
+        watched = validation / self._facts.validation_weight if self.has_validation else math.nan
+        f.losses = train / self._facts.train_weight, watched
+        return f.losses, [cosine(*products[i : i + 3]) for i in range(0, len(products), 3)]
 
     def cosine(self, r: Function, fit: Fit) -> float:
         """See Problem."""
-        return self.measure(self.start, (r, fit))[1][0]
+        return cosine(*self._log.ask("inner", [r, cast(Function, fit.explained)]).sums)
 
     def slope(self, f: Function, b: Function) -> float:
         """See Problem."""
@@ -516,14 +514,8 @@ class ClusterProblem:
             search = search.after(self._log.ask("tally", [f], k, search).sums[0])
         return search.found
 
-    def _losses(self, f: Function) -> tuple[float, float]:
-        if f.name not in self._measured:
-            self.measure(f)
-        return self._measured[f.name]
-
-    def _means(self, train: ExactSum, validation: ExactSum) -> tuple[float, float]:
-        facts = self._facts
-        return train / facts.train_weight, validation / facts.validation_weight if self.has_validation else math.nan
+    def _losses_of(self, f: Function) -> tuple[float, float]:
+        return self.measure(f)[0] if f.losses is None else f.losses
 
 
 class ClusterFitter(TreesOfIterations):

@@ -28,14 +28,12 @@ from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, With
 from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
-from .learners import Fitter, Model
+from .learners import Fitter, Model, mean_repeats
 from .losses import Array, Loss, Quantile, is_built_in
 from .problem import Outputs, Problem
-from .rows import plain
 from .sums import weight_step
 from .tree import Forest, TreeLearner
 from .tree.bins import Bins
-from .tree.learner import repeats_rows
 
 FAN_OUT = 8
 """Shards that one process sends a message on to, and whose replies it adds up."""
@@ -69,10 +67,15 @@ class DaskShard(Shard):
         try:
             return self.receive(message)
         except Exception as error:
-            try:
-                return Reply(error=pickle.loads(pickle.dumps(error)))
-            except Exception:
-                return Reply(error=RuntimeError(f"{type(error).__name__}: {error}"))
+            return Reply(error=as_it_travels(error))
+
+
+def as_it_travels(error: Exception) -> Exception:
+    """An exception as another process would get it: itself, or its text where pickle cannot bring it back."""
+    try:
+        return cast(Exception, pickle.loads(pickle.dumps(error)))
+    except Exception:  # whatever a user's class does when it is made anew
+        return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 Branch = tuple[Any, Sequence["Branch"]]
@@ -266,8 +269,7 @@ class Part(NamedTuple):
 def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: PartPlan) -> Part:
     """A task: the codes of a partition."""
     used, watched = plan.rows()
-    matrix = reader.bins.encode(plain(reader.numbers(block, used)), _threads_here())
-    codes = matrix.columns()
+    codes = reader.bins.encode(reader.numbers(block, used), _threads_here()).columns()
     start = None if isinstance(estimator.init, str) else np.empty((estimator._n_outputs, 0))
     if used.any():
         # Labels of rows without weight may be of no class.
@@ -541,7 +543,7 @@ class _OnDask(_BaseAGBM):
         """See _BaseAGBM: the rows stay with the workers."""
         self._check_row_wise(loss)
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
-        repeats = repeats_rows(problem.train_weight)
+        repeats = mean_repeats(problem.train_weight)
         recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order, repeats)
         make = self._maker(table, reader, recipe, problem.weight)
         rows = table.places.n_rows
@@ -602,8 +604,8 @@ class _OnDask(_BaseAGBM):
     def _lazily(self, method: str, X: Any) -> Any:
         """What a method gives, for each partition of X when it is computed."""
         check_is_fitted(self)
-        kind = self._predicted(method)
-        model, (columns, dtype) = self.to_local(), kind
+        model, kind = self.to_local(), self._predicted(method)
+        columns, dtype = kind
         if hasattr(X, "map_partitions"):
             return X.map_partitions(_predict_frame, model, method, kind, meta=_frame(X._meta.iloc[:0], kind))
         if hasattr(X, "map_blocks"):

@@ -632,8 +632,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _tree_size(self, problem: Problem) -> tuple[int | None, int]:
         """max_depth and min_samples_leaf; "auto" follows the number of training rows, repeated as weights say."""
         n, weight = problem.n_train, problem.train_weight
-        if weight is not None and mean_repeats(weight) and getattr(self, "class_weight", None) is None:
-            n = round(float(np.add.reduce(weight)))
+        if mean_repeats(weight) and getattr(self, "class_weight", None) is None:
+            n = round(float(np.add.reduce(cast(Array, weight))))
         depth, fewest = self.max_depth, self.min_samples_leaf
         if depth == "auto":
             full = (n // AUTO_ROWS_A_LEAF).bit_length() - 1

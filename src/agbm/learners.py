@@ -15,8 +15,10 @@ from . import _native
 from .losses import Array
 
 
-def mean_repeats(weight: Array) -> bool:
+def mean_repeats(weight: Array | None) -> bool:
     """Whether weights say how often a row is repeated: whole numbers, and not so many that sums would not hold them."""
+    if weight is None:
+        return False
     return bool(weight.max() <= 2**31 and weight.sum() <= 2**38 and not np.any(weight % 1.0))
 
 

@@ -430,10 +430,8 @@ class Multinomial(BuiltInLoss):
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:
         """The logarithms of the classes' shares, (K,); kept finite where a class has none."""
-        if weight is None:
-            share = np.bincount(y.astype(np.intp), minlength=self.n_classes)
-        else:
-            share = np.array([float(exact_sum(weight[y == k])) for k in range(self.n_classes)])
+        whole = None if weight is None else whole_weights(weight, weight_step(weight))
+        share = np.bincount(y.astype(np.intp), whole, self.n_classes)
         return self.link(share / share.sum())
 
     def link(self, prediction: Array) -> Array:

@@ -253,7 +253,7 @@ def residual_parts(residual: Array, weight: Array | None) -> tuple[list[Array], 
     Weights that repeat rows repeat what they add.
     """
     parts, steps = [], []
-    repeated = weight is not None and mean_repeats(weight)
+    repeated = mean_repeats(weight)
     for r in residual:
         weighted = r if weight is None else r * weight
         whole, step = whole_steps(r if repeated else weighted, float(np.abs(weighted).sum()))

@@ -170,7 +170,7 @@ class TreeFitter(TreesOfIterations):
     ) -> None:
         super().__init__(learner, bins, n_train)
         self._grower = grower
-        self._weights = TreeWeights.of(weight, repeats_rows(weight))
+        self._weights = TreeWeights.of(weight, mean_repeats(weight))
 
     def _grow(
         self, targets: Sequence[Array], hessian: Array | None, outputs: range, sample: Sample
@@ -201,11 +201,6 @@ def by_function(values: Sequence[Array], n_functions: int) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def repeats_rows(weight: Array | None) -> bool:
-    """Whether there are weights that say how often a row is there."""
-    return weight is not None and mean_repeats(weight)
-
-
 @dataclass(frozen=True, eq=False)
 class TreeWeights:
     """Weights of the training rows as trees take them: whole numbers say how often a row is there."""
@@ -215,7 +210,7 @@ class TreeWeights:
 
     @classmethod
     def of(cls, weight: Array | None, repeats: bool) -> TreeWeights:
-        """From sample weights, of which some may be elsewhere; `repeats` is what repeats_rows says of all."""
+        """From sample weights, of which some may be elsewhere; `repeats` is what mean_repeats says of all."""
         if weight is not None and repeats:  # gives exactly the trees of the repeated rows
             return cls(None, weight.astype(np.int64))
         return cls(weight, None)
