@@ -1,6 +1,7 @@
 # make demo   set up, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
+# make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
@@ -24,7 +25,7 @@ AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
-.PHONY: demo test test-kills lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask sanitize \
+.PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask sanitize \
   fuzz fuzz-short clean
 
 demo: $(SET_UP)
@@ -40,6 +41,9 @@ lint: $(SET_UP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(SET_UP)
+	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs
 
 paper: $(SET_UP)
 	$(BIN)/agbm paper all --out out/paper
