@@ -170,6 +170,23 @@ class TestRoundTrip:
         whole = clone(model).set_params(max_iter=14).fit(X, y)
         np.testing.assert_array_equal(loaded.predict(X), whole.predict(X))
 
+    def test_notes_travel_with_the_model(self, tmp_path):
+        X, y = load_diabetes(return_X_y=True)
+        model = AGBMRegressor(max_iter=2).fit(X, y)
+        assert model.notes_ == {}
+        model.save(tmp_path / "without.agbm")
+        model.notes_["command"] = 'agbm train "é.csv"'
+        loaded = saved_and_loaded(model, tmp_path)
+        assert loaded.notes_ == {"command": 'agbm train "é.csv"'}
+        loaded.notes_.clear()
+        loaded.save(tmp_path / "again.agbm")
+        assert (tmp_path / "again.agbm").read_bytes() == (tmp_path / "without.agbm").read_bytes()
+        model.fit(X, y)
+        assert model.notes_ == {}
+        model.notes_["rows"] = len(X)
+        with pytest.raises(TypeError, match=r"notes_=.*texts"):
+            model.save(tmp_path / "m.agbm")
+
     def test_what_is_of_the_process_is_not_saved(self, tmp_path):
         X, y = load_diabetes(return_X_y=True)
         model = AGBMRegressor(max_iter=3, callbacks=[print], random_state=np.random.RandomState(3), verbose=0)
@@ -444,6 +461,8 @@ class TestRulesOfModels:
         ("loss", {"loss": "LogLoss", "made_of": {}}, "loss: .* is not for labels as they are here"),
         ("loss", {"loss": "Multinomial", "made_of": {"n_classes": 4}}, "loss: .* is not for labels as they are here"),
         ("loss", {"map": []}, "loss: must be one of the library"),
+        ("notes", {"command": ["rm"]}, "notes: must be texts"),
+        ("notes", "text", "description: 'notes' must be dict, got 'text'"),
     ], ids=str)  # fmt: skip
     def test_description(self, written, name, value, rule):
         rewrite(written, lambda description, arrays: description.update({name: value}))

@@ -150,6 +150,8 @@ _PARAMETERS = """
         Gain of the splits on each feature, each tree times its weight in the model, with sum 1. Only with trees.
     split_counts_ : array of shape (n_features,)
         Number of splits on each feature, in the trees that have weight in the model. Only with trees.
+    notes_ : dict of texts
+        Empty after fit; what is put into it is saved with the model. The command `agbm train` notes how it made it.
     n_features_in_ : int
         Features seen in fit.
     feature_names_in_ : array

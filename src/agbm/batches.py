@@ -127,7 +127,7 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
     rows_a_block = max(1, BLOCK_VALUES // len(all_names))
 
     def read() -> Iterator[Block]:
-        for table in _tables(dataset, features, rows_a_block):
+        for table in tables_of(dataset, features, rows_a_block):
             yield Block(table)
 
     def read_labels() -> Iterator[Labels]:
@@ -137,7 +137,7 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
             n_rows = dataset.count_rows()
             yield from (Labels(min(rows_a_block, n_rows - i), None, None, head) for i in range(0, n_rows, rows_a_block))
             return
-        for table in _tables(dataset, columns, rows_a_block):
+        for table in tables_of(dataset, columns, rows_a_block):
             vectors = [None if name is None else _vector(table[name]) for name in named.values()]
             yield Labels(table.num_rows, vectors[0], vectors[1], head)
 
@@ -145,7 +145,7 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
     return LocalBlocks(read, read_labels, batches.folder_of_bins), *given
 
 
-def _tables(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
+def tables_of(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
     """The rows of a dataset in tables of so many rows, however its files are cut."""
     import pyarrow as pa
 

@@ -385,6 +385,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self.best_iteration_ = best
         self.n_trees_ = ensemble.n_learners
         self.history_ = history.columns()
+        self.notes_: dict[str, str] = {}
         return self
 
     def _check_labels(self, loss: Loss, y: Array, n_train: int) -> None:

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import struct
-import threading
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
+from ._whole_file import replacing
 from .tree.forest import NODE
 
 MAGIC = b"AGBM\r\n\x1a\n"
@@ -103,20 +101,8 @@ def write(
             f"the names and categories take {len(text)} bytes; a model file has place for {LARGEST_DESCRIPTION}."
         )
     sections = {_DESCRIPTION: np.frombuffer(text, np.uint8), **arrays}
-    target = Path(os.path.realpath(os.fsdecode(path)))  # what a link names is replaced, not the link
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent}; make it, or use another path.")
-    fresh = target.parent / f".{os.getpid()}.{threading.get_ident()}.agbm-tmp"
-    try:
-        with open(fresh, "wb") as file:
-            _write_sections(file, sections)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, fresh)
-        os.replace(fresh, target)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(path) as fresh, open(fresh, "wb") as file:
+        _write_sections(file, sections)
 
 
 def _write_sections(file: Any, sections: Mapping[str, NDArray[Any]]) -> None:

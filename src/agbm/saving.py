@@ -104,9 +104,17 @@ def _description(model: Any) -> dict[str, Any]:
         "feature_names": None if names is None else names.tolist(),
         "categories": [[f, _encode("X", values)] for f, values in model._categories.of.items()],
     }
+    if model.notes_:
+        described["notes"] = _checked_notes(model.notes_)
     if isinstance(model, AGBMClassifier):
         return described | {"classes": _encode_classes(model.classes_)}
     return described | {"label_shape": list(model._label_shape)}
+
+
+def _checked_notes(notes: Any) -> dict[str, str]:
+    if not isinstance(notes, dict) or not all(isinstance(text, str) for pair in notes.items() for text in pair):
+        raise TypeError(f"notes_={notes!r} must be a dict of texts to texts; write other things as texts.")
+    return notes
 
 
 def _parameters(model: Any) -> dict[str, Any]:
@@ -145,6 +153,7 @@ def restore(stored: Stored) -> AGBMClassifier | AGBMRegressor:
     _restore_loss(model, stored)
     _restore_trees(model, stored)
     _restore_history(model, stored)
+    model.notes_ = _restored_notes(stored)
     return cast(AGBMClassifier | AGBMRegressor, model)
 
 
@@ -251,6 +260,13 @@ def _restore_history(model: Any, stored: Stored) -> None:
 
 
 # Values of parameters, categories and labels. JSON has no tuples, no infinity and no keys but texts.
+def _restored_notes(stored: Stored) -> dict[str, str]:
+    notes = stored.entry("notes", dict) if "notes" in stored.description else {}
+    if not all(isinstance(text, str) for text in notes.values()):
+        raise ModelFileError("notes: must be texts")
+    return cast(dict[str, str], notes)
+
+
 def _encode_all(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _encode(name, value) for name, value in values.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -154,7 +153,7 @@ def _pictures() -> ModuleType:
 
 
 def _made(arguments: argparse.Namespace) -> dict[str, str]:
-    return results.made_by(shlex.join(["agbm", *arguments.command_line]), arguments.seed)
+    return results.made_by(arguments.command_line, arguments.seed)
 
 
 def _show_page(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,254 @@
+"""Data on the command line: the arguments that say what to learn from what, and the rows they mean."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batches import Batches
+from ..estimators import AGBMClassifier, AGBMRegressor
+from ..evaluation import Metric, metrics_of_classes, metrics_of_values
+from ..files import FORMATS, DataFile, available_memory, open_table
+from ..losses import Array
+
+Model = AGBMClassifier | AGBMRegressor
+
+# Whole numbers with at most so many different values are taken for classes.
+MOST_CLASSES_OF_NUMBERS = 20
+# Texts with more different values are taken for a mistake.
+MOST_CLASSES_OF_TEXTS = 1_000
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """A file with a table."""
+    parser.add_argument("data", help="csv, parquet (a file or a folder of them), arrow or svmlight")
+    parser.add_argument(
+        "--format", choices=list(dict.fromkeys(FORMATS.values())), help="of the file, where its ending does not say so"
+    )
+    parser.add_argument("--no-header", action="store_true", help="a csv file without names: columns are c0, c1, ...")
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """What to learn from what."""
+    add_file(parser)
+    parser.add_argument("--target", metavar="COLUMN", help="what to predict (not for svmlight, which has labels)")
+    parser.add_argument(
+        "--task", choices=("classification", "regression"), help="default: by what the target looks like, and shown"
+    )
+    parser.add_argument("--weight", metavar="COLUMN", help="weights of the rows")
+    parser.add_argument("--drop", metavar="COLUMN", nargs="+", default=[], help="columns to leave out")
+    parser.add_argument(
+        "--categorical", metavar="COLUMN", nargs="+", default=[], help="categories that look like numbers"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the split and of the model (%(default)s)")
+    parser.add_argument("--jobs", type=int, help="threads (default: all; the model is the same for any number)")
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Parameters of the estimator."""
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters",
+        help="parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500",
+    )  # fmt: skip
+    parser.add_argument("--no-early-stopping", action="store_true", help="train to the end (max_iter, default 100)")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """How to say what was found."""
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A table with labels: what to learn from what. Rows go by their numbers in the file."""
+
+    file: DataFile
+    target: str
+    features: list[str]
+    categorical: list[str]
+    """Features that are categories, and those that text makes so."""
+    classifies: bool
+    reason: str
+    """Why that task."""
+    rows: NDArray[np.intp]
+    """Those that have a label."""
+    y: NDArray[Any]
+    """Of all rows."""
+    weight: Array | None
+    streams: bool
+    """Whether the table is read in pieces, since it may not fit into memory."""
+
+    def fit(self, model: Model, rows: NDArray[np.intp]) -> Model:
+        """Fit a model to some rows; the same bits whether they are in memory or not."""
+        if self.streams:
+            return model.fit(Batches(lambda: self._batches(rows)))
+        weight = None if self.weight is None else self.weight[rows]
+        return model.fit(self.table(rows), self.y[rows], sample_weight=weight)
+
+    def table(self, rows: NDArray[np.intp]) -> Any:
+        """The features of some rows."""
+        return take(self._all, rows)
+
+    def judge(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
+        """Metrics over the rows of all pairs, each predicted by its model."""
+        rows = np.concatenate([part for _, part in models])
+        if self.classifies:
+            classes = models[0][0].classes_
+            probabilities = np.concatenate([self._predict(m, m.predict_proba, part) for m, part in models])
+            return metrics_of_classes(self.y[rows], probabilities, classes)
+        values = np.concatenate([self._predict(m, m.predict, part) for m, part in models])
+        return metrics_of_values(np.asarray(self.y[rows], dtype=np.float64), values)
+
+    def _predict(self, model: Model, predict: Callable[[Any], Array], rows: NDArray[np.intp]) -> Array:
+        if not self.streams:
+            return predict(self.table(rows))
+        return np.concatenate([predict(piece) for piece, _ in self._pieces(rows)])
+
+    def _batches(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, ...]]:
+        for piece, numbers in self._pieces(rows):
+            vectors = [self.y] if self.weight is None else [self.y, self.weight]
+            yield piece, *(vector[numbers] for vector in vectors)
+
+    def _pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Pieces of the file with the wanted rows alone, and the numbers of these; rows ascend."""
+        begin = 0
+        for piece in self.file.pieces(self.features):
+            end = begin + piece.shape[0]
+            numbers = rows[np.searchsorted(rows, begin) : np.searchsorted(rows, end)]
+            if len(numbers):
+                yield take(piece, numbers - begin), numbers
+            begin = end
+
+    @cached_property
+    def _all(self) -> Any:
+        return self.file.table(self.features)
+
+
+def take(table: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an arrow table or of a sparse matrix."""
+    return table.take(rows) if hasattr(table, "take") else table[rows]
+
+
+def ask(arguments: argparse.Namespace, streams: bool | None = False) -> Question:
+    """What the arguments mean; `streams=None` decides by the memory that is there."""
+    file = open_table(arguments.data, arguments.format, header=not arguments.no_header)
+    target = _target(arguments, file)
+    kinds = {column.name: column.kind for column in file.columns}
+    for option in ("weight", "drop", "categorical"):
+        given = getattr(arguments, option)
+        for name in [given] if isinstance(given, str) else given or []:
+            check_column(name, f"--{option}", list(kinds))
+    left_out = {target, arguments.weight, *arguments.drop}
+    features = [name for name in kinds if name not in left_out]
+    useless = [name for name in features if kinds[name] == "other"]
+    if useless:
+        raise ValueError(f"{file.name!r}: columns {useless} are neither numbers nor text; leave them out with --drop.")
+    if not features:
+        raise ValueError(f"{file.name!r} has no columns but {list(kinds)}; it needs some to predict {target!r} from.")
+    y, absent = file.vector(target)
+    y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
+    if streams is None:
+        streams = file.bytes_in_memory(len(features)) > available_memory() // 2
+    weight = None if arguments.weight is None else np.asarray(file.vector(arguments.weight)[0], dtype=np.float64)
+    categorical = [name for name in features if kinds[name] == "category" or name in arguments.categorical]
+    return Question(
+        file, target, features, categorical, classifies, reason, np.flatnonzero(~absent), y, weight, streams
+    )
+
+
+def _target(arguments: argparse.Namespace, file: DataFile) -> str:
+    if file.format == "svmlight":
+        if arguments.target is not None:
+            raise ValueError(f"--target {arguments.target}: an svmlight file has its labels; leave it out.")
+        return "label"
+    names = [column.name for column in file.columns]
+    if arguments.target is None:
+        raise ValueError(f"--target is missing: name the column to predict, one of {_shortened(names)}.")
+    check_column(arguments.target, "--target", names)
+    return str(arguments.target)
+
+
+def check_column(name: str, option: str, known: Sequence[str]) -> None:
+    """Whether there is such a column; if not, which one may be meant."""
+    if name in known:
+        return
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"columns are {_shortened(known)}."
+    raise ValueError(f"{option} {name}: there is no such column; {hint}")
+
+
+def _shortened(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:20]))
+    return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
+
+
+def _task(
+    y: NDArray[Any], absent: NDArray[np.bool_], kind: str, asked: str | None, target: str
+) -> tuple[NDArray[Any], bool, str]:
+    """Labels as the estimator should see them, whether they are classes, and why."""
+    present = y[~absent]
+    if not len(present):
+        raise ValueError(f"--target {target}: all of its values are missing.")
+    if kind in ("time", "other"):
+        raise ValueError(f"--target {target}: it has neither numbers nor text; predict another column.")
+    distinct = len(np.unique(present)) if kind != "category" else len(set(present.tolist()))
+    whole = kind in ("number", "truth") and bool(np.all(np.asarray(present, dtype=np.float64) % 1 == 0))
+    if asked is not None:
+        classifies, reason = asked == "classification", "as asked"
+    elif kind in ("category", "truth"):
+        classifies, reason = True, "the target is text" if kind == "category" else "the target is true or false"
+    else:
+        classifies = whole and distinct <= MOST_CLASSES_OF_NUMBERS
+        reason = f"the target has {distinct:,} different {'whole numbers' if whole else 'numbers'}"
+    if not classifies:
+        if kind == "category":
+            raise ValueError(f"--task regression: the target {target!r} is text, such as {present[0]!r}.")
+        return np.where(absent, np.nan, np.asarray(y, dtype=np.float64)), False, reason
+    if distinct > MOST_CLASSES_OF_TEXTS or (kind == "number" and not whole):
+        what = f"{distinct:,} different values" if whole or kind == "category" else "numbers that are not whole"
+        raise ValueError(f"--target {target}: {what} are no classes; predict another column, or --task regression.")
+    return _labels(y, absent, kind, present), True, reason
+
+
+def _labels(y: NDArray[Any], absent: NDArray[np.bool_], kind: str, present: NDArray[Any]) -> NDArray[Any]:
+    """Classes as texts, truth values or whole numbers; those of rows without a label are never used."""
+    filled = np.where(absent, present[0], y)
+    return filled.astype({"category": str, "truth": bool, "number": np.int64}[kind])
+
+
+def make_model(question: Question, arguments: argparse.Namespace) -> Model:
+    """The estimator, unfitted."""
+    estimator = AGBMClassifier if question.classifies else AGBMRegressor
+    parameters: dict[str, Any] = {"random_state": arguments.seed, "n_jobs": arguments.jobs}
+    parameters["early_stopping"] = not arguments.no_early_stopping
+    if arguments.categorical:
+        parameters["categorical_features"] = question.categorical
+    parameters |= parse_parameters(arguments.parameters, estimator().get_params(deep=False))
+    return estimator(**parameters)
+
+
+def parse_parameters(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
+    """NAME=VALUE, values as JSON or else as text."""
+    parsed: dict[str, Any] = {}
+    for item in given:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise ValueError(f"--set {item}: give NAME=VALUE, such as learning_rate=0.05.")
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}."
+            raise ValueError(f"--set {item}: there is no parameter {name!r}; {hint}")
+        try:
+            parsed[name] = json.loads(text)
+        except ValueError:
+            parsed[name] = {"None": None, "True": True, "False": False}.get(text, text)
+    return parsed

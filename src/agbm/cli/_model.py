@@ -1,0 +1,82 @@
+"""Models on the command line: what they have to say of themselves, and files that they can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..estimators import AGBMClassifier
+from ..evaluation import Metric, metrics_of_classes, metrics_of_values
+from ..files import DataFile, open_table
+from ..losses import Array
+from ._data import Model, check_column
+
+
+def important(model: Model) -> dict[str, float]:
+    """Features that the model uses, with their shares of the gain, the most important first."""
+    names = feature_names(model)
+    shares = model.feature_importances_
+    return {names[i]: float(shares[i]) for i in np.argsort(-shares, kind="stable") if shares[i] > 0.0}
+
+
+def feature_names(model: Model) -> list[str]:
+    """Names of the columns, or x0, x1 and so on."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def changed_parameters(model: Model) -> dict[str, Any]:
+    """Parameters that are not the defaults."""
+    defaults = type(model)().get_params(deep=False)
+    return {name: value for name, value in model.get_params(deep=False).items() if value != defaults[name]}
+
+
+def noted_metrics(model: Model) -> list[dict[str, Any]]:
+    """The metrics that `agbm train` has noted; none where the note is not what it writes."""
+    keys = {"name": str, "value": float, "low": float, "high": float}
+    try:
+        found = json.loads(model.notes_.get("metrics", "[]"))
+        return [metric for metric in found if all(isinstance(metric.get(key), kind) for key, kind in keys.items())]
+    except (ValueError, AttributeError, TypeError):
+        return []
+
+
+def open_for(
+    model: Model, path: str, format: str | None, *, header: bool = True, more: Sequence[str] = ()
+) -> tuple[DataFile, list[str]]:
+    """A file that has what a model needs, and the names of these columns.
+
+    Categories that were text to the model are text, whatever they look like in this file; so are columns in `more`.
+    """
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    text = [names[f] for f, known in model._categories.of.items() if names and any(isinstance(c, str) for c in known)]
+    file = open_table(path, format, header=header, text=[*text, *more], n_features=model.n_features_in_)
+    if file.format == "svmlight":
+        if names and names != [column.name for column in file.columns]:
+            raise ValueError(f"{path!r} is an svmlight file without names; the model needs columns {names[:10]}.")
+        return file, names
+    known = [column.name for column in file.columns]
+    if not names:
+        raise ValueError(f"the model was trained without names of columns and cannot find them in {path!r}.")
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise ValueError(f"{path!r} has no columns {missing}, which the model needs; its columns are {known[:20]}.")
+    return file, names
+
+
+def judge(model: Model, path: str, target: str, format: str | None, *, header: bool = True) -> list[Metric]:
+    """Metrics of a model on the rows of a file that have a label."""
+    texts = [target] if isinstance(model, AGBMClassifier) and model.classes_.dtype.kind in "UO" else []
+    file, features = open_for(model, path, format, header=header, more=texts)
+    if file.format != "svmlight":
+        check_column(target, "--target", [column.name for column in file.columns])
+    y, absent = file.vector(target)
+    predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
+    found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
+    y = y[~absent]
+    if isinstance(model, AGBMClassifier):
+        return metrics_of_classes(y.astype(model.classes_.dtype), found, model.classes_)
+    return metrics_of_values(np.asarray(y, dtype=np.float64), found)

@@ -1,0 +1,66 @@
+"""What a command says: lines for people, or one JSON object for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..evaluation import Metric
+
+WIDTH = 110
+
+
+def show(facts: Mapping[str, str]) -> None:
+    """Facts, each in a line or some, with their names before them."""
+    width = max(map(len, facts), default=0)
+    for name, text in facts.items():
+        lines = textwrap.wrap(text, WIDTH - width - 4) or [""]
+        print(f"  {name:<{width}}  {lines[0]}")
+        for line in lines[1:]:
+            print(f"  {'':<{width}}  {line}")
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns side by side, the first to the left and the others to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, ["-" * width for width in widths], *rows]:
+        first, *others = row
+        cells = [f"{first:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(others, widths[1:], strict=True))]
+        print("  " + "  ".join(cells).rstrip())
+
+
+def show_json(found: Mapping[str, Any]) -> None:
+    """One object; numbers that JSON has not (NaN, infinity) are null."""
+    print(json.dumps(plain(found), indent=2, ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, Metric):
+        return {"name": value.name, "value": value.value, "low": value.low, "high": value.high}
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names with commas, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def size(n_bytes: int) -> str:
+    """Bytes in a unit that suits them."""
+    power = min(3, (len(str(n_bytes)) - 1) // 3)
+    return f"{n_bytes / 1000**power:.3g} {('B', 'kB', 'MB', 'GB')[power]}"

@@ -1,0 +1,33 @@
+"""`agbm completion`: what a shell needs to complete the command."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """examples:
+  agbm completion bash > ~/.local/share/bash-completion/completions/agbm
+  agbm completion zsh > ~/.zfunc/_agbm"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its arguments."""
+    parser = commands.add_parser(
+        "completion",
+        help="completion for a shell",
+        description="Print a script with which a shell completes the commands and options of agbm.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the script."""
+    try:
+        import shtab
+    except ImportError as error:
+        raise ImportError(f"completion needs shtab ({error}): pip install 'agbm[cli]'") from error
+    from . import make_parser
+
+    print(shtab.complete(make_parser(), arguments.shell))

@@ -1,0 +1,86 @@
+"""`agbm inspect`: what is in a model file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..estimators import AGBMClassifier
+from ..saving import load
+from ._data import Model
+from ._model import changed_parameters, feature_names, important, noted_metrics
+from ._output import listed, show, show_json, size
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its arguments."""
+    parser = commands.add_parser(
+        "inspect",
+        help="say what is in a model file",
+        description="Say what is in a model file: what it predicts from what, how it was made, which features matter. "
+        "Nothing in a file can run code, wherever it comes from.",
+        epilog="examples:\n  agbm inspect adult.agbm\n  agbm inspect adult.agbm --json | jq .importances",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", help="a file that agbm train or model.save wrote")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Load, and say what is there."""
+    model = load(arguments.model)
+    if arguments.json:
+        show_json(_facts(model))
+        return
+    print(f"{arguments.model} ({size(Path(arguments.model).stat().st_size)})")
+    show(_in_words(model))
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    return {
+        "estimator": type(model).__name__,
+        "classes": model.classes_.tolist() if isinstance(model, AGBMClassifier) else None,
+        "loss": type(model._fitted_loss).__name__,
+        "method": model.method,
+        "parameters": model.get_params(deep=False),
+        "changed_parameters": changed_parameters(model),
+        "trees": model.n_trees_,
+        "iterations": model.n_iter_,
+        "best_iteration": model.best_iteration_,
+        "seconds": float(model.history_["seconds"][-1]),
+        "train_loss": float(model.history_["train_loss"][model.best_iteration_]),
+        "validation_loss": float(model.history_["validation_loss"][model.best_iteration_]),
+        "features": feature_names(model),
+        "categories": {feature_names(model)[f]: len(known) for f, known in model._categories.of.items()},
+        "importances": important(model),
+        "notes": model.notes_ | ({"metrics": noted_metrics(model)} if "metrics" in model.notes_ else {}),
+    }
+
+
+def _in_words(model: Model) -> dict[str, str]:
+    facts = _facts(model)
+    names, categories = facts["features"], facts["categories"]
+    words = {"estimator": f"{facts['estimator']}, loss {facts['loss']}"}
+    if facts["classes"] is not None:
+        words["classes"] = listed(list(map(str, facts["classes"])))
+    words["features"] = f"{len(names):,}: {listed(names)}"
+    if categories:
+        words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
+    words["model"] = f"{model.method}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
+    words["model"] += f"{model.n_iter_:,}, {facts['seconds']:.3g} s"
+    words["loss"] = f"training {facts['train_loss']:.5g}"
+    if facts["validation_loss"] == facts["validation_loss"]:
+        words["loss"] += f", validation {facts['validation_loss']:.5g}"
+    words["parameters"] = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
+    words["parameters"] = words["parameters"] or "the defaults"
+    words["important"] = listed([f"{name} {100 * share:.3g} %" for name, share in facts["importances"].items()], 8)
+    for name, text in model.notes_.items():
+        words[f"note: {name}"] = text
+    metrics = noted_metrics(model)
+    if metrics:
+        words["note: metrics"] = "; ".join(
+            f"{m['name']} {m['value']:.4g} [{m['low']:.4g}, {m['high']:.4g}]" for m in metrics
+        )
+    return words

@@ -1,0 +1,92 @@
+"""`agbm predict`: a model and a table to a table of predictions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..estimators import AGBMClassifier
+from ..files import DataFile, write_pieces
+from ..saving import load
+from ._data import Model, add_file, check_column
+from ._model import open_for
+from ._output import show_json
+
+EXAMPLES = """examples:
+  agbm predict adult.agbm new.csv --out predictions.csv
+  agbm predict adult.agbm new.parquet --proba --keep id --out probabilities.parquet
+  agbm predict adult.agbm new.csv --out - | head"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its arguments."""
+    parser = commands.add_parser(
+        "predict",
+        help="predict the rows of a file with a model",
+        description="Predict the rows of a file, piece by piece: it may be larger than memory. Columns are found by "
+        "their names; those that the model does not know are left out.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", help="a file that agbm train or model.save wrote")
+    add_file(parser)
+    parser.add_argument("--out", required=True, help="a file, csv, parquet or arrow by its ending; - prints csv")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--proba", action="store_true", help="probabilities of the classes instead of the most probable")
+    what.add_argument("--scores", action="store_true", help="raw scores: log-odds, or values before the inverse link")
+    parser.add_argument(
+        "--keep", metavar="COLUMN", nargs="+", default=[], help="columns to copy, such as an identifier"
+    )
+    parser.add_argument("--json", action="store_true", help="say what was done as a JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Predict all pieces."""
+    model = load(arguments.model)
+    if arguments.proba and not isinstance(model, AGBMClassifier):
+        raise ValueError("--proba: the model is a regressor, which has no probabilities; leave it out.")
+    file, features = open_for(model, arguments.data, arguments.format, header=not arguments.no_header)
+    for name in arguments.keep:
+        check_column(name, "--keep", [column.name for column in file.columns])
+    if arguments.json and arguments.out == "-":
+        raise ValueError("--json with --out -: both would print; give --out a file.")
+    out = sys.stdout.buffer if arguments.out == "-" else Path(arguments.out)
+    n_rows = write_pieces(_predictions(model, file, features, arguments), out)
+    if arguments.json:
+        show_json({"rows": n_rows, "out": arguments.out})
+    elif arguments.out != "-":
+        print(f"{arguments.out}: {n_rows:,} rows")
+
+
+def _predictions(
+    model: Model, file: DataFile, features: list[str], arguments: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    wanted = list(dict.fromkeys([*arguments.keep, *features]))
+    for piece in file.pieces(wanted):
+        kept = {name: piece[name] for name in arguments.keep}
+        X = piece.select(features) if features else piece
+        yield kept | _columns(model, X, arguments)
+
+
+def _columns(model: Model, X: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Predictions of a piece, by the names of their columns."""
+    if arguments.proba:
+        return _named("probability", model.predict_proba(X), [str(label) for label in model.classes_])
+    if arguments.scores:
+        scores = np.asarray(model._raw_predict(X)).T
+        names = [str(label) for label in model.classes_] if isinstance(model, AGBMClassifier) else None
+        return _named("score", scores if scores.shape[1] > 1 else scores[:, 0], names)
+    return _named("prediction", np.asarray(model.predict(X)), None)
+
+
+def _named(what: str, values: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    if values.ndim == 1:
+        return {what: values}
+    names = [str(i) for i in range(values.shape[1])] if names is None else names
+    return {f"{what}_{name}": values[:, i] for i, name in enumerate(names)}

@@ -1,0 +1,206 @@
+"""`agbm train`: a table in a file to a model in a file, judged on rows that it has not seen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from ..checkpoint import Checkpoint
+from ..evaluation import Metric, split_rows
+from ._data import Model, Question, add_output, add_parameters, add_question, ask, make_model
+from ._model import important, judge
+from ._output import listed, plain, show, show_json, size
+
+EXAMPLES = """examples:
+  agbm train adult.csv --target income --out adult.agbm
+  agbm train houses.parquet --target price --out houses.agbm --folds 5
+  agbm train a1a.svmlight --out a1a.agbm --set method=agbm learning_rate=0.05 max_iter=500
+  agbm train clicks/ --target clicked --out clicks.agbm --test later/ --checkpoint clicks.checkpoint"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its arguments."""
+    parser = commands.add_parser(
+        "train",
+        help="train a model on a table in a file",
+        description="Train a model on a table in a file. What is a number and what a category, and whether the target "
+        "is a class or a number, is inferred and shown. A fifth of the rows is held back to judge the model by, and a "
+        "tenth of the others to stop early by. A table that does not fit into memory is read in pieces.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_question(parser)
+    parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="file for the model, such as m.agbm")
+    judged = parser.add_mutually_exclusive_group()
+    judged.add_argument("--test", metavar="FILE", help="judge the model by the rows of another file")
+    judged.add_argument(
+        "--test-fraction", type=float, default=0.2, metavar="SHARE", help="of the rows to judge by (%(default)s)"
+    )
+    judged.add_argument(
+        "--folds", type=int, metavar="K", help="cross-validate: K models judge all rows, the one that is kept sees all"
+    )
+    add_parameters(parser)
+    parser.add_argument(
+        "--checkpoint", metavar="FILE", type=Path, help="save the run now and then; the same command goes on from it"
+    )
+    parser.add_argument("--stream", action="store_true", help="read in pieces even if the table fits into memory")
+    add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Train, judge, save, say what was found."""
+    _check(arguments)
+    speaks = not (arguments.json or arguments.quiet)
+    question = ask(arguments, streams=True if arguments.stream else None)
+    parts = _parts(question, arguments)
+    if speaks:
+        print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
+        show(describe(question) | {"rows": _rows_in_words(parts, arguments)})
+    model = make_model(question, arguments)
+    model.set_params(verbose=int(speaks))
+    if arguments.checkpoint is not None:
+        model.set_params(callbacks=[Checkpoint(arguments.checkpoint)])
+    began = time.perf_counter()
+    question.fit(model, parts[0])
+    seconds = time.perf_counter() - began
+    metrics = _judge(question, model, parts[1], arguments)
+    model.notes_.update(_notes(question, parts, metrics, arguments.command_line))
+    model.set_params(verbose=0, callbacks=None)
+    model.save(arguments.out)
+    _say(arguments, question, model, metrics, seconds)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What would otherwise be found out after the training."""
+    if not 0.0 <= arguments.test_fraction < 1.0:
+        raise ValueError(f"--test-fraction {arguments.test_fraction}: must be at least 0 and below 1.")
+    if arguments.folds is not None and arguments.folds < 2:
+        raise ValueError(f"--folds {arguments.folds}: must be at least 2.")
+    for path in (arguments.out, arguments.checkpoint):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise FileNotFoundError(f"{str(path)!r}: there is no folder {str(path.parent)!r} to write it to.")
+
+
+def describe(question: Question) -> dict[str, str]:
+    """What is learnt from what."""
+    kinds = {column.name: column.kind for column in question.file.columns}
+    numbers = [name for name in question.features if name not in question.categorical]
+    facts = {"target": f"{question.target}: {_labels_in_words(question)}"}
+    facts["task"] = f"{'classification' if question.classifies else 'regression'}: {question.reason}"
+    facts["numbers"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
+    if question.categorical:
+        facts["categories"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
+    times = [name for name in numbers if kinds.get(name) == "time"]
+    if times:
+        facts["times"] = f"{listed(times)}: as microseconds"
+    without = question.file.n_rows - len(question.rows)
+    if without:
+        facts["left out"] = f"{without:,} rows without a target"
+    if question.streams:
+        facts["memory"] = "the table is read in pieces, more than once"
+    return facts
+
+
+def _labels_in_words(question: Question) -> str:
+    y = question.y[question.rows]
+    if not question.classifies:
+        return f"numbers from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
+    classes, counts = np.unique(y, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shares = [f"{classes[i]} {100 * counts[i] / len(y):.3g} %" for i in order]
+    return f"{len(classes):,} classes: {listed(shares, 6)}"
+
+
+def _parts(question: Question, arguments: argparse.Namespace) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to train on and to judge by."""
+    share = 0.0 if arguments.test is not None or arguments.folds is not None else arguments.test_fraction
+    classes = question.y[question.rows] if question.classifies else None
+    train, test = split_rows(len(question.rows), (share,), classes, arguments.seed)
+    return question.rows[train], question.rows[test]
+
+
+def _rows_in_words(parts: tuple[NDArray[np.intp], NDArray[np.intp]], arguments: argparse.Namespace) -> str:
+    train = f"{len(parts[0]):,} to train on"
+    if not arguments.no_early_stopping:
+        train += ", a tenth of them to stop early by"
+    if arguments.folds is not None:
+        return f"{train}; {arguments.folds} folds to judge by"
+    return f"{train}; {arguments.test if arguments.test is not None else f'{len(parts[1]):,}'} to judge by"
+
+
+def _judge(question: Question, model: Model, test: NDArray[np.intp], arguments: argparse.Namespace) -> Sequence[Metric]:
+    if arguments.test is not None:
+        return judge(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
+    if arguments.folds is not None:
+        return _cross_validate(question, model, arguments.folds, arguments.seed)
+    return question.judge([(model, test)]) if len(test) else []
+
+
+def _cross_validate(question: Question, model: Model, folds: int, seed: int) -> Sequence[Metric]:
+    """Every row is judged by a model that has not seen it."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    y = question.y[question.rows]
+    kind: Any = StratifiedKFold if question.classifies else KFold
+    splitter = kind(folds, shuffle=True, random_state=seed)
+    judged = []
+    for train, test in splitter.split(y, y):
+        fitted = clone(model).set_params(callbacks=None)
+        judged.append((question.fit(fitted, question.rows[train]), question.rows[test]))
+    return question.judge(judged)
+
+
+def _notes(
+    question: Question, parts: tuple[NDArray[np.intp], NDArray[np.intp]], metrics: Sequence[Metric], command: str
+) -> dict[str, str]:
+    """How the model was made, for whoever has the file alone."""
+    return {
+        "command": command,
+        "trained": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": question.file.name,
+        "target": question.target,
+        "rows": f"{len(parts[0])} to train on, {len(parts[1])} to judge by, {question.file.n_rows} in the file",
+        "metrics": json.dumps(plain(list(metrics)), ensure_ascii=False),
+    }
+
+
+def _say(
+    arguments: argparse.Namespace, question: Question, model: Model, metrics: Sequence[Metric], seconds: float
+) -> None:
+    if arguments.json:
+        found = {
+            "model": str(arguments.out),
+            "task": "classification" if question.classifies else "regression",
+            "target": question.target,
+            "features": question.features,
+            "categories": question.categorical,
+            "trees": model.n_trees_,
+            "iterations": model.n_iter_,
+            "best_iteration": model.best_iteration_,
+            "seconds": seconds,
+            "metrics": list(metrics),
+            "importances": important(model),
+            "command": arguments.command_line,
+        }
+        show_json(found)
+        return
+    facts = {
+        "model": f"{model.method}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of {model.n_iter_:,}, "
+        f"{seconds:.3g} s"
+    }
+    if metrics:
+        where = f"{arguments.folds} folds" if arguments.folds is not None else "test"
+        facts[where] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
+    facts["important"] = listed([f"{name} {100 * share:.3g} %" for name, share in important(model).items()], 8)
+    facts["written"] = f"{arguments.out} ({size(arguments.out.stat().st_size)})"
+    show(facts)

@@ -1,0 +1,147 @@
+"""How good models are on rows they have not seen: metrics with intervals, and what is kept of a model that was tried.
+
+Intervals are of 95 %, for the sampling of the rows alone: normal approximations of means over rows, Wilson's for
+shares, DeLong's for the area under the ROC curve. They say nothing of other splits or seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from .losses import Array
+
+Z = 1.959963984540054  # of a normal distribution, 95 % of which are within ± Z
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure on test rows, and its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    lower_is_better: bool
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to train on, to stop early by, and to judge by; tables of any kind that `fit` takes."""
+
+    X: Any
+    y: NDArray[Any]
+    X_val: Any
+    y_val: NDArray[Any]
+    X_test: Any
+    y_test: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A model that was trained and judged, or why it was not."""
+
+    name: str
+    seconds: float = math.nan
+    """Of the whole fit."""
+    trees: int = 0
+    """Of the model that predicts."""
+    best: int = 0
+    """Where in the curve that model is."""
+    curve: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Columns of `history_`, as far as they are known; at least trees, seconds and validation_loss."""
+    metrics: Sequence[Metric] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Those that are not the defaults of its library."""
+    failure: str = ""
+    """Why there is no model, in one line."""
+
+
+def split_rows(n_rows: int, shares: Sequence[float], classes: NDArray[Any] | None, seed: int) -> list[NDArray[np.intp]]:
+    """Numbers of rows: those that are left, and one part for each share, with classes in proportion where given."""
+    rest = np.arange(n_rows)
+    parts: list[NDArray[np.intp]] = []
+    for share in shares:
+        if share == 0.0:
+            parts.append(np.empty(0, dtype=np.intp))
+            continue
+        wanted = max(1, round(share * n_rows))
+        rest, part = train_test_split(rest, test_size=wanted, stratify=_strata(classes, rest), random_state=seed)
+        parts.append(np.sort(part))
+    return [np.sort(rest), *parts]
+
+
+def _strata(classes: NDArray[Any] | None, rows: NDArray[np.intp]) -> NDArray[Any] | None:
+    """Classes to keep in proportion; None where one of them has too few rows for that."""
+    if classes is None:
+        return None
+    _, codes, counts = np.unique(classes[rows], return_inverse=True, return_counts=True)
+    return codes if counts.min() >= 2 else None
+
+
+def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> list[Metric]:
+    """Log loss, accuracy and, for two classes, the area under the ROC curve. A label of no known class is an error."""
+    unknown = sorted(set(np.unique(y).tolist()) - set(classes.tolist()))
+    if unknown:
+        raise ValueError(f"the test rows have labels {unknown}, which the model does not know: {classes.tolist()}.")
+    codes = np.searchsorted(classes, y)
+    smallest = np.finfo(probabilities.dtype).eps  # as scikit-learn's log_loss
+    losses = -np.log(np.maximum(probabilities[np.arange(len(y)), codes], smallest))
+    right = probabilities.argmax(axis=1) == codes
+    found = [_mean("log loss", losses, lower_is_better=True), _share("accuracy", right)]
+    if len(classes) == 2 and 0 < codes.sum() < len(codes):
+        found.append(_area_under_roc(codes == 1, probabilities[:, 1]))
+    return found
+
+
+def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
+    """Root mean squared error, mean absolute error, and the share of the variance that is explained (R²)."""
+    squares = (y - predictions) ** 2
+    mse = _mean("", squares, lower_is_better=True)
+    rmse = Metric("RMSE", math.sqrt(mse.value), math.sqrt(mse.low), math.sqrt(mse.high), lower_is_better=True)
+    found = [rmse, _mean("MAE", np.abs(y - predictions), lower_is_better=True)]
+    distances = (y - y.mean()) ** 2
+    variance = float(distances.mean())
+    if variance > 0.0:
+        # The delta method: what each row adds to 1 - mse / variance.
+        influence = -squares / variance + mse.value * distances / variance**2
+        r2 = 1.0 - mse.value / variance
+        half = Z * float(influence.std()) / math.sqrt(len(y))
+        found.append(Metric("R²", r2, r2 - half, min(1.0, r2 + half), lower_is_better=False))
+    return found
+
+
+def _mean(name: str, values: Array, lower_is_better: bool) -> Metric:
+    mean, half = float(values.mean()), Z * float(values.std()) / math.sqrt(len(values))
+    return Metric(name, mean, max(0.0, mean - half), mean + half, lower_is_better)
+
+
+def _share(name: str, right: NDArray[np.bool_]) -> Metric:
+    from scipy.stats import binomtest  # here, not above: it takes long to import
+
+    found = binomtest(int(right.sum()), len(right))
+    interval = found.proportion_ci(method="wilson")
+    return Metric(name, float(found.statistic), float(interval.low), float(interval.high), lower_is_better=False)
+
+
+def _area_under_roc(positive: NDArray[np.bool_], scores: Array) -> Metric:
+    """Share of the pairs of a positive and a negative row in which the positive scores higher; ties count half."""
+    from scipy.stats import rankdata
+
+    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+    ranks = rankdata(scores)
+    # DeLong's placements: of each positive row among the negative ones, and of each negative among the positive.
+    above = (ranks[positive] - rankdata(scores[positive])) / n_negative
+    below = 1.0 - (ranks[~positive] - rankdata(scores[~positive])) / n_positive
+    area = float(above.mean())
+    half = Z * math.sqrt(float(above.var()) / n_positive + float(below.var()) / n_negative)
+    return Metric("ROC AUC", area, max(0.0, area - half), min(1.0, area + half), lower_is_better=False)

@@ -1,0 +1,322 @@
+"""Tables in files, whole or in pieces: csv, parquet and arrow through pyarrow, svmlight through scikit-learn.
+
+Columns are numbers or categories. Truth values and times are numbers here: 0 and 1, and microseconds. A CSV file says
+nothing of its types, so all of it is looked at before any of it is used: a column is what all of its values are.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._whole_file import replacing
+from .batches import BLOCK_VALUES, tables_of
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+}
+
+# What a fit in memory takes for a value: the file's table, a matrix of numbers, and bins.
+BYTES_OF_A_VALUE = 8 + 8 + 2
+
+# The next wider type, for a column of a CSV file that turns out not to be what it began as.
+_WIDER = {"null": "double", "int64": "double"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, and what it is used as."""
+
+    name: str
+    kind: str
+    """number, truth, time or category; "other" is of no use."""
+
+
+class DataFile(ABC):
+    """A table in a file or in a folder of files."""
+
+    name: str
+    format: str
+    n_rows: int
+    columns: Sequence[Column]
+
+    @abstractmethod
+    def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """A column, and which of its values are missing."""
+
+    @abstractmethod
+    def table(self, names: Sequence[str]) -> Any:
+        """Some columns of all rows, as `fit` takes them."""
+
+    @abstractmethod
+    def pieces(self, names: Sequence[str]) -> Iterator[Any]:
+        """The same, some rows at a time."""
+
+    @abstractmethod
+    def bytes_in_memory(self, n_columns: int) -> int:
+        """About what a fit takes with the whole table in memory."""
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    header: bool = True,
+    text: Collection[str] = (),
+    n_features: int | None = None,
+) -> DataFile:
+    """Look at a file, or a folder of parquet files.
+
+    `format` is told by the ending where it is None. Of a CSV file, columns named in `text` are text whatever they look
+    like, and without a header they are named c0, c1 and so on. `n_features` is that of a model that will see an
+    svmlight file.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{str(path)!r}: there is no such file.")
+    format = _format_of(path) if format is None else format
+    if format == "svmlight":
+        return _SparseFile(path, n_features)
+    return _ArrowFile(path, format, header, text)
+
+
+def _format_of(path: Path) -> str:
+    if path.is_dir():
+        return "parquet"
+    ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2") else path.suffix
+    if ending.lower() not in FORMATS:
+        raise ValueError(
+            f"{str(path)!r} has none of the endings {', '.join(FORMATS)}; say what it is with --format "
+            f"{'|'.join(dict.fromkeys(FORMATS.values()))}."
+        )
+    return FORMATS[ending.lower()]
+
+
+def pyarrow() -> Any:
+    """The package, with all of it that is needed here."""
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.dataset
+        import pyarrow.feather
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(f"csv, parquet and arrow files need pyarrow ({error}): pip install 'agbm[cli]'") from error
+    return pyarrow
+
+
+class _ArrowFile(DataFile):
+    """What pyarrow reads."""
+
+    def __init__(self, path: Path, format: str, header: bool, text: Collection[str]) -> None:
+        self.name, self.format = str(path), format
+        pa = pyarrow()
+        with _said_of(path):
+            if format == "csv":
+                self._dataset, self.n_rows = _open_csv(path, header, text)
+            else:
+                kind = {"parquet": "parquet", "arrow": "ipc"}[format]
+                self._dataset = pa.dataset.dataset(path, format=kind, partitioning="hive")
+                self.n_rows = self._dataset.count_rows()
+        names = self._dataset.schema.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{self.name!r} has several columns named {twice}; give every column a name of its own.")
+        self.columns = [Column(field.name, _kind_of(field.type)) for field in self._dataset.schema]
+
+    def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        with _said_of(self.name):
+            column = _plain(self._dataset.to_table(columns=[name]), {})[name].combine_chunks()
+        absent = np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+        if pyarrow().types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        return np.asarray(column.to_numpy(zero_copy_only=False)), absent
+
+    def table(self, names: Sequence[str]) -> Any:
+        with _said_of(self.name):
+            return _plain(self._dataset.to_table(columns=list(names)), self._kinds())
+
+    def pieces(self, names: Sequence[str]) -> Iterator[Any]:
+        rows = max(1, BLOCK_VALUES // max(1, len(names)))
+        with _said_of(self.name):
+            for table in tables_of(self._dataset, list(names), rows):
+                yield _plain(table, self._kinds())
+
+    def bytes_in_memory(self, n_columns: int) -> int:
+        return self.n_rows * n_columns * BYTES_OF_A_VALUE
+
+    def _kinds(self) -> dict[str, str]:
+        return {column.name: column.kind for column in self.columns}
+
+
+@contextmanager
+def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of pyarrow with the name of the file, in one line."""
+    try:
+        yield
+    except (pyarrow().ArrowException, UnicodeDecodeError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"{os.fspath(path)!r} cannot be read: {line}") from error
+
+
+def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int]:
+    """The file with types that all of its values have, and its number of rows."""
+    pa = pyarrow()
+    names = _names_of_csv(path, header)
+    types = {name: pa.string() for name in text if name in names}
+    while True:
+        options = pa.dataset.CsvFileFormat(
+            parse_options=pa.csv.ParseOptions(delimiter=_delimiter_of(path), newlines_in_values=True),
+            read_options=pa.csv.ReadOptions(column_names=None if header else names),
+            convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True),
+        )
+        dataset = pa.dataset.dataset(path, format=options)
+        try:
+            return dataset, sum(batch.num_rows for batch in dataset.to_batches())
+        except pa.ArrowInvalid as error:
+            found = re.search(r"In CSV column #(\d+): .*conversion error to ([\w\[\]]+)", str(error))
+            if found is None:
+                raise
+            name = names[int(found[1])]
+            if types.get(name) == pa.string():
+                raise
+            types[name] = pa.float64() if found[2] in _WIDER else pa.string()
+
+
+def _names_of_csv(path: Path, header: bool) -> list[str]:
+    first = _first_line(path)
+    if not first.strip():
+        raise ValueError(f"{str(path)!r} is empty: its first line has no columns.")
+    cells = next(csv.reader([first], delimiter=_delimiter_of(path)))
+    return cells if header else [f"c{i}" for i in range(len(cells))]
+
+
+def _first_line(path: Path) -> str:
+    opened: Callable[[Path], Any] = gzip.open if path.suffix == ".gz" else lambda name: name.open("rb")
+    with opened(path) as file:
+        return bytes(file.readline()).decode("utf-8-sig").rstrip("\r\n")
+
+
+def _delimiter_of(path: Path) -> str:
+    """Of the usual ones that which the first line has most of."""
+    first = _first_line(path)
+    return max(",;\t|", key=first.count)
+
+
+def _kind_of(type: Any) -> str:
+    types = pyarrow().types
+    if types.is_integer(type) or types.is_floating(type) or types.is_decimal(type) or types.is_null(type):
+        return "number"
+    if types.is_boolean(type):
+        return "truth"
+    if types.is_string(type) or types.is_large_string(type) or types.is_string_view(type) or types.is_dictionary(type):
+        return "category"
+    if types.is_timestamp(type) or types.is_date(type):
+        return "time"
+    return "other"
+
+
+def _plain(table: Any, kinds: dict[str, str]) -> Any:
+    """Numbers as such that NumPy knows, whatever the file has them as; categories as they are."""
+    pa = pyarrow()
+    for i, field in enumerate(table.schema):
+        kind = kinds.get(field.name, "")
+        column = table.column(i)
+        if kind == "time":  # the same number for the same moment, whatever the unit and the zone of a file are
+            column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None))).cast(pa.int64())
+        if kind in ("number", "truth", "time") and field.type != pa.float32():
+            column = column.cast(pa.float64(), safe=False)
+        table = table.set_column(i, field.name, column)
+    return table
+
+
+class _SparseFile(DataFile):
+    """Labels and a sparse matrix; it is small enough for memory, since nothing else can read it."""
+
+    def __init__(self, path: Path, n_features: int | None) -> None:
+        from sklearn.datasets import load_svmlight_file
+
+        self.name, self.format = str(path), "svmlight"
+        try:
+            self._X, self._y = load_svmlight_file(self.name, n_features=n_features)
+        except ValueError as error:
+            raise ValueError(f"{self.name!r} cannot be read as svmlight: {error}") from error
+        self.n_rows = self._X.shape[0]
+        self.columns = [Column(f"x{i}", "number") for i in range(self._X.shape[1])]
+
+    def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        return self._y, np.isnan(self._y)
+
+    def table(self, names: Sequence[str]) -> Any:
+        return self._X
+
+    def pieces(self, names: Sequence[str]) -> Iterator[Any]:
+        yield self._X
+
+    def bytes_in_memory(self, n_columns: int) -> int:
+        return 0
+
+
+def available_memory() -> int:
+    """Bytes that a process may still take, where the system says so; else very many."""
+    limits = [2**62]
+    for path, pattern, unit in (
+        ("/proc/meminfo", r"MemAvailable:\s+(\d+) kB", 1024),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),  # of a container
+    ):
+        try:
+            limits += [unit * int(found) for found in re.findall(pattern, Path(path).read_text())]
+        except OSError:
+            continue
+    return min(limits)
+
+
+def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
+    """Write tables with the same columns one behind the other; gives the number of rows.
+
+    A file appears when all of it is written, and not before.
+    """
+    pa = pyarrow()
+    if not isinstance(out, Path):
+        return _write(pieces, lambda schema: pa.csv.CSVWriter(out, schema))
+    ending = FORMATS.get(out.suffix.lower())
+    if ending not in ("csv", "parquet", "arrow"):
+        raise ValueError(f"--out {out}: its ending must be .csv, .parquet or .arrow.")
+    writers = {"csv": pa.csv.CSVWriter, "parquet": pa.parquet.ParquetWriter, "arrow": pa.ipc.new_file}
+    with replacing(out) as unfinished:
+        return _write(pieces, lambda schema: writers[ending](str(unfinished), schema))
+
+
+def _write(pieces: Iterable[Mapping[str, Any]], open_writer: Callable[[Any], Any]) -> int:
+    pa = pyarrow()
+    n_rows = 0
+    tables = (pa.table(dict(piece)) for piece in pieces)
+    first = next(tables, None)
+    if first is None:
+        raise ValueError("there are no rows to write.")
+    with open_writer(first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table.cast(first.schema))
+            n_rows += table.num_rows
+    return n_rows
