@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed.command_line = shlex.join(["agbm", *given])
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)  # what is said to users, not to developers
             warnings.showwarning = _show_warning
             parsed.run(parsed)
             sys.stdout.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..evaluation import Metric, metrics_of_classes, metrics_of_values
 from ..files import DataFile, open_table
 from ..losses import Array
 from ._data import Model, check_column
+from ._output import listed
 
 
 def important(model: Model) -> dict[str, float]:
@@ -20,6 +21,11 @@ def important(model: Model) -> dict[str, float]:
     names = feature_names(model)
     shares = model.feature_importances_
     return {names[i]: float(shares[i]) for i in np.argsort(-shares, kind="stable") if shares[i] > 0.0}
+
+
+def shares_in_words(shares: Mapping[str, float]) -> str:
+    """The first of some shares of a whole."""
+    return listed([f"{name} {100 * share:.3g} %" for name, share in shares.items()], 8) or "nothing: there is no split"
 
 
 def feature_names(model: Model) -> list[str]:

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from ..checkpoint import Checkpoint
 from ..evaluation import Metric, split_rows
 from ._data import Model, Question, add_output, add_parameters, add_question, ask, make_model
-from ._model import important, judge
+from ._model import important, judge, shares_in_words
 from ._output import listed, plain, show, show_json, size
 
 EXAMPLES = """examples:
@@ -201,6 +201,6 @@ def _say(
     if metrics:
         where = f"{arguments.folds} folds" if arguments.folds is not None else "test"
         facts[where] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
-    facts["important"] = listed([f"{name} {100 * share:.3g} %" for name, share in important(model).items()], 8)
+    facts["important"] = shares_in_words(important(model))
     facts["written"] = f"{arguments.out} ({size(arguments.out.stat().st_size)})"
     show(facts)
