@@ -13,9 +13,10 @@ import shutil
 import struct
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,13 +104,20 @@ def write(
             f"the names and categories take {len(text)} bytes; a model file has place for {LARGEST_DESCRIPTION}."
         )
     sections = {_DESCRIPTION: np.frombuffer(text, np.uint8), **arrays}
+    with replacing(path) as file:
+        _write_sections(file, sections)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which is in the place of the old one once all of it is there."""
     target = Path(os.path.realpath(os.fsdecode(path)))  # what a link names is replaced, not the link
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}; make it, or use another path.")
     fresh = target.parent / f".{os.getpid()}.{threading.get_ident()}.agbm-tmp"
     try:
         with open(fresh, "wb") as file:
-            _write_sections(file, sections)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
