@@ -5,6 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const COLOURS = 8;
   const DASHES = 5;
+  const LOWEST_PART = 0.12; // of the way that the losses have gone, for those who look closely
 
   const made = (space) => (tag, attributes = {}, ...children) => {
     const element = space ? document.createElementNS(space, tag) : document.createElement(tag);
@@ -27,7 +28,7 @@
   function ticks(low, high, count) {
     const rough = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
+    const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.7);
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(Number((k * step).toPrecision(12)));
     return found;
@@ -60,7 +61,10 @@
   // A drawing of lines with a crosshair, which mouse, finger and arrow keys move.
   // A line is {x, y, style, kept: [x, y] or null}; numbers only, x ascending.
   class Plot {
+    static count = 0;
+
     constructor(height, label, moved) {
+      this.number = Plot.count++;
       this.height = height;
       this.moved = moved;
       this.at = null;
@@ -81,12 +85,13 @@
     }
 
     draw() {
-      const { lines, log, zero, uprights = [] } = this.view;
+      const { lines, log, zero, lowest, uprights = [] } = this.view;
       const width = (this.width = this.box.clientWidth || 640);
       const height = width < 480 ? Math.min(this.height, 260) : this.height;
       const all = lines.flatMap((line) => line.y);
       const low = zero ? Math.min(0, least(all)) : least(all);
-      const high = most(all);
+      const start = most(lines.map((line) => line.y[0]));
+      const high = lowest && start > low ? low + LOWEST_PART * (start - low) : most(all);
       const pad = log ? 0 : (high - low || Math.abs(high) || 1) * 0.04;
       const [bottom, top] = log ? [low / 1.08, high * 1.08] : [zero && low === 0 ? 0 : low - pad, high + pad];
       const marks = all.length ? (log ? logTicks : ticks)(bottom, top, height < 240 ? 4 : 5) : [];
@@ -97,7 +102,8 @@
       const onX = (value) => area.left + ((value - first) / (last - first || 1)) * (area.right - area.left);
       const share = log ? (value) => Math.log(value / bottom) / Math.log(top / bottom) : (value) => (value - bottom) / (top - bottom);
       const onY = (value) => area.bottom - share(value) * (area.bottom - area.top);
-      Object.assign(this, { area, onX, onY, first, last });
+      const inside = (y) => y >= bottom && y <= top;
+      Object.assign(this, { area, onX, onY, inside, first, last });
 
       const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
       marks.forEach((mark, k) => {
@@ -115,12 +121,17 @@
         svg("text", { class: "y-label", x: 0, y: 12 }, this.view.yLabel),
       );
       for (const x of uprights) picture.append(svg("path", { class: "upright", d: `M${onX(x).toFixed(1)} ${area.top}V${area.bottom}` }));
+      const clip = `clip-${this.number}`;
+      const frame = { x: area.left, y: area.top - 2, width: area.right - area.left + 2, height: area.bottom - area.top + 3 };
+      picture.append(svg("clipPath", { id: clip }, svg("rect", frame)));
+      const drawn = svg("g", { "clip-path": `url(#${clip})` });
+      picture.append(drawn);
       lines.forEach((line, k) => {
         const points = line.x.map((x, i) => `${onX(x).toFixed(1)} ${onY(line.y[i]).toFixed(1)}`);
-        picture.append(svg("path", { class: `line ${line.style}`, d: points.length ? `M${points.join("L")}` : "", "data-line": k }));
+        drawn.append(svg("path", { class: `line ${line.style}`, d: points.length ? `M${points.join("L")}` : "", "data-line": k }));
       });
       lines.forEach((line, k) => {
-        if (line.kept) picture.append(svg("circle", { class: `kept ${line.style}`, cx: onX(line.kept[0]), cy: onY(line.kept[1]), r: 4, "data-line": k }));
+        if (line.kept && inside(line.kept[1])) picture.append(svg("circle", { class: `kept ${line.style}`, cx: onX(line.kept[0]), cy: onY(line.kept[1]), r: 4, "data-line": k }));
       });
       this.marker = svg("g");
       picture.append(this.marker);
@@ -173,7 +184,7 @@
       this.marker.append(svg("path", { class: "cross", d: `M${x} ${this.area.top}V${this.area.bottom}` }));
       for (const line of this.view.lines) {
         const k = lastUpTo(line.x, this.at);
-        if (k >= 0) this.marker.append(svg("circle", { class: `here ${line.style}`, cx: this.onX(line.x[k]), cy: this.onY(line.y[k]), r: 3.5 }));
+        if (k >= 0 && this.inside(line.y[k])) this.marker.append(svg("circle", { class: `here ${line.style}`, cx: this.onX(line.x[k]), cy: this.onY(line.y[k]), r: 3.5 }));
       }
     }
 
@@ -194,6 +205,7 @@
     const shown = rows.map(() => true);
     const head = html("th", { scope: "col", class: "at" });
     const cells = rows.map(() => columns.map(() => html("td")));
+    const heads = columns.map((column) => html("th", { scope: "col" }, column));
     const warning = html("p", { class: "warning", role: "status" });
     const plot = new Plot(height, label, (at) => {
       head.textContent = at === null ? home : where(at);
@@ -213,6 +225,10 @@
     const update = () => {
       const next = view(shown);
       warning.textContent = next.warning ?? "";
+      columns.forEach((_, column) => {
+        const unused = !next.lines.some((line) => line.column === column);
+        for (const cell of [heads[column], ...cells.map((row) => row[column])]) cell.hidden = unused;
+      });
       plot.show(next);
     };
     const lines = rows.map((row, k) => {
@@ -228,7 +244,7 @@
       line.addEventListener("pointerleave", () => plot.point_out(null));
       return line;
     });
-    const top = html("tr", {}, head, ...columns.map((column) => html("th", { scope: "col" }, column)));
+    const top = html("tr", {}, head, ...heads);
     const legend = html("table", { class: "legend" }, html("thead", {}, top), html("tbody", {}, ...lines));
     box.append(plot.box, warning, html("div", { class: "scroll" }, legend));
     update();
@@ -269,7 +285,7 @@
       const both = boxes[0].checked && boxes[1].checked;
       const name = both || !(boxes[0].checked || boxes[1].checked) ? "loss" : boxes[0].checked ? "training loss" : "validation loss";
       const warning = leftOut ? `${whole(leftOut)} points at or below 0 have no place on a log scale and are left out.` : "";
-      return { lines, log, warning, xLabel: chosen("axis"), yLabel: name };
+      return { lines, log, lowest: chosen("range") === "lowest part", warning, xLabel: chosen("axis"), yLabel: name };
     };
     const update = figure(document.getElementById("convergence-figure"), {
       height: 380,

@@ -69,7 +69,8 @@ def _in_a_sentence(tried: Sequence[Tried]) -> str:
     best, metric = ranked[0], _metric(ranked[0], names[0])
     assert metric is not None
     interval = f"95 % interval {number(metric.low, 3)} to {number(metric.high, 3)}"
-    figures = f"{number(metric.value)} ({interval}), with {best.trees:,} trees, trained in {seconds(best.seconds)}."
+    trees = f"with {best.trees:,} trees, " if best.trees else ""
+    figures = f"{number(metric.value)} ({interval}), {trees}trained in {seconds(best.seconds)}."
     if len(ranked) == 1:
         return f"{best.name} has a {metric.name} on test rows of {figures}"
     which = "lowest" if metric.lower_is_better else "highest"
@@ -92,7 +93,7 @@ def _metrics(findings: Findings) -> Section | None:
     best = {name: _best(column) for name, column in columns.items()}
     rows = []
     for place, one in enumerate(ranked):
-        cells = [_metric_cell(column, place, place == best[name]) for name, column in columns.items()]
+        cells = [_metric_cell(column, place, place in best[name]) for name, column in columns.items()]
         rows.append([one.name, *cells, f"{one.trees:,}", seconds(one.seconds)])
     body = []
     if rows:
@@ -137,18 +138,16 @@ def _metric_cell(column: Sequence[Metric | None], place: int, is_best: bool) -> 
     return joined([*words, drawing])
 
 
-def _overlap_note(columns: Mapping[str, Sequence[Metric | None]], best: Mapping[str, int | None]) -> str:
+def _overlap_note(columns: Mapping[str, Sequence[Metric | None]], best: Mapping[str, Sequence[int]]) -> str:
     """Which bests are not clear of all others."""
-    unclear = []
-    for name, column in columns.items():
-        first = best[name]
-        if first is not None and any(
-            _overlap(column[first], other) for other in [*column[:first], *column[first + 1 :]]
-        ):
-            unclear.append(name)
+    unclear = [name for name, column in columns.items() if _overlaps_with_others(column, best[name])]
     if not unclear:
         return ""
     return f" The best interval overlaps with others in {', '.join(unclear)}: the order may be chance there."
+
+
+def _overlaps_with_others(column: Sequence[Metric | None], best: Sequence[int]) -> bool:
+    return any(_overlap(column[first], other) for first in best[:1] for k, other in enumerate(column) if k != first)
 
 
 def _metric_names(tried: Sequence[Tried]) -> list[str]:
@@ -174,11 +173,10 @@ def _badness(metric: Metric) -> float:
     return metric.value if metric.lower_is_better else -metric.value
 
 
-def _best(column: Sequence[Metric | None]) -> int | None:
-    known = [
-        (_badness(metric), place) for place, metric in enumerate(column) if metric and not math.isnan(metric.value)
-    ]
-    return min(known)[1] if known else None
+def _best(column: Sequence[Metric | None]) -> list[int]:
+    """The places of the best value, which several may have."""
+    known = {place: _badness(metric) for place, metric in enumerate(column) if metric and not math.isnan(metric.value)}
+    return [place for place, badness in known.items() if badness == min(known.values())]
 
 
 def _lower_is_better(column: Sequence[Metric | None]) -> bool:
@@ -210,6 +208,7 @@ def _convergence(findings: Findings) -> Section | None:
             _box("validation", "show-validation", checked=has["validation_loss"], disabled=not has["validation_loss"]),
         ),
         _choice("Scale", "scale", [("linear", True), ("log", True)]),
+        _choice("Range", "range", [("all", True), ("lowest part", True)]),
         class_="controls",
     )
     thinned = [columns for columns in curves if columns["points"] > len(columns["iteration"])]
@@ -228,8 +227,8 @@ def _losses_at_best(drawn: Sequence[Tried]) -> Html:
     rows = []
     for one in drawn:
         values = [_at(one.curve.get(name, ()), one.best) for name in ("train_loss", "validation_loss", "seconds")]
-        rows.append([one.name, f"{one.best:,}", f"{one.trees:,}", *map(number, values[:2]), seconds(values[2])])
-    header = ["model", "kept at", "trees", "training loss", "validation loss", "reached after"]
+        rows.append([one.name, f"{one.trees:,}", *map(number, values[:2]), seconds(values[2])])
+    header = ["model", "trees", "training loss", "validation loss", "reached after"]
     return table("Losses of the models that were kept (the curves need JavaScript)", header, rows)
 
 
@@ -361,8 +360,7 @@ def _drawings(model: Estimator) -> list[_Drawing]:
     momentum = _Drawing(
         "Momentum γ",
         {"momentum": "γ"},
-        "What enters the model f with weight η enters the momentum function h with γη / θ: the larger γ is, the further "
-        "h runs ahead.",
+        "What enters the model f with weight η enters the momentum function h, too, with weight γη / θ.",
     )
     share = _Drawing(
         "Share of momentum θ",
@@ -378,7 +376,7 @@ def _smallest_cosine(model: Estimator) -> str:
     smallest = float(np.nanmin(cosines))
     admitted = number(admissible_momentum(smallest), 3) if smallest > 0.0 else "none at all"
     covered = model.method in ("agbm", "agbmr") and not model.second_order and model.correction == 1.0
-    reservation = "" if covered else " The theorem is about Algorithm 2 with gradient leaves, which this model has not."
+    reservation = "" if covered else " It is about Algorithm 2 with gradient leaves, which this model was not made by."
     return (
         f"The smallest one, Θ, is what Theorem 4.1 of the paper measures weak learners by. Here it is "
         f"{number(smallest, 3)}; of momentum γ the theorem admits at most Θ⁴ / (4 + Θ²): {admitted}.{reservation}"
