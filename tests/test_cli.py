@@ -19,7 +19,7 @@ from agbm import cli, files
 from agbm.cli import _data
 from agbm.evaluation import metrics_of_classes, metrics_of_values, split_rows
 
-COMMANDS = ["train", "predict", "inspect", "explain", "export", "completion"]
+COMMANDS = ["train", "predict", "compare", "inspect", "explain", "export", "report", "completion"]
 
 
 def mixed(n=400, seed=0):
@@ -386,6 +386,78 @@ class TestLooking:
             run("export", "sold.agbm", "--to", "text", "--tree", tree, "--out", f"{tree}.txt")
             assert (here / f"{tree}.txt").read_text() == agbm.export.export_text(trained, tree)
         assert "tree" in fails(capsys, "export", "sold.agbm", "--to", "text", "--tree", 99, "--out", "x.txt")
+
+
+class TestCompare:
+    FEW = ("--methods", "fading", "gbm", "--peers", "HistGradientBoosting", "--max-iter", "15")
+
+    def test_all_are_judged_by_the_same_rows(self, here, capsys):
+        run("compare", "mixed.csv", "--target", "sold", "--drop", "price", "id", *self.FEW, "--json")
+        found = json.loads(capsys.readouterr().out)["contenders"]
+        assert {contender["name"] for contender in found} == {"fading", "gbm", "HistGradientBoosting"}
+        losses = [contender["metrics"][0]["value"] for contender in found]
+        assert losses == sorted(losses)
+        y = mixed()["sold"].to_numpy(str)
+        train, validation, test = split_rows(400, (0.1, 0.2), y, 0)
+        X, model = agbm_table(), agbm.AGBMClassifier(max_iter=15)
+        model.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
+        expected = metrics_of_classes(y[test], model.predict_proba(X.iloc[test]), model.classes_)[0].value
+        assert next(c for c in found if c["name"] == "fading")["metrics"][0]["value"] == expected
+
+    def test_table_and_page(self, here, capsys):
+        run("compare", "mixed.csv", "--target", "price", "--drop", "sold", "--rows", "300", *self.FEW,
+            "--report", "page.html", "--quiet")  # fmt: skip
+        said = capsys.readouterr()
+        assert said.err == ""
+        assert re.search(r"RMSE +MAE +R² +trees +seconds +fading is there after", said.out)
+        assert re.search(r"(?m)^  fading .* \d+ trees, [\d.e-]+ s$", said.out)
+        page = (here / "page.html").read_text()
+        assert "agbm compare mixed.csv --target price" in page
+        assert "210 to train on, 30 to stop early by, 60 to judge by" in page
+
+    def test_a_library_that_is_not_there_is_said(self, here, capsys, monkeypatch):
+        monkeypatch.setattr("agbm.comparison.installed_peers", lambda: [])
+        line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
+        assert "pip install lightgbm" in line
+
+    @pytest.mark.parametrize("shares", [("0", "0.2"), ("0.5", "0.5")])
+    def test_shares(self, shares, here, capsys):
+        given = "--validation-fraction", shares[0], "--test-fraction", shares[1]
+        assert "must be above 0" in fails(capsys, "compare", "mixed.csv", "--target", "price", *given)
+
+    def test_too_large_for_memory(self, here, capsys, monkeypatch):
+        monkeypatch.setattr("agbm.cli.compare.available_memory", lambda: 1000)
+        assert "give --rows N" in fails(capsys, "compare", "mixed.csv", "--target", "price")
+
+
+class TestReport:
+    def test_of_a_model_alone_and_on_other_rows(self, here, capsys):
+        run(*SOLD, *FEW, "--report", "first.html", "--quiet")
+        noted = json.loads(agbm.load("sold.agbm").notes_["metrics"])[0]["value"]
+        run("report", "sold.agbm", "--out", "second.html")
+        for name in "first.html", "second.html":
+            page = (here / name).read_text()
+            assert "agbm train mixed.csv --target sold" in page
+            assert f"{noted:.4g}" in page
+        assert "320 to train on, 80 to judge by" in page
+        mixed(seed=1).to_csv("later.csv", index=False)
+        capsys.readouterr()
+        run("report", "sold.agbm", "later.csv", "--out", "third.html", "--json")
+        found = json.loads(capsys.readouterr().out)["metrics"][0]["value"]
+        assert found != noted
+        assert f"{found:.4g}" in (here / "third.html").read_text()
+
+    def test_of_a_model_that_no_command_has_made(self, here, capsys):
+        X, y = load_breast_cancer(return_X_y=True)
+        agbm.AGBMClassifier(max_iter=3, max_depth=2).fit(X, y).save("bare.agbm")
+        run("report", "bare.agbm", "--out", "bare.html")
+        assert "max_depth" in (here / "bare.html").read_text()
+        capsys.readouterr()
+        assert "--target is missing" in fails(capsys, "report", "bare.agbm", "mixed.csv", "--out", "x.html")
+
+    def test_rows_read_in_pieces(self, here):
+        run(*SOLD, *FEW, "--stream", "--report", "page.html")
+        assert "colour" in (here / "page.html").read_text()
 
 
 class TestEnds:

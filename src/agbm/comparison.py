@@ -114,6 +114,7 @@ def _fit_ours(split: Split, classifies: bool, method: str, effort: Effort, param
         model.best_iteration_,
         _curve(model, seconds),
         changed,
+        model,
     )
 
 
@@ -136,7 +137,7 @@ def _tried(name: str, fitted: Fitted, split: Split, classes: NDArray[Any] | None
     else:
         metrics = metrics_of_classes(split.y_test, fitted.predicted, classes)
     trees = int(fitted.curve["trees"][fitted.best])
-    return Tried(name, fitted.seconds, trees, fitted.best, fitted.curve, metrics, fitted.parameters)
+    return Tried(name, fitted.seconds, trees, fitted.best, fitted.curve, metrics, fitted.parameters, model=fitted.model)
 
 
 def _in_one_line(error: Exception) -> str:

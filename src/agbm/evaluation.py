@@ -64,6 +64,18 @@ class Tried:
     """Those that are not the defaults of its library."""
     failure: str = ""
     """Why there is no model, in one line."""
+    model: Any = field(default=None, compare=False, repr=False)
+    """The fitted estimator, where it is one of ours."""
+
+
+def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
+    """The trees and seconds after which a model has a validation loss, if it ever has."""
+    for trees, seconds, found in zip(
+        *(tried.curve[name] for name in ("trees", "seconds", "validation_loss")), strict=True
+    ):
+        if found <= loss:
+            return int(trees), seconds
+    return None
 
 
 def split_rows(n_rows: int, shares: Sequence[float], classes: NDArray[Any] | None, seed: int) -> list[NDArray[np.intp]]:

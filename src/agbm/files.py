@@ -7,7 +7,7 @@ nothing of its types, so all of it is looked at before any of it is used: a colu
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import os
 import re
 from abc import ABC, abstractmethod
@@ -104,7 +104,7 @@ def open_table(
 def _format_of(path: Path) -> str:
     if path.is_dir():
         return "parquet"
-    ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2") else path.suffix
+    ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2", ".zst") else path.suffix
     if ending.lower() not in FORMATS:
         raise ValueError(
             f"{str(path)!r} has none of the endings {', '.join(FORMATS)}; say what it is with --format "
@@ -220,9 +220,8 @@ def _names_of_csv(path: Path, header: bool) -> list[str]:
 
 
 def _first_line(path: Path) -> str:
-    opened: Callable[[Path], Any] = gzip.open if path.suffix == ".gz" else lambda name: name.open("rb")
-    with opened(path) as file:
-        return bytes(file.readline()).decode("utf-8-sig").rstrip("\r\n")
+    with io.TextIOWrapper(pyarrow().input_stream(path, compression="detect"), "utf-8-sig", "replace") as file:
+        return file.readline().rstrip("\r\n")
 
 
 def _delimiter_of(path: Path) -> str:

@@ -68,6 +68,8 @@ class Fitted:
     best: int
     curve: Mapping[str, Sequence[float]]
     parameters: Mapping[str, Any]
+    model: Any = None
+    """Where it is one of ours."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -34,19 +33,17 @@ def feature_names(model: Model) -> list[str]:
     return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def changed_parameters(model: Model) -> dict[str, Any]:
-    """Parameters that are not the defaults."""
-    defaults = type(model)().get_params(deep=False)
-    return {name: value for name, value in model.get_params(deep=False).items() if value != defaults[name]}
-
-
-def noted_metrics(model: Model) -> list[dict[str, Any]]:
+def noted_metrics(model: Model) -> list[Metric]:
     """The metrics that `agbm train` has noted; none where the note is not what it writes."""
-    keys = {"name": str, "value": float, "low": float, "high": float}
+    kinds = {"name": str, "value": float, "low": float, "high": float, "lower_is_better": bool}
     try:
         found = json.loads(model.notes_.get("metrics", "[]"))
-        return [metric for metric in found if all(isinstance(metric.get(key), kind) for key, kind in keys.items())]
-    except (ValueError, AttributeError, TypeError):
+        return [
+            Metric(**{name: metric[name] for name in kinds})
+            for metric in found
+            if all(isinstance(metric[name], kind) for name, kind in kinds.items())
+        ]
+    except (ValueError, KeyError, TypeError):
         return []
 
 

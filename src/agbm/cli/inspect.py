@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..estimators import AGBMClassifier
+from ..report import changed_parameters
 from ..saving import load
 from ._data import Model
-from ._model import changed_parameters, feature_names, important, noted_metrics, shares_in_words
+from ._model import feature_names, important, noted_metrics, shares_in_words
 from ._output import listed, show, show_json, size
 
 
@@ -80,7 +81,5 @@ def _in_words(model: Model) -> dict[str, str]:
         words[f"note: {name}"] = text
     metrics = noted_metrics(model)
     if metrics:
-        words["note: metrics"] = "; ".join(
-            f"{m['name']} {m['value']:.4g} [{m['low']:.4g}, {m['high']:.4g}]" for m in metrics
-        )
+        words["note: metrics"] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
     return words

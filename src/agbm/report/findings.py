@@ -56,7 +56,7 @@ def tried_from_model(name: str, model: Estimator, metrics: Sequence[Metric], sec
         best=model.best_iteration_,
         curve={column: values.tolist() for column, values in model.history_.items()},
         metrics=metrics,
-        parameters={parameter.name: parameter.value for parameter in parameters_of(model) if parameter.changed},
+        parameters=changed_parameters(model),
     )
 
 
@@ -78,6 +78,11 @@ def parameters_of(model: Estimator) -> list[Parameter]:
     """All parameters of an estimator."""
     known = inspect.signature(type(model)).parameters
     return [Parameter(name, value, known[name].default) for name, value in model.get_params(deep=False).items()]
+
+
+def changed_parameters(model: Estimator) -> dict[str, Any]:
+    """Those that are not the defaults."""
+    return {parameter.name: parameter.value for parameter in parameters_of(model) if parameter.changed}
 
 
 def describe_columns(X: Any, categorical_features: Any = "from_dtype") -> list[Column]:
