@@ -319,11 +319,9 @@ def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch, capfd):
     assert capfd.readouterr().err.startswith("parts  1/2")
 
 
-def test_ipython_is_not_imported_to_ask():
-    code = (
-        "import sys; from agbm.progress import counting\n"
-        "with counting('x') as update: update(1, 1)\n"
-        "print('IPython' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+def test_ipython_is_not_imported_to_ask(monkeypatch, capfd):
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    with counting("parts") as update:
+        update(1, 1)
+    assert "IPython" not in sys.modules
+    assert capfd.readouterr().err.startswith("parts  1/1")
