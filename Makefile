@@ -25,13 +25,17 @@ export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 
 .PHONY: demo test test-kills lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask sanitize \
-  fuzz fuzz-short clean
+  browser fuzz fuzz-short clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
 
-test: $(SET_UP) lint
+test: $(SET_UP) lint browser
 	$(BIN)/python -m pytest
+
+# The tests of reports look at pages in a browser. Where there is none and none can be fetched, they are skipped.
+browser: $(SET_UP)
+	$(BIN)/python tests/browser.py
 
 test-kills: $(SET_UP)
 	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/test_dask.py -k killed
