@@ -5,8 +5,6 @@
 // runs its tasks itself. Calls must not nest.
 #pragma once
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,6 +18,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
 
 #include "layout.hpp"
 
@@ -28,8 +29,10 @@ namespace agbm {
 class ThreadPool {
  public:
   static ThreadPool& instance() {
+#if !defined(_WIN32)  // which has no fork()
     static std::once_flag registered;
     std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); }); });
+#endif
     ThreadPool* pool = current().load(std::memory_order_acquire);
     if (pool == nullptr) {
       // Never destroyed: its threads sleep until the process ends. A child of fork() has none of them and starts anew.
