@@ -73,8 +73,8 @@ constexpr std::array<AddRows, sizeof...(W)> add_rows_by_width(std::integer_seque
 
 template <int Channels, int Cells, bool Indexed>
 void add_rows_of_width(const HistogramTask& task, int width) {
-  static constexpr auto table = add_rows_by_width<Channels, Cells, Indexed>(
-      std::make_integer_sequence<int, kMaxGroupWidth>{});
+  static constexpr auto table =
+      add_rows_by_width<Channels, Cells, Indexed>(std::make_integer_sequence<int, kMaxGroupWidth>{});
   table[width - 1](task);
 }
 

@@ -176,9 +176,8 @@ inline int threads_for(std::size_t steps, int n_threads) { return steps < 16384 
 // body(begin, end) over consecutive pieces of [0, n_rows).
 template <class Body>
 void parallel_rows(std::size_t n_rows, int n_threads, const Body& body) {
-  parallel_for(tasks_for_rows(n_rows), n_threads, [&](std::size_t task) {
-    body(task * kRowsPerTask, std::min(n_rows, (task + 1) * kRowsPerTask));
-  });
+  parallel_for(tasks_for_rows(n_rows), n_threads,
+               [&](std::size_t task) { body(task * kRowsPerTask, std::min(n_rows, (task + 1) * kRowsPerTask)); });
 }
 
 }  // namespace agbm
