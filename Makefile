@@ -2,6 +2,7 @@
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
+# make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
@@ -26,8 +27,8 @@ export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-kills lint paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask sanitize \
-  browser fuzz fuzz-short wheel clean
+.PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
+  sanitize browser fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -55,6 +56,9 @@ wheel: $(SET_UP)
 	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	  $(PYTHON) -m venv "$$folder/venv"; "$$folder/venv/bin/pip" install -q dist/*.whl; \
 	  cd "$$folder"; venv/bin/python -I $(CURDIR)/tests/smoke.py
+
+docs: $(SET_UP)
+	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs
 
 paper: $(SET_UP)
 	$(BIN)/agbm paper all --out out/paper

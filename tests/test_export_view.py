@@ -1,10 +1,7 @@
 """What all exports share: what they refuse, what they need, and what the view of a model says."""
 
-import re
 import sys
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -93,21 +90,6 @@ def test_the_models_have_what_is_hard():
     assert any(np.isinf(tree.threshold[node]) for tree, node in questions)
     assert not any(tree.inner.any() for tree in view(model("three single leaves")).trees)
     assert model("no trees").best_iteration_ == 0
-
-
-def test_the_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[1] / "docs" / "exports.md").read_text()
-    monkeypatch.chdir(tmp_path)
-    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 7
-    names = {}
-    for example in examples:
-        exec(example, names)
-    plt.close("all")
-    assert {path.name for path in tmp_path.iterdir()} == {"model.tl", "tree.png"}
-    printed = capsys.readouterr().out.strip()
-    assert printed.startswith("tree 0 of 20")
-    assert f"```\n{printed}\n```" in page
 
 
 def test_encode_gives_the_numbers_of_categories():

@@ -30,7 +30,7 @@ class Loss(Protocol):
 
     @property
     def smoothness(self) -> float:
-        """The paper's sigma: the largest second derivative. Theorem 4.1 admits steps up to 1 / sigma.
+        """The largest second derivative, the paper's sigma. Theorem 4.1 admits steps up to 1 / sigma.
 
         Infinite where there is no bound: the theorem does not cover such a loss.
         """

@@ -1,0 +1,68 @@
+"""The documentation site: `make docs` builds it with Sphinx. Its pages are the Markdown files of this folder."""
+
+import re
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "agbm"
+author = "the authors of agbm"
+project_copyright = author
+version = release = version_of("agbm")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "linked_files",
+    "mathml",
+]
+exclude_patterns = ["_extensions"]
+language = "en"
+templates_path: list[str] = []
+rst_prolog = ".. default-role:: literal\n"
+
+# Markdown as code-hosting sites read it, too.
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+myst_dmath_double_inline = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # docstrings say what may be given, in words
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_param = False  # types of parameters are text, not names of classes
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # and so are those of attributes
+
+html_theme = "furo"
+html_title = f"agbm {version}"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {
+    # Blues of Okabe and Ito, which colour-blind readers can tell from the text.
+    "light_css_variables": {"color-brand-primary": "#005a8f", "color-brand-content": "#005a8f"},
+    "dark_css_variables": {"color-brand-primary": "#56b4e9", "color-brand-content": "#56b4e9"},
+    "navigation_with_keys": True,
+}
+
+
+def escape(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text: a name such as best_iteration_ is no link, and |y - f| no substitution."""
+    for i, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[i] = re.sub(r"(?<=\w)_(?!\w)|\|", lambda found: "\\" + found[0], line)
+
+
+def setup(app: Sphinx) -> None:
+    """After napoleon, which has turned sections into lists."""
+    app.connect("autodoc-process-docstring", escape, priority=900)

@@ -1,0 +1,150 @@
+"""Documents that run: every Python block and every command of the README and of the pages in docs/.
+
+The blocks of a document run in their order, in one namespace and in an empty folder, with warnings as errors. What
+readers have and a test has not (files, say) is made by a comment in the document. A block of text behind a Python block
+that prints is what it prints.
+
+    <!-- setup
+    Python code, run where it stands
+    -->
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from agbm import cli
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its own, about what other libraries will no longer have
+    import shap  # noqa: F401 (for documents)
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
+# A fence with its tag, or a setup; blocks in lists are indented.
+BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<tag>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$|^<!-- setup\n(?P<setup>.*?)^-->$",
+    re.DOTALL | re.MULTILINE,
+)
+
+# Commands that are being written; their lines are not run.
+WAITING = {"compare", "report", "tune"}
+
+
+def blocks(document):
+    """Language, text and line of each block; "python" for a setup as well."""
+    text = (ROOT / document).read_text()
+    for found in BLOCK.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        if found["setup"] is not None:
+            yield "python", found["setup"], line
+        else:
+            unindented = re.sub(f"^{found['indent']}", "", found["text"], flags=re.MULTILINE)
+            yield found["tag"].strip(), unindented, line
+
+
+def commands(text):
+    """The words of each command of a block: comments are left out, a backslash continues a line."""
+    lines = (shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines())
+    return [words for words in lines if words]
+
+
+class Reader:
+    """Someone who follows a document from its beginning to its end."""
+
+    def __init__(self, document, capsys):
+        self._document = document
+        self._capsys = capsys
+        self._names = {"__name__": "__main__"}
+        self._printed = ""
+
+    def follow(self, language, text, line):
+        if language == "python":
+            # Line numbers of errors are those of the document.
+            exec(compile("\n" * line + text, self._document, "exec"), self._names)
+            self._printed = self._capsys.readouterr().out
+            return
+        if language == "text" and self._printed:
+            assert text.rstrip() == self._printed.rstrip(), f"{self._document}:{line}"
+        elif language == "sh":
+            for words in commands(text):
+                self._run(words)
+        self._printed = ""
+
+    def _run(self, words):
+        program, *arguments = words
+        check = {"agbm": self._agbm, "make": make, "pip": pip, "python": python}.get(program)
+        assert check is not None, f"{shlex.join(words)}: no test knows what {program} does"
+        check(arguments)
+
+    def _agbm(self, arguments):
+        if arguments[0] in WAITING:
+            return
+        if arguments[0] == "paper":  # takes minutes: only its arguments are read
+            cli.make_parser().parse_args(arguments)
+        else:
+            assert cli.main(arguments) == 0, f"{shlex.join(arguments)}: {self._capsys.readouterr().err}"
+
+
+def make(arguments):
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {word for word in arguments if "=" not in word} <= targets
+
+
+def pip(arguments):
+    assert arguments[0] == "install"
+    known = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    for extras in re.findall(r"\[(.*?)\]", " ".join(arguments)):
+        assert set(extras.split(",")) <= known
+
+
+def python(arguments):
+    assert (ROOT / arguments[0]).is_file()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_blocks_run(document, tmp_path, monkeypatch, capsys):
+    plt.switch_backend("Agg")
+    monkeypatch.setattr(plt, "show", lambda *given, **options: None)
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(document, capsys)
+    try:
+        for language, text, line in blocks(document):
+            reader.follow(language, text, line)
+    finally:
+        plt.close("all")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_block_says_what_it_is(document):
+    """Python and commands are run. What is neither is text; Sphinx checks its own directives."""
+    for language, _, line in blocks(document):
+        assert language in ("python", "sh", "text") or language.startswith("{"), f"{document}:{line}: {language!r}"
+
+
+def test_every_fence_is_seen():
+    """The pattern of blocks above misses none."""
+    for document in DOCUMENTS:
+        fences = re.findall(r"^ *```", (ROOT / document).read_text(), re.MULTILINE)
+        seen = sum(text is not None for text in (m["text"] for m in BLOCK.finditer((ROOT / document).read_text())))
+        assert len(fences) == 2 * seen, document
+
+
+def test_site_builds(tmp_path):
+    """Links, anchors, directives and docstrings: any warning is an error. `make docs` does the same."""
+    command = ["-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-d", tmp_path / "doctrees", "docs", tmp_path / "site"]
+    done = subprocess.run([sys.executable, *map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "algorithms.html").read_text()
+    assert "<math " in page
+    for page in (tmp_path / "site").rglob("*.html"):
+        fetched = re.findall(r'(?:src|srcset)="(https?://[^"]*)"|<link[^>]*href="(https?://[^"]*)"', page.read_text())
+        assert not fetched, f"{page} needs the network"

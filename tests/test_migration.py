@@ -1,0 +1,261 @@
+"""Settings of other libraries, and what becomes of them."""
+
+import warnings
+
+import lightgbm
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, make_regression
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+import agbm
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm.losses import Huber, Quantile, Tweedie
+from agbm.migration import CLASSIFICATION, LIBRARIES, REGRESSION
+
+NAMES = ["lightgbm", "xgboost", "catboost", "hist_gradient_boosting"]
+OBJECTIVE = {name: library.objective.split()[0] for name, library in LIBRARIES.items()}
+CLASSES = {
+    "lightgbm": "binary",
+    "xgboost": "binary:logistic",
+    "catboost": "Logloss",
+    "hist_gradient_boosting": "log_loss",
+}
+
+# A value of another library for each parameter of ours that one of them sets, and what becomes of it.
+VALUES = {
+    "max_iter": (7, 7),
+    "learning_rate": (0.2, 0.2),
+    "max_leaf_nodes": (5, 5),
+    "max_depth": (4, 4),
+    "min_samples_leaf": (3, 3),
+    "l2_regularization": (2.5, 2.5),
+    "min_split_gain": (0.25, 0.25),
+    "max_bins": (63, 63),
+    "subsample": (0.5, 0.5),
+    "colsample_bytree": (0.5, 0.5),
+    "colsample_bynode": (0.5, 0.5),
+    "dropout": (0.2, 0.2),
+    "early_stopping": (True, True),
+    "validation_fraction": (0.25, 0.25),
+    "n_iter_no_change": (4, 4),
+    "tol": (0.5, 0.5),
+    "monotonic_cst": ([1, 0, -1], [1, 0, -1]),
+    "interaction_cst": ([[0, 1], [2]], [[0, 1], [2]]),
+    "categorical_features": ([2], [2]),
+    "init": (False, "zero"),
+    "multi_strategy": ("multi_output_tree", "multi_output_tree"),
+    "random_state": (3, 3),
+    "n_jobs": (2, 2),
+    "warm_start": (True, True),
+}
+# What must be said beside it for the value to count.
+BESIDE = {
+    ("lightgbm", "subsample"): {"bagging_freq": 1},
+    ("lightgbm", "dropout"): {"boosting": "dart"},
+    ("xgboost", "dropout"): {"booster": "dart"},
+}
+CONVERTED = [
+    (name, setting.ours, alias)
+    for name in NAMES
+    for setting in LIBRARIES[name].settings
+    for alias in setting.theirs.split()
+    if setting.ours != "class_weight"
+]
+
+
+@pytest.fixture(scope="module")
+def table():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(80, 3))
+    X[:, 2] = random.integers(0, 4, 80)
+    return X, (X[:, 0] + X[:, 1] > 0).astype(int)
+
+
+@pytest.mark.parametrize(("library", "ours", "theirs"), CONVERTED)
+def test_values_arrive_under_every_name(library, ours, theirs, table):
+    value, expected = VALUES[ours]
+    params = {OBJECTIVE[library]: CLASSES[library], theirs: value, **BESIDE.get((library, ours), {})}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = agbm.from_params(library, params)
+    assert isinstance(model, AGBMClassifier)
+    assert model.method == "gbm"
+    assert getattr(model, ours) == expected
+    if theirs != "max_iter":
+        model.set_params(max_iter=3)
+    if ours == "categorical_features":
+        model.set_params(monotonic_cst=None)
+    elif ours == "monotonic_cst":
+        model.set_params(categorical_features=None)
+    assert model.fit(*table).predict_proba(table[0]).shape == (80, 2)
+
+
+def test_every_parameter_of_ours_exists():
+    known = set(AGBMClassifier().get_params())
+    for library in LIBRARIES.values():
+        assert {setting.ours for setting in library.settings} | set(library.defaults) <= known
+        assert set(library.fine) <= set(library.instead)
+        names = [name for setting in library.settings for name in setting.theirs.split()]
+        names += [*library.objective.split(), *library.needless.split(), *library.instead]
+        assert len(names) == len(set(names)), "a name means one thing"
+
+
+@pytest.mark.parametrize("library", NAMES)
+def test_every_objective_makes_a_model(library, table):
+    X, y = table
+    for objective, (task, _) in LIBRARIES[library].objectives.items():
+        shown = {"Huber": "Huber:delta=1.5", "Tweedie": "Tweedie:variance_power=1.2"}.get(objective, objective)
+        model = agbm.from_params(library, {OBJECTIVE[library]: shown})
+        assert isinstance(model, AGBMClassifier if task == CLASSIFICATION else AGBMRegressor)
+        model.set_params(max_iter=2).fit(X, y if task == CLASSIFICATION else y + 1.0)
+        assert model.n_iter_ == 2
+
+
+@pytest.mark.parametrize(
+    ("library", "params", "loss"),
+    [
+        ("lightgbm", {"objective": "quantile", "alpha": 0.2}, Quantile(0.2)),
+        ("lightgbm", {"objective": "quantile"}, Quantile(0.9)),
+        ("lightgbm", {"objective": "huber", "alpha": 2.0}, Huber(2.0)),
+        ("lightgbm", {"app": "tweedie", "tweedie_variance_power": 1.1}, Tweedie(1.1)),
+        ("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": 0.8}, Quantile(0.8)),
+        ("xgboost", {"objective": "reg:tweedie"}, Tweedie(1.5)),
+        ("catboost", {"loss_function": "Quantile:alpha=0.7"}, Quantile(0.7)),
+        ("catboost", {"loss_function": "Huber:delta=3"}, Huber(3.0)),
+        ("sklearn", {"loss": "quantile", "quantile": 0.3}, Quantile(0.3)),
+    ],
+)
+def test_losses_with_parameters(library, params, loss):
+    assert repr(agbm.from_params(library, params).loss) == repr(loss)
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [
+        ("lightgbm", {"max_iter": 100, "learning_rate": 0.1, "max_leaf_nodes": 31, "max_depth": None}),
+        ("lightgbm", {"min_samples_leaf": 20, "l2_regularization": 0.0, "early_stopping": False}),
+        ("xgboost", {"max_iter": 100, "learning_rate": 0.3, "max_leaf_nodes": None, "max_depth": 6}),
+        ("xgboost", {"min_samples_leaf": 1, "l2_regularization": 1.0}),
+        ("catboost", {"max_iter": 1000, "learning_rate": 0.03, "max_depth": 6, "l2_regularization": 3.0}),
+        ("sklearn", {"max_leaf_nodes": 31, "min_samples_leaf": 20, "early_stopping": "auto", "n_iter_no_change": 10}),
+    ],
+)
+def test_defaults_are_those_of_the_library(library, expected):
+    model = agbm.from_params(library, {}, task=REGRESSION)
+    assert isinstance(model, AGBMRegressor)
+    assert {name: getattr(model, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("library", "params", "expected"),
+    [
+        ("lightgbm", {"max_depth": -1}, {"max_depth": None}),
+        ("xgboost", {"max_depth": 0, "max_leaves": 0}, {"max_depth": None, "max_leaf_nodes": None}),
+        ("lightgbm", {"min_data_in_leaf": 0}, {"min_samples_leaf": 1}),
+        ("lightgbm", {"bagging_fraction": 0.5}, {"subsample": 1.0}),  # no frequency: LightGBM draws no rows
+        ("lightgbm", {"subsample": 0.5, "subsample_freq": 1}, {"subsample": 0.5}),
+        ("lightgbm", {"drop_rate": 0.5}, {"dropout": 0.0}),
+        ("lightgbm", {"num_threads": 0}, {"n_jobs": None}),
+        ("lightgbm", {"monotone_constraints": "1,0,-1"}, {"monotonic_cst": [1, 0, -1]}),
+        ("xgboost", {"monotone_constraints": "(1,0,-1)"}, {"monotonic_cst": [1, 0, -1]}),
+        ("xgboost", {"monotone_constraints": {"a": 1}}, {"monotonic_cst": {"a": 1}}),
+        ("xgboost", {"interaction_constraints": "[[0, 1], [2]]"}, {"interaction_cst": [[0, 1], [2]]}),
+        ("lightgbm", {"interaction_constraints": "[0,1],[2]"}, {"interaction_cst": [[0, 1], [2]]}),
+        ("lightgbm", {"categorical_feature": "name:a,b"}, {"categorical_features": ["a", "b"]}),
+        ("lightgbm", {"categorical_feature": "0,2"}, {"categorical_features": [0, 2]}),
+        ("lightgbm", {"categorical_feature": "auto"}, {"categorical_features": "from_dtype"}),
+        ("lightgbm", {"early_stopping_round": 0}, {"early_stopping": False, "n_iter_no_change": 20}),
+        ("xgboost", {"early_stopping_rounds": 5}, {"early_stopping": True, "n_iter_no_change": 5}),
+        ("xgboost", {"seed": None, "max_depth": None}, {"random_state": 0, "max_depth": 6}),
+        ("sklearn", {"loss": "squared_error", "random_state": None, "max_depth": None}, {"random_state": None}),
+    ],
+)
+def test_values_that_mean_something_else(library, params, expected):
+    model = agbm.from_params(library, params)
+    assert {name: getattr(model, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("library", "params", "weights"),
+    [
+        ("lightgbm", {"objective": "binary", "scale_pos_weight": 3}, {0: 1.0, 1: 3.0}),
+        ("lightgbm", {"objective": "binary", "is_unbalance": True}, "balanced"),
+        ("lightgbm", {"objective": "binary", "is_unbalance": False, "scale_pos_weight": 1.0}, None),
+        ("lightgbm", {"objective": "binary", "class_weight": {0: 2, 1: 1}}, {0: 2, 1: 1}),
+        ("xgboost", {"objective": "binary:logistic", "scale_pos_weight": 0.5}, {0: 1.0, 1: 0.5}),
+        ("catboost", {"loss_function": "Logloss", "class_weights": [1, 4]}, {0: 1.0, 1: 4.0}),
+        ("catboost", {"loss_function": "Logloss", "auto_class_weights": "Balanced"}, "balanced"),
+    ],
+)
+def test_weights_of_classes(library, params, weights, table):
+    model = agbm.from_params(library, params)
+    assert model.class_weight == weights
+    model.set_params(max_iter=2).fit(*table)
+
+
+def test_what_has_no_counterpart_is_one_warning():
+    params = {"lambda_l1": 1.0, "path_smooth": 2.0, "max_bin": 1023, "device": "gpu", "boosting": "goss"}
+    with pytest.warns(UserWarning, match="No counterpart of these parameters of lightgbm") as caught:
+        model = agbm.from_params("lightgbm", params)
+    (warning,) = caught
+    said = str(warning.message)
+    assert all(f"\n  {name}: " in said for name in params)
+    assert "l2_regularization" in said
+    assert warning.filename == __file__
+    assert model.max_bins == 255
+
+
+def test_what_is_turned_off_is_no_warning():
+    params = {"lambda_l1": 0.0, "extra_trees": False, "boosting": "gbdt", "verbosity": -1, "metric": None}
+    agbm.from_params("lightgbm", params)
+    agbm.from_params("lightgbm", lightgbm.LGBMClassifier().get_params(), task=CLASSIFICATION)
+    assert isinstance(agbm.from_params("sklearn", HistGradientBoostingClassifier().get_params()), AGBMClassifier)
+    assert isinstance(agbm.from_params("sklearn", HistGradientBoostingRegressor().get_params()), AGBMRegressor)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (("h2o", {}), "library='h2o' must be one of"),
+        (("lightgbm", {"num_leafs": 3}), "'num_leafs' that is known here; did you mean num_leaf or num_leaves"),
+        (("xgboost", {"qqqq": 3}), "'qqqq' that is known here; leave it out"),
+        (("lightgbm", {"eta": 0.1, "learning_rate": 0.1}), "learning_rate and eta are names of one parameter"),
+        (("lightgbm", {"objective": "lambdarank"}), "objective='lambdarank' has no counterpart"),
+        (("xgboost", {"objective": print}), "has no counterpart"),
+        (("xgboost", {"max_depth": "deep"}), "max_depth='deep' cannot be read as max_depth"),
+        (("lightgbm", {"objective": "l2", "scale_pos_weight": 2}), "weights of classes"),
+        (("lightgbm", {"objective": "binary", "is_unbalance": 1, "scale_pos_weight": 2}), "both set class_weight"),
+        (("sklearn", {}), "give task='classification' or task='regression'"),
+    ],
+)
+def test_mistakes_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        agbm.from_params(*call)
+
+
+def test_tasks():
+    assert isinstance(agbm.from_params("xgboost", {}, task=CLASSIFICATION), AGBMClassifier)
+    with pytest.raises(ValueError, match="is for regression, got task='classification'"):
+        agbm.from_params("xgboost", {"objective": "reg:gamma"}, task=CLASSIFICATION)
+    with pytest.raises(ValueError, match="task='ranking' must be"):
+        agbm.from_params("xgboost", {}, task="ranking")
+
+
+def test_same_settings_similar_loss():
+    """Both grow Newton trees best-first; bins, and the floor of a leaf, differ."""
+    params = {"objective": "binary", "num_leaves": 7, "learning_rate": 0.1, "lambda_l2": 1.0, "num_iterations": 60}
+    X, X_test, y, y_test = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
+    theirs = lightgbm.train({**params, "verbosity": -1, "num_threads": 1}, lightgbm.Dataset(X, y)).predict(X_test)
+    ours = agbm.from_params("lightgbm", params).fit(X, y)
+    assert ours.n_trees_ == 60
+    assert log_loss(y_test, ours.predict_proba(X_test)) == pytest.approx(log_loss(y_test, theirs), rel=0.15)
+    X, y = make_regression(2000, 5, noise=10.0, random_state=0)
+    params = {"objective": "regression", "num_iterations": 50, "min_data_in_leaf": 10}
+    theirs = lightgbm.train(
+        {**params, "verbosity": -1, "num_threads": 1}, lightgbm.Dataset(X[:1500], y[:1500])
+    ).predict(X[1500:])
+    ours = agbm.from_params("lightgbm", params).fit(X[:1500], y[:1500]).predict(X[1500:])
+    assert np.mean((ours - y[1500:]) ** 2) == pytest.approx(np.mean((theirs - y[1500:]) ** 2), rel=0.1)
