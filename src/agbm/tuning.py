@@ -4,13 +4,15 @@ The default itself is the first trial, so that a search never ends with less. Tr
 and by Optuna's median rule where others were lower at the same point. Points are not iterations, since those of a small
 learning rate get less far, but sums of the lasting weights of the trees so far: 1, 2, 4, 8, ...
 
-The study is an SQLite file: what is in it survives a kill at any moment, and several processes may search at once. A
-trial whose process has died is noticed by its missing heartbeat, and counts for nothing.
+The study is a file of Optuna's journal, to which a trial is added when it has ended: what is in it survives a kill at
+any moment, no trial is ever left half done, and several processes may search at once.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -18,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -46,8 +49,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 STUDY = "agbm"
-HEARTBEAT = 5
-"""Seconds between two signs of life of a trial; without any for twice as long it is given up."""
+"""The name of the study in its file."""
 
 # Parameters that are not searched and not the user's: a search is for the default method and its losses.
 _SETTLED = {
@@ -244,11 +246,11 @@ def _space(l2: float, leave_out: Container[str]) -> Space:
 
 
 class _Search:
-    """Trials of a study."""
+    """Trials of a study: asked for and pruned in memory, kept in a file."""
 
     def __init__(
         self,
-        study: optuna.Study,
+        file: optuna.Study,
         fits: _Fits,
         space: Space,
         default: Mapping[str, Any],
@@ -256,8 +258,14 @@ class _Search:
         seed: int,
         on_trial: Callable[[Trial], None] | None,
     ) -> None:
-        self._study, self._fits, self._space, self._default = study, fits, space, default
+        import optuna
+
+        self._file, self._fits, self._space, self._default = file, fits, space, default
         self._budget, self._seed, self._on_trial = budget, seed, on_trial
+        self._memory = optuna.create_study(pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2))
+        self._call = uuid4().hex
+        self._read = 0
+        """Trials of the file that the memory has."""
         self._models: dict[int, Model] = {}
         """Of this call: the default's, and the best so far."""
 
@@ -279,7 +287,7 @@ class _Search:
         """The best trial and the default, on the test rows."""
         from optuna.trial import TrialState
 
-        best, default = self._study.best_trial, cast("FrozenTrial", self.default())
+        best, default = self._file.best_trial, cast("FrozenTrial", self.default())
         model, default_model = self._model(best), self._model(default)
         (metrics, losses), (default_metrics, default_losses) = self._fits.judge(model), self._fits.judge(default_model)
         states = [trial.state for trial in self._trials()]
@@ -299,7 +307,7 @@ class _Search:
         )
 
     def _trials(self) -> list[FrozenTrial]:
-        return self._study.get_trials(deepcopy=False)
+        return self._file.get_trials(deepcopy=False)
 
     def _model(self, trial: FrozenTrial) -> Model:
         """Fitted in this call, or anew: the same bits."""
@@ -308,64 +316,74 @@ class _Search:
         return self._models[trial.number]
 
     def _run_default(self) -> None:
-        """It is added when it has ended, so that no kill and no other process gets hold of half of it."""
         from optuna.trial import create_trial
 
         parameters = {name: self._default[name] for name in self._space}
         points: dict[int, float] = {}
         model = self._fits(parameters, _Points(self._default, points.__setitem__))
-        self._study.add_trial(
-            create_trial(
-                params=parameters,
-                distributions=dict(self._space),
-                value=self._fits.loss(model),
-                intermediate_values={point: self._fits.scaled(loss) for point, loss in points.items()},
-                user_attrs={_DEFAULT: True},
-            )
+        trial = create_trial(
+            params=parameters,
+            distributions=dict(self._space),
+            value=self._fits.loss(model),
+            intermediate_values={point: self._fits.scaled(loss) for point, loss in points.items()},
+            user_attrs={_DEFAULT: True, _CALL: self._call},
         )
-        trial = cast("FrozenTrial", self.default())
-        self._models[trial.number] = model
-        self._say(trial)
+        self._memory.add_trial(trial)
+        self._keep(trial, model)
 
     def _run_trial(self) -> None:
-        """What Optuna chooses follows from the seed and the trials so far: a search that goes on goes on as if one."""
-        from optuna.samplers import TPESampler
-
-        (seed,) = np.random.SeedSequence((self._seed, len(self._trials()))).generate_state(1).tolist()
-        self._study.sampler = TPESampler(seed=seed)
-        self._study.optimize(self._objective, n_trials=1, callbacks=[lambda study, trial: self._say(trial)])
-
-    def _objective(self, trial: optuna.Trial) -> float:
+        """What Optuna chooses follows from the seed and the trials so far: a search goes on as if it had not ended."""
         from optuna import TrialPruned
+        from optuna.samplers import TPESampler
+        from optuna.trial import TrialState
 
-        for name, distribution in self._space.items():
-            _suggest(trial, name, distribution)
-        parameters = _parameters(trial)
+        self._read_others()
+        (seed,) = np.random.SeedSequence((self._seed, self._read)).generate_state(1).tolist()
+        self._memory.sampler = TPESampler(seed=seed)
+        trial = self._memory.ask(dict(self._space))
+        trial.set_user_attr(_CALL, self._call)
+        try:
+            model = self._fits(_parameters(trial), self._watcher(trial))
+        except TrialPruned:
+            self._keep(self._memory.tell(trial, state=TrialState.PRUNED))
+        else:
+            self._keep(self._memory.tell(trial, self._fits.loss(model)), model)
+
+    def _watcher(self, trial: optuna.Trial) -> Callable[[Record], None]:
+        """Gives the trial up at the deadline, and where Optuna says so."""
+        from optuna import TrialPruned
 
         def report(point: int, loss: float) -> None:
             trial.report(self._fits.scaled(loss), point)
             if trial.should_prune():
                 raise TrialPruned
 
-        points = _Points({**self._default, **parameters}, report)
+        points = _Points({**self._default, **_parameters(trial)}, report)
 
         def watcher(record: Record) -> None:
             if self._budget.is_spent():
                 raise TrialPruned
             points(record)
 
-        model = self._fits(parameters, watcher)
-        loss = self._fits.loss(model)
-        if loss < self._study.best_value:
-            kept = cast("FrozenTrial", self.default()).number
-            self._models = {number: found for number, found in self._models.items() if number == kept}
-            self._models[trial.number] = model
-        return loss
+        return watcher
 
-    def _say(self, trial: FrozenTrial) -> None:
+    def _read_others(self) -> None:
+        """Trials of earlier calls and of other processes, for Optuna to learn from."""
+        trials = self._trials()
+        self._memory.add_trials(trial for trial in trials[self._read :] if trial.user_attrs[_CALL] != self._call)
+        self._read = len(trials)
+
+    def _keep(self, trial: FrozenTrial, model: Model | None = None) -> None:
+        """In the file; and the model if it is the best so far, or the default's."""
+        self._file.add_trial(trial)
+        kept = [other for other in self._trials() if other.user_attrs[_CALL] == self._call][-1]
+        if model is not None:
+            self._models[kept.number] = model
+        wanted = {cast("FrozenTrial", self.default()).number, self._file.best_trial.number}
+        self._models = {number: found for number, found in self._models.items() if number in wanted}
         if self._on_trial is not None:
-            loss = trial.values[0] if trial.state.name == "COMPLETE" else math.nan
-            self._on_trial(Trial(trial.number, _parameters(trial), loss, self._study.best_value, self._budget.used()))
+            loss = kept.values[0] if model is not None else math.nan
+            self._on_trial(Trial(kept.number, _parameters(kept), loss, self._file.best_value, self._budget.used()))
 
 
 class _Points:
@@ -387,7 +405,9 @@ class _Points:
             self._point += 1
 
 
+# What trials are told apart by.
 _DEFAULT = "default"
+_CALL = "call"
 
 
 def _is_default(trial: FrozenTrial | optuna.Trial) -> bool:
@@ -399,11 +419,6 @@ def _parameters(trial: FrozenTrial | optuna.Trial) -> dict[str, Any]:
     if _is_default(trial):
         return dict(trial.params)
     return {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in trial.params.items()}
-
-
-def _suggest(trial: optuna.Trial, name: str, distribution: Any) -> None:
-    suggest = trial.suggest_int if isinstance(distribution.low, int) else trial.suggest_float
-    suggest(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
 
 
 def _identity(split: Split, fixed: Mapping[str, Any], seed: int, space: Space) -> dict[str, str]:
@@ -425,34 +440,40 @@ def _open(path: Path, identity: dict[str, str]) -> Iterator[optuna.Study]:
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        storage = _storage(path)
-        try:
-            pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2)
-            study = optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True, pruner=pruner)
-            _check_identity(study, identity, path)
-            yield study
-        finally:
-            storage.remove_session()
-            storage.engine.dispose()
+        study = optuna.create_study(storage=_storage(path), study_name=STUDY, load_if_exists=True)
+        _check_identity(study, identity, path)
+        yield study
     finally:
         optuna.logging.set_verbosity(verbosity)
 
 
-def _storage(path: Path) -> optuna.storages.RDBStorage:
-    import optuna
-    from sqlalchemy.exc import DatabaseError
+def _storage(path: Path) -> optuna.storages.JournalStorage:
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # the heartbeat is an experiment
-        try:
-            return optuna.storages.RDBStorage(
-                f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60.0}}, heartbeat_interval=HEARTBEAT
-            )
-        except (DatabaseError, RuntimeError) as error:  # no database, or none of this Optuna
-            reason = str(error).splitlines()[0]
-            raise ValueError(
-                f"study_path={str(path)!r} cannot be used as a study: {reason}; give another path, or remove the file."
-            ) from error
+    lock = JournalFileSymlinkLock(str(path))
+    try:
+        if path.exists():
+            lock.acquire()
+            try:
+                _mend(path)
+            finally:
+                lock.release()
+        return JournalStorage(JournalFileBackend(str(path), lock))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"study_path={str(path)!r} is no study of Optuna's ({error}); give another path, or remove the file."
+        ) from error
+
+
+def _mend(path: Path) -> None:
+    """Cut off a last line that ends halfway, as a full disk leaves it: the line behind it could not be read."""
+    lines = path.read_bytes()
+    if lines and "op_code" not in json.loads(lines.partition(b"\n")[0]):
+        raise ValueError("its first line is no entry of a journal")
+    whole = lines.rfind(b"\n") + 1
+    if 0 < whole < len(lines):
+        os.truncate(path, whole)
 
 
 def _check_identity(study: optuna.Study, identity: dict[str, str], path: Path) -> None:
