@@ -1,6 +1,7 @@
 # make demo   set up, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
+# make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
 # make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
@@ -24,15 +25,20 @@ BENCH_SET_UP := $(VENV)/.set-up-bench
 AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
+NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask sanitize \
-  fuzz fuzz-short clean
+.PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
+  sanitize browser fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
 
-test: $(SET_UP) lint
+test: $(SET_UP) lint browser
 	$(BIN)/python -m pytest
+
+# The tests of reports look at pages in a browser. Where there is none and none can be fetched, they are skipped.
+browser: $(SET_UP)
+	$(BIN)/python tests/browser.py
 
 test-kills: $(SET_UP)
 	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/test_dask.py -k killed
@@ -41,6 +47,15 @@ lint: $(SET_UP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE_SOURCES)
+
+# The wheel is made from the source distribution, as pip would make it, and tried where nothing of this folder can help it.
+wheel: $(SET_UP)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	  $(PYTHON) -m venv "$$folder/venv"; "$$folder/venv/bin/pip" install -q dist/*.whl; \
+	  cd "$$folder"; venv/bin/python -I $(CURDIR)/tests/smoke.py
 
 docs: $(SET_UP)
 	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs

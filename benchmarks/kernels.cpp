@@ -213,14 +213,16 @@ class Kernels {
 };
 
 void print(const Limits& limits, const std::vector<Measured>& measured) {
-  std::printf("\n%d thread(s): copy %.1f GB/s; scatter-add %.2f ns (14 x 256 cells), %.2f ns (28 x 256) an add and core\n",
-              limits.threads, limits.copy / 1e9, 1e9 * limits.threads / limits.scatter14,
-              1e9 * limits.threads / limits.scatter28);
+  std::printf(
+      "\n%d thread(s): copy %.1f GB/s; scatter-add %.2f ns (14 x 256 cells), %.2f ns (28 x 256) an add and core\n",
+      limits.threads, limits.copy / 1e9, 1e9 * limits.threads / limits.scatter14,
+      1e9 * limits.threads / limits.scatter28);
   std::printf("%-40s%10s%10s%10s%14s%16s\n", "kernel", "ms", "GB/s", "of copy", "10^9 adds/s", "of scatter-add");
   for (const Measured& m : measured) {
     std::printf("%-40s%10.2f%10.2f%9.0f%%", m.kernel.c_str(), 1e3 * m.seconds, m.bytes / m.seconds / 1e9,
                 100 * m.bytes / m.seconds / limits.copy);
-    if (m.adds > 0) std::printf("%14.2f%15.0f%%", m.adds / m.seconds / 1e9, 100 * m.adds / m.seconds / limits.scatter14);
+    if (m.adds > 0)
+      std::printf("%14.2f%15.0f%%", m.adds / m.seconds / 1e9, 100 * m.adds / m.seconds / limits.scatter14);
     std::printf("\n");
   }
 }

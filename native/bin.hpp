@@ -150,7 +150,8 @@ class BinTable {
 
 // One table for each of some neighbouring features, from their thresholds one after the other.
 template <class T>
-std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, int end_feature, const double* thresholds) {
+std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, int end_feature,
+                                     const double* thresholds) {
   std::vector<BinTable<T>> tables;
   tables.reserve(end_feature - first_feature);
   for (int feature = first_feature; feature < end_feature; ++feature) {

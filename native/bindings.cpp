@@ -127,7 +127,8 @@ void require_bins(std::size_t n_rows, int max_bins) {
 }
 
 template <class T>
-nb::tuple thresholds_of(const Matrix<T>& x, const std::optional<Vector<std::int64_t>>& rows, int max_bins, int n_threads) {
+nb::tuple thresholds_of(const Matrix<T>& x, const std::optional<Vector<std::int64_t>>& rows, int max_bins,
+                        int n_threads) {
   require_bins(x.shape(0), max_bins);
   Thresholds found;
   if (rows) {
@@ -147,8 +148,10 @@ nb::tuple thresholds_of(const Matrix<T>& x, const std::optional<Vector<std::int6
 // Whether `start` cuts a vector of that size into parts.
 void require_parts(const Vector<std::int64_t>& start, std::size_t size) {
   require(start.size() > 0 && start.data()[0] == 0, "start: must begin with 0");
-  for (std::size_t i = 1; i < start.size(); ++i) require(start.data()[i - 1] <= start.data()[i], "start: must not descend");
-  require(start.data()[start.size() - 1] == static_cast<std::int64_t>(size), "start: must end with the number of values");
+  for (std::size_t i = 1; i < start.size(); ++i)
+    require(start.data()[i - 1] <= start.data()[i], "start: must not descend");
+  require(start.data()[start.size() - 1] == static_cast<std::int64_t>(size),
+          "start: must end with the number of values");
 }
 
 template <class T>
@@ -192,8 +195,9 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
 }
 
 template <class T>
-BinnedMatrix make_sparse(const Vector<T>& values, const Vector<std::int32_t>& features, const Vector<std::int64_t>& start,
-                         const std::vector<int>& n_bins, const Vector<double>& thresholds, int n_threads) {
+BinnedMatrix make_sparse(const Vector<T>& values, const Vector<std::int32_t>& features,
+                         const Vector<std::int64_t>& start, const std::vector<int>& n_bins,
+                         const Vector<double>& thresholds, int n_threads) {
   require(start.size() > 0, "start: must have one entry more than there are rows");
   require_matrix(start.size() - 1, n_bins);
   require_parts(start, values.size());
@@ -232,7 +236,8 @@ void put_columns(BinnedMatrix& m, const RowMajor<std::uint8_t>& codes, std::size
   require(first_row <= m.n_rows && n <= m.n_rows - first_row, "first_row: no such rows");
   for (int f = 0; f < m.n_features; ++f) {
     const std::uint8_t* column = codes.data() + f * n;
-    require(std::all_of(column, column + n, [&](std::uint8_t code) { return code <= m.n_bins[f]; }), "codes: no such bin");
+    require(std::all_of(column, column + n, [&](std::uint8_t code) { return code <= m.n_bins[f]; }),
+            "codes: no such bin");
     std::copy_n(column, n, m.columns.data() + m.n_rows * f + first_row);
     copy_to_group(m, f, first_row, first_row + n);
   }
@@ -251,8 +256,9 @@ GrownTree trees_of_records(const BinnedMatrix& m, const Vector<std::uint8_t>& no
     std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
     const bool is_leaf = record.left < 0;
     require(is_leaf || (record.feature >= 0 && record.feature < m.n_features), "nodes: no such feature");
-    require(is_leaf || (static_cast<std::size_t>(record.left) > i && static_cast<std::size_t>(record.left) + 1 < n_nodes),
-            "nodes: children must be behind their parents");
+    require(
+        is_leaf || (static_cast<std::size_t>(record.left) > i && static_cast<std::size_t>(record.left) + 1 < n_nodes),
+        "nodes: children must be behind their parents");
     all.add(record.count);
     all.feature[i] = record.feature;
     all.left[i] = record.left;
@@ -266,8 +272,8 @@ GrownTree trees_of_records(const BinnedMatrix& m, const Vector<std::uint8_t>& no
 nb::ndarray<nb::numpy, double> values_on_codes(const BinnedMatrix& m, const Vector<std::int32_t>& roots,
                                                const Vector<std::int32_t>& first_column,
                                                const Vector<std::uint8_t>& nodes,
-                                               const RowMajor<std::uint64_t>& left_codes,
-                                               const RowMajor<double>& value, std::size_t n_columns, int n_threads) {
+                                               const RowMajor<std::uint64_t>& left_codes, const RowMajor<double>& value,
+                                               std::size_t n_columns, int n_threads) {
   const std::size_t n_nodes = value.shape(0);
   require(first_column.size() == roots.size(), "first_column: must have one entry for each tree");
   const GrownTree all = trees_of_records(m, nodes, left_codes, value);
@@ -280,7 +286,8 @@ nb::ndarray<nb::numpy, double> values_on_codes(const BinnedMatrix& m, const Vect
   }
   nb::gil_scoped_release release;
   for (std::size_t t = 0; t < roots.size(); ++t) {
-    binned_values(m, all, 0, m.n_rows, values + first_column.data()[t] * m.n_rows, m.n_rows, n_threads, roots.data()[t]);
+    binned_values(m, all, 0, m.n_rows, values + first_column.data()[t] * m.n_rows, m.n_rows, n_threads,
+                  roots.data()[t]);
   }
   return out;
 }
@@ -298,7 +305,8 @@ TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
   t.n_targets = static_cast<int>(gradients.size());
   require(t.n_targets > 0, "gradients: no targets");
   t.n_rows = t.n_repeated = gradients[0].size();
-  require((t.n_rows > 0 || may_be_empty) && t.n_rows <= m.n_rows, "gradients: must have from 1 to as many numbers as X has rows");
+  require((t.n_rows > 0 || may_be_empty) && t.n_rows <= m.n_rows,
+          "gradients: must have from 1 to as many numbers as X has rows");
   for (const Vector<double>& gradient : gradients) {
     require(gradient.size() == t.n_rows, "gradients: must have as many numbers for each target");
     t.gradients.push_back(gradient.data());
@@ -307,7 +315,8 @@ TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
     t.hessians = hessians->data();
     t.n_hessians = static_cast<int>(hessians->shape(0));
     require(hessians->shape(1) == t.n_rows, "hessians: must have as many numbers as gradients");
-    require(t.n_hessians > 0 && t.n_targets % t.n_hessians == 0, "hessians: must have a part of the number of gradients");
+    require(t.n_hessians > 0 && t.n_targets % t.n_hessians == 0,
+            "hessians: must have a part of the number of gradients");
   }
   if (repeats) {
     require(repeats->size() == t.n_rows, "repeats: must have one entry for each number of gradients");
@@ -377,13 +386,15 @@ class GrowerBase {
   // Its nodes (records, as bytes), the codes that go left in each, and the values of the nodes.
   nb::tuple parts_of(const GrownTree& tree) const {
     std::vector<std::uint64_t> left_codes;
-    for (const CodeSet& codes : tree.left_codes) left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
+    for (const CodeSet& codes : tree.left_codes)
+      left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
     const std::size_t n = tree.n_nodes();
     return nb::make_tuple(records_of(tree), to_numpy(std::move(left_codes), n, 4),
                           to_numpy(std::vector<double>(tree.value), n, tree.n_targets));
   }
 
-  FeatureSample make_sample(const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed) const {
+  FeatureSample make_sample(const std::optional<Vector<std::uint8_t>>& features, double node_share,
+                            std::uint64_t seed) const {
     require(node_share > 0.0 && node_share <= 1.0, "node_share: must be from 0 (excluded) to 1");
     require(!features || static_cast<int>(features->size()) == matrix_.n_features,
             "features: must have one entry for each feature");
@@ -397,7 +408,8 @@ class GrowerBase {
   nb::ndarray<nb::numpy, std::uint8_t> records_of(const GrownTree& tree) const {
     std::vector<std::uint8_t> bytes(tree.n_nodes() * sizeof(NodeRecord));
     for (std::size_t i = 0; i < tree.n_nodes(); ++i) {
-      NodeRecord record{0.0, tree.gain[i], tree.count[i], tree.feature[i], tree.bin[i], tree.left[i], -1, tree.missing_left[i]};
+      NodeRecord record{0.0,          tree.gain[i], tree.count[i],       tree.feature[i], tree.bin[i],
+                        tree.left[i], -1,           tree.missing_left[i]};
       if (tree.left[i] >= 0) {
         // The last bin is open above: a split behind it sends all values left and only missing ones right.
         const bool open = parts_missing_only(tree.bin[i], matrix_.n_bins[tree.feature[i]]);
@@ -431,9 +443,9 @@ class Grower : GrowerBase {
 
   // A tree for the residuals of the first rows, and its values on all rows.
   nb::tuple grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
-                const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
-                const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
-                double min_hessian_leaf) {
+                 const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
+                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
+                 double min_hessian_leaf) {
     TreeTargets targets = make_targets(matrix_, gradients, hessians, repeats, n_threads_);
     require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
     targets.min_hessian_leaf = min_hessian_leaf;
@@ -595,7 +607,8 @@ class ShardRows {
       require(words[0] >= 0 && words[0] < static_cast<std::int64_t>(rows_.n_nodes()), "splits: no such node");
       require(words[1] == static_cast<std::int64_t>(rows_.n_nodes() + 2 * i), "splits: no such child");
       require(words[2] >= 0 && words[2] < matrix_.n_features, "splits: no such feature");
-      NodeSplit s{static_cast<std::int32_t>(words[0]), static_cast<std::int32_t>(words[1]), static_cast<int>(words[2]), {}};
+      NodeSplit s{
+          static_cast<std::int32_t>(words[0]), static_cast<std::int32_t>(words[1]), static_cast<int>(words[2]), {}};
       for (int w = 0; w < 4; ++w) s.codes.words[w] = static_cast<std::uint64_t>(words[3 + w]);
       parsed.push_back(s);
     }
@@ -638,7 +651,8 @@ class ShardRows {
   nb::ndarray<nb::numpy, double> values(const Vector<std::uint8_t>& nodes, const RowMajor<std::uint64_t>& left_codes,
                                         const RowMajor<double>& value) {
     const GrownTree tree = trees_of_records(matrix_, nodes, left_codes, value);
-    require(tree.n_nodes() > 0 && tree.n_nodes() == rows_.n_nodes() && tree.n_targets == targets_.n_targets, "nodes: not the last tree's");
+    require(tree.n_nodes() > 0 && tree.n_nodes() == rows_.n_nodes() && tree.n_targets == targets_.n_targets,
+            "nodes: not the last tree's");
     const std::size_t known = chosen_ ? 0 : targets_.n_rows, n_rows = matrix_.n_rows;
     nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
     nb::gil_scoped_release release;
@@ -650,7 +664,8 @@ class ShardRows {
  private:
   std::vector<std::int32_t> known_nodes(const Vector<std::int32_t>& nodes) const {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      require(nodes.data()[i] >= 0 && static_cast<std::size_t>(nodes.data()[i]) < rows_.n_nodes(), "nodes: no such node");
+      require(nodes.data()[i] >= 0 && static_cast<std::size_t>(nodes.data()[i]) < rows_.n_nodes(),
+              "nodes: no such node");
     }
     return {nodes.data(), nodes.data() + nodes.size()};
   }
@@ -676,7 +691,8 @@ GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes,
           "monotone: must be empty or have one entry for each feature");
   for (std::size_t f = 0; f < monotone.size(); ++f) {
     require(monotone[f] >= -1 && monotone[f] <= 1, "monotone: must be -1, 0 or 1");
-    require(monotone[f] == 0 || !m.categorical(static_cast<int>(f)), "monotone: a feature without order cannot be monotone");
+    require(monotone[f] == 0 || !m.categorical(static_cast<int>(f)),
+            "monotone: a feature without order cannot be monotone");
   }
   for (const std::vector<int>& group : interactions) {
     for (int feature : group) require(feature >= 0 && feature < m.n_features, "interactions: no such feature");
@@ -688,7 +704,8 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
                    const Vector<std::int32_t>& first_column, const Vector<std::uint8_t>& nodes,
                    const Vector<std::uint64_t>& category_words, const Vector<std::int64_t>& category_start,
                    const RowMajor<double>& value) {
-  require(value.shape(1) <= static_cast<std::size_t>(std::max(n_columns, 0)), "value: more than the forest has columns");
+  require(value.shape(1) <= static_cast<std::size_t>(std::max(n_columns, 0)),
+          "value: more than the forest has columns");
   Forest::Arrays arrays;
   arrays.n_features = n_features;
   arrays.n_columns = n_columns;
@@ -759,15 +776,13 @@ void for_each_output(const Rows2d& x, const Rows2d& y, const Results& out, const
 }
 
 void mix_functions(double a, const Rows2d& x, double b, const Rows2d& y, const Results& out, int n_threads) {
-  for_each_output(x, y, out, [&](const double* u, const double* v, double* to) {
-    mix(a, u, b, v, to, out.shape(1), n_threads);
-  });
+  for_each_output(x, y, out,
+                  [&](const double* u, const double* v, double* to) { mix(a, u, b, v, to, out.shape(1), n_threads); });
 }
 
 void multiply_functions(const Rows2d& x, const Rows2d& y, const Results& out, int n_threads) {
-  for_each_output(x, y, out, [&](const double* u, const double* v, double* to) {
-    multiply(u, v, to, out.shape(1), n_threads);
-  });
+  for_each_output(x, y, out,
+                  [&](const double* u, const double* v, double* to) { multiply(u, v, to, out.shape(1), n_threads); });
 }
 
 // What Python makes a sum of: a whole number of 2^-1074 as bytes, and the sum of what is not finite.
@@ -916,11 +931,13 @@ NB_MODULE(_native, m) {
            "rows"_a.noconvert().none() = nb::none())
       .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
            "rows"_a.noconvert().none() = nb::none(),
-           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending. Row i of X "
+           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending. Row i "
+           "of X "
            "is row rows[i] of the matrix, or row i.")
       .def("values", &values_on_codes, "roots"_a.noconvert(), "first_column"_a.noconvert(), "nodes"_a.noconvert(),
            "left_codes"_a.noconvert(), "value"_a.noconvert(), "n_columns"_a, "n_threads"_a,
-           "Values of the trees of a forest on all rows, (column, row); left_codes has the codes that go left in each node.")
+           "Values of the trees of a forest on all rows, (column, row); left_codes has the codes that go left in each "
+           "node.")
       .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "features"_a.noconvert(),
                   "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a)
       .def_static("from_sparse", &make_sparse<float>, "values"_a.noconvert(), "features"_a.noconvert(),
@@ -929,12 +946,13 @@ NB_MODULE(_native, m) {
       .def_prop_ro("n_columns", &BinnedMatrix::n_columns)
       .def("codes", &all_codes, "The bins as a (row, feature) array.")
       .def("columns", &all_columns, "The codes as a (feature, row) array.")
-      .def("put", &put_columns, "codes"_a.noconvert(), "first_row"_a, "Codes as columns() gives them, of rows from first_row on.");
+      .def("put", &put_columns, "codes"_a.noconvert(), "first_row"_a,
+           "Codes as columns() gives them, of rows from first_row on.");
 
   m.def("thresholds", &thresholds_of<double>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a,
         "n_threads"_a);
-  m.def("thresholds", &thresholds_of<float>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a, "n_threads"_a,
-        "Thresholds of one feature after the other, from the given rows, and how many each has.");
+  m.def("thresholds", &thresholds_of<float>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a,
+        "n_threads"_a, "Thresholds of one feature after the other, from the given rows, and how many each has.");
   m.def("sparse_thresholds", &sparse_thresholds_of<double>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
         "max_bins"_a, "n_threads"_a);
   m.def("sparse_thresholds", &sparse_thresholds_of<float>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
@@ -958,7 +976,8 @@ NB_MODULE(_native, m) {
         "l2_regularization"_a, "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a,
         nb::keep_alive<1, 2>());
   };
-  nb::class_<Grower> grower(m, "Grower", "Grows one tree after the other on the rows of a matrix; not for two threads at once.");
+  nb::class_<Grower> grower(m, "Grower",
+                            "Grows one tree after the other on the rows of a matrix; not for two threads at once.");
   def_grower(grower);
   grower.def("grow", &Grower::grow, nb::kw_only(), "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
              "repeats"_a.noconvert().none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
@@ -966,10 +985,11 @@ NB_MODULE(_native, m) {
              "A tree for the residuals (target, training row): its parts and its values on all rows.");
   nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
   def_grower(remote);
-  remote.def("grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_targets"_a,
-             "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
-             "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
-             "of ShardRows, for all shards together.");
+  remote.def(
+      "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_targets"_a,
+      "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+      "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
+      "of ShardRows, for all shards together.");
   nb::class_<ShardRows>(m, "ShardRows", "One process' part of the rows that trees are grown on by others.")
       .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
       .def("set_targets", &ShardRows::set_targets, nb::kw_only(), "gradients"_a.noconvert(),
@@ -986,11 +1006,9 @@ NB_MODULE(_native, m) {
 
   nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
-           "nodes"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(),
-           "value"_a.noconvert())
+           "nodes"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(), "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
-      .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a,
-           "Sum of the trees' values, (row, output).");
+      .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a, "Sum of the trees' values, (row, output).");
   nb::class_<Contributions>(m, "Contributions", "What each feature adds to the predictions of a forest.")
       .def(
           "__init__",
@@ -1008,7 +1026,8 @@ NB_MODULE(_native, m) {
   m.def("model_file_table", &model_file_table, "file"_a.noconvert(),
         "The checksum of a model file's table, and (name, type, checksum, offset, count) of every section.");
 
-  m.def("empty", &empty, "shape"_a, "An array without values. Within a run, its memory is used again when it is dropped.");
+  m.def("empty", &empty, "shape"_a,
+        "An array without values. Within a run, its memory is used again when it is dropped.");
   m.def("begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, memory of dropped arrays is kept.");
   m.def("end_run", [] { ReusedMemory::instance().end_run(); }, "The last run to end gives kept memory back.");
   m.def("mix", &mix_functions, "a"_a, "x"_a.noconvert(), "b"_a, "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
@@ -1017,8 +1036,8 @@ NB_MODULE(_native, m) {
         "x times y, row by row, of functions (output, row), into out.");
   m.def("exact_sum", &sum_of, "x"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
         "The sum of a function (output, row), with weights of rows.");
-  m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
-        "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
+  m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),
+        "n_threads"_a, "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
 
   m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "out"_a.noconvert(), "n_threads"_a,

@@ -19,9 +19,7 @@ constexpr std::size_t kTriedColumns = 64;
 class Bundler {
  public:
   Bundler(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& zero_bin)
-      : n_rows_(n_rows),
-        n_bins_(n_bins),
-        zero_bin_(zero_bin) {}
+      : n_rows_(n_rows), n_bins_(n_bins), zero_bin_(zero_bin) {}
 
   // rows_of(feature) gives [begin, end) of its rows with another bin than that of zero.
   template <class RowsOf>
@@ -72,7 +70,8 @@ class Bundler {
 
 // A binned matrix of sparse rows.
 template <class T>
-BinnedMatrix bin_bundled(const std::vector<int>& n_bins, const double* thresholds, const SparseRows<T>& x, int n_threads) {
+BinnedMatrix bin_bundled(const std::vector<int>& n_bins, const double* thresholds, const SparseRows<T>& x,
+                         int n_threads) {
   const int n_features = static_cast<int>(n_bins.size());
   BinnedMatrix m;
   m.n_bins = n_bins;

@@ -18,8 +18,8 @@
 
 namespace agbm {
 
-constexpr std::size_t kBlockRows = 256;    // their codes and leaves stay in the first-level cache
-constexpr int kMaxCodedLeaves = 256;       // the number of a leaf is a byte
+constexpr std::size_t kBlockRows = 256;      // their codes and leaves stay in the first-level cache
+constexpr int kMaxCodedLeaves = 256;         // the number of a leaf is a byte
 constexpr std::size_t kMaxThresholds = 255;  // of a feature, so that a code is a byte and 255 is above them all
 
 // The largest number of type T at or below a threshold. A value of that type is above both or neither.
@@ -92,7 +92,7 @@ struct CodedNode {
   Kind kind;               // of the children
   std::uint8_t left;       // the leaf, or the slot with the leaves reached below this child
   std::uint8_t right;
-  std::uint8_t out;        // slot
+  std::uint8_t out;  // slot
 };
 
 // Nodes whose parent is still to come. The child with more leaves goes first, so there are at most log2(leaves) + 2.
@@ -104,7 +104,7 @@ AGBM_INLINE inline std::uint8_t leaf_at(const std::uint8_t* leaves, std::size_t 
 
 template <class Left, class Right>
 AGBM_INLINE inline void choose(const std::uint8_t* __restrict codes, std::uint8_t threshold, Left left, Right right,
-                        std::uint8_t* __restrict out) {
+                               std::uint8_t* __restrict out) {
   for (std::size_t i = 0; i < kBlockRows; ++i) {
     const std::uint8_t l = leaf_at(left, i), r = leaf_at(right, i);
     out[i] = codes[i] > threshold ? r : l;
@@ -112,7 +112,8 @@ AGBM_INLINE inline void choose(const std::uint8_t* __restrict codes, std::uint8_
 }
 
 // Three nodes with four leaves in one go: half of the nodes of a tree need no memory for their results then.
-AGBM_INLINE inline void choose_of_four(const CodedNode* node, const std::uint8_t* __restrict codes, std::uint8_t* __restrict out) {
+AGBM_INLINE inline void choose_of_four(const CodedNode* node, const std::uint8_t* __restrict codes,
+                                       std::uint8_t* __restrict out) {
   const std::uint8_t *c0 = codes + node[0].column, *c1 = codes + node[1].column, *c2 = codes + node[2].column;
   const std::uint8_t t0 = node[0].threshold, t1 = node[1].threshold, t2 = node[2].threshold;
   const std::uint8_t left = node[0].left, right = node[1].left;
@@ -123,7 +124,8 @@ AGBM_INLINE inline void choose_of_four(const CodedNode* node, const std::uint8_t
 }
 
 // The leaves that the rows reach, in the slot of the last node.
-AGBM_INLINE inline void find_leaves(const CodedNode* node, const CodedNode* end, const std::uint8_t* codes, Leaves* slots) {
+AGBM_INLINE inline void find_leaves(const CodedNode* node, const CodedNode* end, const std::uint8_t* codes,
+                                    Leaves* slots) {
   for (; node != end; ++node) {
     const std::uint8_t* column = codes + node->column;
     const std::uint8_t threshold = node->threshold;

@@ -39,9 +39,10 @@ AGBM_INLINE inline double exp_in_range(double x) {
   // than one long chain, in which every step would wait for the one before.
   const double r2 = r * r;
   const double r4 = r2 * r2;
-  const double q0 = 0.5000000000000011 + r * 0.1666666666666641 + r2 * (0.041666666666529725 + r * 0.008333333333494976);
-  const double q4 = 0.0013888888943759965 + r * 0.00019841269505773776 +
-                    r2 * (2.480149294963387e-05 + r * 2.7557586803895326e-06);
+  const double q0 =
+      0.5000000000000011 + r * 0.1666666666666641 + r2 * (0.041666666666529725 + r * 0.008333333333494976);
+  const double q4 =
+      0.0013888888943759965 + r * 0.00019841269505773776 + r2 * (2.480149294963387e-05 + r * 2.7557586803895326e-06);
   const double q8 = 2.76303062502936e-07 + r * 2.5000018833187374e-08;
   const double mantissa = 1.0 + (r + r2 * (q0 + r4 * (q4 + r4 * q8)));
   // A product rather than a sum of exponent bits, which would make numbers of some NaNs.
@@ -71,7 +72,8 @@ AGBM_INLINE inline double positive_log(double x) {
   const std::uint64_t above = bits - std::bit_cast<std::uint64_t>(0.70710678118654752);
   const std::uint64_t n_bits = (above + kOneBits) >> 52;  // n + 1023
   const double m = std::bit_cast<double>(bits - (n_bits << 52) + kOneBits);
-  const double n = std::bit_cast<double>(n_bits | std::bit_cast<std::uint64_t>(exponent_magic)) - (exponent_magic + 1023.0);
+  const double n =
+      std::bit_cast<double>(n_bits | std::bit_cast<std::uint64_t>(exponent_magic)) - (exponent_magic + 1023.0);
   const double log_m = log_of_ratio((m - 1.0) / (m + 1.0));
   const double poison = 0.0 * x;  // the bits of NaN look like those of a number
   return n * kLn2High + (log_m + (n * kLn2Low + poison));
@@ -80,7 +82,8 @@ AGBM_INLINE inline double positive_log(double x) {
 // log(1 + e) for 0 <= e <= 1, with about 2 ulp also where 1 + e is 1. Beyond sqrt(2) it is ln 2 + log((1 + e) / 2).
 AGBM_INLINE inline double log_1_plus(double e) {
   // 1 or 0 from the sign of a difference of bits: compilers turn a comparison into a branch here.
-  const std::uint64_t beyond = (std::bit_cast<std::uint64_t>(0.41421356237309503) - std::bit_cast<std::uint64_t>(e)) >> 63;
+  const std::uint64_t beyond =
+      (std::bit_cast<std::uint64_t>(0.41421356237309503) - std::bit_cast<std::uint64_t>(e)) >> 63;
   const double halvings = std::bit_cast<double>((0 - beyond) & kOneBits);
   return halvings * 0.69314718055994531 + log_of_ratio((e - halvings) / (e + (2.0 + halvings)));
 }

@@ -71,7 +71,7 @@ class ExactSum {
   // most q / 2, and may be 2^44 of the second quantum.
   static constexpr int kHighBits = 44;
   static constexpr int kLowBits = 45;
-  static constexpr int kMaxExponent = 1023 - (52 - kHighBits);  // 1.5 * 2^52 q must be a number,
+  static constexpr int kMaxExponent = 1023 - (52 - kHighBits);               // 1.5 * 2^52 q must be a number,
   static constexpr int kMinExponent = kUnitExponent + kHighBits + kLowBits;  // and no quantum smaller than the unit
 
   // The least exponent e with 2^e above all magnitudes; 1025 where one is not finite. Magnitudes are in the order of their

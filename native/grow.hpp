@@ -77,10 +77,12 @@ class TreeGrower {
       : matrix_(matrix),
         rules_(rules),
         n_threads_(n_threads),
-        has_categories_(std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
+        has_categories_(
+            std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
         sums_(sums),
         here_(here),
-        has_shared_columns_(std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })),
+        has_shared_columns_(
+            std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })),
         all_features_(matrix.n_features) {
     for (const ColumnGroup& group : matrix.groups) {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
@@ -115,7 +117,7 @@ class TreeGrower {
 
   struct NodeState {
     int depth;
-    std::int32_t slot = kNoSlot;   // of its histogram, if it keeps one
+    std::int32_t slot = kNoSlot;  // of its histogram, if it keeps one
     Split split;
   };
 
@@ -241,7 +243,8 @@ class TreeGrower {
     std::vector<int> left_over;
     for (int group : groups_[parent]) {
       const std::vector<int>& features = rules_.interactions[group];
-      if (std::find(features.begin(), features.end(), tree_.feature[parent]) != features.end()) left_over.push_back(group);
+      if (std::find(features.begin(), features.end(), tree_.feature[parent]) != features.end())
+        left_over.push_back(group);
     }
     groups_.push_back(left_over);
     groups_.push_back(left_over);
@@ -516,8 +519,8 @@ class TreeGrower {
       const std::int64_t* s = &sums[leaf * n_sums];
       for (int k = 0; k < targets_.n_targets; ++k) {
         const int h = targets_.n_targets + k / group_size;
-        const double hessian = targets_.n_hessians > 0 ? static_cast<double>(s[h]) * unit[h]
-                                                       : static_cast<double>(tree_.count[node]);
+        const double hessian =
+            targets_.n_hessians > 0 ? static_cast<double>(s[h]) * unit[h] : static_cast<double>(tree_.count[node]);
         const double denominator = leaf_denominator(hessian, targets_.min_hessian_leaf, rules_.l2_regularization);
         const double value = denominator > 0.0 ? static_cast<double>(s[k]) * unit[k] / denominator : 0.0;
         tree_.value[node * targets_.n_targets + k] = bounds_of(node).clip(value, k);
@@ -536,10 +539,10 @@ class TreeGrower {
   const TreeRows* here_;
   GrownTree tree_;
   int n_leaves_ = 1;
-  std::vector<NodeState> nodes_;                    // by node number
-  std::vector<std::vector<std::int64_t>> total_;    // sums of each node
-  std::vector<std::vector<double>> bounds_;         // of the values in each node; empty without monotone features
-  std::vector<std::vector<int>> groups_;            // of features that may still meet; empty where all may
+  std::vector<NodeState> nodes_;                       // by node number
+  std::vector<std::vector<std::int64_t>> total_;       // sums of each node
+  std::vector<std::vector<double>> bounds_;            // of the values in each node; empty without monotone features
+  std::vector<std::vector<int>> groups_;               // of features that may still meet; empty where all may
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
   std::vector<std::int32_t> pending_;  // nodes with a split; a heap where growth is best-first

@@ -21,8 +21,10 @@ struct HistogramTask {
 };
 
 // Two neighbouring integers, added by one instruction.
-using Pair = std::int64_t __attribute__((vector_size(16), aligned(8), may_alias));
-inline Pair& as_pair(std::int64_t* x) { return *reinterpret_cast<Pair*>(x); }
+typedef std::int64_t Pair __attribute__((vector_size(16), aligned(8), may_alias));  // not using: see simd.hpp
+inline void add_pair(std::int64_t* to, const std::int64_t* x) {
+  *reinterpret_cast<Pair*>(to) += *reinterpret_cast<const Pair*>(x);
+}
 
 // Width (columns in the group), Cells (of each) and Channels are compile-time constants so that the adds of one row are
 // straight-line code; adds to different columns never wait for one another.
@@ -43,7 +45,7 @@ void add_rows(const HistogramTask& given) {
 #pragma GCC unroll 16
     for (int j = 0; j < Width; ++j) {
       std::int64_t* cell = task.cells + (j * Cells + std::size_t{code[j]}) * Channels;
-      for (int c = 0; c + 1 < Channels; c += 2) as_pair(cell + c) += as_pair(value.data() + c);
+      for (int c = 0; c + 1 < Channels; c += 2) add_pair(cell + c, value.data() + c);
       if constexpr (Channels % 2 == 1) cell[Channels - 1] += value[Channels - 1];
     }
   }
@@ -71,8 +73,8 @@ constexpr std::array<AddRows, sizeof...(W)> add_rows_by_width(std::integer_seque
 
 template <int Channels, int Cells, bool Indexed>
 void add_rows_of_width(const HistogramTask& task, int width) {
-  static constexpr auto table = add_rows_by_width<Channels, Cells, Indexed>(
-      std::make_integer_sequence<int, kMaxGroupWidth>{});
+  static constexpr auto table =
+      add_rows_by_width<Channels, Cells, Indexed>(std::make_integer_sequence<int, kMaxGroupWidth>{});
   table[width - 1](task);
 }
 

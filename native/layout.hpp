@@ -54,7 +54,9 @@ struct FeaturePlace {
   int zero_bin = -1;  // the bin of zero; -1 where the column is the feature's own
 
   bool shared() const { return zero_bin >= 0; }
-  int code(int bin) const { return !shared() ? bin : bin == zero_bin ? 0 : first_code + bin - (bin > zero_bin ? 1 : 0); }
+  int code(int bin) const {
+    return !shared() ? bin : bin == zero_bin ? 0 : first_code + bin - (bin > zero_bin ? 1 : 0);
+  }
   int bin(int code, int n_bins) const {
     if (!shared()) return code;
     if (code < first_code || code >= first_code + n_bins) return zero_bin;
@@ -67,15 +69,15 @@ struct FeaturePlace {
 struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
-  std::vector<int> n_bins;                  // value bins of each feature
-  std::vector<int> n_categories;            // behind the bins of a feature whose codes have no order; 0 where they have
-  std::vector<FeaturePlace> places;         // of each feature
-  std::vector<std::size_t> cell_offset;     // first histogram cell of each column; the last entry is the total
+  std::vector<int> n_bins;               // value bins of each feature
+  std::vector<int> n_categories;         // behind the bins of a feature whose codes have no order; 0 where they have
+  std::vector<FeaturePlace> places;      // of each feature
+  std::vector<std::size_t> cell_offset;  // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
-  std::vector<int> group_of;                // column -> group
-  Codes grouped;                            // codes group after group, for histograms; not of sparse groups
+  std::vector<int> group_of;  // column -> group
+  Codes grouped;              // codes group after group, for histograms; not of sparse groups
   std::vector<SparseGroup> sparse_groups;
-  Codes columns;                            // codes column after column, for all that looks at one feature of many rows
+  Codes columns;  // codes column after column, for all that looks at one feature of many rows
 
   std::size_t n_cells() const { return cell_offset.back(); }
   std::size_t n_columns() const { return group_of.size(); }
@@ -93,13 +95,13 @@ struct BinnedMatrix {
 
 // A node of a tree as Python sees it: one record of an array (NODE in forest.py).
 struct NodeRecord {
-  double threshold;          // values at or below go left
+  double threshold;  // values at or below go left
   double gain;
-  std::int64_t count;        // training rows
-  std::int32_t feature;      // -1: leaf
-  std::int32_t bin;          // the threshold's
-  std::int32_t left;         // child; the other one is behind it. -1: leaf
-  std::int32_t categories;   // number of the set of categories that go left; -1 where the threshold decides
+  std::int64_t count;       // training rows
+  std::int32_t feature;     // -1: leaf
+  std::int32_t bin;         // the threshold's
+  std::int32_t left;        // child; the other one is behind it. -1: leaf
+  std::int32_t categories;  // number of the set of categories that go left; -1 where the threshold decides
   std::uint8_t missing_left;
   std::uint8_t unused[7] = {};
 };

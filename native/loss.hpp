@@ -36,7 +36,9 @@ AGBM_INLINE inline double for_steps(double hessian, double residual, double long
 }
 
 // -1, 0 or 1, without a branch: the smallest number times 2^2000 is beyond 1. NaN stays NaN.
-AGBM_INLINE inline double sign_of(double x) { return std::copysign(at_most(std::fabs(x) * 0x1p1000 * 0x1p1000, 1.0), x); }
+AGBM_INLINE inline double sign_of(double x) {
+  return std::copysign(at_most(std::fabs(x) * 0x1p1000 * 0x1p1000, 1.0), x);
+}
 
 struct HalfSquaredErrorLoss {
   AGBM_INLINE double value(double y, double f) const { return 0.5 * ((y - f) * (y - f)); }

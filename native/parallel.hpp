@@ -5,8 +5,6 @@
 // runs its tasks itself. Calls must not nest.
 #pragma once
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,6 +18,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
 
 #include "layout.hpp"
 
@@ -28,8 +29,10 @@ namespace agbm {
 class ThreadPool {
  public:
   static ThreadPool& instance() {
+#if !defined(_WIN32)  // which has no fork()
     static std::once_flag registered;
     std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); }); });
+#endif
     ThreadPool* pool = current().load(std::memory_order_acquire);
     if (pool == nullptr) {
       // Never destroyed: its threads sleep until the process ends. A child of fork() has none of them and starts anew.
@@ -173,9 +176,8 @@ inline int threads_for(std::size_t steps, int n_threads) { return steps < 16384 
 // body(begin, end) over consecutive pieces of [0, n_rows).
 template <class Body>
 void parallel_rows(std::size_t n_rows, int n_threads, const Body& body) {
-  parallel_for(tasks_for_rows(n_rows), n_threads, [&](std::size_t task) {
-    body(task * kRowsPerTask, std::min(n_rows, (task + 1) * kRowsPerTask));
-  });
+  parallel_for(tasks_for_rows(n_rows), n_threads,
+               [&](std::size_t task) { body(task * kRowsPerTask, std::min(n_rows, (task + 1) * kRowsPerTask)); });
 }
 
 }  // namespace agbm

@@ -25,10 +25,10 @@ constexpr std::size_t kMaxNodes = (std::size_t{1} << 31) - 2;
 class Forest {
  public:
   struct Node {
-    double threshold;          // values at or below go left
-    std::int32_t feature;      // -1: leaf
-    std::int32_t left;         // within the whole forest
-    std::int32_t categories;   // number of the set of categories that go left; -1 where the threshold decides
+    double threshold;         // values at or below go left
+    std::int32_t feature;     // -1: leaf
+    std::int32_t left;        // within the whole forest
+    std::int32_t categories;  // number of the set of categories that go left; -1 where the threshold decides
     bool missing_left;
   };
 
@@ -41,8 +41,8 @@ class Forest {
     std::vector<Node> nodes;
     std::vector<std::uint64_t> category_words;  // of all sets, one bit a category
     std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
-    std::vector<double> values;  // (node, value)
-    std::vector<double> counts;  // training rows of each node
+    std::vector<double> values;                 // (node, value)
+    std::vector<double> counts;                 // training rows of each node
 
     std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
 
@@ -184,7 +184,8 @@ class Forest {
     T values[kBlockRows] = {};
     for (const CodedFeature& coded : coded_features_) {
       const T* column = block.x + coded.feature * block.feature_stride;
-      for (std::size_t i = 0; i < block.n_rows; ++i) values[i] = column[static_cast<std::ptrdiff_t>(i) * block.row_stride];
+      for (std::size_t i = 0; i < block.n_rows; ++i)
+        values[i] = column[static_cast<std::ptrdiff_t>(i) * block.row_stride];
       coded.table(T{}).fill(values, codes);
       codes += 2 * kBlockRows;
     }
@@ -235,7 +236,8 @@ class Forest {
 
   // As many steps as the deepest tree needs; those that are in a leaf stay there.
   template <class T>
-  void walk(std::uint32_t (&at)[kWalks], const T* const (&rows)[kWalks], std::ptrdiff_t feature_stride, int depth) const {
+  void walk(std::uint32_t (&at)[kWalks], const T* const (&rows)[kWalks], std::ptrdiff_t feature_stride,
+            int depth) const {
     for (int step = 0; step < depth; ++step) {
       for (std::size_t k = 0; k < kWalks; ++k) {
         const Node& node = a_.nodes[at[k]];
@@ -338,14 +340,16 @@ inline void Forest::Arrays::validate() const {
 inline void Forest::Arrays::validate_node(std::size_t i) const {
   const Node& node = nodes[i];
   if (node.feature < -1 || node.feature >= n_features) {
-    throw bad_node("feature", i, "splits on feature " + std::to_string(node.feature) + ", the forest has " +
-                                     std::to_string(n_features));
+    throw bad_node(
+        "feature", i,
+        "splits on feature " + std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
   }
   if (node.categories < -1 || node.categories >= n_sets()) {
     throw bad_node("categories", i, "has set " + std::to_string(node.categories) + " of " + std::to_string(n_sets()));
   }
-  if (node.feature < 0 ? node.left != -1 : node.left <= static_cast<std::int64_t>(i) ||
-                                               static_cast<std::size_t>(node.left) + 1 >= nodes.size()) {
+  if (node.feature < 0
+          ? node.left != -1
+          : node.left <= static_cast<std::int64_t>(i) || static_cast<std::size_t>(node.left) + 1 >= nodes.size()) {
     throw bad_node("left", i, "has children out of place");
   }
   if (std::isnan(node.threshold)) throw bad_node("threshold", i, "has a threshold that is no number");
@@ -412,12 +416,12 @@ inline void Forest::code_trees() {
     std::sort(its.all.begin(), its.all.end());
     its.all.erase(std::unique(its.all.begin(), its.all.end()), its.all.end());
     its.place = static_cast<std::uint32_t>(coded_features_.size());
-    if (its.fit_in_a_byte()) coded_features_.push_back({feature, CodeTable<float>(its.all), CodeTable<double>(its.all)});
+    if (its.fit_in_a_byte())
+      coded_features_.push_back({feature, CodeTable<float>(its.all), CodeTable<double>(its.all)});
   }
   for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
-    const bool fits = std::all_of(inner[tree].begin(), inner[tree].end(), [&](std::int32_t i) {
-      return thresholds.at(a_.nodes[i].feature).fit_in_a_byte();
-    });
+    const bool fits = std::all_of(inner[tree].begin(), inner[tree].end(),
+                                  [&](std::int32_t i) { return thresholds.at(a_.nodes[i].feature).fit_in_a_byte(); });
     trees_.push_back({0, coded_nodes_.size(), coded_nodes_.size(), coded_values_.size()});
     if (!fits || inner[tree].empty()) continue;
     coded_values_.resize(coded_values_.size() + (inner[tree].size() + 1) * a_.n_values);
@@ -438,7 +442,9 @@ inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const std
   const int n_left = n_leaves[node.left];
   Place left, right;
   const auto code_left = [&] { left = code_node(node.left, first_leaf, n_leaves, thresholds, free_slots); };
-  const auto code_right = [&] { right = code_node(node.left + 1, first_leaf + n_left, n_leaves, thresholds, free_slots); };
+  const auto code_right = [&] {
+    right = code_node(node.left + 1, first_leaf + n_left, n_leaves, thresholds, free_slots);
+  };
   if (n_left >= n_leaves[node.left + 1]) {
     code_left();
     code_right();

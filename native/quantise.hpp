@@ -65,9 +65,9 @@ struct Channels {
   bool counts_alone = false;
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
-  std::vector<double> noise;         // of each target: mean square of the residuals over mean hessian
-  std::vector<int> exponent;         // a row's integer is its number times two to the power of this; of each channel
-  std::vector<double> unit;          // value of one step of each channel, a power of two
+  std::vector<double> noise;  // of each target: mean square of the residuals over mean hessian
+  std::vector<int> exponent;  // a row's integer is its number times two to the power of this; of each channel
+  std::vector<double> unit;   // value of one step of each channel, a power of two
 
   int n() const { return n_targets + n_hessians + (counts_alone ? 1 : 0); }
   // The count within the last integer of a cell or of sums.
@@ -90,18 +90,16 @@ struct TreeTargets {
   int n_targets = 0;
   int n_hessians = 0;
   std::size_t n_rows = 0;
-  std::size_t n_repeated = 0;        // rows, each as often as it stands for
+  std::size_t n_repeated = 0;            // rows, each as often as it stands for
   std::vector<const double*> gradients;  // of each target
   const double* hessians = nullptr;
   const std::int64_t* repeats = nullptr;
-  std::vector<double> max;           // of each target, then of each hessian
-  double min_hessian_leaf = 0.0;     // keeps Newton leaves away from dividing by nearly nothing
+  std::vector<double> max;        // of each target, then of each hessian
+  double min_hessian_leaf = 0.0;  // keeps Newton leaves away from dividing by nearly nothing
 
   int n_sums() const { return n_targets + n_hessians; }
   // The k-th of the targets and, behind them, hessians.
-  const double* summand(int k) const {
-    return k < n_targets ? gradients[k] : hessians + (k - n_targets) * n_rows;
-  }
+  const double* summand(int k) const { return k < n_targets ? gradients[k] : hessians + (k - n_targets) * n_rows; }
   std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }
 
   // Exponents of the integers that rows become: in sums that are not of histograms.
@@ -176,7 +174,8 @@ inline Channels channels_of(const TreeTargets& t) {
 inline void pack(const TreeTargets& t, const Channels& c, LargeVector<std::int64_t>& packed, int n_threads) {
   const int n = c.n();
   packed.resize(t.n_rows * n);
-  constexpr std::size_t block = 256;  // rows whose packed channels stay in cache while one channel after the other is filled
+  constexpr std::size_t block =
+      256;  // rows whose packed channels stay in cache while one channel after the other is filled
   parallel_rows(t.n_rows, n_threads, [&](std::size_t piece_begin, std::size_t piece_end) {
     for (std::size_t begin = piece_begin; begin < piece_end; begin += block) {
       const std::size_t end = std::min(piece_end, begin + block);

@@ -102,8 +102,8 @@ class Contributions {
   }
 
  private:
-  static constexpr std::size_t kGroup = 32;                 // rows that take a walk together; compilers unroll loops over fewer
-  static constexpr int kMaxPoints = 4;                      // of one pass: their products stay in the first-level cache
+  static constexpr std::size_t kGroup = 32;  // rows that take a walk together; compilers unroll loops over fewer
+  static constexpr int kMaxPoints = 4;       // of one pass: their products stay in the first-level cache
   static constexpr std::size_t kMaxWeights = 1 << 19;       // of a batch, 16 MB; a pass with more is one by itself
   static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // of a block of rows, to stay in the second-level cache
   static constexpr std::size_t kMaxGroups = 8;              // of a block
@@ -162,10 +162,10 @@ class Contributions {
 
   // Memory of one task.
   struct Scratch {
-    std::vector<Group<double>> x;         // (group, feature)
-    std::vector<Group<double>> out;       // (group, column, feature)
-    std::vector<Group<double>> products;  // (level, point)
-    std::vector<Group<double>> sums;      // (level, value, point)
+    std::vector<Group<double>> x;                         // (group, feature)
+    std::vector<Group<double>> out;                       // (group, column, feature)
+    std::vector<Group<double>> products;                  // (level, point)
+    std::vector<Group<double>> sums;                      // (level, value, point)
     std::vector<Group<std::int64_t>> goes_left, on_path;  // (level), all bits or none
     std::vector<std::int32_t> path;                       // the edge at each level
   };
@@ -274,9 +274,18 @@ inline std::pair<Contributions::Edge, Contributions::Edge> Contributions::edges_
     std::int32_t above = level - 1;
     while (above > 0 && walk.edges[path[above]].feature != node.feature) --above;
     const double share_above = above > 0 ? walk.edges[path[above]].path_share : 1.0;
-    return Edge{node.threshold, share,        share_above * share, 0.0,
-                node.feature,   level,        above,               i,
-                -1,             left,         node.missing_left,   node.categories >= 0};
+    return Edge{node.threshold,
+                share,
+                share_above * share,
+                0.0,
+                node.feature,
+                level,
+                above,
+                i,
+                -1,
+                left,
+                node.missing_left,
+                node.categories >= 0};
   };
   return {edge(n_left, true), edge(n_right, false)};
 }
@@ -292,8 +301,7 @@ inline Contributions::Pass Contributions::pass_of(const std::shared_ptr<const Wa
     for (int q = first_point; q < first_point + pass.n_points; ++q) {
       const double t = quadrature.point[q], u = quadrature.rest[q], weight = quadrature.weight[q];
       const double above = z_above * u + t, on = z * u + t;
-      pass.weights.push_back(
-          {on / above, z * u / above, weight * (z_above - z) / (on * above), -weight / (u * above)});
+      pass.weights.push_back({on / above, z * u / above, weight * (z_above - z) / (on * above), -weight / (u * above)});
     }
   }
   return pass;
@@ -347,7 +355,8 @@ void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, in
 // Values, and the contributions so far, of a block of rows. The last group may have fewer rows.
 template <class T>
 void Contributions::fill(const Rows<T>& rows, std::size_t begin, std::size_t end, Scratch& scratch) const {
-  const std::size_t n_features = static_cast<std::size_t>(a_.n_features), n_columns = static_cast<std::size_t>(a_.n_columns);
+  const std::size_t n_features = static_cast<std::size_t>(a_.n_features),
+                    n_columns = static_cast<std::size_t>(a_.n_columns);
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t group = (i - begin) / kGroup, place = (i - begin) % kGroup;
     const T* x = rows.x + static_cast<std::ptrdiff_t>(i) * rows.row_stride;
@@ -364,7 +373,8 @@ void Contributions::fill(const Rows<T>& rows, std::size_t begin, std::size_t end
 
 template <class T>
 void Contributions::write(const Rows<T>& rows, std::size_t begin, std::size_t end, const Scratch& scratch) const {
-  const std::size_t n_features = static_cast<std::size_t>(a_.n_features), n_columns = static_cast<std::size_t>(a_.n_columns);
+  const std::size_t n_features = static_cast<std::size_t>(a_.n_features),
+                    n_columns = static_cast<std::size_t>(a_.n_columns);
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t group = (i - begin) / kGroup, place = (i - begin) % kGroup;
     for (std::size_t c = 0; c < n_columns; ++c) {
@@ -421,7 +431,8 @@ AGBM_INLINE inline void Contributions::decide(const Edge& edge, const Group<doub
 
 // Products at the lower end of an edge, and which rows are still on the path there.
 template <int n_points>
-AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* __restrict weights, Scratch& scratch) const {
+AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* __restrict weights,
+                                               Scratch& scratch) const {
   const std::int64_t* __restrict goes_left = scratch.goes_left[edge.level].of;
   const std::int64_t* __restrict on_above = scratch.on_path[edge.above].of;
   std::int64_t* __restrict on = scratch.on_path[edge.level].of;
@@ -450,7 +461,8 @@ AGBM_INLINE inline void Contributions::go_up(const Edge& edge, const Weights* __
   const std::size_t n_values = static_cast<std::size_t>(a_.n_values), level = static_cast<std::size_t>(edge.level);
   for (std::size_t k = 0; k < n_values; ++k, out += a_.n_features) {
     const bool is_leaf = edge.leaf >= 0;
-    const Group<double>* below = is_leaf ? &scratch.products[level * n_points] : &scratch.sums[(level * n_values + k) * n_points];
+    const Group<double>* below =
+        is_leaf ? &scratch.products[level * n_points] : &scratch.sums[(level * n_values + k) * n_points];
     const double times = is_leaf ? values_of(edge.leaf)[k] : 1.0;
     Group<double>* above = &scratch.sums[((level - 1) * n_values + k) * n_points];
     const auto add = [&]<bool left, bool first>() AGBM_INLINE {

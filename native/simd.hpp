@@ -12,8 +12,9 @@
 namespace agbm {
 
 constexpr int kLanes = 8;
-using Doubles = double __attribute__((vector_size(64), aligned(8), may_alias));
-using Integers = std::int64_t __attribute__((vector_size(64), aligned(8), may_alias));
+// typedef, not using: Clang would not hear of the alignment there, and take the vectors for aligned ones.
+typedef double Doubles __attribute__((vector_size(64), aligned(8), may_alias));
+typedef std::int64_t Integers __attribute__((vector_size(64), aligned(8), may_alias));
 
 // Vectors are never passed to functions that are not inlined; how that would be done does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"

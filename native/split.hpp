@@ -20,7 +20,7 @@ struct GrowthRules {
   std::int64_t min_samples_leaf;
   double l2_regularization;
   double min_split_gain;
-  std::vector<int> monotone;                  // of each feature: 1 increasing, -1 decreasing, 0 free; empty: all free
+  std::vector<int> monotone;                   // of each feature: 1 increasing, -1 decreasing, 0 free; empty: all free
   std::vector<std::vector<int>> interactions;  // features that may meet on one path; empty: all may
 
   // Rows that a category needs in a node to be judged by them; one with fewer follows the missing values.
@@ -160,7 +160,8 @@ class SumReader {
 // scored at once.
 template <int Channels>
 struct Cuts {
-  static constexpr int kMost = (kMaxValueBins + 1 + kLanes - 1) / kLanes * kLanes;  // one for each code, in whole vectors
+  static constexpr int kMost =
+      (kMaxValueBins + 1 + kLanes - 1) / kLanes * kLanes;  // one for each code, in whole vectors
 
   int n = 0;
   std::array<int, kMost> place;
@@ -324,7 +325,9 @@ class FeatureScan {
 
   // Cuts behind each of the first `end` codes of an order (null: ascending). `base`: what goes left before all of them.
   void scan(const std::vector<int>* order, int end, const std::int64_t* base, bool missing_decided) {
-    const auto missing_left = [&](std::int64_t n_left) { return missing_decided ? base != nullptr : 2 * n_left >= n_total_; };
+    const auto missing_left = [&](std::int64_t n_left) {
+      return missing_decided ? base != nullptr : 2 * n_left >= n_total_;
+    };
     // Where only missing values are left for the right, every value goes left, also one that the node has not seen.
     const auto named = [&](int place, std::int64_t n_left) {
       const bool parts_missing =
@@ -440,7 +443,8 @@ class FeatureScan {
   bool ordered() const {
     const int direction = rules_.monotone[task_.feature];
     for (int target = 0; direction != 0 && target < read_.n_targets(); ++target) {
-      const double rise = read_.leaf_value(right_, target, task_.bounds) - read_.leaf_value(left_, target, task_.bounds);
+      const double rise =
+          read_.leaf_value(right_, target, task_.bounds) - read_.leaf_value(left_, target, task_.bounds);
       if (direction * rise < 0.0) return false;
     }
     return true;

@@ -173,7 +173,8 @@ Places quantile_cuts(K* counts, std::size_t n, int max_bins) {
     // The cut nearest to each target, among all places but behind the last value.
     const double target = static_cast<double>(j) * static_cast<double>(sum) / (frequent.free_cuts + 1);
     const std::size_t reached =
-        std::lower_bound(others, others + n - 1, target, [](K a, double b) { return static_cast<double>(a) < b; }) - others;
+        std::lower_bound(others, others + n - 1, target, [](K a, double b) { return static_cast<double>(a) < b; }) -
+        others;
     const std::size_t after = std::clamp<std::size_t>(reached, 1, n - 2);
     const bool before_is_nearer =
         target - static_cast<double>(others[after - 1]) < static_cast<double>(others[after]) - target;
@@ -194,7 +195,9 @@ inline double between(double low, double high) {
 // there are too many of these, at the quantiles only.
 template <class T>
 std::size_t find_thresholds(const Distinct<Key<T>>& values, int max_bins, double* out) {
-  const auto behind = [&](std::size_t i) { return between(from_key<T>(values.keys[i]), from_key<T>(values.keys[i + 1])); };
+  const auto behind = [&](std::size_t i) {
+    return between(from_key<T>(values.keys[i]), from_key<T>(values.keys[i + 1]));
+  };
   if (values.n <= static_cast<std::size_t>(max_bins)) {
     for (std::size_t i = 0; i + 1 < values.n; ++i) out[i] = behind(i);
     return values.n == 0 ? 0 : values.n - 1;

@@ -148,9 +148,11 @@ class TreeRows : public RowSums {
   // The tree's value on every row that it saw, (target, row), from those of its nodes, (node, target): a leaf knows its rows,
   // none walks the tree. Block by block of rows, so that a line of the result is written by one thread, while it is in the
   // cache.
-  void values(const std::vector<std::int32_t>& leaves, const double* node_values, double* out, std::size_t stride) const {
+  void values(const std::vector<std::int32_t>& leaves, const double* node_values, double* out,
+              std::size_t stride) const {
     const Row* rows = partition_.rows();
-    const std::size_t block = std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());  // more rows than searches for them
+    const std::size_t block =
+        std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());  // more rows than searches for them
     parallel_for((targets_.n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
       const std::size_t begin = number * block, end = std::min(targets_.n_rows, begin + block);
       for (std::int32_t leaf : leaves) {

@@ -15,7 +15,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from agbm.evaluation import metrics_of_classes, metrics_of_values, split_rows
+from agbm.evaluation import metrics_of_classes, metrics_of_values, paired_difference, split_rows
 
 
 def probabilities(rng, n, k):
@@ -84,6 +84,27 @@ def test_intervals_hold_the_truth_in_95_percent_of_samples():
     assert len(truths) == 6
     assert (held / rounds > 0.92).all(), held / rounds
     assert (held / rounds < 0.98).all(), held / rounds
+
+
+def test_a_paired_difference_by_hand():
+    found = paired_difference("loss", np.array([1.0, 5.0, 3.0, 7.0]), np.array([0.0, 2.0, 4.0, 6.0]))
+    half = 1.959963984540054 * math.sqrt(2.0) / 2.0  # differences 1, 3, -1, 1
+    assert (found.value, found.low, found.high) == pytest.approx((1.0, 1.0 - half, 1.0 + half))
+    assert not found.lower_is_better
+
+
+def test_paired_intervals_hold_the_truth_in_95_percent_of_samples():
+    rng = np.random.default_rng(3)
+    held, widths = 0, []
+    for _ in range(400):
+        hard = rng.exponential(size=200)  # for both
+        found = paired_difference(
+            "loss", hard + 0.2 * rng.exponential(size=200), hard + 0.1 * rng.exponential(size=200)
+        )
+        held += found.low <= 0.1 <= found.high
+        widths.append(found.high - found.low)
+    assert 0.92 < held / 400 < 0.98
+    assert np.mean(widths) < 0.5 * 2 * 1.96 / math.sqrt(200)  # that of one of the means alone is twice as wide
 
 
 def test_unknown_labels_are_named():

@@ -1,12 +1,10 @@
-"""Watchers: callbacks and progress."""
-
-import io
+"""Watchers: callbacks, early stopping, divergence."""
 
 import numpy as np
 import pytest
 
 from agbm import AGBMRegressor
-from agbm.watch import Divergence, EarlyStopping, Record, progress
+from agbm.watch import Divergence, EarlyStopping, Record
 
 
 def record(iteration, validation_loss=float("nan")):
@@ -60,48 +58,3 @@ def test_divergence_counts_growth_from_the_lowest_loss_but_not_from_nothing():
     assert answers([1.0, 1e-9, 0.09, 0.11]) == [False, False, False, True]
     assert answers([1.0, float("inf")]) == [False, True]
     assert answers([0.0, 1e-20, 1.0]) == [False, False, False]
-
-
-def test_lines_where_there_is_no_terminal(capfd):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 2))
-    AGBMRegressor(method="agbm", max_iter=20, early_stopping=False, verbose=1).fit(X, X[:, 0], X_val=X, y_val=X[:, 0])
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert err.startswith("agbm  20/20  trees 20  train loss ")
-    assert "validation loss" in err
-    assert err.count("\n") == 1
-    AGBMRegressor(max_iter=20, verbose=0).fit(X, X[:, 0])
-    assert capfd.readouterr() == ("", "")
-
-
-def test_lines_come_every_few_seconds():
-    stream = io.StringIO()
-    with progress("gbm", 100, 1, stream) as lines:
-        for i in range(100):
-            lines(record(i)._replace(seconds=0.1 * i))
-    assert [line.split()[1] for line in stream.getvalue().splitlines()] == [f"{i}/100" for i in (20, 40, 60, 80, 99)]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_a_bar_on_a_terminal():
-    stream = Terminal()
-    with progress("agbm", 40, 1, stream) as bar:
-        for i in range(41):
-            bar(record(i, 0.25))
-    text = stream.getvalue()
-    assert "40/40" in text
-    assert "trees 80" in text
-    assert "validation loss 0.25" in text
-
-
-def test_lines_on_a_terminal_without_rich(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "rich.console", None)
-    stream = Terminal()
-    with progress("gbm", 10, 1, stream) as lines:
-        lines(record(10))
-    assert stream.getvalue().startswith("gbm  10/10  trees 20  train loss 0.0909")

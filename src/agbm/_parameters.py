@@ -127,7 +127,7 @@ _PARAMETERS = """
         bit, that of a single fit; parameters that shape the model must not change. Callbacks see the new iterations
         only.
     verbose : int, default=0
-        1 shows progress: a live bar on a terminal (with rich installed), plain lines elsewhere.
+        1 shows progress: a live bar in terminals (with rich installed) and notebooks, plain lines elsewhere.
     random_state : int, RandomState or None, default=0
         For the validation split, sampling, dropout, and learners that are random. A number, as by default, gives the
         same model in every run; None draws one.

@@ -62,6 +62,7 @@ from .losses import (
 )
 from .predictor import Predictor
 from .problem import Outputs, Problem, of_each_output
+from .progress import progress
 from .resume import ReplayingFitter
 from .rows import Rows, check_y_val, plain, weighted_rows
 from .run import Plan, Run
@@ -69,7 +70,7 @@ from .sums import exact_mean
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
 from .theory import Fading, Momentum, Schedule
 from .tree import Forest, TreeLearner
-from .watch import EarlyStopping, Watcher, after, progress, warn_diverged, watch
+from .watch import EarlyStopping, Watcher, after, warn_diverged, watch
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000

@@ -64,6 +64,18 @@ class Tried:
     """Those that are not the defaults of its library."""
     failure: str = ""
     """Why there is no model, in one line."""
+    model: Any = field(default=None, compare=False, repr=False)
+    """The fitted estimator, where it is one of ours."""
+
+
+def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
+    """The trees and seconds after which a model has a validation loss, if it ever has."""
+    for trees, seconds, found in zip(
+        *(tried.curve[name] for name in ("trees", "seconds", "validation_loss")), strict=True
+    ):
+        if found <= loss:
+            return int(trees), seconds
+    return None
 
 
 def split_rows(n_rows: int, shares: Sequence[float], classes: NDArray[Any] | None, seed: int) -> list[NDArray[np.intp]]:
@@ -88,14 +100,34 @@ def _strata(classes: NDArray[Any] | None, rows: NDArray[np.intp]) -> NDArray[Any
     return codes if counts.min() >= 2 else None
 
 
-def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> list[Metric]:
-    """Log loss, accuracy and, for two classes, the area under the ROC curve. A label of no known class is an error."""
+def losses_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> Array:
+    """The log loss of each row. A label of no known class is an error."""
     unknown = sorted(set(np.unique(y).tolist()) - set(classes.tolist()))
     if unknown:
         raise ValueError(f"the test rows have labels {unknown}, which the model does not know: {classes.tolist()}.")
-    codes = np.searchsorted(classes, y)
     smallest = np.finfo(probabilities.dtype).eps  # as scikit-learn's log_loss
-    losses = -np.log(np.maximum(probabilities[np.arange(len(y)), codes], smallest))
+    return -np.log(np.maximum(probabilities[np.arange(len(y)), np.searchsorted(classes, y)], smallest))
+
+
+def losses_of_values(y: Array, predictions: Array) -> Array:
+    """The squared error of each row."""
+    return (y - predictions) ** 2
+
+
+def paired_difference(name: str, losses: Array, others: Array) -> Metric:
+    """How much higher the mean of losses is than that of others, those of another model on the same rows.
+
+    What both models find hard cancels out, so that the interval is mostly narrower than those of the two means.
+    """
+    differences = losses - others
+    mean, half = float(differences.mean()), Z * float(differences.std()) / math.sqrt(len(differences))
+    return Metric(name, mean, mean - half, mean + half, lower_is_better=False)
+
+
+def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> list[Metric]:
+    """Log loss, accuracy and, for two classes, the area under the ROC curve. A label of no known class is an error."""
+    losses = losses_of_classes(y, probabilities, classes)
+    codes = np.searchsorted(classes, y)
     right = probabilities.argmax(axis=1) == codes
     found = [_mean("log loss", losses, lower_is_better=True), _share("accuracy", right)]
     if len(classes) == 2 and 0 < codes.sum() < len(codes):
@@ -105,7 +137,7 @@ def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[A
 
 def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
     """Root mean squared error, mean absolute error, and the share of the variance that is explained (R²)."""
-    squares = (y - predictions) ** 2
+    squares = losses_of_values(y, predictions)
     mse = _mean("", squares, lower_is_better=True)
     rmse = Metric("RMSE", math.sqrt(mse.value), math.sqrt(mse.low), math.sqrt(mse.high), lower_is_better=True)
     found = [rmse, _mean("MAE", np.abs(y - predictions), lower_is_better=True)]

@@ -7,7 +7,7 @@ nothing of its types, so all of it is looked at before any of it is used: a colu
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import os
 import re
 from abc import ABC, abstractmethod
@@ -104,7 +104,7 @@ def open_table(
 def _format_of(path: Path) -> str:
     if path.is_dir():
         return "parquet"
-    ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2") else path.suffix
+    ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2", ".zst") else path.suffix
     if ending.lower() not in FORMATS:
         raise ValueError(
             f"{str(path)!r} has none of the endings {', '.join(FORMATS)}; say what it is with --format "
@@ -139,10 +139,7 @@ class _ArrowFile(DataFile):
                 kind = {"parquet": "parquet", "arrow": "ipc"}[format]
                 self._dataset = pa.dataset.dataset(path, format=kind, partitioning="hive")
                 self.n_rows = self._dataset.count_rows()
-        names = self._dataset.schema.names
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"{self.name!r} has several columns named {twice}; give every column a name of its own.")
+                _check_names(self._dataset.schema.names)
         self.columns = [Column(field.name, _kind_of(field.type)) for field in self._dataset.schema]
 
     def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -172,10 +169,10 @@ class _ArrowFile(DataFile):
 
 @contextmanager
 def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of pyarrow with the name of the file, in one line."""
+    """Errors with the name of the file, in one line."""
     try:
         yield
-    except (pyarrow().ArrowException, UnicodeDecodeError) as error:
+    except (pyarrow().ArrowException, ValueError) as error:
         line = " ".join(str(error).split())
         raise ValueError(f"{os.fspath(path)!r} cannot be read: {line}") from error
 
@@ -184,6 +181,7 @@ def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int
     """The file with types that all of its values have, and its number of rows."""
     pa = pyarrow()
     names = _names_of_csv(path, header)
+    _check_names(names)
     types = {name: pa.string() for name in text if name in names}
     while True:
         options = pa.dataset.CsvFileFormat(
@@ -192,6 +190,9 @@ def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int
             convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True),
         )
         dataset = pa.dataset.dataset(path, format=options)
+        foreign = [field.name for field in dataset.schema if pa.types.is_binary(field.type)]
+        if foreign:
+            raise ValueError(f"columns {foreign} have text that is not UTF-8; save the file as UTF-8.")
         try:
             return dataset, sum(batch.num_rows for batch in dataset.to_batches())
         except pa.ArrowInvalid as error:
@@ -204,18 +205,23 @@ def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int
             types[name] = pa.float64() if found[2] in _WIDER else pa.string()
 
 
+def _check_names(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"there are several columns named {twice}; give every column a name of its own.")
+
+
 def _names_of_csv(path: Path, header: bool) -> list[str]:
     first = _first_line(path)
     if not first.strip():
-        raise ValueError(f"{str(path)!r} is empty: its first line has no columns.")
+        raise ValueError("it is empty: its first line has no columns.")
     cells = next(csv.reader([first], delimiter=_delimiter_of(path)))
     return cells if header else [f"c{i}" for i in range(len(cells))]
 
 
 def _first_line(path: Path) -> str:
-    opened: Callable[[Path], Any] = gzip.open if path.suffix == ".gz" else lambda name: name.open("rb")
-    with opened(path) as file:
-        return bytes(file.readline()).decode("utf-8-sig").rstrip("\r\n")
+    with io.TextIOWrapper(pyarrow().input_stream(path, compression="detect"), "utf-8-sig", "replace") as file:
+        return file.readline().rstrip("\r\n")
 
 
 def _delimiter_of(path: Path) -> str:

@@ -48,7 +48,7 @@ class Categories:
                 f"X is sparse, the model has categorical features ({sorted(self.of)}); give a dense table."
             )
         n_features = _n_columns(X)
-        column, names = _columns_of(X), column_names(X)
+        column, names = columns_of(X), column_names(X)
         encoded: list[NDArray[Any]] = []
         for f in range(n_features):
             values, absent = column(f)
@@ -61,7 +61,7 @@ class Categories:
 
     def codes(self, X: Any, f: int) -> Array:
         """One categorical column of X in numbers."""
-        return self._codes(f, *_columns_of(X)(f))
+        return self._codes(f, *columns_of(X)(f))
 
     def _codes(self, f: int, values: NDArray[Any], absent: NDArray[np.bool_]) -> Array:
         number = {category: float(i) for i, category in enumerate(self.of[f])}
@@ -128,7 +128,7 @@ def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
     if frame is not None:
         import narwhals as nw
 
-        column = _columns_of(X)
+        column = columns_of(X)
         return np.array(
             [
                 isinstance(dtype, (nw.Categorical, nw.Enum, nw.String))
@@ -144,7 +144,7 @@ def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
 
 def missing_columns(X: Any, features: Sequence[int]) -> list[int]:
     """Which of some columns have no value."""
-    column = _columns_of(X)
+    column = columns_of(X)
     return [f for f in features if column(f)[1].all()]
 
 
@@ -201,7 +201,7 @@ def column_names(X: Any) -> list[Any]:
     return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
 
 
-def _columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
+def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
     """A function that gives the values of a column and which of them are missing."""
     frame = _frame(X)
     if frame is None:
@@ -233,7 +233,7 @@ def category_sums(
     X: Any, features: NDArray[np.bool_], weights: Sequence[Array | None]
 ) -> dict[int, dict[Any, list[float]]]:
     """For some columns of X the distinct values, each with the sums of its rows' weights; None weighs 1 each."""
-    column, names = _columns_of(X), column_names(X)
+    column, names = columns_of(X), column_names(X)
     return {f: _sums_by_value(*column(f), weights, names[f]) for f in np.flatnonzero(features).tolist()}
 
 

@@ -1,4 +1,4 @@
-"""What happens between iterations: history, early stopping, divergence, callbacks, progress.
+"""What happens between iterations: history, early stopping, divergence, callbacks.
 
 `watch` runs an algorithm to its end. Watchers see a `Record` of every iteration and may end the run; none of them
 changes what the algorithm computes.
@@ -7,12 +7,11 @@ changes what the algorithm computes.
 from __future__ import annotations
 
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple, TextIO
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,94 +192,3 @@ def warn_diverged(history: History, kept: int) -> None:
         ConvergenceWarning,
         stacklevel=5,  # the line that called fit
     )
-
-
-def progress(
-    description: str, max_iter: int, verbose: int, stream: TextIO | None = None
-) -> AbstractContextManager[Watcher | None]:
-    """A progress watcher: a live bar on a terminal (with rich), occasional lines elsewhere; None if not verbose."""
-    stream = sys.stderr if stream is None else stream
-    if not verbose:
-        return nullcontext(None)
-    if stream.isatty():
-        try:
-            return _Bar(description, max_iter, stream)
-        except ImportError:
-            pass
-    return _Lines(description, max_iter, stream)
-
-
-def _losses(record: Record) -> str:
-    text = f"train loss {record.train_loss:.5g}"
-    return text if math.isnan(record.validation_loss) else f"{text}  validation loss {record.validation_loss:.5g}"
-
-
-class _Lines:
-    """A line every few seconds, and one at the end."""
-
-    seconds_between = 2.0
-
-    def __init__(self, description: str, max_iter: int, stream: TextIO) -> None:
-        self._description = description
-        self._max_iter = max_iter
-        self._stream = stream
-        self._last: Record | None = None
-        self._printed_at = 0.0
-
-    def __enter__(self) -> Watcher:
-        return self._update
-
-    def __exit__(self, *exc: object) -> None:
-        if self._last is not None:
-            self._print(self._last)
-
-    def _update(self, record: Record) -> None:
-        self._last = record
-        if record.seconds - self._printed_at >= self.seconds_between:
-            self._print(record)
-            self._printed_at = record.seconds
-            self._last = None
-
-    def _print(self, record: Record) -> None:
-        print(
-            f"{self._description}  {record.iteration}/{self._max_iter}  trees {record.trees}  {_losses(record)}  "
-            f"{record.seconds:.1f} s",
-            file=self._stream,
-            flush=True,
-        )
-
-
-class _Bar:
-    """A rich progress bar."""
-
-    def __init__(self, description: str, max_iter: int, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("trees {task.fields[trees]}  {task.fields[losses]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(file=stream),
-        )
-        self._task = self._progress.add_task(description, total=max_iter, trees=0, losses="")
-
-    def __enter__(self) -> Watcher:
-        self._progress.start()
-        return self._update
-
-    def __exit__(self, *exc: object) -> None:
-        self._progress.stop()
-
-    def _update(self, record: Record) -> None:
-        self._progress.update(self._task, completed=record.iteration, trees=record.trees, losses=_losses(record))

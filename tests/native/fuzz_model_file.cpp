@@ -23,8 +23,16 @@ constexpr std::size_t kRows = 40;  // more than are walked one by one, so that t
 template <class T>
 const std::vector<T>& rows() {
   static const std::vector<T> all = [] {
-    const T values[] = {T(0), T(-1.5), T(2), T(70), T(1e30), std::numeric_limits<T>::quiet_NaN(),
-                        std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), T(-0.0), T(0.3)};
+    const T values[] = {T(0),
+                        T(-1.5),
+                        T(2),
+                        T(70),
+                        T(1e30),
+                        std::numeric_limits<T>::quiet_NaN(),
+                        std::numeric_limits<T>::infinity(),
+                        -std::numeric_limits<T>::infinity(),
+                        T(-0.0),
+                        T(0.3)};
     std::vector<T> numbers(kRows * kFeatures);
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = values[(7 * i + i / 10) % std::size(values)];
     return numbers;

@@ -31,7 +31,8 @@ Bytes changed(Bytes bytes, std::mt19937_64& random) {
           bytes[i + k] = static_cast<std::uint8_t>(number >> (8 * k));
         }
         break;
-      case 3: std::copy_n(bytes.begin() + below(at + 1), std::min<std::size_t>(8, bytes.size() - at), bytes.begin() + at);
+      case 3:
+        std::copy_n(bytes.begin() + below(at + 1), std::min<std::size_t>(8, bytes.size() - at), bytes.begin() + at);
         break;
       default:
         if (below(8) == 0) bytes.resize(at);

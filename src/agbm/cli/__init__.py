@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from ..paper import command as paper
-from . import completion, explain, export, inspect, predict, train
+from . import compare, completion, explain, export, inspect, predict, report, train
 
-COMMANDS = (train, predict, inspect, explain, export, paper, completion)
+COMMANDS = (train, predict, compare, inspect, explain, export, report, paper, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed.command_line = shlex.join(["agbm", *given])
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)  # what is said to users, not to developers
             warnings.showwarning = _show_warning
             parsed.run(parsed)
             sys.stdout.flush()

@@ -27,9 +27,10 @@ MOST_CLASSES_OF_NUMBERS = 20
 MOST_CLASSES_OF_TEXTS = 1_000
 
 
-def add_file(parser: argparse.ArgumentParser) -> None:
+def add_file(parser: argparse.ArgumentParser, needed: bool = True) -> None:
     """A file with a table."""
-    parser.add_argument("data", help="csv, parquet (a file or a folder of them), arrow or svmlight")
+    kinds = "csv, parquet (a file or a folder of them), arrow or svmlight"
+    parser.add_argument("data", nargs=None if needed else "?", help=kinds)
     parser.add_argument(
         "--format", choices=list(dict.fromkeys(FORMATS.values())), help="of the file, where its ending does not say so"
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ..evaluation import Metric, metrics_of_classes, metrics_of_values
 from ..files import DataFile, open_table
 from ..losses import Array
 from ._data import Model, check_column
+from ._output import listed
 
 
 def important(model: Model) -> dict[str, float]:
@@ -22,25 +22,28 @@ def important(model: Model) -> dict[str, float]:
     return {names[i]: float(shares[i]) for i in np.argsort(-shares, kind="stable") if shares[i] > 0.0}
 
 
+def shares_in_words(shares: Mapping[str, float]) -> str:
+    """The first of some shares of a whole."""
+    return listed([f"{name} {100 * share:.3g} %" for name, share in shares.items()], 8) or "nothing: there is no split"
+
+
 def feature_names(model: Model) -> list[str]:
     """Names of the columns, or x0, x1 and so on."""
     names = getattr(model, "feature_names_in_", None)
     return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def changed_parameters(model: Model) -> dict[str, Any]:
-    """Parameters that are not the defaults."""
-    defaults = type(model)().get_params(deep=False)
-    return {name: value for name, value in model.get_params(deep=False).items() if value != defaults[name]}
-
-
-def noted_metrics(model: Model) -> list[dict[str, Any]]:
+def noted_metrics(model: Model) -> list[Metric]:
     """The metrics that `agbm train` has noted; none where the note is not what it writes."""
-    keys = {"name": str, "value": float, "low": float, "high": float}
+    kinds = {"name": str, "value": float, "low": float, "high": float, "lower_is_better": bool}
     try:
         found = json.loads(model.notes_.get("metrics", "[]"))
-        return [metric for metric in found if all(isinstance(metric.get(key), kind) for key, kind in keys.items())]
-    except (ValueError, AttributeError, TypeError):
+        return [
+            Metric(**{name: metric[name] for name in kinds})
+            for metric in found
+            if all(isinstance(metric[name], kind) for name, kind in kinds.items())
+        ]
+    except (ValueError, KeyError, TypeError):
         return []
 
 

@@ -42,7 +42,7 @@ def show_json(found: Mapping[str, Any]) -> None:
 def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, Metric):
-        return {"name": value.name, "value": value.value, "low": value.low, "high": value.high}
+        return vars(value)
     if isinstance(value, Mapping):
         return {str(name): plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..estimators import AGBMClassifier
+from ..report import changed_parameters
 from ..saving import load
 from ._data import Model
-from ._model import changed_parameters, feature_names, important, noted_metrics
+from ._model import feature_names, important, noted_metrics, shares_in_words
 from ._output import listed, show, show_json, size
 
 
@@ -75,12 +76,10 @@ def _in_words(model: Model) -> dict[str, str]:
         words["loss"] += f", validation {facts['validation_loss']:.5g}"
     words["parameters"] = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
     words["parameters"] = words["parameters"] or "the defaults"
-    words["important"] = listed([f"{name} {100 * share:.3g} %" for name, share in facts["importances"].items()], 8)
+    words["important"] = shares_in_words(facts["importances"])
     for name, text in model.notes_.items():
         words[f"note: {name}"] = text
     metrics = noted_metrics(model)
     if metrics:
-        words["note: metrics"] = "; ".join(
-            f"{m['name']} {m['value']:.4g} [{m['low']:.4g}, {m['high']:.4g}]" for m in metrics
-        )
+        words["note: metrics"] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
     return words

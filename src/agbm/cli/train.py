@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .. import report
 from ..checkpoint import Checkpoint
 from ..evaluation import Metric, split_rows
 from ._data import Model, Question, add_output, add_parameters, add_question, ask, make_model
-from ._model import important, judge
+from ._model import important, judge, shares_in_words
 from ._output import listed, plain, show, show_json, size
+from .report import write_page
 
 EXAMPLES = """examples:
   agbm train adult.csv --target income --out adult.agbm
-  agbm train houses.parquet --target price --out houses.agbm --folds 5
+  agbm train houses.parquet --target price --out houses.agbm --folds 5 --report houses.html
   agbm train a1a.svmlight --out a1a.agbm --set method=agbm learning_rate=0.05 max_iter=500
   agbm train clicks/ --target clicked --out clicks.agbm --test later/ --checkpoint clicks.checkpoint"""
 
@@ -53,6 +55,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--checkpoint", metavar="FILE", type=Path, help="save the run now and then; the same command goes on from it"
     )
     parser.add_argument("--stream", action="store_true", help="read in pieces even if the table fits into memory")
+    parser.add_argument("--report", metavar="PAGE", type=Path, help="write a page to look at, such as m.html")
     add_output(parser)
     parser.set_defaults(run=run)
 
@@ -77,6 +80,8 @@ def run(arguments: argparse.Namespace) -> None:
     model.notes_.update(_notes(question, parts, metrics, arguments.command_line))
     model.set_params(verbose=0, callbacks=None)
     model.save(arguments.out)
+    if arguments.report is not None:
+        write_page(arguments.report, model, metrics, seconds, describe_columns(question))
     _say(arguments, question, model, metrics, seconds)
 
 
@@ -86,7 +91,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--test-fraction {arguments.test_fraction}: must be at least 0 and below 1.")
     if arguments.folds is not None and arguments.folds < 2:
         raise ValueError(f"--folds {arguments.folds}: must be at least 2.")
-    for path in (arguments.out, arguments.checkpoint):
+    for path in (arguments.out, arguments.report, arguments.checkpoint):
         if path is not None and not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"{str(path)!r}: there is no folder {str(path.parent)!r} to write it to.")
 
@@ -109,6 +114,24 @@ def describe(question: Question) -> dict[str, str]:
     if question.streams:
         facts["memory"] = "the table is read in pieces, more than once"
     return facts
+
+
+def in_short(question: Question) -> dict[str, str]:
+    """The same for a page that shows columns elsewhere."""
+    return {
+        "data": question.file.name,
+        "target": question.target,
+        "task": "classification" if question.classifies else "regression",
+        "labels": _labels_in_words(question),
+        "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categories",
+    }
+
+
+def describe_columns(question: Question) -> list[report.Column]:
+    """The columns for a page; their values are looked at where they are in memory."""
+    if not question.streams:
+        return report.describe_columns(question.table(question.rows), question.categorical or "from_dtype")
+    return [report.Column(name, "category" if name in question.categorical else "number") for name in question.features]
 
 
 def _labels_in_words(question: Question) -> str:
@@ -201,6 +224,8 @@ def _say(
     if metrics:
         where = f"{arguments.folds} folds" if arguments.folds is not None else "test"
         facts[where] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
-    facts["important"] = listed([f"{name} {100 * share:.3g} %" for name, share in important(model).items()], 8)
+    facts["important"] = shares_in_words(important(model))
     facts["written"] = f"{arguments.out} ({size(arguments.out.stat().st_size)})"
+    if arguments.report is not None:
+        facts["report"] = f"{arguments.report} ({size(arguments.report.stat().st_size)})"
     show(facts)

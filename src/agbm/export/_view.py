@@ -111,7 +111,7 @@ class View:
 
 def view(model: Any) -> View:
     """The view of a fitted model; an error says what cannot be exported."""
-    _check_fitted(model)
+    check_fitted(model)
     forest, start, categories = model._folded, model._fitted_start, model._categories.of
     if not isinstance(forest, Forest) and model._ensemble.models:
         raise ValueError(f"learner={model.learner!r}: only trees can be exported; fit the model with learner=None.")
@@ -140,12 +140,13 @@ def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
 
     Categories are their numbers in the model; NaN is what is missing, and categories that fit has not seen.
     """
-    _check_fitted(model)
+    check_fitted(model)
     table = model._check_table(X)
     return np.ascontiguousarray(table.toarray() if hasattr(table, "toarray") else table, dtype=dtype)
 
 
-def _check_fitted(model: Any) -> None:
+def check_fitted(model: Any) -> None:
+    """An error where it is no fitted model of this library."""
     if not isinstance(model, (AGBMClassifier, AGBMRegressor)):
         raise TypeError(f"model={model!r} must be a fitted AGBMClassifier or AGBMRegressor.")
     check_is_fitted(model)

@@ -21,13 +21,13 @@ def export_text(model: Any, tree: int = 0, *, precision: int = 6, max_categories
     the tree's weight in the model. Missing and unknown values go where it says so. precision is the number of digits;
     of sets of categories that are longer than max_categories the beginning is shown.
     """
-    labels = _Labels(model, tree, precision, max_categories)
+    labels = Labels(view(model), tree, precision, max_categories)
     return "\n".join([labels.title, *_lines(labels)]) + "\n"
 
 
 def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
     """A tree of a fitted model in Graphviz's language DOT; the parameters are those of export_text."""
-    labels = _Labels(model, tree, precision, max_categories)
+    labels = Labels(view(model), tree, precision, max_categories)
     lines = [
         f"digraph tree_{tree} {{",
         f"  label={_quoted(labels.title)}; labelloc=t;",
@@ -46,7 +46,7 @@ def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, 
     ax is where to draw; by default a new figure as large as the tree needs. Gives the axes.
     """
     pyplot = library("matplotlib.pyplot", "plot")
-    labels = _Labels(model, tree, precision, max_categories)
+    labels = Labels(view(model), tree, precision, max_categories)
     x, y = _places(labels.tree)
     if ax is None:
         n_lines = max(labels.several_lines(node).count("\n") + 1 for node in range(len(x)))
@@ -72,7 +72,7 @@ def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, 
 
 
 @dataclass(frozen=True)
-class _Node:
+class Node:
     """What there is to say of a node."""
 
     main: str
@@ -80,27 +80,29 @@ class _Node:
     facts: list[str]
 
 
-class _Labels:
+class Labels:
     """The words for the nodes of one tree."""
 
-    def __init__(self, model: Any, tree: int, precision: int, max_categories: int) -> None:
+    def __init__(self, fitted: View, tree: int, precision: int, max_categories: int) -> None:
         for name, number in (("precision", precision), ("max_categories", max_categories)):
             if not isinstance(number, (int, np.integer)) or number < 1:
                 raise ValueError(f"{name}={number!r} must be a whole number of at least 1.")
-        self._view = view(model)
+        self._view = fitted
         self.tree = self._view.tree(tree)
         self._precision = precision
         self._max_categories = max_categories
         self.title = f"tree {tree} of {len(self._view.trees)}, adds to {_target(self._view, self.tree)}"
 
-    def node(self, node: int) -> _Node:
+    def node(self, node: int) -> Node:
+        """The words for a node."""
         rows = f"rows {self.tree.count[node]}"
         if not self.tree.inner[node]:
             values = ", ".join(self._number(value) for value in self.tree.value[node].tolist())
-            return _Node(values, [rows])
-        return _Node(self._question(node), [rows, f"gain {self._number(float(self.tree.gain[node]))}"])
+            return Node(values, [rows])
+        return Node(self._question(node), [rows, f"gain {self._number(float(self.tree.gain[node]))}"])
 
     def several_lines(self, node: int) -> str:
+        """The words for a node in a box of a picture."""
         words = self.node(node)
         width = 24 if self.tree.inner[node] else 10  # leaves are close to each other: a value a line
         return "\n".join([*textwrap.wrap(words.main, width, break_long_words=False), *words.facts])
@@ -147,7 +149,7 @@ def _target(fitted: View, tree: Tree) -> str:
     return f"the scores of {kind}{'s' if fitted.classes is None else 'es'} {', '.join(chosen)}"
 
 
-def _lines(labels: _Labels) -> Iterator[str]:
+def _lines(labels: Labels) -> Iterator[str]:
     open_nodes = [(0, "", "")]  # node, what leads to it, and what stands before its children
     while open_nodes:
         node, answer, indent = open_nodes.pop()

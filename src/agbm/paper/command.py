@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 import joblib
 
 from .. import data
+from ..progress import counting
 from . import curves, proof, results, table
 from .printed import SETS
 from .protocol import METHODS, Conventions
@@ -100,7 +97,7 @@ def run_table(arguments: argparse.Namespace) -> None:
     methods = [method for method in METHODS if method in {*arguments.methods, table.BASELINE}]
     sets = [data.load(name, arguments.data) for name in SETS if name in arguments.sets]
     units = arguments.out / "units"
-    with _progress("table") as progress:
+    with counting("table") as progress:
         found = table.run(sets, methods, conventions_of(arguments), units, arguments.jobs, progress)
     results.save_table(found, _made(arguments), arguments.out)
     _show_page(arguments)
@@ -111,7 +108,7 @@ def run_figures(arguments: argparse.Namespace) -> None:
     pictures = _pictures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     sets = {name: data.load(name, arguments.data) for name in {plan.data for plan in curves.PLANS}}
-    with _progress("figures") as progress:
+    with counting("figures") as progress:
         found = curves.run(curves.PLANS, sets, arguments.seed, arguments.jobs, progress)
     for plan in curves.PLANS:
         pictures.draw_curves(plan, found, arguments.out)
@@ -124,7 +121,7 @@ def run_theory(arguments: argparse.Namespace) -> None:
     pictures = _pictures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     found, spans = [], {}
-    with _progress("theory") as progress:
+    with counting("theory") as progress:
         for number, name in enumerate(THEORY_SETS):
             progress(number, len(THEORY_SETS))
             known = proof.known_problem(data.load(name, arguments.data), arguments.jobs)
@@ -159,25 +156,3 @@ def _made(arguments: argparse.Namespace) -> dict[str, str]:
 def _show_page(arguments: argparse.Namespace) -> None:
     for path in results.write_page(arguments.out):
         print(path)
-
-
-@contextmanager
-def _progress(part: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar in a terminal, where rich is installed; a line now and then elsewhere."""
-    if sys.stderr.isatty() and find_spec("rich") is not None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(console=Console(stderr=True)) as bar:
-            task = bar.add_task(part)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-        return
-    tenths = -1
-
-    def line(done: int, total: int) -> None:
-        nonlocal tenths
-        if 10 * done // total > tenths:
-            tenths = 10 * done // total
-            print(f"{part}: {done} of {total}", file=sys.stderr, flush=True)
-
-    yield line

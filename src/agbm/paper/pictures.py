@@ -10,13 +10,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.ticker import SymmetricalLogLocator
 
+from ..plot import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 from .curves import Curve, Line, Plan
 from .proof import Track
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
-_BLACK, _ORANGE, _BLUE, _GREEN, _RED, _PINK = "#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7"
-_SKY = "#56B4E9"
-_OF_GAMMA = {0.01: _SKY, 0.1: _BLUE, 0.3: _GREEN, 1.0: _ORANGE}
+_OF_GAMMA = {0.01: SKY, 0.1: BLUE, 0.3: GREEN, 1.0: ORANGE}
 
 _STYLE: dict[str, Any] = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
@@ -61,7 +59,7 @@ def _panel(axis: Any, curves: Sequence[Curve], styles: Mapping[str, Mapping[str,
 
 def _line_style(line: Line) -> dict[str, Any]:
     """A colour for each method and momentum; the released code's sign is dashed."""
-    plain = {"gbm": _BLACK, "vagbm": _PINK}
+    plain = {"gbm": BLACK, "vagbm": PINK}
     method = line.parameters["method"]
     colour = plain[method] if method in plain else _OF_GAMMA[line.parameters["momentum"]]
     return {"color": colour, "linestyle": "--" if line.parameters.get("correction", 1.0) < 0 else "-"}
@@ -71,11 +69,11 @@ def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:
     """The quantities of the proof for one problem, all runs together."""
     with mpl.rc_context(_STYLE):
         figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.6), layout="constrained")
-        for track, colour in zip(tracks, (_BLUE, _GREEN, _ORANGE, _RED), strict=True):
+        for track, colour in zip(tracks, (BLUE, GREEN, ORANGE, RED), strict=True):
             _draw_track(axes, track, colour)
         (cosines, momenta), (gaps, potentials) = axes
         of_gbm = max((track.columns["gap_of_gbm"] for track in tracks), key=len)
-        gaps.plot(range(1, len(of_gbm) + 1), of_gbm, color=_BLACK, label="GBM with the same step")
+        gaps.plot(range(1, len(of_gbm) + 1), of_gbm, color=BLACK, label="GBM with the same step")
         gaps.legend(fontsize=8)
         cosines.set(title="cosine between a residual and its fit", xlabel="iteration", ylim=(0, 1.02))
         momenta.set(title="momentum: used (—), admitted so far (···)", xlabel="iteration", yscale="log")

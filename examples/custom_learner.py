@@ -1,0 +1,36 @@
+"""Any scikit-learn regressor as the weak learner: smooth functions instead of trees, with and without acceleration.
+
+python examples/custom_learner.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+
+from agbm import AGBMRegressor
+
+
+def main() -> None:
+    """A smooth surface, fitted with 30 weak learners each."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, size=(1500, 2))
+    surface = np.sin(X[:, 0]) * np.cos(X[:, 1])
+    y = surface + rng.normal(0.0, 0.1, size=len(X))
+    train, test = slice(0, 1000), slice(1000, None)
+
+    smooth = make_pipeline(Nystroem(gamma=0.1, n_components=30), Ridge(alpha=1.0))
+    for name, learner in (("trees", None), ("smooth functions", smooth)):
+        for method in ("gbm", "vagbm"):
+            model = AGBMRegressor(
+                method=method, learner=learner, second_order=False, max_iter=30, learning_rate=0.1, momentum=0.2
+            )
+            model.fit(X[train], y[train])
+            error = np.sqrt(np.mean((model.predict(X[test]) - surface[test]) ** 2))
+            print(f"{name:17} {method:6} {model.n_trees_} learners, distance from the surface {error:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""What each feature adds to a prediction: exact Shapley values of the trees, which add up to the score.
+
+python examples/explain_predictions.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_diabetes
+
+from agbm import AGBMRegressor
+
+
+def main() -> None:
+    """Take one prediction apart, then rank the features over all rows."""
+    data = load_diabetes(as_frame=True)
+    model = AGBMRegressor(early_stopping=True).fit(data.data, data.target)
+    contributions = model.predict_contributions(data.data)  # (row, feature + 1); the mean is in the last place
+    predictions = model.predict(data.data)
+
+    row = int(predictions.argmax())
+    of_row, mean = contributions[row, :-1], contributions[row, -1]
+    print(f"patient {row}: {predictions[row]:.1f} predicted, {mean:.1f} where nothing is known; the difference is")
+    largest = np.argsort(-np.abs(of_row))[:4]
+    for feature in largest:
+        print(f"  {of_row[feature]:+7.1f}  {data.feature_names[feature]} = {data.data.iloc[row, feature]:.3f}")
+    print(f"  {of_row.sum() - of_row[largest].sum():+7.1f}  all others")
+    print(f"sums differ from predictions by at most {np.abs(contributions.sum(axis=1) - predictions).max():.1e}")
+
+    importance = np.abs(contributions[:, :-1]).mean(axis=0)
+    ranked = [f"{data.feature_names[f]} {importance[f]:.1f}" for f in np.argsort(-importance)[:4]]
+    print("mean absolute contribution:", ", ".join(ranked))
+
+
+if __name__ == "__main__":
+    main()

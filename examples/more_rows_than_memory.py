@@ -1,0 +1,48 @@
+"""Rows that come batch by batch and are never in memory together, to the very bits of a fit on all of them at once.
+
+python examples/more_rows_than_memory.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agbm import AGBMClassifier, Batches
+
+Array = NDArray[np.float64]
+FILES = 10
+
+
+def read(number: int) -> tuple[Array, Array]:
+    """A file of 5,000 rows; these are made up, yours come from a disk."""
+    rng = np.random.default_rng(number)
+    X = rng.normal(size=(5000, 8))
+    return X, (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=5000) > 0.0).astype(float)
+
+
+def main() -> None:
+    """Fit to batches, and to one table for comparison."""
+    passes: list[int] = []
+
+    def batches() -> Iterator[tuple[Array, Array]]:
+        passes.append(1)
+        for number in range(FILES):
+            yield read(number)
+
+    # Batches(..., bins="mmap") keeps even the two bytes a value that fit remembers in files. A pyarrow dataset needs no
+    # Batches around it: fit(dataset, "name of the column with the labels").
+    model = AGBMClassifier(max_iter=30).fit(Batches(batches))
+    X_test, y_test = read(FILES)
+    print(f"read {FILES} files {len(passes)} times, one at a time; accuracy {model.score(X_test, y_test):.3f}")
+
+    parts = [read(number) for number in range(FILES)]
+    whole = AGBMClassifier(max_iter=30).fit(np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts]))
+    same = np.array_equal(model.predict_proba(X_test), whole.predict_proba(X_test))
+    print("same bits as a fit on one table:", same)
+
+
+if __name__ == "__main__":
+    main()

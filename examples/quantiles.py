@@ -1,0 +1,34 @@
+"""Prediction intervals from two quantiles, and how many new rows they hold.
+
+python examples/quantiles.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agbm import AGBMRegressor
+from agbm.losses import Quantile
+
+
+def main() -> None:
+    """The noise grows with x, and so must the interval."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 10.0, size=(6000, 1))
+    y = X[:, 0] + rng.normal(0.0, 0.2 + 0.3 * X[:, 0])
+    train, test = slice(0, 3000), slice(3000, None)
+    low, high = (
+        AGBMRegressor(loss=Quantile(quantile), early_stopping=True).fit(X[train], y[train]).predict(X[test])
+        for quantile in (0.05, 0.95)
+    )
+
+    inside = (low <= y[test]) & (y[test] <= high)
+    print(f"90 % intervals hold {inside.mean():.1%} of the test rows")
+    for least in (0, 5, 9):
+        rows = (X[test, 0] >= least) & (X[test, 0] < least + 1)
+        width = np.mean(high[rows] - low[rows])
+        print(f"x from {least} to {least + 1}: {inside[rows].mean():.0%} inside, mean width {width:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""HTML in which text is text: whatever is not `Html` already is escaped."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+
+class Html(str):
+    """Markup. A plain str is text, which may come from a stranger's file."""
+
+
+# Elements that have no end tag.
+_EMPTY = {"input", "meta", "br"}
+
+
+def element(tag: str, *children: str, **attributes: str | bool) -> Html:
+    """An element. Names of attributes have underscores for hyphens, and one behind class and for; True has no value."""
+    words = [tag]
+    for name, value in attributes.items():
+        name = name.rstrip("_").replace("_", "-")
+        if value is not False:
+            words.append(name if value is True else f'{name}="{escape(str(value))}"')
+    start = Html(f"<{' '.join(words)}>")
+    return start if tag in _EMPTY else Html(f"{start}{joined(children)}</{tag}>")
+
+
+def joined(children: Iterable[str]) -> Html:
+    """Markup and text, one behind the other."""
+    return Html("".join(child if isinstance(child, Html) else escape(child) for child in children))
+
+
+def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> Html:
+    """A table in a box of its own, in which it scrolls if it is wide or long. The first cell of a row names it."""
+    head = element("tr", *(element("th", cell, scope="col") for cell in header))
+    body = [
+        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
+    ]
+    whole = element("table", element("caption", caption), element("thead", head), element("tbody", *body), class_=name)
+    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def pairs(entries: Iterable[tuple[str, str]], name: str) -> Html:
+    """Names with what they stand for."""
+    return element(
+        "dl", *(element("div", element("dt", key), element("dd", value)) for key, value in entries), class_=name
+    )
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number to read: thousands are parted, and NaN is a dash."""
+    if math.isnan(value):
+        return "–"
+    text = f"{value:.{digits}g}"
+    if "e" not in text:
+        return text
+    return f"{value:,.0f}" if 1.0 <= abs(value) < 1e9 else text
+
+
+def seconds(value: float) -> str:
+    """A time to read."""
+    if math.isnan(value):
+        return "–"
+    if value >= 120.0:
+        return f"{int(value // 60)} min {value % 60:.0f} s"
+    return f"{value:.0f} s" if value >= 100 else f"{value:.3g} s"
+
+
+def data_block(content: Any) -> Html:
+    """JSON for a script element: nothing in it can end the element, or be anything but data."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))  # ASCII only
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Html(text)

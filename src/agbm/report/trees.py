@@ -1,0 +1,86 @@
+"""Trees of a model as nested lists, which a style sheet draws from left to right."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..export._view import Tree, view
+from ..export.text import Labels
+from .findings import Estimator
+from .markup import Html, element, joined
+
+# What a page has room for.
+LARGEST_DEPTH = 8
+MOST_NODES = 200
+TREES_OF_THE_FIRST = 3
+
+DIGITS = 4
+CATEGORIES = 6
+
+
+def example_trees(model: Estimator) -> Html:
+    """A few trees, the first one open; or why there are none."""
+    try:
+        seen = view(model)
+    except ValueError as error:
+        return element("p", f"The trees cannot be drawn: {error}", class_="note")
+    parts: list[Html] = []
+    for number, iteration in _chosen(model, len(seen.trees)):
+        labels = Labels(seen, number, DIGITS, CATEGORIES)
+        summary = element("summary", f"{labels.title[0].upper()}{labels.title[1:]} (iteration {iteration:,})")
+        drawing = element("div", _list(labels), class_="scroll", tabindex="0", role="region", aria_label=labels.title)
+        parts.append(element("details", summary, drawing, open=not parts))
+    return joined(parts)
+
+
+def _chosen(model: Estimator, n_trees: int) -> list[tuple[int, int]]:
+    """Numbers of trees with their iterations: the first ones, and one each from later on, spread evenly."""
+    trees = np.asarray(model.history_["trees"])[: model.best_iteration_ + 1]
+    last = len(trees) - 1
+    first = [(number, 1) for number in range(min(int(trees[1]), TREES_OF_THE_FIRST))]
+    later = sorted({-(-last // 4), -(-last // 2), last} - {1})
+    chosen = first + [(int(trees[iteration - 1]), iteration) for iteration in later]
+    return [(number, iteration) for number, iteration in chosen if number < n_trees]
+
+
+def _list(labels: Labels) -> Html:
+    depth, below = labels.tree.depths(), _nodes_below(labels.tree)
+    levels = np.cumsum(np.bincount(depth)) <= MOST_NODES
+    deepest = min(LARGEST_DEPTH, int(levels.sum()) - 1)
+    largest = float(np.abs(labels.tree.value[~labels.tree.inner]).max()) or 1.0
+
+    def item(node: int, answer: str) -> Html:
+        words = labels.node(node)
+        leaf = not labels.tree.inner[node]
+        box = element(
+            "div",
+            *([element("span", answer, class_="answer")] if answer else []),
+            element("span", words.main, class_="main"),
+            element("span", " · ".join(words.facts), class_="facts"),
+            class_=f"node {_side(labels.tree.value[node])}" if leaf else "node",
+            style=f"--strength:{np.abs(labels.tree.value[node]).max() / largest:.2f}" if leaf else False,
+        )
+        if leaf:
+            return element("li", box)
+        if depth[node] >= deepest:
+            rest = element("span", f"{below[node]:,} more nodes below", class_="note")
+            return element("li", box, element("ul", element("li", rest)))
+        children = [item(child, said) for said, child in labels.children(node)]
+        return element("li", box, element("ul", *children))
+
+    return element("ul", item(0, ""), class_="tree")
+
+
+def _side(values: NDArray[np.float64]) -> str:
+    """Which way a leaf pushes the score."""
+    if len(values) > 1:
+        return "leaf"
+    return "leaf up" if values[0] > 0 else "leaf down"
+
+
+def _nodes_below(tree: Tree) -> NDArray[np.int64]:
+    below = np.zeros(len(tree.feature), dtype=np.int64)
+    for node in np.flatnonzero(tree.inner)[::-1]:  # children before their parents
+        below[node] = 2 + below[tree.yes[node]] + below[tree.no[node]]
+    return below

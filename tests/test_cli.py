@@ -1,0 +1,522 @@
+"""The command line: what it infers, what it writes, what it says, and how it ends."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+
+import agbm
+from agbm import cli, files
+from agbm.cli import _data
+from agbm.evaluation import metrics_of_classes, metrics_of_values, split_rows
+
+COMMANDS = ["train", "predict", "compare", "inspect", "explain", "export", "report", "completion"]
+
+
+def mixed(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "size": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n).round(6)),
+            "colour": rng.choice(["red", "green", None], n),
+            "code": rng.choice(["12", "7", "x3"], n),
+            "day": pd.date_range("2026-01-01", periods=n, freq="h").strftime("%Y-%m-%d %H:%M:%S"),
+            "times": rng.integers(1, 4, n),
+        }
+    )
+    score = table["size"].fillna(0.3) + (table["colour"] == "red") + rng.normal(size=n)
+    table["price"] = (10 * score).round(6)
+    table["sold"] = np.where(score > 0.5, "yes", "no")
+    return table
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mixed().to_csv("mixed.csv", index=False)
+    return tmp_path
+
+
+def run(*arguments):
+    assert cli.main([str(argument) for argument in arguments]) == 0
+
+
+def fails(capsys, *arguments):
+    """The one line that a command ends with."""
+    assert cli.main([str(argument) for argument in arguments]) == 1
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("agbm: ")
+    return lines[0]
+
+
+FEW = ["--set", "max_iter=8", "--no-early-stopping"]
+SOLD = ["train", "mixed.csv", "--target", "sold", "--drop", "price", "id", "--out", "sold.agbm"]
+
+
+class TestTrain:
+    def test_what_is_inferred_is_shown_and_what_is_said_is_true(self, here, capsys):
+        run(*SOLD)
+        said = capsys.readouterr().out
+        assert "mixed.csv: 400 rows, 8 columns" in said
+        assert re.search(r"target +sold: 2 classes: \w+ [\d.]+ %, \w+ [\d.]+ %", said)
+        assert "classification: the target is text" in said
+        assert re.search(r"numbers +3: size, day, times", said)
+        assert re.search(r"categories +2: colour, code", said)
+        assert re.search(r"times +day: as microseconds", said)
+        assert re.search(r"rows +320 to train on, a tenth of them to stop early by; 80 to judge by", said)
+        assert "sold.agbm" in said
+
+        model, table = agbm.load("sold.agbm"), mixed()
+        train, test = split_rows(400, (0.2,), table["sold"].to_numpy(str), 0)
+        by_hand = agbm.AGBMClassifier(early_stopping=True)
+        X = pd.read_csv("mixed.csv")[["size", "colour", "code", "day", "times"]]
+        X["day"] = pd.to_datetime(X["day"]).astype("datetime64[us]").astype("int64").astype(float)
+        by_hand.fit(X.iloc[train], table["sold"].to_numpy(str)[train])
+        probabilities = by_hand.predict_proba(X.iloc[test])
+        metrics = metrics_of_classes(table["sold"].to_numpy(str)[test], probabilities, by_hand.classes_)
+        assert f"log loss {metrics[0]}" in said
+        assert json.loads(model.notes_["metrics"])[0]["value"] == metrics[0].value
+        np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
+        assert model.notes_["command"].startswith("agbm train mixed.csv --target sold")
+        assert model.get_params()["verbose"] == 0
+
+    def test_json_is_all_that_is_printed(self, here, capsys):
+        run(*SOLD, "--json")
+        said = capsys.readouterr()
+        found = json.loads(said.out)
+        assert said.err == ""
+        assert found["task"] == "classification"
+        assert found["categories"] == ["colour", "code"]
+        assert found["trees"] == agbm.load("sold.agbm").n_trees_
+        assert {metric["name"] for metric in found["metrics"]} == {"log loss", "accuracy", "ROC AUC"}
+        assert sum(found["importances"].values()) == pytest.approx(1.0)
+
+    def test_quiet_shows_no_progress(self, here, capsys):
+        run(*SOLD)
+        assert "train loss" in capsys.readouterr().err
+        run(*SOLD, "--quiet")
+        assert capsys.readouterr().err == ""
+
+    @pytest.mark.parametrize("more", [[], ["--weight", "times"], ["--test-fraction", "0"], ["--folds", "2"]], ids=str)
+    def test_reading_in_pieces_gives_the_same_bits(self, more, here, monkeypatch, capsys):
+        monkeypatch.setattr(files, "BLOCK_VALUES", 300)
+        kept = []
+        for how in [], ["--stream"]:
+            run(*SOLD, *FEW, *more, *how, "--json")
+            found = json.loads(capsys.readouterr().out)
+            model = agbm.load("sold.agbm")
+            model.notes_.clear()
+            model.history_["seconds"] = np.zeros(len(model.history_["seconds"]))
+            model.save("bare.agbm")
+            kept.append(((here / "bare.agbm").read_bytes(), found["metrics"]))
+        assert kept[0] == kept[1]
+
+    def test_a_table_that_may_not_fit_is_read_in_pieces(self, here, monkeypatch, capsys):
+        monkeypatch.setattr(_data, "available_memory", lambda: 30_000)
+        run(*SOLD, *FEW)
+        assert "read in pieces" in capsys.readouterr().out
+
+    def test_formats_and_threads_do_not_change_the_model(self, here):
+        table = pd.read_csv("mixed.csv")
+        table["day"] = pd.to_datetime(table["day"]).astype("datetime64[ns]")
+        table.to_parquet("mixed.parquet")
+        table.to_feather("mixed.arrow")
+        kept = []
+        for name in "mixed.csv", "mixed.parquet", "mixed.arrow":
+            run("train", name, "--target", "price", "--drop", "id", "--out", "m.agbm", "--jobs", 1 + len(kept), *FEW)
+            kept.append(agbm.load("m.agbm").history_["train_loss"].tolist())
+        assert kept[0] == kept[1] == kept[2]
+
+    def test_folds(self, here, capsys):
+        run(*SOLD, *FEW, "--folds", "4", "--weight", "times", "--json")
+        found = json.loads(capsys.readouterr().out)["metrics"][0]["value"]
+        table = pd.read_csv("mixed.csv")
+        X = table[["size", "colour", "code", "day"]].copy()
+        X["day"] = pd.to_datetime(X["day"]).astype("datetime64[us]").astype("int64").astype(float)
+        y = table["sold"].to_numpy(str)
+        judged = np.zeros((400, 2))
+        for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(y, y):
+            model = agbm.AGBMClassifier(max_iter=8, early_stopping=False)
+            model.fit(X.iloc[train], y[train], sample_weight=table["times"].iloc[train])
+            judged[test] = model.predict_proba(X.iloc[test])
+        assert found == pytest.approx(log_loss(y, judged), rel=1e-9)
+        assert agbm.load("sold.agbm").notes_["rows"].startswith("400 to train on")
+
+    def test_rows_of_another_file(self, here, capsys):
+        mixed(seed=1).assign(new=1.0).to_csv("later.csv", index=False)
+        run("train", "mixed.csv", "--target", "price", "--drop", "id", "sold", "day", "--out", "m.agbm",
+            "--test", "later.csv", *FEW, "--json")  # fmt: skip
+        found = json.loads(capsys.readouterr().out)["metrics"]
+        later, model = pd.read_csv("later.csv"), agbm.load("m.agbm")
+        metrics = metrics_of_values(later["price"].to_numpy(), model.predict(later[model.feature_names_in_]))
+        assert [metric["value"] for metric in found] == pytest.approx([metric.value for metric in metrics])
+
+    def test_svmlight(self, here, capsys):
+        X, y = load_breast_cancer(return_X_y=True)
+        dump_svmlight_file(X, y, "cancer.svmlight", zero_based=False)
+        run("train", "cancer.svmlight", "--out", "c.agbm", *FEW, "--json")
+        assert json.loads(capsys.readouterr().out)["task"] == "classification"
+        run("predict", "c.agbm", "cancer.svmlight", "--out", "p.csv")
+        predicted = pd.read_csv("p.csv")["prediction"]
+        assert (predicted == y).mean() > 0.9
+        run("explain", "c.agbm", "cancer.svmlight", "--rows", "1")
+        assert "base value" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("values", "classifies"),
+        [
+            (["a", "b"] * 20, True),
+            ([0, 1] * 20, True),
+            ([0.0, 1.0] * 20, True),
+            (["true", "false"] * 20, True),
+            (list(range(40)), False),
+            ([0.5, 1.5] * 20, False),
+            ([1, None] * 20, None),
+        ],
+        ids=str,
+    )
+    def test_task(self, values, classifies, here, capsys):
+        pd.DataFrame({"x": np.arange(40) % 7, "y": values}).to_csv("t.csv", index=False)
+        if classifies is None:
+            assert "one class only" in fails(capsys, "train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
+            return
+        run("train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
+        assert isinstance(agbm.load("m.agbm"), agbm.AGBMClassifier if classifies else agbm.AGBMRegressor)
+
+    def test_rows_without_a_target_are_left_out_and_said(self, here, capsys):
+        table = mixed()
+        table.loc[:24, "sold"] = None
+        table.to_csv("mixed.csv", index=False)
+        run(*SOLD, *FEW)
+        assert re.search(r"left out +25 rows without a target", capsys.readouterr().out)
+        assert agbm.load("sold.agbm").classes_.tolist() == ["no", "yes"]
+
+    def test_parameters(self, here):
+        run(*SOLD, "--set", "method=agbmr", "max_iter=5", "restart=gradient", "momentum=0.3", "max_depth=None",
+            "--categorical", "times", "--no-early-stopping")  # fmt: skip
+        model = agbm.load("sold.agbm")
+        assert (model.method, model.max_iter, model.restart, model.momentum, model.max_depth) == (
+            "agbmr", 5, "gradient", 0.3, None,
+        )  # fmt: skip
+        assert [model.feature_names_in_[f] for f in model._categories.of] == ["colour", "code", "times"]
+
+    def test_a_run_goes_on_from_its_checkpoint(self, here, capsys):
+        many = ["--set", "max_iter=14", "--no-early-stopping"]
+        run(*SOLD, *many)
+        expected = agbm.load("sold.agbm").predict_proba(agbm_table())
+        run(*SOLD, "--set", "max_iter=10", "--no-early-stopping", "--checkpoint", "run.checkpoint")
+        assert (here / "run.checkpoint").exists()
+        capsys.readouterr()
+        run(*SOLD, *many, "--checkpoint", "run.checkpoint")
+        np.testing.assert_array_equal(agbm.load("sold.agbm").predict_proba(agbm_table()), expected)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["none.csv", "--target", "y"], r"'none.csv': there is no such file"),
+            (["mixed.csv"], r"--target is missing: name the column to predict, one of 'id', 'size'"),
+            (["mixed.csv", "--target", "sol"], r"--target sol: there is no such column; did you mean 'sold'\?"),
+            (["mixed.csv", "--target", "sold", "--drop", "idd"], r"--drop idd: .* did you mean 'id'\?"),
+            (["mixed.csv", "--target", "id", "--task", "classification", "--test-fraction", "2"], r"--test-fraction 2"),
+            (["mixed.csv", "--target", "sold", "--task", "regression"], r"the target 'sold' is text, such as"),
+            (["mixed.csv", "--target", "price", "--task", "classification"], r"numbers that are not whole are no cla"),
+            (["mixed.csv", "--target", "day"], r"--target day: it has neither numbers nor text"),
+            (["mixed.csv", "--target", "sold", "--set", "max_itr=3"], r"no parameter 'max_itr'; did you mean 'max_it"),
+            (["mixed.csv", "--target", "sold", "--set", "max_iter=-3"], r"'max_iter' parameter"),
+            (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"give NAME=VALUE"),
+            (["mixed.csv", "--target", "sold", "--folds", "1"], r"--folds 1: must be at least 2"),
+            (["mixed.csv", "--target", "sold", "--weight", "size"], r"sample_weight"),
+        ],
+        ids=str,
+    )
+    def test_mistakes_are_said_in_one_line(self, arguments, message, here, capsys):
+        assert re.search(message, fails(capsys, "train", *arguments, "--out", "m.agbm", "--quiet"))
+        assert not (here / "m.agbm").exists()
+
+    def test_no_folder_is_said_before_the_training(self, here, capsys):
+        line = fails(capsys, "train", "mixed.csv", "--target", "sold", "--out", "no/m.agbm")
+        assert "there is no folder 'no'" in line
+
+
+def agbm_table():
+    X = pd.read_csv("mixed.csv")[["size", "colour", "code", "day", "times"]]
+    X["day"] = pd.to_datetime(X["day"]).astype("datetime64[us]").astype("int64").astype(float)
+    return X
+
+
+class TestPredict:
+    @pytest.fixture
+    def trained(self, here):
+        run(*SOLD, *FEW)
+        return agbm.load("sold.agbm")
+
+    @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+    def test_predictions_are_those_of_the_model(self, ending, trained, monkeypatch):
+        monkeypatch.setattr(files, "BLOCK_VALUES", 300)  # several pieces
+        run("predict", "sold.agbm", "mixed.csv", "--keep", "id", "--out", f"p.{ending}")
+        found = files.open_table(f"p.{ending}").table(["id", "prediction"]).to_pydict()
+        assert found["prediction"] == trained.predict(agbm_table()).tolist()
+        assert found["id"] == list(range(400))
+
+    def test_probabilities_and_scores(self, trained):
+        run("predict", "sold.agbm", "mixed.csv", "--proba", "--out", "p.csv")
+        np.testing.assert_allclose(pd.read_csv("p.csv")["probability_yes"], trained.predict_proba(agbm_table())[:, 1])
+        run("predict", "sold.agbm", "mixed.csv", "--scores", "--out", "p.csv")
+        np.testing.assert_allclose(pd.read_csv("p.csv")["score"], trained.decision_function(agbm_table()))
+
+    def test_categories_that_look_like_numbers_stay_text(self, trained):
+        table = mixed().query("code != 'x3'")  # all that is left in the file are digits
+        table.to_csv("digits.csv", index=False)
+        run("predict", "sold.agbm", "digits.csv", "--scores", "--out", "p.csv")
+        expected = trained.decision_function(agbm_table()[(mixed()["code"] != "x3").to_numpy()])
+        np.testing.assert_allclose(pd.read_csv("p.csv")["score"], expected)
+
+    def test_to_standard_output(self, trained, capfd):
+        run("predict", "sold.agbm", "mixed.csv", "--out", "-")
+        lines = capfd.readouterr().out.replace('"', "").split()
+        assert lines == ["prediction", *trained.predict(agbm_table())]
+
+    def test_many_classes(self, here):
+        iris = load_iris(as_frame=True).frame
+        iris["target"] = np.array(["a", "b", "c"])[iris["target"]]
+        iris.to_csv("iris.csv", index=False)
+        run("train", "iris.csv", "--target", "target", "--out", "iris.agbm", *FEW)
+        run("predict", "iris.agbm", "iris.csv", "--proba", "--out", "p.csv")
+        assert list(pd.read_csv("p.csv")) == ["probability_a", "probability_b", "probability_c"]
+        run("predict", "iris.agbm", "iris.csv", "--scores", "--out", "p.csv")
+        assert list(pd.read_csv("p.csv")) == ["score_a", "score_b", "score_c"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["sold.agbm", "part.csv"], r"has no columns \['size'\], which the model needs"),
+            (["sold.agbm", "mixed.csv", "--keep", "idd"], r"--keep idd: .*did you mean 'id'"),
+            (["mixed.csv", "mixed.csv"], r"'mixed.csv' is no model that can be loaded"),
+            (["none.agbm", "mixed.csv"], r"none.agbm"),
+        ],
+    )
+    def test_mistakes(self, arguments, message, trained, capsys):
+        mixed().drop(columns="size").to_csv("part.csv", index=False)
+        capsys.readouterr()
+        assert re.search(message, fails(capsys, "predict", *arguments, "--out", "p.csv"))
+
+    def test_regressors_have_no_probabilities(self, here, capsys):
+        run("train", "mixed.csv", "--target", "price", "--out", "m.agbm", *FEW)
+        capsys.readouterr()
+        assert "--proba: the model is a regressor" in fails(
+            capsys, "predict", "m.agbm", "mixed.csv", "--proba", "--out", "p.csv"
+        )
+
+
+class TestLooking:
+    @pytest.fixture
+    def trained(self, here, capsys):
+        run(*SOLD, *FEW)
+        capsys.readouterr()
+        return agbm.load("sold.agbm")
+
+    def test_inspect(self, trained, capsys):
+        run("inspect", "sold.agbm")
+        said = capsys.readouterr().out
+        assert "AGBMClassifier, loss LogLoss" in said
+        assert "fading: 8 trees, iteration 8 of 8" in said
+        assert "note: command" in said
+        assert re.search(r"note: metrics +log loss", said)
+        run("inspect", "sold.agbm", "--json")
+        found = json.loads(capsys.readouterr().out)
+        assert found["changed_parameters"] == {"max_iter": 8, "early_stopping": False}
+        assert found["categories"] == {"colour": 2, "code": 3}
+        assert found["validation_loss"] is None
+        assert found["notes"]["metrics"][0]["name"] == "log loss"
+
+    @pytest.mark.parametrize("metrics", ["no json", "3", "[3]", '[{"name": 1}]', '{"a": 1}'])
+    def test_notes_of_strangers_are_only_shown(self, metrics, trained, capsys):
+        trained.notes_["metrics"] = metrics
+        trained.save("odd.agbm")
+        run("inspect", "odd.agbm", "--json")
+        assert json.loads(capsys.readouterr().out)["notes"]["metrics"] == []
+        run("inspect", "odd.agbm")
+
+    def test_contributions_add_up_to_the_score(self, trained, capsys):
+        run("explain", "sold.agbm", "mixed.csv", "--rows", "2", "--json")
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        scores = trained.decision_function(agbm_table()[:2])
+        for row, score in zip(rows, scores, strict=True):
+            assert row["base"] + sum(entry["adds"] for entry in row["contributions"]) == pytest.approx(score)
+            assert row["of"] == "yes"
+        run("explain", "sold.agbm", "mixed.csv", "--rows", "1", "--top", "2")
+        said = capsys.readouterr().out
+        assert len(re.findall(r"(?m)^  (size|colour|code|day|times) ", said)) == 2
+        assert "all others" in said
+        run("explain", "sold.agbm", "mixed.csv", "--out", "c.csv")
+        written = pd.read_csv("c.csv")
+        np.testing.assert_allclose(written.sum(axis=1), trained.decision_function(agbm_table()))
+        assert list(written) == ["size", "colour", "code", "day", "times", "base value"]
+
+    @pytest.mark.parametrize("to", ["onnx", "lightgbm", "treelite", "text", "dot"])
+    def test_export(self, to, trained, capsys, here):
+        run("export", "sold.agbm", "--to", to, "--out", f"m.{to}", "--json")
+        written = (here / f"m.{to}").read_bytes()
+        assert json.loads(capsys.readouterr().out) == {"out": f"m.{to}", "bytes": len(written)}
+        if to == "onnx":
+            session = onnxruntime.InferenceSession(written)
+            X = agbm_table()[:20].astype({"size": np.float32, "day": np.float32, "times": np.float32})
+            texts = {name: X[name].fillna("").to_numpy(object)[:, None] for name in ("colour", "code")}
+            numbers = {name: X[name].to_numpy()[:, None] for name in ("size", "day", "times")}
+            labels = session.run(["label"], texts | numbers)[0]
+            assert labels.tolist() == trained.predict(X).tolist()
+        else:
+            start = {"lightgbm": b"tree\n", "treelite": b"", "text": b"tree 0", "dot": b"digraph"}[to]
+            assert written.startswith(start)
+            assert len(written) > 100
+
+    def test_trees_by_number(self, trained, here, capsys):
+        for tree in 0, 3:
+            run("export", "sold.agbm", "--to", "text", "--tree", tree, "--out", f"{tree}.txt")
+            assert (here / f"{tree}.txt").read_text() == agbm.export.export_text(trained, tree)
+        assert "tree" in fails(capsys, "export", "sold.agbm", "--to", "text", "--tree", 99, "--out", "x.txt")
+
+
+class TestCompare:
+    FEW = ("--methods", "fading", "gbm", "--peers", "HistGradientBoosting", "--max-iter", "15")
+
+    def test_all_are_judged_by_the_same_rows(self, here, capsys):
+        run("compare", "mixed.csv", "--target", "sold", "--drop", "price", "id", *self.FEW, "--json")
+        found = json.loads(capsys.readouterr().out)["contenders"]
+        assert {contender["name"] for contender in found} == {"fading", "gbm", "HistGradientBoosting"}
+        losses = [contender["metrics"][0]["value"] for contender in found]
+        assert losses == sorted(losses)
+        y = mixed()["sold"].to_numpy(str)
+        train, validation, test = split_rows(400, (0.1, 0.2), y, 0)
+        X, model = agbm_table(), agbm.AGBMClassifier(max_iter=15)
+        model.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
+        expected = metrics_of_classes(y[test], model.predict_proba(X.iloc[test]), model.classes_)[0].value
+        assert next(c for c in found if c["name"] == "fading")["metrics"][0]["value"] == expected
+
+    def test_table_and_page(self, here, capsys):
+        run("compare", "mixed.csv", "--target", "price", "--drop", "sold", "--rows", "300", *self.FEW,
+            "--report", "page.html", "--quiet")  # fmt: skip
+        said = capsys.readouterr()
+        assert said.err == ""
+        assert re.search(r"RMSE +MAE +R² +trees +seconds +fading is there after", said.out)
+        assert re.search(r"(?m)^  fading .* \d+ trees, [\d.e-]+ s$", said.out)
+        page = (here / "page.html").read_text()
+        assert "agbm compare mixed.csv --target price" in page
+        assert "210 to train on, 30 to stop early by, 60 to judge by" in page
+
+    def test_a_library_that_is_not_there_is_said(self, here, capsys, monkeypatch):
+        monkeypatch.setattr("agbm.comparison.installed_peers", lambda: [])
+        line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
+        assert "pip install lightgbm" in line
+
+    @pytest.mark.parametrize("shares", [("0", "0.2"), ("0.5", "0.5")])
+    def test_shares(self, shares, here, capsys):
+        given = "--validation-fraction", shares[0], "--test-fraction", shares[1]
+        assert "must be above 0" in fails(capsys, "compare", "mixed.csv", "--target", "price", *given)
+
+    def test_too_large_for_memory(self, here, capsys, monkeypatch):
+        monkeypatch.setattr("agbm.cli.compare.available_memory", lambda: 1000)
+        assert "give --rows N" in fails(capsys, "compare", "mixed.csv", "--target", "price")
+
+
+class TestReport:
+    def test_of_a_model_alone_and_on_other_rows(self, here, capsys):
+        run(*SOLD, *FEW, "--report", "first.html", "--quiet")
+        noted = json.loads(agbm.load("sold.agbm").notes_["metrics"])[0]["value"]
+        run("report", "sold.agbm", "--out", "second.html")
+        for name in "first.html", "second.html":
+            page = (here / name).read_text()
+            assert "agbm train mixed.csv --target sold" in page
+            assert f"{noted:.4g}" in page
+        assert "320 to train on, 80 to judge by" in page
+        mixed(seed=1).to_csv("later.csv", index=False)
+        capsys.readouterr()
+        run("report", "sold.agbm", "later.csv", "--out", "third.html", "--json")
+        found = json.loads(capsys.readouterr().out)["metrics"][0]["value"]
+        assert found != noted
+        assert f"{found:.4g}" in (here / "third.html").read_text()
+
+    def test_of_a_model_that_no_command_has_made(self, here, capsys):
+        X, y = load_breast_cancer(return_X_y=True)
+        agbm.AGBMClassifier(max_iter=3, max_depth=2).fit(X, y).save("bare.agbm")
+        run("report", "bare.agbm", "--out", "bare.html")
+        assert "max_depth" in (here / "bare.html").read_text()
+        capsys.readouterr()
+        assert "--target is missing" in fails(capsys, "report", "bare.agbm", "mixed.csv", "--out", "x.html")
+
+    def test_rows_read_in_pieces(self, here):
+        run(*SOLD, *FEW, "--stream", "--report", "page.html")
+        assert "colour" in (here / "page.html").read_text()
+
+
+class TestEnds:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_help_has_examples(self, command, capsys):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([command, "--help"])
+        assert ended.value.code == 0
+        assert f"agbm {command}" in capsys.readouterr().out.split("examples:")[1]
+
+    def test_wrong_arguments_end_with_2(self, capsys):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["train"])
+        assert ended.value.code == 2
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["trian"])
+        assert ended.value.code == 2
+
+    def test_interrupt_ends_with_130(self, here, monkeypatch, capsys):
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_data.Question, "fit", interrupted)
+        assert cli.main(SOLD) == 130
+        assert capsys.readouterr().err == "interrupted\n"
+        assert not (here / "sold.agbm").exists()
+
+    def test_what_nobody_foresaw_is_one_line_as_well(self, here, monkeypatch, capsys):
+        def broken(*arguments):
+            raise RuntimeError("line 1\nline 2")
+
+        monkeypatch.setattr(_data.Question, "fit", broken)
+        assert "RuntimeError: line 1 line 2 (agbm --debug" in fails(capsys, *SOLD, "--quiet")
+        with pytest.raises(RuntimeError):
+            cli.main(["--debug", *SOLD])
+
+    def test_warnings_are_lines(self, here, capsys):
+        run(*SOLD, *FEW, "--quiet", "--set", "max_iter=60", "method=gbm", "learning_rate=1e6", "second_order=false")
+        assert re.fullmatch(r"agbm: warning: Training diverged .*\n", capsys.readouterr().err)
+
+    def test_as_a_process(self, here):
+        """Exit codes as a shell sees them, a reader who leaves early, and `python -m agbm`."""
+        agbm_command = [sys.executable, "-m", "agbm"]
+        done = subprocess.run([*agbm_command, *SOLD, *FEW, "--quiet"], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        predict = f"{sys.executable} -m agbm predict sold.agbm mixed.csv --out - | head -1"
+        piped = subprocess.run(["bash", "-o", "pipefail", "-c", predict], capture_output=True, text=True)
+        assert (piped.returncode, piped.stdout, piped.stderr) == (0, '"prediction"\n', "")
+        failed = subprocess.run([*agbm_command, "inspect", "none.agbm"], capture_output=True, text=True)
+        assert failed.returncode == 1
+        assert "Traceback" not in failed.stderr
+
+    @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+    def test_completion_in_bash(self, here, capsys):
+        run("completion", "bash")
+        (here / "agbm.bash").write_text(capsys.readouterr().out)
+        script = (
+            "source agbm.bash; COMP_WORDS=(agbm tra); COMP_CWORD=1; COMP_LINE='agbm tra'; COMP_POINT=8; "
+            "$(complete -p agbm | sed -E 's/.*-F (\\S+).*/\\1/') agbm tra agbm; echo ${COMPREPLY[@]}"
+        )
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+        assert done.stdout.split() == ["train"], done

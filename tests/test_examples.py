@@ -1,0 +1,182 @@
+"""The example scripts, run as a reader would run them, and whether what they print is true."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import agbm
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Runs an example in an empty folder; gives what it printed and its names."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(name):
+        monkeypatch.setattr(sys, "argv", [name])
+        names = runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out, names
+
+    return run
+
+
+def numbers(pattern, text):
+    """The numbers of every match of a pattern, which must be there."""
+    found = re.findall(pattern, text)
+    assert found, text
+    return np.array(found, dtype=float)
+
+
+def test_each_says_how_to_run_it():
+    tested = Path(__file__).read_text() + (Path(__file__).parent / "test_serving.py").read_text()
+    for path in EXAMPLES.glob("*.py"):
+        assert f"python examples/{path.name}" in path.read_text() or path.name == "demo.py", path
+        assert path.name in tested or path.name == "demo.py", f"no test runs {path}"
+
+
+def test_first_model(run):
+    text, _ = run("first_model.py")
+    losses = numbers(r"iteration +\d+: validation loss ([\d.]+)", text)
+    assert losses[3] == losses.min() < 0.4 * losses[0]
+    ran, kept = numbers(r"ran (\d+) iterations, kept the best, (\d+)", text)[0]
+    assert ran == kept + 20, "patience"
+    assert numbers(r"accuracy on test rows: ([\d.]+)", text) > 0.95
+
+
+def test_categories_and_missing(run):
+    text, _ = run("categories_and_missing.py")
+    assert numbers(r"R2 on new flats: ([\d.]+)", text) > 0.97
+    assert numbers(r"R2 on those without an area: ([\d.]+)", text) > 0.6
+    hill, hole, station, airport = numbers(r"gas +(?:60.0|NaN) +([\d.]+)", text)
+    assert hill == pytest.approx(9.0 * 60.0 + 450.0, abs=30.0)
+    assert station == pytest.approx(9.0 * 60.0 + 150.0, abs=30.0)
+    assert hole < hill - 150.0, "those without an area are small"
+    assert station < airport < hill
+
+
+def test_custom_loss(run):
+    text, names = run("custom_loss.py")
+    (usual, short_usual), (own, short_own) = numbers(r"cost of a day +([\d.]+), short on +(\d+)%", text)
+    assert own < 0.9 * usual
+    assert short_own < short_usual
+    y = np.random.default_rng(0).gamma(2.0, 10.0, 500)
+    best = names["Shortage"]().best_constant(y, None)
+    around = [names["Shortage"]().value(y, np.full_like(y, best + by)).sum() for by in (-0.01, 0.0, 0.01)]
+    assert around[1] == min(around)
+
+
+def test_custom_learner(run):
+    text, _ = run("custom_learner.py")
+    tree, tree_fast, smooth, smooth_fast = numbers(r"surface ([\d.]+)", text)
+    assert smooth_fast < smooth < tree_fast < tree
+
+
+def test_constraints(run):
+    text, _ = run("constraints.py")
+    (free_fall, free_interaction), (fall, interaction) = numbers(r"rises ([\d.e-]+), .* by ([\d.e-]+)", text)
+    assert free_fall > 0.01
+    assert free_interaction > 0.01
+    assert fall == 0.0
+    assert interaction < 1e-12
+
+
+def test_quantiles(run):
+    text, _ = run("quantiles.py")
+    assert 86.0 < numbers(r"hold ([\d.]+)% of", text) < 93.0
+    assert np.all(np.abs(numbers(r": (\d+)% inside", text) - 90.0) < 6.0)
+    widths = numbers(r"mean width ([\d.]+)", text)
+    # The distance of the 5 % and the 95 % quantile of normal noise in the middle of each range of x.
+    np.testing.assert_allclose(widths, 2.0 * 1.645 * (0.2 + 0.3 * np.array([0.5, 5.5, 9.5])), rtol=0.15)
+
+
+def test_survive_a_crash(run):
+    text, _ = run("survive_a_crash.py")
+    assert "died with exit code 9" in text
+    assert "did iterations 61 to 100" in text
+    assert "uninterrupted run: True" in text
+
+
+def test_more_rows_than_memory(run):
+    text, _ = run("more_rows_than_memory.py")
+    assert numbers(r"accuracy ([\d.]+)", text) > 0.7
+    assert numbers(r"files (\d) times", text) <= 3
+    assert "fit on one table: True" in text
+
+
+def test_on_a_cluster():
+    """In a process of its own: a cluster leaves threads behind."""
+    text = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / "on_a_cluster.py"],
+        capture_output=True, text=True, check=True, timeout=120,
+    ).stdout  # fmt: skip
+    assert "5 partitions, 2 workers, 20 trees" in text
+    assert "byte for byte: True" in text
+
+
+def test_explain_predictions(run):
+    text, _ = run("explain_predictions.py")
+    predicted, mean = numbers(r"([\d.]+) predicted, ([\d.]+) where", text)[0]
+    assert numbers(r"\n +([+-][\d.]+)  ", text).sum() == pytest.approx(predicted - mean, abs=0.31), "rounded to tenths"
+    assert numbers(r"at most ([\d.e-]+)", text) < 1e-9
+
+
+def test_deploy_onnx(run):
+    text, _ = run("deploy_onnx.py")
+    assert "0 of 45 labels differ" in text
+    assert numbers(r"probabilities by at most ([\d.e-]+)", text) < 1e-6
+
+
+def test_mlflow_tracking(run, tmp_path, monkeypatch):
+    import mlflow
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+
+    # A store of files: to make the tables of a database takes MLflow seven seconds.
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
+    text, _ = run("mlflow_tracking.py")
+    (run_id,) = re.findall(r"run (\w+):", text)
+    client = mlflow.MlflowClient()
+    model = agbm.load(client.download_artifacts(run_id, "model.agbm"))
+    assert model.n_iter_ > 20
+    for name in ("train_loss", "validation_loss"):
+        curve = sorted(client.get_metric_history(run_id, name), key=lambda point: point.step)
+        assert [point.step for point in curve] == list(range(model.n_iter_ + 1))
+        assert [point.value for point in curve] == model.history_[name].tolist()
+    assert client.get_run(run_id).data.params["learning_rate"] == "0.05"
+    assert numbers(r"at iteration (\d+)", text) == model.best_iteration_ == numbers(r"kept iteration (\d+)", text)
+    # Who looks on changes nothing.
+    X, X_val, y, y_val = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
+    alone = agbm.AGBMClassifier(max_iter=60, learning_rate=0.05, early_stopping=True).fit(
+        X, y, X_val=X_val, y_val=y_val
+    )
+    assert np.array_equal(alone.predict_proba(X_val), model.predict_proba(X_val))
+
+
+def test_optuna_pruning(run):
+    import optuna
+
+    text, names = run("optuna_pruning.py")
+    assert 2 <= numbers(r"(\d+) of 20 trials pruned", text) < 20
+    assert numbers(r"that are fitted: (\d+)", text) == 0
+    assert numbers(r"loss (\d+) with", text) < 1800
+
+    class Impatient(optuna.pruners.BasePruner):
+        def prune(self, study, trial):
+            return trial.last_step >= 3
+
+    # Pruning a fit of a model that was fitted before leaves it as it was.
+    model = agbm.AGBMRegressor(max_iter=10).fit(names["X"], names["y"])
+    before = model.predict(names["X"])
+    trial = optuna.create_study(pruner=Impatient()).ask()
+    model.set_params(callbacks=[names["pruning"](trial)])
+    with pytest.raises(optuna.TrialPruned, match="at iteration 3"):
+        model.fit(names["X"][::2], names["y"][::2], X_val=names["X"], y_val=names["y"])
+    assert np.array_equal(model.predict(names["X"]), before)
