@@ -162,6 +162,10 @@ class TestTrain:
         metrics = metrics_of_values(later["price"].to_numpy(), model.predict(later[model.feature_names_in_]))
         assert [metric["value"] for metric in found] == pytest.approx([metric.value for metric in metrics])
 
+    def test_labels_that_the_model_does_not_know(self, here, capsys):
+        mixed().replace({"sold": {"yes": "yesterday"}}).to_csv("later.csv", index=False)
+        assert "labels ['yesterday']" in fails(capsys, *SOLD, *FEW, "--test", "later.csv", "--quiet")
+
     def test_svmlight(self, here, capsys):
         X, y = load_breast_cancer(return_X_y=True)
         dump_svmlight_file(X, y, "cancer.svmlight", zero_based=False)
@@ -172,6 +176,7 @@ class TestTrain:
         assert (predicted == y).mean() > 0.9
         run("explain", "c.agbm", "cancer.svmlight", "--rows", "1")
         assert "base value" in capsys.readouterr().out
+        assert "--keep x0" in fails(capsys, "predict", "c.agbm", "cancer.svmlight", "--keep", "x0", "--out", "p.csv")
 
     @pytest.mark.parametrize(
         ("values", "classifies"),
