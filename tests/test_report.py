@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import expect, sync_playwright
+from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
@@ -729,15 +730,48 @@ def test_what_is_kept_of_a_model(cancer):
     assert one.curve["momentum"][1:] == [0.5] * model.n_iter_
 
 
+def test_large_trees_are_cut(cancer):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1000, 3)), rng.normal(size=1000)
+    model = AGBMRegressor(max_iter=1, max_depth=None, min_samples_leaf=1).fit(X, y)
+    page = to_html(replace(cancer, model=model))
+    below = [int(count) for count in re.findall(r">(\d+) more nodes below", page)]
+    shown = page.count('<div class="node')
+    assert shown <= 200
+    assert shown + sum(below) == len(export_text(model).splitlines()) - 1
+
+
+def test_trees_that_cannot_be_drawn(cancer):
+    X, y = load_diabetes(return_X_y=True)
+    model = AGBMRegressor(max_iter=2, init=Ridge().fit(X, y)).fit(X, y)
+    assert "The trees cannot be drawn: init=Ridge()" in to_html(replace(cancer, model=model))
+
+
+def test_a_model_that_is_its_start(cancer):
+    X, y = np.zeros((50, 2)), np.arange(50.0)
+    page = to_html(replace(cancer, model=AGBMRegressor(max_iter=3).fit(X, y)))
+    assert 'id="importances"' not in page
+    assert 'id="parameters"' in page
+
+
 def test_columns_of_tables():
     table = pd.DataFrame({"a": [1.0, math.nan, 1.0, 2.0], "b": ["x", None, "y", "x"]})
     assert describe_columns(table) == [Column("a", "number", 0.25, 2), Column("b", "category", 0.25, 2)]
+    assert describe_columns(csr_array(np.eye(2))) == [Column("x0", "number"), Column("x1", "number")]
     assert describe_columns(np.zeros((3, 2)))[1] == Column("x1", "number", 0.0, 1)
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.123456, "0.1235"), (12345.6, "12,346"), (3.21e-7, "3.21e-07"), (0.0, "0"), (math.nan, "–"), (-1e12, "-1e+12")],
+    [
+        (0.123456, "0.1235"),
+        (12345.6, "12,346"),
+        (1234.5, "1,234"),
+        (3.21e-7, "3.21e-07"),
+        (0.0, "0"),
+        (math.nan, "–"),
+        (-1e12, "-1e+12"),
+    ],
 )
 def test_numbers_to_read(value, text):
     assert number(value) == text

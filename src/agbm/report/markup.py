@@ -54,7 +54,7 @@ def number(value: float, digits: int = 4) -> str:
     """A number to read: thousands are parted, and NaN is a dash."""
     if math.isnan(value):
         return "–"
-    text = f"{value:.{digits}g}"
+    text = f"{value:,.{digits}g}"
     if "e" not in text:
         return text
     return f"{value:,.0f}" if 1.0 <= abs(value) < 1e9 else text

@@ -242,7 +242,15 @@ def _choice(title: str, name: str, options: Sequence[tuple[str, bool]]) -> Html:
     buttons = [
         element(
             "label",
-            element("input", type="radio", name=name, value=option, checked=option == first, disabled=not possible),
+            element(
+                "input",
+                type="radio",
+                name=name,
+                value=option,
+                autocomplete="off",
+                checked=option == first,
+                disabled=not possible,
+            ),
             element("span", option),
         )
         for option, possible in options
@@ -251,7 +259,7 @@ def _choice(title: str, name: str, options: Sequence[tuple[str, bool]]) -> Html:
 
 
 def _box(title: str, name: str, checked: bool, disabled: bool) -> Html:
-    box = element("input", type="checkbox", id=name, checked=checked, disabled=disabled)
+    box = element("input", type="checkbox", id=name, autocomplete="off", checked=checked, disabled=disabled)
     return element("label", box, element("span", title))
 
 
@@ -396,7 +404,7 @@ def _columns(findings: Findings) -> Section | None:
         ]
         for column in findings.columns
     ]
-    grid = table(f"{len(rows):,} columns", ["column", "kind", "missing", "distinct values"], rows, "columns")
+    grid = table(f"{len(rows):,} columns", ["column", "kind", "missing", "distinct"], rows, "columns")
     return Section("columns", "Columns", grid)
 
 
@@ -412,7 +420,7 @@ def _parameters(findings: Findings) -> Section | None:
             )
         summary = element("summary", f"{len(others)} parameters as they are by default")
         defaults = table("Defaults", ["parameter", "value"], others, "code")
-        body.append(element("details", summary, defaults, open=not changed))
+        body.append(element("details", summary, defaults))
     rows = [
         [one.name, ", ".join(f"{name}={_written(value)}" for name, value in one.parameters.items())]
         for one in findings.tried
