@@ -155,29 +155,47 @@ def browser():
         browser.close()
 
 
+class Tabs:
+    """Pages of the browser, one for each way of looking: opening them takes longer than what is done with them."""
+
+    def __init__(self, browser):
+        self._browser = browser
+        self._open = {}
+        self.wrong, self.asked = [], []
+
+    def get(self, options):
+        key = json.dumps(options)
+        if key not in self._open:
+            context = self._browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+            page = self._open[key] = context.new_page()
+            page.on("console", lambda message: self.wrong.append(message.text))
+            page.on("pageerror", lambda error: self.wrong.append(str(error)))
+            page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
+            page.on("request", lambda request: self.asked.append(request.url))
+        return self._open[key]
+
+
+@pytest.fixture(scope="module")
+def tabs(browser):
+    return Tabs(browser)
+
+
 @pytest.fixture
-def visit(browser, tmp_path):
+def visit(tabs, tmp_path):
     """Opens a page; at the end, nothing may have gone wrong in it, and nothing but the file may have been asked for."""
-    contexts, wrong, asked = [], [], []
+    tabs.wrong, tabs.asked = [], []
 
     def go(findings, **options):
         path = tmp_path / "report.html"
         write(findings, path)
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append(dialog.message))
-        page.on("request", lambda request: asked.append(request.url))
+        page = tabs.get(options)
+        page.mouse.move(0, 0)
         page.goto(path.as_uri())
         return page
 
     yield go
-    for context in contexts:
-        context.close()
-    assert wrong == []
-    assert set(asked) == {(tmp_path / "report.html").as_uri()}
+    assert tabs.wrong == []
+    assert set(tabs.asked) == {(tmp_path / "report.html").as_uri()}
 
 
 def points(page, line=0):
@@ -284,7 +302,7 @@ class TestPage:
         assert all(bars.is_visible() for bars in page.locator(".bars").all())
 
     def test_on_paper(self, diabetes, visit):
-        page = visit(diabetes, color_scheme="dark")
+        page = visit(diabetes, color_scheme="dark", viewport={"width": 720, "height": 1000})
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
@@ -461,7 +479,7 @@ class TestConvergence:
         assert_affine(points(page)[:, 0], [1, 2, 4])
 
     def test_a_narrower_window_draws_anew(self, diabetes, visit):
-        page = visit(diabetes)
+        page = visit(diabetes, viewport={"width": 1000, "height": 800})
         page.set_viewport_size(PHONE)
         page.wait_for_function("document.querySelector('.plot svg').viewBox.baseVal.width < 390")
         assert_affine(points(page)[:, 0], diabetes.tried[0].curve["trees"])
