@@ -797,7 +797,7 @@ def test_numbers_to_read(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.01234, "0.0123 s"), (59.9, "59.9 s"), (119.6, "120 s"), (3725, "62 min 5 s"), (math.nan, "–")],
+    [(0.01234, "0.0123 s"), (59.9, "59.9 s"), (179.7, "3 min 0 s"), (3725, "62 min 5 s"), (math.nan, "–")],
 )
 def test_times_to_read(value, text):
     assert seconds(value) == text
@@ -815,5 +815,7 @@ def test_clear_winners_and_ties():
     page = to_html(Findings("t", "c", tried=[one("a", 0.9), one("b", 0.9)]))
     assert page.count(">best</span>") == 2
     assert "The interval of another overlaps with it" in page
+    page = to_html(Findings("t", "c", tried=[replace(one("a", 0.9), trees=0, seconds=math.nan)]))
+    assert "On test rows, a has accuracy 0.9 (95 % interval 0.89 to 0.91)." in page
     page = to_html(Findings("t", "c", tried=[Tried("a", failure="no such file")]))
     assert "No model was trained: no such file" in page
