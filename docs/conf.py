@@ -26,7 +26,6 @@ extensions = [
 exclude_patterns = ["_extensions"]
 language = "en"
 templates_path: list[str] = []
-rst_prolog = ".. default-role:: literal\n"
 
 # Markdown as code-hosting sites read it, too.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -40,6 +39,8 @@ napoleon_google_docstring = False
 napoleon_use_param = False  # types of parameters are text, not names of classes
 napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]  # and so are those of attributes
+
+smartquotes_action = "D"  # dashes; quotes of parameters are shown as they are written
 
 html_theme = "furo"
 html_title = f"agbm {version}"
@@ -57,10 +58,11 @@ html_theme_options = {
 
 
 def escape(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text: a name such as best_iteration_ is no link, and |y - f| no substitution."""
+    """Docstrings are plain text: names are in single backticks, best_iteration_ is no link, |y - f| no substitution."""
+    special = re.compile(r"(?<!`)`([^`]+)`(?!`)|(?<=\w)_(?!\w)|\|")
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            lines[i] = re.sub(r"(?<=\w)_(?!\w)|\|", lambda found: "\\" + found[0], line)
+            lines[i] = special.sub(lambda found: f"``{found[1]}``" if found[1] else "\\" + found[0], line)
 
 
 def setup(app: Sphinx) -> None:
