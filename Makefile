@@ -13,6 +13,7 @@
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
+# make test-clang  the tests of the kernels, built by clang++, and whether models have the bits of those of the usual build
 # make sanitize    the tests of the kernels with builds that watch memory, undefined behaviour and threads
 # make fuzz        a million changed model files through the native loader and predictor (clang++ with libFuzzer finds more)
 # make fuzz-short  some of them, without libFuzzer
@@ -28,7 +29,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
 .PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
-  sanitize browser fuzz fuzz-short wheel clean
+  sanitize browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
@@ -103,6 +104,11 @@ sanitize: build/address/.installed build/thread/.installed
 	LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so)" TSAN_OPTIONS=halt_on_error=1 \
 	  $(SAME_ADDRESSES) $(BIN)/python tests/native/pytest_with.py build/thread $(SANITIZED) $(THREAD_TESTS)
 
+test-clang: build/clang/.installed
+	$(BIN)/python tests/native/pytest_with.py build/clang $(SANITIZED) $(KERNEL_TESTS) $(THREAD_TESTS)
+	$(BIN)/python tests/native/bits.py build/clang
+
+build/clang/.installed: private export CXX := clang++
 build/address/.installed: SANITIZERS = address,undefined
 build/thread/.installed: SANITIZERS = thread
 build/%/.installed: $(SET_UP) $(NATIVE) $(wildcard src/agbm/*.py src/agbm/*/*.py)

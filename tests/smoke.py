@@ -25,7 +25,7 @@ def main():
     X, y = load_breast_cancer(return_X_y=True)
     classifier = agbm.AGBMClassifier(max_iter=50).fit(X[::2], y[::2])
     accuracy = classifier.score(X[1::2], y[1::2])
-    assert accuracy > 0.93, accuracy
+    assert accuracy > 0.9, accuracy
 
     X, y = load_diabetes(return_X_y=True)
     regressor = agbm.AGBMRegressor(early_stopping=True).fit(X, y)

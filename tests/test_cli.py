@@ -19,7 +19,7 @@ from agbm import cli, files
 from agbm.cli import _data
 from agbm.evaluation import metrics_of_classes, metrics_of_values, split_rows
 
-COMMANDS = ["train", "predict", "compare", "inspect", "explain", "export", "report", "completion"]
+COMMANDS = ["train", "predict", "compare", "tune", "inspect", "explain", "export", "report", "completion"]
 
 
 def mixed(n=400, seed=0):
@@ -162,6 +162,10 @@ class TestTrain:
         metrics = metrics_of_values(later["price"].to_numpy(), model.predict(later[model.feature_names_in_]))
         assert [metric["value"] for metric in found] == pytest.approx([metric.value for metric in metrics])
 
+    def test_labels_that_the_model_does_not_know(self, here, capsys):
+        mixed().replace({"sold": {"yes": "yesterday"}}).to_csv("later.csv", index=False)
+        assert "labels ['yesterday']" in fails(capsys, *SOLD, *FEW, "--test", "later.csv", "--quiet")
+
     def test_svmlight(self, here, capsys):
         X, y = load_breast_cancer(return_X_y=True)
         dump_svmlight_file(X, y, "cancer.svmlight", zero_based=False)
@@ -172,6 +176,7 @@ class TestTrain:
         assert (predicted == y).mean() > 0.9
         run("explain", "c.agbm", "cancer.svmlight", "--rows", "1")
         assert "base value" in capsys.readouterr().out
+        assert "--keep x0" in fails(capsys, "predict", "c.agbm", "cancer.svmlight", "--keep", "x0", "--out", "p.csv")
 
     @pytest.mark.parametrize(
         ("values", "classifies"),
@@ -428,6 +433,31 @@ class TestCompare:
     def test_too_large_for_memory(self, here, capsys, monkeypatch):
         monkeypatch.setattr("agbm.cli.compare.available_memory", lambda: 1000)
         assert "give --rows N" in fails(capsys, "compare", "mixed.csv", "--target", "price")
+
+
+class TestTune:
+    TUNE = ("tune", "mixed.csv", "--target", "price", "--drop", "sold", "--out", "m.agbm", "--set", "max_iter=20")
+
+    def test_search_goes_on_and_says_what_it_gains(self, here, capsys):
+        run(*self.TUNE, "--trials", "3")
+        said = capsys.readouterr().out
+        assert re.search(r"default .*\n +best ", said)
+        assert re.search(r"trials +3 to their end, 0 given up", said)
+        assert re.search(r"parameters +--set .*max_iter=20", said)
+        assert (here / "m.agbm.study").exists()
+        run(*self.TUNE, "--trials", "2", "--json")
+        found = json.loads(capsys.readouterr().out)
+        assert found["complete"] + found["pruned"] == 5
+        assert found["validation_loss"] <= found["default_validation_loss"]
+        model = agbm.load("m.agbm")
+        assert model.notes_["gain"] == found["verdict"]
+        assert {name: model.get_params()[name] for name in found["parameters"]} == found["parameters"]
+
+    @pytest.mark.parametrize(("option", "value"), [("--seconds", "0"), ("--trials", "-1")])
+    def test_budgets(self, option, value, here, capsys):
+        assert f"{option} {float(value) if option == '--seconds' else value}: must be above 0" in fails(
+            capsys, *self.TUNE, option, value
+        )
 
 
 class TestReport:

@@ -353,6 +353,15 @@ def test_categories_are_dots(houses, name):
     pd.testing.assert_frame_equal(X, before)
 
 
+def test_weights_count_in_all_panels(houses):
+    model, X = houses
+    weight = np.arange(300.0)
+    figure = plot.partial_dependence(model, X, ["_rooms", "kind"], sample_weight=weight)
+    for ax, name, value in zip(figure.axes, ["_rooms", "kind"], [1, X["kind"].mode()[0]], strict=True):
+        mean = np.average(model.predict(X.assign(**{name: value})), weights=weight)
+        assert ax.lines[0].get_ydata()[0] == pytest.approx(mean, rel=1e-12)
+
+
 def test_single_rows_pairs_and_classes_are_those_of_scikit_learn(houses, iris):
     model, X = houses
     figure = plot.partial_dependence(
@@ -382,6 +391,8 @@ def test_partial_dependence_on_given_axes_and_its_errors(houses, iris):
         plot.partial_dependence(model, X, ["garden"])
     with pytest.raises(ValueError, match=r"features: 5 must be a name, or a position from 0 to 4"):
         plot.partial_dependence(model, X, [5])
+    with pytest.raises(ValueError, match=r"features='kind' must be a list, such as \['kind'\]"):
+        plot.partial_dependence(model, X, "kind")
     with pytest.raises(ValueError, match=r"features=\[\] must name at least one"):
         plot.partial_dependence(model, X, [])
     with pytest.raises(ValueError, match=r"X has no value of feature 'area in \$m\^2\$'; give rows that have some"):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import expect, sync_playwright
+from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
@@ -154,29 +155,47 @@ def browser():
         browser.close()
 
 
+class Tabs:
+    """Pages of the browser, one for each way of looking: opening them takes longer than what is done with them."""
+
+    def __init__(self, browser):
+        self._browser = browser
+        self._open = {}
+        self.wrong, self.asked = [], []
+
+    def get(self, options):
+        key = json.dumps(options)
+        if key not in self._open:
+            context = self._browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+            page = self._open[key] = context.new_page()
+            page.on("console", lambda message: self.wrong.append(message.text))
+            page.on("pageerror", lambda error: self.wrong.append(str(error)))
+            page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
+            page.on("request", lambda request: self.asked.append(request.url))
+        return self._open[key]
+
+
+@pytest.fixture(scope="module")
+def tabs(browser):
+    return Tabs(browser)
+
+
 @pytest.fixture
-def visit(browser, tmp_path):
+def visit(tabs, tmp_path):
     """Opens a page; at the end, nothing may have gone wrong in it, and nothing but the file may have been asked for."""
-    contexts, wrong, asked = [], [], []
+    tabs.wrong, tabs.asked = [], []
 
     def go(findings, **options):
         path = tmp_path / "report.html"
         write(findings, path)
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append(dialog.message))
-        page.on("request", lambda request: asked.append(request.url))
+        page = tabs.get(options)
+        page.mouse.move(0, 0)
         page.goto(path.as_uri())
         return page
 
     yield go
-    for context in contexts:
-        context.close()
-    assert wrong == []
-    assert set(asked) == {(tmp_path / "report.html").as_uri()}
+    assert tabs.wrong == []
+    assert set(tabs.asked) == {(tmp_path / "report.html").as_uri()}
 
 
 def points(page, line=0):
@@ -283,7 +302,7 @@ class TestPage:
         assert all(bars.is_visible() for bars in page.locator(".bars").all())
 
     def test_on_paper(self, diabetes, visit):
-        page = visit(diabetes, color_scheme="dark")
+        page = visit(diabetes, color_scheme="dark", viewport={"width": 720, "height": 1000})
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
@@ -460,7 +479,7 @@ class TestConvergence:
         assert_affine(points(page)[:, 0], [1, 2, 4])
 
     def test_a_narrower_window_draws_anew(self, diabetes, visit):
-        page = visit(diabetes)
+        page = visit(diabetes, viewport={"width": 1000, "height": 800})
         page.set_viewport_size(PHONE)
         page.wait_for_function("document.querySelector('.plot svg').viewBox.baseVal.width < 390")
         assert_affine(points(page)[:, 0], diabetes.tried[0].curve["trees"])
@@ -729,15 +748,48 @@ def test_what_is_kept_of_a_model(cancer):
     assert one.curve["momentum"][1:] == [0.5] * model.n_iter_
 
 
+def test_large_trees_are_cut(cancer):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1000, 3)), rng.normal(size=1000)
+    model = AGBMRegressor(max_iter=1, max_depth=None, min_samples_leaf=1).fit(X, y)
+    page = to_html(replace(cancer, model=model))
+    below = [int(count) for count in re.findall(r">(\d+) more nodes below", page)]
+    shown = page.count('<div class="node')
+    assert shown <= 200
+    assert shown + sum(below) == len(export_text(model).splitlines()) - 1
+
+
+def test_trees_that_cannot_be_drawn(cancer):
+    X, y = load_diabetes(return_X_y=True)
+    model = AGBMRegressor(max_iter=2, init=Ridge().fit(X, y)).fit(X, y)
+    assert "The trees cannot be drawn: init=Ridge()" in to_html(replace(cancer, model=model))
+
+
+def test_a_model_that_is_its_start(cancer):
+    X, y = np.zeros((50, 2)), np.arange(50.0)
+    page = to_html(replace(cancer, model=AGBMRegressor(max_iter=3).fit(X, y)))
+    assert 'id="importances"' not in page
+    assert 'id="parameters"' in page
+
+
 def test_columns_of_tables():
     table = pd.DataFrame({"a": [1.0, math.nan, 1.0, 2.0], "b": ["x", None, "y", "x"]})
     assert describe_columns(table) == [Column("a", "number", 0.25, 2), Column("b", "category", 0.25, 2)]
+    assert describe_columns(csr_array(np.eye(2))) == [Column("x0", "number"), Column("x1", "number")]
     assert describe_columns(np.zeros((3, 2)))[1] == Column("x1", "number", 0.0, 1)
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.123456, "0.1235"), (12345.6, "12,346"), (3.21e-7, "3.21e-07"), (0.0, "0"), (math.nan, "–"), (-1e12, "-1e+12")],
+    [
+        (0.123456, "0.1235"),
+        (12345.6, "12,346"),
+        (1234.5, "1,234"),
+        (3.21e-7, "3.21e-07"),
+        (0.0, "0"),
+        (math.nan, "–"),
+        (-1e12, "-1e+12"),
+    ],
 )
 def test_numbers_to_read(value, text):
     assert number(value) == text
@@ -745,7 +797,7 @@ def test_numbers_to_read(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.01234, "0.0123 s"), (59.9, "59.9 s"), (119.6, "120 s"), (3725, "62 min 5 s"), (math.nan, "–")],
+    [(0.01234, "0.0123 s"), (59.9, "59.9 s"), (179.7, "3 min 0 s"), (3725, "62 min 5 s"), (math.nan, "–")],
 )
 def test_times_to_read(value, text):
     assert seconds(value) == text
@@ -763,5 +815,7 @@ def test_clear_winners_and_ties():
     page = to_html(Findings("t", "c", tried=[one("a", 0.9), one("b", 0.9)]))
     assert page.count(">best</span>") == 2
     assert "The interval of another overlaps with it" in page
+    page = to_html(Findings("t", "c", tried=[replace(one("a", 0.9), trees=0, seconds=math.nan)]))
+    assert "On test rows, a has accuracy 0.9 (95 % interval 0.89 to 0.91)." in page
     page = to_html(Findings("t", "c", tried=[Tried("a", failure="no such file")]))
     assert "No model was trained: no such file" in page

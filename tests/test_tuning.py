@@ -263,6 +263,8 @@ def test_what_cannot_be_a_study(classes, tmp_path):
         with pytest.raises(ValueError, match=r"notes.txt' is no study of Optuna's"):
             run(classes, path)
         assert path.read_text() == text
+    with pytest.raises(ValueError, match=r"y_test has labels \['x'\] that no training row has"):
+        run(replace(classes, y_test=np.full(len(classes.y_test), "x")), path)
     with pytest.raises(ValueError, match="say how long to search"):
         run(classes, tmp_path / "study", trials=None)
     with pytest.raises(ValueError, match=r"parameters has \['loss', 'method'\]"):
@@ -291,7 +293,7 @@ def test_tables_rare_classes_and_trees_of_so_many_leaves(tmp_path):
 
 
 def test_hopeless_trials_are_given_up(classes, tmp_path, monkeypatch):
-    """Optuna's median rule sees losses at the points; here later trials are made worse than all others."""
+    """Optuna sees losses at the points; here later trials are made worse than all others."""
     scaled = tuning._Fits.scaled
     seen = []
 
@@ -329,7 +331,7 @@ def test_verdicts(classes, tmp_path):
 
     assert said(0.5, 0.25) == "The log loss on 100 test rows is lower than the default's by 0.5 [0.25, 0.75]."
     assert said(0.25, 0.5) == (
-        "No gain that 100 test rows can show: the log loss is lower than the default's by 0.25 [-0.25, 0.75]."
+        "No gain that 100 test rows can show: the default's log loss less this one's is 0.25 [-0.25, 0.75]."
     )
     assert said(-0.5, 0.25).startswith(
         "The log loss on 100 test rows is higher than the default's by 0.5 [0.25, 0.75]:"

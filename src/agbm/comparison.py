@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from . import _threads
 from .estimators import AUTO_ITERATIONS, AGBMClassifier, AGBMRegressor
-from .evaluation import Split, Tried, metrics_of_classes, metrics_of_values
+from .evaluation import Split, Tried, check_labels, metrics_of_classes, metrics_of_values
 from .losses import Array
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
@@ -86,10 +86,7 @@ def _check(split: Split, classifies: bool, contenders: Sequence[str], parameters
     if shared:
         raise ValueError(f"parameters has {shared}, which are the same for all contenders; leave them out.")
     if classifies:
-        for name, labels in (("y_val", split.y_val), ("y_test", split.y_test)):
-            strange = np.setdiff1d(labels, split.y).tolist()
-            if strange:
-                raise ValueError(f"{name} has labels {strange} that no training row has; split the rows otherwise.")
+        check_labels(split)
 
 
 def _numbers(split: Split, classes: NDArray[Any] | None, categorical_features: Any) -> Numbers:

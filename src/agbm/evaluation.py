@@ -100,6 +100,14 @@ def _strata(classes: NDArray[Any] | None, rows: NDArray[np.intp]) -> NDArray[Any
     return codes if counts.min() >= 2 else None
 
 
+def check_labels(split: Split) -> None:
+    """Classes of validation and test rows that no training row has are an error, which is better said early."""
+    for name, labels in (("y_val", split.y_val), ("y_test", split.y_test)):
+        strange = np.setdiff1d(labels, split.y).tolist()
+        if strange:
+            raise ValueError(f"{name} has labels {strange} that no training row has; split the rows otherwise.")
+
+
 def losses_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> Array:
     """The log loss of each row. A label of no known class is an error."""
     unknown = sorted(set(np.unique(y).tolist()) - set(classes.tolist()))

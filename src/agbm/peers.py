@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse
+from sklearn.utils import check_array
 
 from .losses import Array
-from .tables import Categories, as_table, categorical_mask
+from .tables import Categories, as_table, categorical_mask, needs_reading
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,16 @@ def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any
     """Tables as matrices of numbers, with the categories of the first one as codes; and which columns these are."""
     tables = [as_table(table) for table in tables]
     mask = categorical_mask(tables[0], categorical_features)
-    if issparse(tables[0]):
-        return [csr_matrix(table, dtype=np.float64) for table in tables], mask
+    if not mask.any() and not any(map(needs_reading, tables)):
+        return [_checked(table) for table in tables], mask
     categories = Categories.learn(tables[0], mask, None)
     return [np.ascontiguousarray(categories.encode(table)) for table in tables], mask
+
+
+def _checked(table: Any) -> Any:
+    """Numbers as scikit-learn reads them, which also takes sparse matrices."""
+    checked = check_array(table, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", order="C")
+    return csr_matrix(checked) if issparse(checked) else checked  # not every library knows sparse arrays
 
 
 class _Stopwatch:

@@ -52,11 +52,11 @@ def convergence(models: Any, against: str = "trees", *, log: bool = False, ax: A
         raise ValueError(f"against={against!r} must be one of {list(_AGAINST)}.")
     column, label = _AGAINST[against]
     named = _named(models)
+    losses = [_finite_losses(name, model, log) for name, model in named.items()]
     ax = _axes(ax, max(4.0, 0.25 * (len(named) + 4)))  # the legend has a line for each
     handles = []
     for number, (name, model) in enumerate(named.items()):
-        losses = _finite_losses(name, model, log)
-        for kind, loss in losses.items():
+        for kind, loss in losses[number].items():
             width, dashes = (1.0, "--") if kind == "training" else (1.8, "-")
             every = (0.02 * (number % 4), 0.1)  # shares of the axes, so that markers of different lines do not meet
             (line,) = ax.plot(
@@ -196,7 +196,7 @@ def _waterfall(ax: Any, base: float, parts: Array) -> None:
         ax.axvline(x, color="0.3", linestyle=dashes, linewidth=1.0, zorder=0)
         ax.annotate(f"{words} {x:.4g}", (x, y), ha="center", va=side, **text)
     low, high = min(base, ends.min()), max(base, ends.max())
-    room = 0.2 * (high - low) or 1.0  # for the numbers
+    room = 0.25 * (high - low) or 1.0  # for the numbers
     ax.set(xlim=(low - room, high + room), ylim=(bottom + 0.7, -1.2))
 
 
@@ -217,7 +217,7 @@ def _strips(ax: Any, parts: Sequence[Array], columns: Sequence[NDArray[Any]]) ->
 
 
 def _ranks(column: NDArray[Any]) -> Array | None:
-    """Values as shares of the values below them, from 0 to 1, NaN where they are missing; None of categories."""
+    """Places of values among the different ones, from 0 to 1, NaN of those that are missing; None of categories."""
     if column.dtype == object:
         return None
     different, place = np.unique(column, return_inverse=True)
@@ -232,7 +232,7 @@ def _spread(values: Array, half: float = 0.36) -> Array:
     order = np.argsort(places, kind="stable")
     firsts = np.searchsorted(places[order], np.arange(100))
     number = np.empty(len(values), dtype=np.intp)
-    number[order] = np.arange(len(values)) - firsts[places[order]]  # the how manyth of its place
+    number[order] = np.arange(len(values)) - firsts[places[order]]  # its turn among those of its place
     most = max(int(number.max()), 1)
     side = np.where(number % 2 == 0, 1.0, -1.0)
     return np.asarray(side * ((number + 1) // 2) * (2.0 * half / max(most, 12)))
@@ -264,6 +264,8 @@ def partial_dependence(
 
     check_fitted(model)
     output = _output_of(model, target)
+    if isinstance(features, (str, int)):
+        raise ValueError(f"features={features!r} must be a list, such as [{features!r}].")
     entries = [entry if isinstance(entry, (tuple, list)) else (entry,) for entry in features]
     panels = [tuple(_position(model, feature) for feature in entry) for entry in entries]
     axes = _panels(len(panels), n_cols, ax)
@@ -277,7 +279,8 @@ def partial_dependence(
         known = {feature: model._categories.of[feature] for feature in panel if feature in model._categories.of}
         table = _with_all_values(model, X, panel)
         if len(panel) == 1 and known:
-            _category_dots(axis, model, table, panel[0], known[panel[0]][:max_categories], output)
+            asked = {name: value for name, value in options.items() if name in ("response_method", "sample_weight")}
+            _category_dots(axis, model, table, panel[0], known[panel[0]][:max_categories], output, asked)
             continue
         settings = {
             "kind": kind, "target": target, "categorical_features": list(known) or None,
@@ -330,12 +333,20 @@ def _with_all_values(model: Any, X: Any, panel: Sequence[int]) -> Any:
     return table
 
 
-def _category_dots(axis: Any, model: Any, table: Any, feature: int, categories: Sequence[Any], output: int) -> None:
+def _category_dots(
+    axis: Any,
+    model: Any,
+    table: Any,
+    feature: int,
+    categories: Sequence[Any],
+    output: int,
+    asked: Mapping[str, Any],
+) -> None:
     """Means of predictions as dots: the bars of scikit-learn's display lie where categories are as numbers."""
     from sklearn.inspection import partial_dependence
 
     found = partial_dependence(
-        model, table, [feature], categorical_features=[feature], custom_values={feature: categories}
+        model, table, [feature], categorical_features=[feature], custom_values={feature: categories}, **asked
     )
     places = range(len(categories))
     axis.plot(places, found["average"][output], "o", color=BLUE, markersize=6)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from ..paper import command as paper
-from . import compare, completion, explain, export, inspect, predict, report, train
+from . import compare, completion, explain, export, inspect, predict, report, train, tune
 
-COMMANDS = (train, predict, compare, inspect, explain, export, report, paper, completion)
+COMMANDS = (train, predict, compare, tune, inspect, explain, export, report, paper, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -228,16 +228,22 @@ def _labels(y: NDArray[Any], absent: NDArray[np.bool_], kind: str, present: NDAr
 
 def make_model(question: Question, arguments: argparse.Namespace) -> Model:
     """The estimator, unfitted."""
-    estimator = AGBMClassifier if question.classifies else AGBMRegressor
     parameters: dict[str, Any] = {"random_state": arguments.seed, "n_jobs": arguments.jobs}
     parameters["early_stopping"] = not arguments.no_early_stopping
-    if arguments.categorical:
-        parameters["categorical_features"] = question.categorical
-    parameters |= parse_parameters(arguments.parameters, estimator().get_params(deep=False))
-    return estimator(**parameters)
+    return _estimator(question)(**{**parameters, **given_parameters(question, arguments)})
 
 
-def parse_parameters(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
+def given_parameters(question: Question, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Parameters of the estimator that the arguments give."""
+    given = {"categorical_features": question.categorical} if arguments.categorical else {}
+    return given | _parse(arguments.parameters, _estimator(question)().get_params(deep=False))
+
+
+def _estimator(question: Question) -> type[AGBMClassifier] | type[AGBMRegressor]:
+    return AGBMClassifier if question.classifies else AGBMRegressor
+
+
+def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
     """NAME=VALUE, values as JSON or else as text."""
     parsed: dict[str, Any] = {}
     for item in given:

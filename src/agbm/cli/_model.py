@@ -81,5 +81,6 @@ def judge(model: Model, path: str, target: str, format: str | None, *, header: b
     found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
     y = y[~absent]
     if isinstance(model, AGBMClassifier):
-        return metrics_of_classes(y.astype(model.classes_.dtype), found, model.classes_)
+        labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
+        return metrics_of_classes(labels, found, model.classes_)
     return metrics_of_values(np.asarray(y, dtype=np.float64), found)

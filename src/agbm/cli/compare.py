@@ -14,7 +14,7 @@ from ..evaluation import Split, Tried, reached, split_rows
 from ..files import available_memory
 from ..peers import PEERS, installed_peers
 from ..progress import counting
-from ._data import Question, add_output, add_question, ask, parse_parameters
+from ._data import Question, add_output, add_question, ask, given_parameters
 from ._output import show, show_json, show_table, size
 from .report import write_findings
 from .train import describe, describe_columns, in_short
@@ -47,15 +47,20 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters", help="parameters of our methods"
     )
-    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help="to judge by (%(default)s)")
-    parser.add_argument(
-        "--validation-fraction", type=float, default=0.1, metavar="SHARE", help="to stop early by (%(default)s)"
-    )
-    parser.add_argument("--rows", type=int, metavar="N", help="compare on so many rows, drawn at random")
+    add_shares(parser)
     parser.add_argument("--max-iter", type=int, default=1000, help="iterations at most (%(default)s)")
     parser.add_argument("--report", metavar="PAGE", type=Path, help="write a page to look at, such as m.html")
     add_output(parser)
     parser.set_defaults(run=run)
+
+
+def add_shares(parser: argparse.ArgumentParser) -> None:
+    """How rows are divided."""
+    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help="to judge by (%(default)s)")
+    parser.add_argument(
+        "--validation-fraction", type=float, default=0.1, metavar="SHARE", help="to stop early by (%(default)s)"
+    )
+    parser.add_argument("--rows", type=int, metavar="N", help="use so many rows only, drawn at random")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -119,15 +124,10 @@ def rows_in_words(split: Split) -> str:
 
 
 def _run(split: Split, question: Question, contenders: Sequence[str], arguments: argparse.Namespace) -> list[Tried]:
-    from ..estimators import AGBMClassifier, AGBMRegressor
-
-    estimator = AGBMClassifier if question.classifies else AGBMRegressor
-    parameters: dict[str, Any] = parse_parameters(arguments.parameters, estimator().get_params(deep=False))
-    if arguments.categorical:
-        parameters["categorical_features"] = question.categorical
     runs = compare(
         split, question.classifies, contenders,
-        seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter, parameters=parameters,
+        seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter,
+        parameters=given_parameters(question, arguments),
     )  # fmt: skip
     if arguments.json or arguments.quiet:
         return list(runs)

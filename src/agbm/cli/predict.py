@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.proba and not isinstance(model, AGBMClassifier):
         raise ValueError("--proba: the model is a regressor, which has no probabilities; leave it out.")
     file, features = open_for(model, arguments.data, arguments.format, header=not arguments.no_header)
+    if arguments.keep and file.format == "svmlight":
+        raise ValueError(f"--keep {' '.join(arguments.keep)}: an svmlight file has no columns to copy; leave it out.")
     for name in arguments.keep:
         check_column(name, "--keep", [column.name for column in file.columns])
     if arguments.json and arguments.out == "-":

@@ -91,7 +91,12 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--test-fraction {arguments.test_fraction}: must be at least 0 and below 1.")
     if arguments.folds is not None and arguments.folds < 2:
         raise ValueError(f"--folds {arguments.folds}: must be at least 2.")
-    for path in (arguments.out, arguments.report, arguments.checkpoint):
+    check_folders(arguments.out, arguments.report, arguments.checkpoint)
+
+
+def check_folders(*paths: Path | None) -> None:
+    """Whether there are folders for files that will be written."""
+    for path in paths:
         if path is not None and not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"{str(path)!r}: there is no folder {str(path.parent)!r} to write it to.")
 

@@ -54,7 +54,7 @@ def number(value: float, digits: int = 4) -> str:
     """A number to read: thousands are parted, and NaN is a dash."""
     if math.isnan(value):
         return "–"
-    text = f"{value:.{digits}g}"
+    text = f"{value:,.{digits}g}"
     if "e" not in text:
         return text
     return f"{value:,.0f}" if 1.0 <= abs(value) < 1e9 else text
@@ -64,9 +64,10 @@ def seconds(value: float) -> str:
     """A time to read."""
     if math.isnan(value):
         return "–"
-    if value >= 120.0:
-        return f"{int(value // 60)} min {value % 60:.0f} s"
-    return f"{value:.0f} s" if value >= 100 else f"{value:.3g} s"
+    if value < 100.0:
+        return f"{value:.3g} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes:,} min {rest} s"
 
 
 def data_block(content: Any) -> Html:

@@ -19,7 +19,7 @@
   const words = (value) => {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(2).replace("e+", "e");
+    if (size !== 0 && (size < 1e-4 || size >= 1e9)) return Number(value.toPrecision(4)).toExponential().replace("e+", "e");
     return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 10 });
   };
   const whole = (value) => value.toLocaleString("en");
@@ -189,7 +189,7 @@
     }
 
     // Only some lines in full colour; null for all.
-    point_out(chosen) {
+    pointOut(chosen) {
       for (const part of this.box.querySelectorAll("[data-line]")) {
         part.classList.toggle("dim", chosen !== null && !chosen.includes(Number(part.dataset.line)));
       }
@@ -240,8 +240,8 @@
         update();
       });
       const line = html("tr", {}, html("th", { scope: "row" }, button), ...cells[k]);
-      line.addEventListener("pointerenter", () => plot.point_out(numbersOf(k)));
-      line.addEventListener("pointerleave", () => plot.point_out(null));
+      line.addEventListener("pointerenter", () => plot.pointOut(numbersOf(k)));
+      line.addEventListener("pointerleave", () => plot.pointOut(null));
       return line;
     });
     const top = html("tr", {}, head, ...heads);

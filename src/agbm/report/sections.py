@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluation import Metric, Tried
+from ..evaluation import Tried
 from ..theory import admissible_momentum
 from .curves import curve, has_curve, tracks
 from .findings import Estimator, Findings, parameters_of
 from .markup import Html, element, joined, number, pairs, seconds, table
+from .metrics import in_a_sentence, metrics
 from .trees import example_trees
 
 FEATURES_SHOWN = 20
@@ -51,7 +52,7 @@ def header(findings: Findings, sections: Sequence[Section]) -> Html:
     return joined(
         [
             element("h1", findings.title),
-            element("p", _in_a_sentence(findings.tried), class_="lead"),
+            element("p", in_a_sentence(findings.tried), class_="lead"),
             pairs(findings.data.items(), "tiles"),
             command,
             pairs(findings.facts.items(), "origin"),
@@ -60,131 +61,8 @@ def header(findings: Findings, sections: Sequence[Section]) -> Html:
     )
 
 
-def _in_a_sentence(tried: Sequence[Tried]) -> str:
-    names = _metric_names(tried)
-    if not names:
-        failed = [one for one in tried if one.failure]
-        return f"No model was trained: {failed[0].failure}" if failed else "There are no test metrics."
-    ranked = [one for one in _ranked(tried) if _metric(one, names[0]) is not None]
-    best, metric = ranked[0], _metric(ranked[0], names[0])
-    assert metric is not None
-    interval = f"95 % interval {number(metric.low, 3)} to {number(metric.high, 3)}"
-    trees = f"with {best.trees:,} trees, " if best.trees else ""
-    figures = f"{number(metric.value)} ({interval}), {trees}trained in {seconds(best.seconds)}."
-    if len(ranked) == 1:
-        return f"{best.name} has a {metric.name} on test rows of {figures}"
-    which = "lowest" if metric.lower_is_better else "highest"
-    text = f"Of {len(ranked)} models, {best.name} has the {which} {metric.name} on test rows: {figures}"
-    overlapping = sum(_overlap(metric, _metric(other, metric.name)) for other in ranked[1:])
-    others = (
-        "The interval of another overlaps" if overlapping == 1 else f"The intervals of {overlapping} others overlap"
-    )
-    return f"{text} {others} with it: the order may be chance." if overlapping else text
-
-
-# Metrics
 def _metrics(findings: Findings) -> Section | None:
-    tried, names = findings.tried, _metric_names(findings.tried)
-    if not tried:
-        return None
-    ranked = [one for one in _ranked(tried) if not one.failure]
-    failed = [one for one in tried if one.failure]
-    columns = {name: [_metric(one, name) for one in ranked] for name in names}
-    best = {name: _best(column) for name, column in columns.items()}
-    rows = []
-    for place, one in enumerate(ranked):
-        cells = [_metric_cell(column, place, place in best[name]) for name, column in columns.items()]
-        rows.append([one.name, *cells, f"{one.trees:,}", seconds(one.seconds)])
-    body = []
-    if rows:
-        arrows = [f"{name} {'↓' if _lower_is_better(columns[name]) else '↑'}" for name in names]
-        body.append(table("Metrics on test rows, best first", ["model", *arrows, "trees", "fit"], rows, "metrics"))
-    if names:
-        note = (
-            "Bars are intervals of 95 % for the sampling of the test rows; they say nothing of other splits or seeds. "
-            "↓ lower is better, ↑ higher is better."
-        )
-        body.append(element("p", note, _overlap_note(columns, best), class_="note"))
-    if failed:
-        body.append(element("h3", "Not trained"))
-        body.append(pairs([(one.name, one.failure) for one in failed], "failures"))
-    return Section("metrics", "Test metrics", joined(body))
-
-
-def _metric_cell(column: Sequence[Metric | None], place: int, is_best: bool) -> Html:
-    metric = column[place]
-    if metric is None:
-        return Html("–")
-    words = [element("span", number(metric.value), class_="value")]
-    if is_best and len(column) > 1:
-        words.append(element("span", "best", class_="badge"))
-    words.append(element("span", f"{number(metric.low, 3)} to {number(metric.high, 3)}", class_="range"))
-    ends = [end for one in column if one is not None for end in (one.low, one.high) if math.isfinite(end)]
-    if not ends or not math.isfinite(metric.low + metric.high):
-        return joined(words)
-    low, width = min(ends), (max(ends) - min(ends)) or 1.0
-
-    def place_of(value: float) -> float:
-        return 3.0 + 94.0 * (value - low) / width
-
-    start, end = place_of(metric.low), place_of(metric.high)
-    drawing = element(
-        "span",
-        element("span", class_="line", style=f"left:{start:.2f}%;width:{end - start:.2f}%"),
-        element("span", class_="dot", style=f"left:{place_of(metric.value):.2f}%"),
-        class_="interval best" if is_best else "interval",
-        aria_hidden="true",
-    )
-    return joined([*words, drawing])
-
-
-def _overlap_note(columns: Mapping[str, Sequence[Metric | None]], best: Mapping[str, Sequence[int]]) -> str:
-    """Which bests are not clear of all others."""
-    unclear = [name for name, column in columns.items() if _overlaps_with_others(column, best[name])]
-    if not unclear:
-        return ""
-    return f" The best interval overlaps with others in {', '.join(unclear)}: the order may be chance there."
-
-
-def _overlaps_with_others(column: Sequence[Metric | None], best: Sequence[int]) -> bool:
-    return any(_overlap(column[first], other) for first in best[:1] for k, other in enumerate(column) if k != first)
-
-
-def _metric_names(tried: Sequence[Tried]) -> list[str]:
-    return list(dict.fromkeys(metric.name for one in tried if not one.failure for metric in one.metrics))
-
-
-def _metric(tried: Tried, name: str) -> Metric | None:
-    return next((metric for metric in tried.metrics if metric.name == name), None)
-
-
-def _ranked(tried: Sequence[Tried]) -> list[Tried]:
-    """Those that have a model, by the first metric; those without the metric at the end."""
-    names = _metric_names(tried)
-
-    def key(one: Tried) -> float:
-        metric = _metric(one, names[0]) if names else None
-        return math.inf if metric is None or math.isnan(metric.value) else _badness(metric)
-
-    return sorted((one for one in tried if not one.failure), key=key)
-
-
-def _badness(metric: Metric) -> float:
-    return metric.value if metric.lower_is_better else -metric.value
-
-
-def _best(column: Sequence[Metric | None]) -> list[int]:
-    """The places of the best value, which several may have."""
-    known = {place: _badness(metric) for place, metric in enumerate(column) if metric and not math.isnan(metric.value)}
-    return [place for place, badness in known.items() if badness == min(known.values())]
-
-
-def _lower_is_better(column: Sequence[Metric | None]) -> bool:
-    return next(metric.lower_is_better for metric in column if metric is not None)
-
-
-def _overlap(first: Metric | None, second: Metric | None) -> bool:
-    return first is not None and second is not None and first.low <= second.high and second.low <= first.high
+    return Section("metrics", "Test metrics", metrics(findings.tried)) if findings.tried else None
 
 
 # Convergence
@@ -242,7 +120,15 @@ def _choice(title: str, name: str, options: Sequence[tuple[str, bool]]) -> Html:
     buttons = [
         element(
             "label",
-            element("input", type="radio", name=name, value=option, checked=option == first, disabled=not possible),
+            element(
+                "input",
+                type="radio",
+                name=name,
+                value=option,
+                autocomplete="off",
+                checked=option == first,
+                disabled=not possible,
+            ),
             element("span", option),
         )
         for option, possible in options
@@ -251,7 +137,7 @@ def _choice(title: str, name: str, options: Sequence[tuple[str, bool]]) -> Html:
 
 
 def _box(title: str, name: str, checked: bool, disabled: bool) -> Html:
-    box = element("input", type="checkbox", id=name, checked=checked, disabled=disabled)
+    box = element("input", type="checkbox", id=name, autocomplete="off", checked=checked, disabled=disabled)
     return element("label", box, element("span", title))
 
 
@@ -332,13 +218,11 @@ def _theory(findings: Findings) -> Section | None:
     body = [element("div", *parts, class_="tracks")]
     n_restarts = len(found["restarts"])
     if n_restarts:
-        body.append(element("p", f"{n_restarts} restart{'s' * (n_restarts > 1)}, marked by upright lines: {_RESTART}"))
+        text = f"{n_restarts} restart{'s' * (n_restarts > 1)}: at the upright lines, h was set back to the model."
+        body.append(element("p", text))
     body.append(element("noscript", element("p", "The drawings need JavaScript.", class_="note")))
     drawn = [{"title": drawing.title, "columns": drawing.columns} for drawing in drawings]
     return Section("theory", "Theory", joined(body), {**found, "drawings": drawn})
-
-
-_RESTART = "there the momentum function h was set back to the model."
 
 
 @dataclass(frozen=True)
@@ -396,7 +280,7 @@ def _columns(findings: Findings) -> Section | None:
         ]
         for column in findings.columns
     ]
-    grid = table(f"{len(rows):,} columns", ["column", "kind", "missing", "distinct values"], rows, "columns")
+    grid = table(f"{len(rows):,} columns", ["column", "kind", "missing", "distinct"], rows, "columns")
     return Section("columns", "Columns", grid)
 
 
@@ -412,7 +296,7 @@ def _parameters(findings: Findings) -> Section | None:
             )
         summary = element("summary", f"{len(others)} parameters as they are by default")
         defaults = table("Defaults", ["parameter", "value"], others, "code")
-        body.append(element("details", summary, defaults, open=not changed))
+        body.append(element("details", summary, defaults))
     rows = [
         [one.name, ", ".join(f"{name}={_written(value)}" for name, value in one.parameters.items())]
         for one in findings.tried
