@@ -5,6 +5,7 @@ import warnings
 import lightgbm
 import numpy as np
 import pytest
+import xgboost
 from sklearn.datasets import load_breast_cancer, make_regression
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import log_loss
@@ -212,6 +213,7 @@ def test_what_is_turned_off_is_no_warning():
     params = {"lambda_l1": 0.0, "extra_trees": False, "boosting": "gbdt", "verbosity": -1, "metric": None}
     agbm.from_params("lightgbm", params)
     agbm.from_params("lightgbm", lightgbm.LGBMClassifier().get_params(), task=CLASSIFICATION)
+    agbm.from_params("xgboost", xgboost.XGBRegressor().get_params())
     assert isinstance(agbm.from_params("sklearn", HistGradientBoostingClassifier().get_params()), AGBMClassifier)
     assert isinstance(agbm.from_params("sklearn", HistGradientBoostingRegressor().get_params()), AGBMRegressor)
 
