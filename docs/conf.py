@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "linked_files",
     "mathml",
+    "root_pages",
 ]
 exclude_patterns = ["_extensions"]
 language = "en"

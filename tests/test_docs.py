@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 import warnings
+from itertools import takewhile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -35,9 +36,6 @@ BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 
-# Commands that are being written; their lines are not run.
-WAITING = {"tune"}
-
 # A source distribution has tests, but not the documentation.
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="there is no folder docs")
 
@@ -55,9 +53,9 @@ def blocks(document):
 
 
 def commands(text):
-    """The words of each command of a block: comments are left out, a backslash continues a line."""
+    """The words of each command of a block, up to where its output goes. A backslash continues a line."""
     lines = (shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines())
-    return [words for words in lines if words]
+    return [list(takewhile(lambda word: word != ">", words)) for words in lines if words]
 
 
 class Reader:
@@ -89,8 +87,6 @@ class Reader:
         check(arguments)
 
     def _agbm(self, arguments):
-        if arguments[0] in WAITING:
-            return
         if arguments[0] == "paper":  # takes minutes: only its arguments are read
             cli.make_parser().parse_args(arguments)
         else:
