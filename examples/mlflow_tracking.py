@@ -2,7 +2,8 @@
 
 python examples/mlflow_tracking.py        (needs pip install mlflow)
 
-The run goes where MLFLOW_TRACKING_URI says; without it to mlflow.db in this folder, and `mlflow ui` shows it.
+The run goes where MLFLOW_TRACKING_URI says; without it to mlflow.db in this folder (which takes MLflow some seconds to
+make), and `mlflow ui` shows it.
 """
 
 from __future__ import annotations

@@ -22,14 +22,14 @@ from agbm.evaluation import Metric, Tried, metrics_of_classes, metrics_of_values
 from agbm.export import export_text
 from agbm.report import Column, Findings, describe_columns, to_html, tried_from_model, write
 from agbm.report.curves import curve, thinned
-from agbm.report.markup import number, seconds
+from agbm.report.markup import data_block, number, seconds
 
 SCREENSHOTS = Path(__file__).parents[1] / "out" / "screenshots"
 PHONE = {"width": 390, "height": 844}
 
 # Whoever reads one of these as markup runs it, or leaves the text that it is in.
 HOSTILE = [
-    "</script><script>window.hacked = 1</script>",
+    "</script ><script>window.hacked = 1</script>",
     '"><img src=x onerror="window.hacked = 1">',
     "<!--<script>",
     "'];window.hacked = 1;//",
@@ -644,6 +644,13 @@ class TestStrangers:
         assert tab.evaluate("fetch('data:,x').then(() => 'sent', () => 'refused')") == "refused"
         assert len([text for text in refused if "Content Security Policy" in text]) >= 2
         tab.close()
+
+    @pytest.mark.parametrize("name", [*HOSTILE, "<!--<script ", "\ud800", "\0"])
+    def test_data_is_only_data(self, name):
+        written = data_block({name: [name, 1.5, None]})
+        assert json.loads(written) == {name: [name, 1.5, None]}
+        assert written.isascii()
+        assert not set(written) & set("<>&")
 
     def test_half_letters(self, cancer, tmp_path):
         write(replace(cancer, title="half \ud800 a letter"), tmp_path / "report.html")

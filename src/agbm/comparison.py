@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,6 @@ def compare(
         try:
             if name in METHODS:
                 return _tried(name, _fit_ours(split, classifies, name, effort, parameters), split, classes)
-            import_module(PEERS[name].module)
             return _tried(name, PEERS[name].fit(numbers(), effort), split, classes)
         except Exception as error:  # whatever a library may raise; the others are to run
             return Tried(name, failure=_in_one_line(error))

@@ -283,10 +283,12 @@ class _Notebook:
 
         words = [f"{state.done}/{state.total}", *state.words(), self._times.words(state, final)]
         bar = f'<progress value="{state.done}" max="{state.total}" style="vertical-align: middle"></progress>'
-        cells = "".join(f'<span style="margin-left: 1em; white-space: nowrap">{escape(word)}</span>' for word in words)
+        cells = " ".join(
+            f'<span style="margin-right: 1ex; white-space: nowrap">{escape(word)}</span>' for word in words
+        )
         bundle = {
             "text/plain": "  ".join([self._description, *words]),
-            "text/html": f'<div style="font-variant-numeric: tabular-nums">{escape(self._description)} {bar}{cells}'
+            "text/html": f'<div style="font-variant-numeric: tabular-nums">{escape(self._description)} {bar} {cells}'
             "</div>",
         }
         if self._handle is None:

@@ -1,7 +1,8 @@
-"""What a command says: lines for people, or one JSON object for machines."""
+"""What a command says: its help, lines for people, or one JSON object for machines."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import textwrap
@@ -13,6 +14,29 @@ import numpy as np
 from ..evaluation import Metric
 
 WIDTH = 110
+HELP_WIDTH = 79
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    usage: str,
+    *,
+    help: str,
+    description: str,
+    examples: str,
+) -> argparse.ArgumentParser:
+    """A command, with help that ends with examples.
+
+    The usage has what is needed first: options that take several names would swallow a file behind them.
+    """
+    return commands.add_parser(
+        usage.split()[1],
+        usage=usage,
+        help=help,
+        description=textwrap.fill(description, HELP_WIDTH),
+        epilog=f"examples:{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def show(facts: Mapping[str, str]) -> None:

@@ -15,11 +15,11 @@ from ..files import available_memory
 from ..peers import PEERS, installed_peers
 from ..progress import counting
 from ._data import Question, add_output, add_question, ask, given_parameters
-from ._output import show, show_json, show_table, size
+from ._output import add_command, show, show_json, show_table, size
 from .report import write_findings
 from .train import describe, describe_columns, in_short
 
-EXAMPLES = """examples:
+EXAMPLES = """
   agbm compare adult.csv --target income --report adult.html
   agbm compare houses.parquet --target price --methods fading gbm --peers LightGBM
   agbm compare clicks/ --target clicked --rows 200000 --peers"""
@@ -27,14 +27,14 @@ EXAMPLES = """examples:
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "compare",
+    parser = add_command(
+        commands,
+        "agbm compare DATA --target COLUMN [options]",
         help="all methods, and installed other libraries, on your data",
         description="Train all methods, and other boosting libraries that are installed, on the same rows of a table. "
         "All stop early by the same validation rows, with the same patience, and are judged by the same test rows; "
         "everything else is the default of each.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     add_question(parser)
     parser.add_argument(

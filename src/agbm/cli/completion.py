@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-EXAMPLES = """examples:
+from ._output import add_command
+
+EXAMPLES = """
   agbm completion bash > ~/.local/share/bash-completion/completions/agbm
   agbm completion zsh > ~/.zfunc/_agbm"""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "completion",
+    parser = add_command(
+        commands,
+        "agbm completion SHELL",
         help="completion for a shell",
         description="Print a script with which a shell completes the commands and options of agbm.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))
     parser.set_defaults(run=run)

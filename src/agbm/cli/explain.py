@@ -14,22 +14,22 @@ from ..losses import Array
 from ..saving import load
 from ._data import Model, add_file, take
 from ._model import feature_names, open_for
-from ._output import show_json, show_table
+from ._output import add_command, show_json, show_table
 
-EXAMPLES = """examples:
+EXAMPLES = """
   agbm explain adult.agbm new.csv --rows 3
   agbm explain adult.agbm new.csv --out contributions.parquet"""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "explain",
+    parser = add_command(
+        commands,
+        "agbm explain MODEL DATA [options]",
         help="what each feature adds to predictions",
         description="What each feature adds to the score of a row (exact Shapley values). The contributions of a row "
         "and the base value, which is the mean, add up to the score: log-odds, or the value before the inverse link.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("model", help="a file that agbm train or model.save wrote")
     add_file(parser)

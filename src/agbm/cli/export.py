@@ -10,7 +10,7 @@ from .. import export
 from .._whole_file import replacing
 from ..saving import load
 from ._data import Model
-from ._output import show_json, size
+from ._output import add_command, show_json, size
 
 
 def _onnx(model: Model, tree: int) -> bytes:
@@ -34,20 +34,20 @@ FORMATS: dict[str, Callable[[Model, int], bytes | str]] = {
     "dot": export.to_graphviz,
 }
 
-EXAMPLES = """examples:
+EXAMPLES = """
   agbm export adult.agbm --to onnx --out adult.onnx
   agbm export adult.agbm --to text --tree 3 --out tree.txt"""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "export",
+    parser = add_command(
+        commands,
+        "agbm export MODEL --to FORMAT --out FILE [options]",
         help="write a model for other programs",
         description="Write a model for other programs: ONNX, Treelite (its binary checkpoint), LightGBM (its text "
         "file), or one of its trees as text or as a drawing for Graphviz.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("model", help="a file that agbm train or model.save wrote")
     parser.add_argument("--to", required=True, choices=list(FORMATS), help="the format")

@@ -11,18 +11,18 @@ from ..report import changed_parameters
 from ..saving import load
 from ._data import Model
 from ._model import feature_names, important, noted_metrics, shares_in_words
-from ._output import listed, show, show_json, size
+from ._output import add_command, listed, show, show_json, size
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "inspect",
+    parser = add_command(
+        commands,
+        "agbm inspect MODEL [--json]",
         help="say what is in a model file",
         description="Say what is in a model file: what it predicts from what, how it was made, which features matter. "
         "Nothing in a file can run code, wherever it comes from.",
-        epilog="examples:\n  agbm inspect adult.agbm\n  agbm inspect adult.agbm --json | jq .importances",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples="\n  agbm inspect adult.agbm\n  agbm inspect adult.agbm --json | jq .importances",
     )
     parser.add_argument("model", help="a file that agbm train or model.save wrote")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")

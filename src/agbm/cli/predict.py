@@ -15,9 +15,9 @@ from ..files import DataFile, write_pieces
 from ..saving import load
 from ._data import Model, add_file, check_column
 from ._model import open_for
-from ._output import show_json
+from ._output import add_command, show_json
 
-EXAMPLES = """examples:
+EXAMPLES = """
   agbm predict adult.agbm new.csv --out predictions.csv
   agbm predict adult.agbm new.parquet --proba --keep id --out probabilities.parquet
   agbm predict adult.agbm new.csv --out - | head"""
@@ -25,13 +25,13 @@ EXAMPLES = """examples:
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "predict",
+    parser = add_command(
+        commands,
+        "agbm predict MODEL DATA --out FILE [options]",
         help="predict the rows of a file with a model",
         description="Predict the rows of a file, piece by piece: it may be larger than memory. Columns are found by "
         "their names; those that the model does not know are left out.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("model", help="a file that agbm train or model.save wrote")
     add_file(parser)

@@ -16,23 +16,23 @@ from ..evaluation import Metric, Tried
 from ..saving import load
 from ._data import Model, add_file
 from ._model import judge, noted_metrics
-from ._output import show_json, size
+from ._output import add_command, show_json, size
 
-EXAMPLES = """examples:
+EXAMPLES = """
   agbm report adult.agbm --out adult.html
   agbm report adult.agbm later.csv --target income --out later.html"""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "report",
+    parser = add_command(
+        commands,
+        "agbm report MODEL [DATA] --out PAGE [options]",
         help="write a page about a model",
         description="Write one page about a model that needs no network: what it was trained on, convergence, metrics "
         "with intervals, importances, trees, theory. With data, the metrics are of its rows; else those that agbm "
         "train has noted.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("model", help="a file that agbm train or model.save wrote")
     add_file(parser, needed=False)

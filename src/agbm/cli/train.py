@@ -19,10 +19,10 @@ from ..checkpoint import Checkpoint
 from ..evaluation import Metric, split_rows
 from ._data import Model, Question, add_output, add_parameters, add_question, ask, make_model
 from ._model import important, judge, shares_in_words
-from ._output import listed, plain, show, show_json, size
+from ._output import add_command, listed, plain, show, show_json, size
 from .report import write_page
 
-EXAMPLES = """examples:
+EXAMPLES = """
   agbm train adult.csv --target income --out adult.agbm
   agbm train houses.parquet --target price --out houses.agbm --folds 5 --report houses.html
   agbm train a1a.svmlight --out a1a.agbm --set method=agbm learning_rate=0.05 max_iter=500
@@ -31,14 +31,14 @@ EXAMPLES = """examples:
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "train",
+    parser = add_command(
+        commands,
+        "agbm train DATA --target COLUMN --out MODEL [options]",
         help="train a model on a table in a file",
         description="Train a model on a table in a file. What is a number and what a category, and whether the target "
         "is a class or a number, is inferred and shown. A fifth of the rows is held back to judge the model by, and a "
         "tenth of the others to stop early by. A table that does not fit into memory is read in pieces.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     add_question(parser)
     parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="file for the model, such as m.agbm")

@@ -14,11 +14,11 @@ from typing import Any
 from ..progress import counting
 from ..tuning import Trial, Tuned, tune
 from ._data import add_output, add_question, ask, given_parameters
-from ._output import plain, show, show_json, show_table, size
+from ._output import add_command, plain, show, show_json, show_table, size
 from .compare import add_shares, divide, rows_in_words
 from .train import check_folders, describe
 
-EXAMPLES = """examples:
+EXAMPLES = """
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm    (again: goes on where the first one ended)
   agbm tune houses.parquet --target price --trials 50 --set max_depth=4 --out houses.agbm"""
@@ -26,14 +26,14 @@ EXAMPLES = """examples:
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its arguments."""
-    parser = commands.add_parser(
-        "tune",
+    parser = add_command(
+        commands,
+        "agbm tune DATA --target COLUMN --out MODEL [options]",
         help="search for better parameters than the default",
         description="Search for better parameters than the default with Optuna, for some seconds or some trials. The "
         "default is the first trial. All trials are kept in a file, so that the same command goes on. At the end the "
         "best parameters and the default are judged by rows that the search has not seen.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     add_question(parser)
     parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="file for the best model")
