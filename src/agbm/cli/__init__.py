@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shlex
 import sys
@@ -18,6 +19,9 @@ COMMANDS = (train, predict, compare, tune, inspect, explain, export, report, pap
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 where it failed, 2 for wrong arguments, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names in files have letters that not every terminal has
+            stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     parsed = make_parser().parse_args(given)
     parsed.command_line = shlex.join(["agbm", *given])
@@ -26,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)  # what is said to users, not to developers
             warnings.showwarning = _show_warning
             parsed.run(parsed)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as it is where the caller has closed it
+                sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -17,7 +17,7 @@ from ..progress import counting
 from ._data import Question, add_output, add_question, ask, given_parameters
 from ._output import add_command, show, show_json, show_table, size
 from .report import write_findings
-from .train import describe, describe_columns, in_short
+from .train import check_folders, describe, describe_columns, in_short
 
 EXAMPLES = """
   agbm compare adult.csv --target income --report adult.html
@@ -65,6 +65,7 @@ def add_shares(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare, and say what was found."""
+    check_folders(arguments.report)
     speaks = not (arguments.json or arguments.quiet)
     question = ask(arguments)
     split = divide(question, arguments)
