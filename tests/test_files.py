@@ -101,6 +101,27 @@ def test_delimiters_headers_and_text_that_looks_like_numbers(tmp_path):
     assert bare.table(["c0", "c1"]).to_pydict() == {"c0": [1.0, 3.0], "c1": [2.0, 4.0]}
 
 
+def test_types_of_other_programs(tmp_path):
+    """Polars writes views of text, and clocks count nanoseconds."""
+    table = pa.table(
+        {
+            "text": pa.array(["a", None, "b"], pa.string_view()),
+            "moment": pa.array([1001, 1999, None], pa.timestamp("ns")),
+        }
+    )
+    pyarrow.feather.write_feather(table, tmp_path / "table.arrow", compression="uncompressed")
+    file = open_table(tmp_path / "table.arrow")
+    assert file.columns == [Column("text", "category"), Column("moment", "time")]
+    read = file.table(["text", "moment"]).take([2, 1, 0])
+    assert read.to_pydict() == {"text": ["b", None, "a"], "moment": [None, 1.0, 1.0]}
+    assert file.vector("text")[1].tolist() == [False, True, False]
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot be read: there is no parquet file with columns"):
+        open_table(tmp_path)
+
+
 def test_svmlight(tmp_path):
     X = np.array([[0.0, 2.0], [3.0, 0.0]])
     dump_svmlight_file(X, [1, -1], str(tmp_path / "table.svmlight"), zero_based=False)

@@ -142,6 +142,8 @@ class _ArrowFile(DataFile):
             else:
                 kind = {"parquet": "parquet", "arrow": "ipc"}[format]
                 self._dataset = pa.dataset.dataset(path, format=kind, partitioning="hive")
+                if not self._dataset.schema.names:
+                    raise ValueError(f"there is no {format} file with columns.")
                 self.n_rows = self._dataset.count_rows()
                 _check_names(self._dataset.schema.names)
         self.columns = [Column(field.name, _kind_of(field.type)) for field in self._dataset.schema]
@@ -257,7 +259,9 @@ def _plain(table: Any, kinds: dict[str, str]) -> Any:
         kind = kinds.get(field.name, "")
         column = table.column(i)
         if kind == "time":  # the same number for the same moment, whatever the unit and the zone of a file are
-            column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None))).cast(pa.int64())
+            column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None)), safe=False).cast(pa.int64())
+        if pa.types.is_string_view(field.type):  # of which rows cannot be taken
+            column = column.cast(pa.large_string())
         if kind in ("number", "truth", "time") and field.type != pa.float32():
             column = column.cast(pa.float64(), safe=False)
         table = table.set_column(i, field.name, column)
