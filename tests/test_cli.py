@@ -244,6 +244,8 @@ class TestTrain:
             (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"give NAME=VALUE"),
             (["mixed.csv", "--target", "sold", "--folds", "1"], r"--folds 1: must be at least 2"),
             (["mixed.csv", "--target", "sold", "--weight", "size"], r"sample_weight"),
+            (["mixed.csv", "--target", "sold", "--seed", "-1"], r"--seed -1: must be from 0 to 4294967295"),
+            (["mixed.csv", "--target", "sold", "--jobs", "0"], r"--jobs 0: give a number of threads"),
         ],
         ids=str,
     )
@@ -481,6 +483,16 @@ class TestCompare:
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
         assert "pip install lightgbm" in line
 
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            (["--methods", "--peers"], r"contenders=\[\]: name at least one"),
+            (["--methods", "gbm", "--peers", "--max-iter", "0"], r"no contender has come to a model; gbm: .*max_iter"),
+        ],
+    )
+    def test_no_model_at_all_is_a_failure(self, more, message, here, capsys):
+        assert re.search(message, fails(capsys, "compare", "mixed.csv", "--target", "price", "--quiet", *more))
+
     def test_no_folder_is_said_before_the_training(self, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--report", "no/page.html", "--quiet")
         assert "there is no folder 'no'" in line
@@ -587,8 +599,9 @@ class TestEnds:
 
         monkeypatch.setattr(_data.Question, "fit", broken)
         assert "RuntimeError: line 1 line 2 (agbm --debug" in fails(capsys, *SOLD, "--quiet")
-        with pytest.raises(RuntimeError):
-            cli.main(["--debug", *SOLD])
+        for arguments in ["--debug", *SOLD], [*SOLD, "--debug"]:
+            with pytest.raises(RuntimeError):
+                cli.main(arguments)
 
     def test_warnings_are_lines(self, here, capsys):
         run(*SOLD, *FEW, "--quiet", "--set", "max_iter=60", "method=gbm", "learning_rate=1e6", "second_order=false")

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
 from ..paper import command as paper
 from . import compare, completion, explain, export, inspect, predict, report, train, tune
@@ -55,10 +56,13 @@ def make_parser() -> argparse.ArgumentParser:
         "with examples. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"agbm {version('agbm')}")
-    parser.add_argument("--debug", action="store_true", help="show where in the code an error came from")
+    debug: dict[str, Any] = {"action": "store_true", "help": "show where in the code an error came from"}
+    parser.add_argument("--debug", **debug)
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in COMMANDS:
         command.add_to(commands)
+    for added in commands.choices.values():  # where it is typed when an error has come
+        added.add_argument("--debug", default=argparse.SUPPRESS, **debug)
     return parser
 
 

@@ -146,6 +146,10 @@ def take(table: Any, rows: NDArray[np.intp]) -> Any:
 
 def ask(arguments: argparse.Namespace, streams: bool | None = False) -> Question:
     """What the arguments mean; `streams=None` decides by the memory that is there."""
+    if not 0 <= arguments.seed < 2**32:
+        raise ValueError(f"--seed {arguments.seed}: must be from 0 to {2**32 - 1}.")
+    if arguments.jobs == 0:
+        raise ValueError("--jobs 0: give a number of threads, or leave it out for all.")
     file = open_table(arguments.data, arguments.format, header=not arguments.no_header)
     target = _target(arguments, file)
     kinds = {column.name: column.kind for column in file.columns}

@@ -89,10 +89,12 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.json:
         show_json({"command": arguments.command_line, "contenders": [_plain(t) for t in tried]})
-        return
-    _show(tried)
-    if arguments.report is not None:
-        print(f"{arguments.report} ({size(arguments.report.stat().st_size)})")
+    else:
+        _show(tried)
+        if arguments.report is not None:
+            print(f"{arguments.report} ({size(arguments.report.stat().st_size)})")
+    if all(t.failure for t in tried):
+        raise ValueError(f"no contender has come to a model; {tried[0].name}: {tried[0].failure}")
 
 
 def divide(question: Question, arguments: argparse.Namespace) -> Split:
