@@ -1,6 +1,7 @@
 """The command line: what it infers, what it writes, what it says, and how it ends."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -187,6 +188,7 @@ class TestTrain:
             (["true", "false"] * 20, True),
             (list(range(40)), False),
             ([0.5, 1.5] * 20, False),
+            ([1e25, 2e25] * 20, False),
             ([1, None] * 20, None),
         ],
         ids=str,
@@ -242,6 +244,8 @@ class TestTrain:
             (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"give NAME=VALUE"),
             (["mixed.csv", "--target", "sold", "--folds", "1"], r"--folds 1: must be at least 2"),
             (["mixed.csv", "--target", "sold", "--weight", "size"], r"sample_weight"),
+            (["mixed.csv", "--target", "sold", "--seed", "-1"], r"--seed -1: must be from 0 to 4294967295"),
+            (["mixed.csv", "--target", "sold", "--jobs", "0"], r"--jobs 0: give a number of threads"),
         ],
         ids=str,
     )
@@ -249,9 +253,46 @@ class TestTrain:
         assert re.search(message, fails(capsys, "train", *arguments, "--out", "m.agbm", "--quiet"))
         assert not (here / "m.agbm").exists()
 
-    def test_no_folder_is_said_before_the_training(self, here, capsys):
-        line = fails(capsys, "train", "mixed.csv", "--target", "sold", "--out", "no/m.agbm")
-        assert "there is no folder 'no'" in line
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            (["--out", "no/m.agbm"], "there is no folder 'no'"),
+            (["--out", "."], "'.' is a folder; name a file in it"),
+            (["--test", "none.csv"], "'none.csv': there is no such file"),
+            (["--test", "part.csv"], "--test part.csv size: there is no such column"),
+            (["--folds", "401"], "--folds 401: Cannot have number of splits"),
+        ],
+        ids=str,
+    )
+    def test_what_can_be_said_before_the_training_is(self, more, message, here, capsys, monkeypatch):
+        mixed().drop(columns="size").to_csv("part.csv", index=False)
+        monkeypatch.setattr(_data.Question, "fit", None)
+        assert message in fails(capsys, *SOLD, *more, "--quiet")
+
+    def test_what_ends_the_judging_does_not_cost_the_model(self, here, monkeypatch):
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_data.Question, "judge", interrupted)
+        assert cli.main([*SOLD, *FEW]) == 130
+        assert agbm.load("sold.agbm").n_trees_ == 8
+
+    @pytest.mark.parametrize("more", [[], ["--folds", "3"]], ids=str)
+    def test_a_class_of_one_row(self, more, here, capsys):
+        table = mixed()
+        table.loc[7, "sold"] = "perhaps"
+        table.to_csv("mixed.csv", index=False)
+        for seed in range(6):
+            run(*SOLD, *FEW, *more, "--seed", seed, "--quiet", "--json")
+            metrics = json.loads(capsys.readouterr().out)["metrics"]
+            assert metrics[0]["value"] < 2.0
+            assert agbm.load("sold.agbm").classes_.tolist() == ["no", "perhaps", "yes"]
+
+    @pytest.mark.parametrize("option", ["--weight", "--drop", "--categorical"])
+    def test_svmlight_has_no_names(self, option, here, capsys):
+        dump_svmlight_file(np.eye(20), np.arange(20) % 2, "t.svmlight")
+        line = fails(capsys, "train", "t.svmlight", option, "x0", "--out", "m.agbm")
+        assert f"{option} x0: an svmlight file has no names of columns" in line
 
 
 def agbm_table():
@@ -273,6 +314,19 @@ class TestPredict:
         found = files.open_table(f"p.{ending}").table(["id", "prediction"]).to_pydict()
         assert found["prediction"] == trained.predict(agbm_table()).tolist()
         assert found["id"] == list(range(400))
+
+    @pytest.mark.parametrize(("source", "ending"), [("csv", "csv"), ("csv", "parquet"), ("parquet", "parquet")])
+    def test_kept_columns_are_copied_exactly(self, source, ending, trained):
+        table = mixed().assign(id=2**53 + 1 + np.arange(400), zip=[f"{i:05d}" for i in range(400)])
+        table.to_csv("wide.csv", index=False)
+        table.assign(day=pd.to_datetime(table["day"])).to_parquet("wide.parquet")
+        run("predict", "sold.agbm", f"wide.{source}", "--keep", "id", "zip", "times", "--out", f"p.{ending}")
+        found = pd.read_csv("p.csv", dtype=str) if ending == "csv" else pd.read_parquet(f"p.{ending}")
+        assert found["id"].astype(str).tolist() == table["id"].astype(str).tolist()
+        assert found["times"].astype(str).tolist() == table["times"].astype(str).tolist()
+        if (source, ending) != ("csv", "parquet"):  # where a column of digits is one of numbers
+            assert found["zip"].tolist() == table["zip"].tolist()
+        assert found["prediction"].tolist() == trained.predict(agbm_table()).tolist()
 
     def test_probabilities_and_scores(self, trained):
         run("predict", "sold.agbm", "mixed.csv", "--proba", "--out", "p.csv")
@@ -309,10 +363,14 @@ class TestPredict:
             (["sold.agbm", "mixed.csv", "--keep", "idd"], r"--keep idd: .*did you mean 'id'"),
             (["mixed.csv", "mixed.csv"], r"'mixed.csv' is no model that can be loaded"),
             (["none.agbm", "mixed.csv"], r"none.agbm"),
+            (["sold.agbm", "named.csv", "--keep", "prediction"], r"--keep prediction: the predictions have that name"),
+            (["sold.agbm", "empty.csv"], r"'empty.csv' has no rows"),
         ],
     )
     def test_mistakes(self, arguments, message, trained, capsys):
         mixed().drop(columns="size").to_csv("part.csv", index=False)
+        mixed().assign(prediction=1).to_csv("named.csv", index=False)
+        mixed()[:0].to_csv("empty.csv", index=False)
         capsys.readouterr()
         assert re.search(message, fails(capsys, "predict", *arguments, "--out", "p.csv"))
 
@@ -425,6 +483,26 @@ class TestCompare:
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
         assert "pip install lightgbm" in line
 
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            (["--methods", "--peers"], r"contenders=\[\]: name at least one"),
+            (["--methods", "gbm", "--peers", "--max-iter", "0"], r"no contender has come to a model; gbm: .*max_iter"),
+        ],
+    )
+    def test_no_model_at_all_is_a_failure(self, more, message, here, capsys):
+        assert re.search(message, fails(capsys, "compare", "mixed.csv", "--target", "price", "--quiet", *more))
+
+    def test_no_folder_is_said_before_the_training(self, here, capsys):
+        line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--report", "no/page.html", "--quiet")
+        assert "there is no folder 'no'" in line
+
+    @pytest.mark.parametrize("command", [["compare"], ["tune", "--out", "m.agbm"]], ids=str)
+    def test_no_weights_where_they_are_not_used(self, command, capsys):
+        with pytest.raises(SystemExit):
+            cli.main([*command, "mixed.csv", "--target", "price", "--weight", "times"])
+        assert "unrecognized arguments: --weight times" in capsys.readouterr().err
+
     @pytest.mark.parametrize("shares", [("0", "0.2"), ("0.5", "0.5")])
     def test_shares(self, shares, here, capsys):
         given = "--validation-fraction", shares[0], "--test-fraction", shares[1]
@@ -460,7 +538,7 @@ class TestTune:
         assert model.notes_["gain"] == found["verdict"]
         assert {name: model.get_params()[name] for name in found["parameters"]} == found["parameters"]
 
-    @pytest.mark.parametrize(("option", "value"), [("--seconds", "0"), ("--trials", "-1")])
+    @pytest.mark.parametrize(("option", "value"), [("--seconds", "0"), ("--seconds", "nan"), ("--trials", "-1")])
     def test_budgets(self, option, value, here, capsys):
         assert f"{option} {float(value) if option == '--seconds' else value}: must be above 0" in fails(
             capsys, *self.TUNE, option, value
@@ -528,8 +606,9 @@ class TestEnds:
 
         monkeypatch.setattr(_data.Question, "fit", broken)
         assert "RuntimeError: line 1 line 2 (agbm --debug" in fails(capsys, *SOLD, "--quiet")
-        with pytest.raises(RuntimeError):
-            cli.main(["--debug", *SOLD])
+        for arguments in ["--debug", *SOLD], [*SOLD, "--debug"]:
+            with pytest.raises(RuntimeError):
+                cli.main(arguments)
 
     def test_warnings_are_lines(self, here, capsys):
         run(*SOLD, *FEW, "--quiet", "--set", "max_iter=60", "method=gbm", "learning_rate=1e6", "second_order=false")
@@ -546,6 +625,24 @@ class TestEnds:
         failed = subprocess.run([*agbm_command, "inspect", "none.agbm"], capture_output=True, text=True)
         assert failed.returncode == 1
         assert "Traceback" not in failed.stderr
+
+    def test_letters_that_a_terminal_has_not(self, here):
+        """Results are written whatever the encoding is, and JSON is JSON."""
+        mixed().rename(columns={"size": "gr\u00f6\u00dfe"}).to_csv("mixed.csv", index=False)
+        train = [sys.executable, "-m", "agbm", "train", "mixed.csv", "--target", "price", "--out", "m.agbm", *FEW]
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        said = subprocess.run([*train, "--quiet", "--json"], capture_output=True, env=environment)
+        assert (said.returncode, said.stderr) == (0, b"")
+        assert "gr\u00f6\u00dfe" in json.loads(said.stdout)["features"]
+        said = subprocess.run([*train], capture_output=True, env=environment)
+        assert said.returncode == 0
+        assert rb"R\xb2" in said.stdout
+
+    def test_a_closed_standard_output(self, here):
+        command = f"{sys.executable} -m agbm {' '.join([*SOLD, *FEW])} --quiet >&-"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert agbm.load("sold.agbm").n_trees_ == 8
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
     def test_completion_in_bash(self, here, capsys):

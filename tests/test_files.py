@@ -1,6 +1,7 @@
 """Tables in files: every format gives the same table, types follow all rows, errors name the file."""
 
 import gzip
+import os
 from datetime import UTC, datetime
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.sparse import issparse
 from sklearn.datasets import dump_svmlight_file
 
 from agbm import files
+from agbm._whole_file import replacing
 from agbm.files import Column, open_table, write_pieces
 
 
@@ -76,13 +78,13 @@ def test_a_csv_column_is_what_all_of_its_values_are(tmp_path):
     lines = [f"{i % 7},{i % 7},,1" for i in range(n)]
     lines += ["1.5,x,3,2", "2,3,y,3"]
     path = tmp_path / "table.csv"
-    path.write_text("a,b,c,d\n" + "\n".join(lines) + "\n")
+    path.write_text('a,b,"of\ntwo lines",d\n' + "\n".join(lines) + "\n")
     file = open_table(path)
     assert [column.kind for column in file.columns] == ["number", "category", "category", "number"]
-    table = file.table(["a", "b", "c"])
+    table = file.table(["a", "b", "of\ntwo lines"])
     assert table["a"][n].as_py() == 1.5
     assert table["b"][0].as_py() == "0"
-    assert table["c"].to_pylist()[-3:] == [None, "3", "y"]
+    assert table["of\ntwo lines"].to_pylist()[-3:] == [None, "3", "y"]
     assert file.n_rows == n + 2
 
 
@@ -97,6 +99,27 @@ def test_delimiters_headers_and_text_that_looks_like_numbers(tmp_path):
     bare = open_table(path, header=False)
     assert bare.n_rows == 2
     assert bare.table(["c0", "c1"]).to_pydict() == {"c0": [1.0, 3.0], "c1": [2.0, 4.0]}
+
+
+def test_types_of_other_programs(tmp_path):
+    """Polars writes views of text, and clocks count nanoseconds."""
+    table = pa.table(
+        {
+            "text": pa.array(["a", None, "b"], pa.string_view()),
+            "moment": pa.array([1001, 1999, None], pa.timestamp("ns")),
+        }
+    )
+    pyarrow.feather.write_feather(table, tmp_path / "table.arrow", compression="uncompressed")
+    file = open_table(tmp_path / "table.arrow")
+    assert file.columns == [Column("text", "category"), Column("moment", "time")]
+    read = file.table(["text", "moment"]).take([2, 1, 0])
+    assert read.to_pydict() == {"text": ["b", None, "a"], "moment": [None, 1.0, 1.0]}
+    assert file.vector("text")[1].tolist() == [False, True, False]
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot be read: there is no parquet file with columns"):
+        open_table(tmp_path)
 
 
 def test_svmlight(tmp_path):
@@ -118,6 +141,7 @@ def test_svmlight(tmp_path):
         ("table.csv", b"a,b\n1,2\n3,4,5\n", r"cannot be read: .*Expected 2 columns, got 3"),
         ("table.csv", b"a,a\n1,2\n", r"several columns named \['a'\]"),
         ("table.csv", b"a,b\n1,\xff\xfe\n", r"table.csv' cannot be read: columns \['b'\].*UTF-8"),
+        ("table.csv", b"gr\xf6\xdfe,b\n1,2\n", r"table.csv' cannot be read: its first line.*UTF-8"),
         ("table.parquet", b"not parquet", r"table.parquet' cannot be read"),
         ("table.arrow", b"not arrow", r"table.arrow' cannot be read"),
         ("table.svm", b"1 a:b\n", r"cannot be read as svmlight"),
@@ -153,6 +177,19 @@ def test_a_failure_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
     with pytest.raises(ValueError, match=r"--out .*ending"):
         write_pieces(pieces(), tmp_path / "out.xls")
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """As /dev/null would be, for whoever may write to its folder."""
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_pieces([{"a": np.arange(3)}], pipe)
+    assert os.read(reader, 100) == b'"a"\n0\n1\n2\n'
+    os.close(reader)
+    assert pipe.is_fifo()
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"), replacing(tmp_path):
+        pass
 
 
 def test_available_memory_is_that_of_the_machine_or_less():

@@ -73,6 +73,8 @@ def compare(
 def _check(split: Split, classifies: bool, contenders: Sequence[str], parameters: Mapping[str, Any]) -> None:
     """What would be wrong for all contenders, said once."""
     known = [*METHODS, *PEERS]
+    if not contenders:
+        raise ValueError(f"contenders=[]: name at least one of {known}.")
     unknown = [name for name in contenders if name not in known]
     if unknown:
         raise ValueError(f"contenders={list(contenders)}: {unknown} are none of {known}.")

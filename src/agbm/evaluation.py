@@ -79,7 +79,10 @@ def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
 
 
 def split_rows(n_rows: int, shares: Sequence[float], classes: NDArray[Any] | None, seed: int) -> list[NDArray[np.intp]]:
-    """Numbers of rows: those that are left, and one part for each share, with classes in proportion where given."""
+    """Numbers of rows: those that are left, and one part for each share, with classes in proportion where given.
+
+    Every class is among the rows that are left.
+    """
     rest = np.arange(n_rows)
     parts: list[NDArray[np.intp]] = []
     for share in shares:
@@ -87,17 +90,24 @@ def split_rows(n_rows: int, shares: Sequence[float], classes: NDArray[Any] | Non
             parts.append(np.empty(0, dtype=np.intp))
             continue
         wanted = max(1, round(share * n_rows))
-        rest, part = train_test_split(rest, test_size=wanted, stratify=_strata(classes, rest), random_state=seed)
+        if wanted >= len(rest):
+            raise ValueError(f"{n_rows} rows are too few to hold back {' and '.join(map(str, shares))} of them.")
+        strata = _strata(classes, rest, wanted)
+        rest, part = train_test_split(rest, test_size=wanted, stratify=strata, random_state=seed)
+        if classes is not None:  # a class that no row is left of could not be learnt
+            unseen = ~np.isin(classes[part], classes[rest])
+            rest, part = np.concatenate([rest, part[unseen]]), part[~unseen]
         parts.append(np.sort(part))
     return [np.sort(rest), *parts]
 
 
-def _strata(classes: NDArray[Any] | None, rows: NDArray[np.intp]) -> NDArray[Any] | None:
-    """Classes to keep in proportion; None where one of them has too few rows for that."""
+def _strata(classes: NDArray[Any] | None, rows: NDArray[np.intp], wanted: int) -> NDArray[Any] | None:
+    """Classes to keep in proportion, those of one row with the largest; None where a part has not a row for each."""
     if classes is None:
         return None
     _, codes, counts = np.unique(classes[rows], return_inverse=True, return_counts=True)
-    return codes if counts.min() >= 2 else None
+    strata = np.where(counts[codes] == 1, counts.argmax(), codes)
+    return strata if len(np.unique(strata)) <= min(wanted, len(rows) - wanted) else None
 
 
 def check_labels(split: Split) -> None:

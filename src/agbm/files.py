@@ -69,9 +69,13 @@ class DataFile(ABC):
     def table(self, names: Sequence[str]) -> Any:
         """Some columns of all rows, as `fit` takes them."""
 
-    @abstractmethod
     def pieces(self, names: Sequence[str]) -> Iterator[Any]:
         """The same, some rows at a time."""
+        return (piece for piece, _ in self.pieces_beside(names, ()))
+
+    @abstractmethod
+    def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        """The same, with other columns of the same rows as the file has them."""
 
     @abstractmethod
     def bytes_in_memory(self, n_columns: int) -> int:
@@ -138,6 +142,8 @@ class _ArrowFile(DataFile):
             else:
                 kind = {"parquet": "parquet", "arrow": "ipc"}[format]
                 self._dataset = pa.dataset.dataset(path, format=kind, partitioning="hive")
+                if not self._dataset.schema.names:
+                    raise ValueError(f"there is no {format} file with columns.")
                 self.n_rows = self._dataset.count_rows()
                 _check_names(self._dataset.schema.names)
         self.columns = [Column(field.name, _kind_of(field.type)) for field in self._dataset.schema]
@@ -154,11 +160,12 @@ class _ArrowFile(DataFile):
         with _said_of(self.name):
             return _plain(self._dataset.to_table(columns=list(names)), self._kinds())
 
-    def pieces(self, names: Sequence[str]) -> Iterator[Any]:
-        rows = max(1, BLOCK_VALUES // max(1, len(names)))
+    def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        wanted = list(dict.fromkeys([*names, *others]))
+        rows = max(1, BLOCK_VALUES // max(1, len(wanted)))
         with _said_of(self.name):
-            for table in tables_of(self._dataset, list(names), rows):
-                yield _plain(table, self._kinds())
+            for table in tables_of(self._dataset, wanted, rows):
+                yield _plain(table.select(list(names)), self._kinds()), {name: table[name] for name in others}
 
     def bytes_in_memory(self, n_columns: int) -> int:
         return self.n_rows * n_columns * BYTES_OF_A_VALUE
@@ -199,7 +206,7 @@ def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int
             found = re.search(r"In CSV column #(\d+): .*conversion error to ([\w\[\]]+)", str(error))
             if found is None:
                 raise
-            name = names[int(found[1])]
+            name = dataset.schema.names[int(found[1])]  # not of ours: those of a header of two lines are not whole
             if types.get(name) == pa.string():
                 raise
             types[name] = pa.float64() if found[2] in _WIDER else pa.string()
@@ -216,6 +223,8 @@ def _names_of_csv(path: Path, header: bool) -> list[str]:
     if not first.strip():
         raise ValueError("it is empty: its first line has no columns.")
     cells = next(csv.reader([first], delimiter=_delimiter_of(path)))
+    if "\ufffd" in first:
+        raise ValueError(f"its first line, {cells}, is not UTF-8; save the file as UTF-8.")
     return cells if header else [f"c{i}" for i in range(len(cells))]
 
 
@@ -250,7 +259,9 @@ def _plain(table: Any, kinds: dict[str, str]) -> Any:
         kind = kinds.get(field.name, "")
         column = table.column(i)
         if kind == "time":  # the same number for the same moment, whatever the unit and the zone of a file are
-            column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None))).cast(pa.int64())
+            column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None)), safe=False).cast(pa.int64())
+        if pa.types.is_string_view(field.type):  # of which rows cannot be taken
+            column = column.cast(pa.large_string())
         if kind in ("number", "truth", "time") and field.type != pa.float32():
             column = column.cast(pa.float64(), safe=False)
         table = table.set_column(i, field.name, column)
@@ -277,8 +288,8 @@ class _SparseFile(DataFile):
     def table(self, names: Sequence[str]) -> Any:
         return self._X
 
-    def pieces(self, names: Sequence[str]) -> Iterator[Any]:
-        yield self._X
+    def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        yield self._X, {}
 
     def bytes_in_memory(self, n_columns: int) -> int:
         return 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
 from ..paper import command as paper
 from . import compare, completion, explain, export, inspect, predict, report, train, tune
@@ -18,6 +20,9 @@ COMMANDS = (train, predict, compare, tune, inspect, explain, export, report, pap
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 where it failed, 2 for wrong arguments, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names in files have letters that not every terminal has
+            stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     parsed = make_parser().parse_args(given)
     parsed.command_line = shlex.join(["agbm", *given])
@@ -26,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)  # what is said to users, not to developers
             warnings.showwarning = _show_warning
             parsed.run(parsed)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as it is where the caller has closed it
+                sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -50,10 +56,13 @@ def make_parser() -> argparse.ArgumentParser:
         "with examples. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"agbm {version('agbm')}")
-    parser.add_argument("--debug", action="store_true", help="show where in the code an error came from")
+    debug: dict[str, Any] = {"action": "store_true", "help": "show where in the code an error came from"}
+    parser.add_argument("--debug", **debug)
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in COMMANDS:
         command.add_to(commands)
+    for added in commands.choices.values():  # where it is typed when an error has come
+        added.add_argument("--debug", default=argparse.SUPPRESS, **debug)
     return parser
 
 

@@ -44,13 +44,18 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task", choices=("classification", "regression"), help="default: by what the target looks like, and shown"
     )
-    parser.add_argument("--weight", metavar="COLUMN", help="weights of the rows")
     parser.add_argument("--drop", metavar="COLUMN", nargs="+", default=[], help="columns to leave out")
     parser.add_argument(
         "--categorical", metavar="COLUMN", nargs="+", default=[], help="categories that look like numbers"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the split and of the model (%(default)s)")
     parser.add_argument("--jobs", type=int, help="threads (default: all; the model is the same for any number)")
+    parser.set_defaults(weight=None)
+
+
+def add_weight(parser: argparse.ArgumentParser) -> None:
+    """Weights, for commands that use them; the others do not know the option."""
+    parser.add_argument("--weight", metavar="COLUMN", help="weights of the rows to train on")
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -143,12 +148,18 @@ def take(table: Any, rows: NDArray[np.intp]) -> Any:
 
 def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
     """What the arguments mean. A table that may not fit into memory is read in pieces in any case."""
+    if not 0 <= arguments.seed < 2**32:
+        raise ValueError(f"--seed {arguments.seed}: must be from 0 to {2**32 - 1}.")
+    if arguments.jobs == 0:
+        raise ValueError("--jobs 0: give a number of threads, or leave it out for all.")
     file = open_table(arguments.data, arguments.format, header=not arguments.no_header)
     target = _target(arguments, file)
     kinds = {column.name: column.kind for column in file.columns}
     for option in ("weight", "drop", "categorical"):
         given = getattr(arguments, option)
         for name in [given] if isinstance(given, str) else given or []:
+            if file.format == "svmlight":
+                raise ValueError(f"--{option} {name}: an svmlight file has no names of columns; leave it out.")
             check_column(name, f"--{option}", list(kinds))
     left_out = {target, arguments.weight, *arguments.drop}
     features = [name for name in kinds if name not in left_out]
@@ -203,7 +214,7 @@ def _task(
     if kind in ("time", "other"):
         raise ValueError(f"--target {target}: it has neither numbers nor text; predict another column.")
     distinct = len(np.unique(present)) if kind != "category" else len(set(present.tolist()))
-    whole = kind in ("number", "truth") and bool(np.all(np.asarray(present, dtype=np.float64) % 1 == 0))
+    whole = kind in ("number", "truth") and _are_whole(np.asarray(present, dtype=np.float64))
     if asked is not None:
         classifies, reason = asked == "classification", "as asked"
     elif kind in ("category", "truth"):
@@ -219,6 +230,11 @@ def _task(
         what = f"{distinct:,} different values" if whole or kind == "category" else "numbers that are not whole"
         raise ValueError(f"--target {target}: {what} are no classes; predict another column, or --task regression.")
     return _labels(y, absent, kind, present), True, reason
+
+
+def _are_whole(values: Array) -> bool:
+    """Whether all are whole numbers; beyond 2^53 there are no others, which says nothing."""
+    return bool(np.all((np.abs(values) <= 2.0**53) & (np.floor(values) == values)))
 
 
 def _labels(y: NDArray[Any], absent: NDArray[np.bool_], kind: str, present: NDArray[Any]) -> NDArray[Any]:

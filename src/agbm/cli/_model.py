@@ -57,6 +57,8 @@ def open_for(
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     text = [names[f] for f, known in model._categories.of.items() if names and any(isinstance(c, str) for c in known)]
     file = open_table(path, format, header=header, text=[*text, *more], n_features=model.n_features_in_)
+    if file.n_rows == 0:
+        raise ValueError(f"{path!r} has no rows.")
     if file.format == "svmlight":
         if names and names != [column.name for column in file.columns]:
             raise ValueError(f"{path!r} is an svmlight file without names; the model needs columns {names[:10]}.")

@@ -59,8 +59,8 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def show_json(found: Mapping[str, Any]) -> None:
-    """One object; numbers that JSON has not (NaN, infinity) are null."""
-    print(json.dumps(plain(found), indent=2, ensure_ascii=False))
+    """One object, in ASCII for any terminal; numbers that JSON has not (NaN, infinity) are null."""
+    print(json.dumps(plain(found), indent=2))
 
 
 def plain(value: Any) -> Any:

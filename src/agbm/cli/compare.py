@@ -16,7 +16,7 @@ from ..progress import counting
 from ._data import Question, add_output, add_question, ask, given_parameters
 from ._output import add_command, show, show_json, show_table, size
 from .report import write_findings
-from .train import describe, describe_columns, in_short
+from .train import check_folders, describe, describe_columns, in_short
 
 EXAMPLES = """
   agbm compare adult.csv --target income --report adult.html
@@ -64,6 +64,7 @@ def add_shares(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare, and say what was found."""
+    check_folders(arguments.report)
     speaks = not (arguments.json or arguments.quiet)
     question = ask(arguments)
     split = divide(question, arguments)
@@ -87,10 +88,12 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.json:
         show_json({"command": arguments.command_line, "contenders": [_plain(t) for t in tried]})
-        return
-    _show(tried)
-    if arguments.report is not None:
-        print(f"{arguments.report} ({size(arguments.report.stat().st_size)})")
+    else:
+        _show(tried)
+        if arguments.report is not None:
+            print(f"{arguments.report} ({size(arguments.report.stat().st_size)})")
+    if all(t.failure for t in tried):
+        raise ValueError(f"no contender has come to a model; {tried[0].name}: {tried[0].failure}")
 
 
 def divide(question: Question, arguments: argparse.Namespace) -> Split:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..estimators import AGBMClassifier
-from ..files import DataFile, write_pieces
+from ..files import FORMATS, DataFile, write_pieces
 from ..saving import load
 from ._data import Model, add_file, check_column
-from ._model import open_for
+from ._model import feature_names, open_for
 from ._output import add_command, show_json
 
 EXAMPLES = """
@@ -51,7 +51,9 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model)
     if arguments.proba and not isinstance(model, AGBMClassifier):
         raise ValueError("--proba: the model is a regressor, which has no probabilities; leave it out.")
-    file, features = open_for(model, arguments.data, arguments.format, header=not arguments.no_header)
+    file, features = open_for(
+        model, arguments.data, arguments.format, header=not arguments.no_header, more=_copied(model, arguments)
+    )
     if arguments.keep and file.format == "svmlight":
         raise ValueError(f"--keep {' '.join(arguments.keep)}: an svmlight file has no columns to copy; leave it out.")
     for name in arguments.keep:
@@ -66,14 +68,22 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"{arguments.out}: {n_rows:,} rows")
 
 
+def _copied(model: Model, arguments: argparse.Namespace) -> list[str]:
+    """Columns that go from a CSV file to a CSV file letter by letter: 007 is to stay 007."""
+    if arguments.out != "-" and FORMATS.get(Path(arguments.out).suffix.lower()) != "csv":
+        return []
+    return [name for name in arguments.keep if name not in feature_names(model)]
+
+
 def _predictions(
     model: Model, file: DataFile, features: list[str], arguments: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
-    wanted = list(dict.fromkeys([*arguments.keep, *features]))
-    for piece in file.pieces(wanted):
-        kept = {name: piece[name] for name in arguments.keep}
-        X = piece.select(features) if features else piece
-        yield kept | _columns(model, X, arguments)
+    for X, kept in file.pieces_beside(features, arguments.keep):
+        found = _columns(model, X, arguments)
+        both = [name for name in kept if name in found]
+        if both:
+            raise ValueError(f"--keep {' '.join(both)}: the predictions have that name; leave it out, or rename it.")
+        yield {**kept, **found}
 
 
 def _columns(model: Model, X: Any, arguments: argparse.Namespace) -> dict[str, Any]:

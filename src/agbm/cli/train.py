@@ -17,10 +17,13 @@ from sklearn.base import clone
 from .. import report
 from ..checkpoint import Checkpoint
 from ..evaluation import Metric, split_rows
-from ._data import Model, Question, add_output, add_parameters, add_question, ask, make_model
+from ..files import open_table
+from ._data import Model, Question, add_output, add_parameters, add_question, add_weight, ask, check_column, make_model
 from ._model import important, judge, shares_in_words
 from ._output import add_command, listed, plain, show, show_json, size
 from .report import write_page
+
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 EXAMPLES = """
   agbm train adult.csv --target income --out adult.agbm
@@ -41,6 +44,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         examples=EXAMPLES,
     )
     add_question(parser)
+    add_weight(parser)
     parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="file for the model, such as m.agbm")
     judged = parser.add_mutually_exclusive_group()
     judged.add_argument("--test", metavar="FILE", help="judge the model by the rows of another file")
@@ -65,7 +69,10 @@ def run(arguments: argparse.Namespace) -> None:
     _check(arguments)
     speaks = not (arguments.json or arguments.quiet)
     question = ask(arguments, streams=arguments.stream)
+    if arguments.test is not None:
+        _check_test(question, arguments)
     parts = _parts(question, arguments)
+    folds = [] if arguments.folds is None else _folds(question, arguments)
     if speaks:
         print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
         show(describe(question) | {"rows": _rows_in_words(parts, arguments)})
@@ -76,9 +83,10 @@ def run(arguments: argparse.Namespace) -> None:
     began = time.perf_counter()
     question.fit(model, parts[0])
     seconds = time.perf_counter() - began
-    metrics = _judge(question, model, parts[1], arguments)
-    model.notes_.update(_notes(question, parts, metrics, arguments.command_line))
     model.set_params(verbose=0, callbacks=None)
+    model.save(arguments.out)  # already here, so that nothing that ends the judging costs the model
+    metrics = _judge(question, model, parts[1], folds, arguments)
+    model.notes_.update(_notes(question, parts, metrics, arguments.command_line))
     model.save(arguments.out)
     if arguments.report is not None:
         write_page(arguments.report, model, metrics, seconds, describe_columns(question))
@@ -94,9 +102,21 @@ def _check(arguments: argparse.Namespace) -> None:
     check_folders(arguments.out, arguments.report, arguments.checkpoint)
 
 
+def _check_test(question: Question, arguments: argparse.Namespace) -> None:
+    """Whether another file has the columns that it takes to judge by it."""
+    test = open_table(
+        arguments.test, arguments.format, header=not arguments.no_header, n_features=len(question.features)
+    )
+    if "svmlight" not in (test.format, question.file.format):
+        for name in [*question.features, question.target]:
+            check_column(name, f"--test {arguments.test}", [column.name for column in test.columns])
+
+
 def check_folders(*paths: Path | None) -> None:
     """Whether there are folders for files that will be written."""
     for path in paths:
+        if path is not None and path.is_dir():
+            raise IsADirectoryError(f"{str(path)!r} is a folder; name a file in it.")
         if path is not None and not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"{str(path)!r}: there is no folder {str(path.parent)!r} to write it to.")
 
@@ -166,26 +186,37 @@ def _rows_in_words(parts: tuple[NDArray[np.intp], NDArray[np.intp]], arguments: 
     return f"{train}; {arguments.test if arguments.test is not None else f'{len(parts[1]):,}'} to judge by"
 
 
-def _judge(question: Question, model: Model, test: NDArray[np.intp], arguments: argparse.Namespace) -> Sequence[Metric]:
+def _judge(
+    question: Question, model: Model, test: NDArray[np.intp], folds: Sequence[Fold], arguments: argparse.Namespace
+) -> Sequence[Metric]:
     if arguments.test is not None:
         return judge(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
-    if arguments.folds is not None:
-        return _cross_validate(question, model, arguments.folds, arguments.seed)
+    if folds:
+        speaking = clone(model).set_params(verbose=int(not (arguments.json or arguments.quiet)))
+        return _cross_validate(question, speaking, folds)
     return question.judge([(model, test)]) if len(test) else []
 
 
-def _cross_validate(question: Question, model: Model, folds: int, seed: int) -> Sequence[Metric]:
-    """Every row is judged by a model that has not seen it."""
+def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
+    """Rows to train on and to judge by. The row of a class that has no other is trained on in all folds."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    y = question.y[question.rows]
+    rows, alone = question.rows, question.rows[:0]
+    if question.classifies:
+        _, codes, counts = np.unique(question.y[rows], return_inverse=True, return_counts=True)
+        rows, alone = rows[counts[codes] > 1], rows[counts[codes] == 1]
     kind: Any = StratifiedKFold if question.classifies else KFold
-    splitter = kind(folds, shuffle=True, random_state=seed)
-    judged = []
-    for train, test in splitter.split(y, y):
-        fitted = clone(model).set_params(callbacks=None)
-        judged.append((question.fit(fitted, question.rows[train]), question.rows[test]))
-    return question.judge(judged)
+    splitter = kind(arguments.folds, shuffle=True, random_state=arguments.seed)
+    try:
+        folds = list(splitter.split(rows, question.y[rows]))
+    except ValueError as error:
+        raise ValueError(f"--folds {arguments.folds}: {error}") from error
+    return [(np.sort(np.concatenate([rows[train], alone])), rows[test]) for train, test in folds]
+
+
+def _cross_validate(question: Question, model: Model, folds: Sequence[Fold]) -> Sequence[Metric]:
+    """Rows are judged by a model that has not seen them."""
+    return question.judge([(question.fit(clone(model), train), test) for train, test in folds])
 
 
 def _notes(

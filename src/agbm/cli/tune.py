@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Search, judge, save, say what was found."""
     for name in ("seconds", "trials"):
         given = getattr(arguments, name)
-        if given is not None and given <= 0:
+        if given is not None and not given > 0:
             raise ValueError(f"--{name} {given}: must be above 0.")
     study = arguments.study or arguments.out.with_name(f"{arguments.out.name}.study")
     check_folders(arguments.out, study)
