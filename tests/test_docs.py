@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from agbm import cli
+from agbm.migration import LIBRARIES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its own, about what other libraries will no longer have
@@ -141,6 +142,37 @@ def test_every_fence_is_seen():
         fences = re.findall(r"^ *```", (ROOT / document).read_text(), re.MULTILINE)
         seen = sum(text is not None for text in (m["text"] for m in BLOCK.finditer((ROOT / document).read_text())))
         assert len(fences) == 2 * seen, document
+
+
+def test_files_that_the_readme_links_to_exist():
+    """Those of the pages are checked by Sphinx."""
+    links = re.findall(r"\]\((?!\w+:)([^)#]+)", (ROOT / "README.md").read_text())
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_names_of_other_libraries_are_those_that_are_translated():
+    """docs/coming-from.md: a table of parameters and one of objectives."""
+    lines = (ROOT / "docs" / "coming-from.md").read_text().splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    libraries = {
+        "LightGBM": "lightgbm",
+        "XGBoost": "xgboost",
+        "CatBoost": "catboost",
+        "HistGradientBoosting": "sklearn",
+    }
+    heads, n_names = [], 0
+    for first, *cells in table:
+        if first in ("here", "`loss` here"):
+            heads = [LIBRARIES[libraries[head]] for head in cells]
+        elif first.startswith(("`", '"')) or first == "":
+            for library, cell in zip(heads, cells, strict=False):
+                known = {name for setting in library.settings for name in setting.theirs.split()}
+                known |= {*library.needless.split(), *library.instead, *library.objectives}
+                names = {re.split(r"=|:alpha|:delta|:variance", name)[0] for name in re.findall(r"`([^`]+)`", cell)}
+                assert names <= known, (library.name, names - known)
+                n_names += len(names)
+    assert n_names > 80
 
 
 def test_site_builds(tmp_path):

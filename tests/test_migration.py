@@ -167,6 +167,7 @@ def test_defaults_are_those_of_the_library(library, expected):
         ("lightgbm", {"interaction_constraints": "[0,1],[2]"}, {"interaction_cst": [[0, 1], [2]]}),
         ("lightgbm", {"categorical_feature": "name:a,b"}, {"categorical_features": ["a", "b"]}),
         ("lightgbm", {"categorical_feature": "0,2"}, {"categorical_features": [0, 2]}),
+        ("lightgbm", {"categorical_feature": np.array([], int)}, {"categorical_features": None}),
         ("lightgbm", {"categorical_feature": "auto"}, {"categorical_features": "from_dtype"}),
         ("lightgbm", {"early_stopping_round": 0}, {"early_stopping": False, "n_iter_no_change": 20}),
         ("xgboost", {"early_stopping_rounds": 5}, {"early_stopping": True, "n_iter_no_change": 5}),
@@ -207,6 +208,8 @@ def test_what_has_no_counterpart_is_one_warning():
     assert "l2_regularization" in said
     assert warning.filename == __file__
     assert model.max_bins == 255
+    with pytest.warns(UserWarning, match="feature_weights: features are drawn evenly"):
+        agbm.from_params("xgboost", {"feature_weights": np.ones(3)})
 
 
 def test_what_is_turned_off_is_no_warning():
@@ -230,6 +233,9 @@ def test_what_is_turned_off_is_no_warning():
         (("xgboost", {"max_depth": "deep"}), "max_depth='deep' cannot be read as max_depth"),
         (("lightgbm", {"objective": "l2", "scale_pos_weight": 2}), "weights of classes"),
         (("lightgbm", {"objective": "binary", "is_unbalance": 1, "scale_pos_weight": 2}), "both set class_weight"),
+        (("catboost", {"loss_function": "Logloss", "auto_class_weights": "SqrtBalanced"}), "balanced, or given"),
+        (("catboost", {"loss_function": "Huber"}), "loss_function='Huber' needs one number .* 'delta'"),
+        (("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]}), "needs one number"),
         (("sklearn", {}), "give task='classification' or task='regression'"),
     ],
 )

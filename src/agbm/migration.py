@@ -86,13 +86,12 @@ def _groups(value: Any) -> Any:
 
 def _categories(value: Any) -> Any:
     """Names or positions, also as text such as "0,1" or "name:district,street"; "auto" is by type."""
-    if value in ("auto", "", True):
-        return "from_dtype"
     if not isinstance(value, str):
-        return value or None
-    by_name = value.startswith("name:")
+        return list(value) or None
+    if value in ("auto", ""):
+        return "from_dtype"
     parts = value.removeprefix("name:").split(",")
-    return parts if by_name else [int(part) for part in parts]
+    return parts if value.startswith("name:") else [int(part) for part in parts]
 
 
 def _start(from_average: Any) -> str:
@@ -109,7 +108,9 @@ def _weights_of_classes(value: Any) -> Any:
 
 
 def _balanced(value: Any) -> str | None:
-    return "balanced" if str(value).lower() in ("true", "1", "balanced") else None
+    if value not in (False, True, "None", "Balanced"):
+        raise ValueError("weights are balanced, or given")
+    return "balanced" if value in (True, "Balanced") else None
 
 
 def _same_for_all(task_and_loss: tuple[str, Any], names: str) -> dict[str, tuple[str, Any]]:
@@ -538,7 +539,10 @@ def _objective(theirs: Library, params: Mapping[str, Any], task: str | None) -> 
     if task not in (None, kind):
         raise ValueError(f"params: {name}={params[name]!r} is for {kind}, got task={task!r}; leave one of them out.")
     if callable(loss):
-        loss = loss({**params, **dict(part.split("=") for part in behind.split(";") if part)})
+        try:
+            loss = loss({**params, **dict(part.split("=") for part in behind.split(";") if part)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"params: {name}={params[name]!r} needs one number for its parameter: {error}.") from error
     return kind, loss
 
 
@@ -577,9 +581,15 @@ def _without_counterpart(theirs: Library, params: Mapping[str, Any]) -> dict[str
     lost = {
         name: instead
         for name, instead in theirs.instead.items()
-        if params.get(name) and params[name] not in theirs.fine.get(name, ())
+        if _asks_for_something(params.get(name), theirs.fine.get(name, ()))
     }
     for name in ("max_bin", "max_bins", "border_count"):
         if params.get(name, 0) > MOST_BINS:
             lost[name] = f"a feature has {MOST_BINS} bins at most"
     return lost
+
+
+def _asks_for_something(value: Any, fine: tuple[Any, ...]) -> bool:
+    if isinstance(value, (str, bool, int, float)):
+        return bool(value) and value not in fine
+    return value is not None
