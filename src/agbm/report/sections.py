@@ -156,8 +156,8 @@ def _importances(findings: Findings) -> Section | None:
     names, splits = _feature_names(model), model.split_counts_
     used = int((splits > 0).sum())
     text = (
-        f"{_whose(findings)}{used:,} of {len(names):,} features are split on. Gain is how much the splits on a feature lower the loss, "
-        "each tree times its weight in the model, as a share of all; splits counts them."
+        f"{_whose(findings)}{used:,} of {len(names):,} features are split on. Gain is how much the splits on a feature "
+        "lower the loss, each tree times its weight in the model, as a share of all; splits counts them."
     )
     lists = [
         _bars(names, model.feature_importances_, "gain", lambda value: f"{100 * value:.1f} %"),
@@ -197,8 +197,8 @@ def _trees(findings: Findings) -> Section | None:
     if findings.model is None or findings.model.n_trees_ == 0 or findings.model.learner is not None:
         return None
     text = (
-        f"{_whose(findings)}A row starts at the left and follows its answers; the leaf where it ends is what the tree adds to its score, "
-        "with the tree's weight in the model."
+        f"{_whose(findings)}A row starts at the left and follows its answers; the leaf where it ends is what the tree "
+        "adds to its score, with the tree's weight in the model."
     )
     return Section("trees", "Example trees", joined([element("p", text), example_trees(findings.model)]))
 
