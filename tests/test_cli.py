@@ -431,8 +431,15 @@ class TestCompare:
         assert "must be above 0" in fails(capsys, "compare", "mixed.csv", "--target", "price", *given)
 
     def test_too_large_for_memory(self, here, capsys, monkeypatch):
-        monkeypatch.setattr("agbm.cli.compare.available_memory", lambda: 1000)
-        assert "give --rows N" in fails(capsys, "compare", "mixed.csv", "--target", "price")
+        compare = ["compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--json"]
+        run(*compare, "--rows", "200")
+        in_memory = json.loads(capsys.readouterr().out)["contenders"]
+        monkeypatch.setattr(_data, "available_memory", lambda: 1000)
+        monkeypatch.setattr(files, "BLOCK_VALUES", 300)
+        assert "give --rows N" in fails(capsys, *compare)
+        run(*compare, "--rows", "200")
+        found = json.loads(capsys.readouterr().out)["contenders"]
+        assert [c["metrics"] for c in found] == [c["metrics"] for c in in_memory]
 
 
 class TestTune:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..batches import Batches
 from ..estimators import AGBMClassifier, AGBMRegressor
 from ..evaluation import Metric, metrics_of_classes, metrics_of_values
-from ..files import FORMATS, DataFile, available_memory, open_table
+from ..files import FORMATS, DataFile, available_memory, open_table, pyarrow
 from ..losses import Array
 
 Model = AGBMClassifier | AGBMRegressor
@@ -96,7 +96,9 @@ class Question:
         return model.fit(self.table(rows), self.y[rows], sample_weight=weight)
 
     def table(self, rows: NDArray[np.intp]) -> Any:
-        """The features of some rows."""
+        """The features of some rows, which must fit into memory even if all of them do not."""
+        if self.streams:
+            return pyarrow().concat_tables([piece for piece, _ in self._pieces(rows)])
         return take(self._all, rows)
 
     def judge(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
@@ -139,8 +141,8 @@ def take(table: Any, rows: NDArray[np.intp]) -> Any:
     return table.take(rows) if hasattr(table, "take") else table[rows]
 
 
-def ask(arguments: argparse.Namespace, streams: bool | None = False) -> Question:
-    """What the arguments mean; `streams=None` decides by the memory that is there."""
+def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
+    """What the arguments mean. A table that may not fit into memory is read in pieces in any case."""
     file = open_table(arguments.data, arguments.format, header=not arguments.no_header)
     target = _target(arguments, file)
     kinds = {column.name: column.kind for column in file.columns}
@@ -157,8 +159,7 @@ def ask(arguments: argparse.Namespace, streams: bool | None = False) -> Question
         raise ValueError(f"{file.name!r} has no columns but {list(kinds)}; it needs some to predict {target!r} from.")
     y, absent = file.vector(target)
     y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
-    if streams is None:
-        streams = file.bytes_in_memory(len(features)) > available_memory() // 2
+    streams = streams or file.bytes_in_memory(len(features)) > available_memory() // 2
     weight = None if arguments.weight is None else np.asarray(file.vector(arguments.weight)[0], dtype=np.float64)
     categorical = [name for name in features if kinds[name] == "category" or name in arguments.categorical]
     return Question(

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..comparison import METHODS, compare
 from ..evaluation import Split, Tried, reached, split_rows
-from ..files import available_memory
 from ..peers import PEERS, installed_peers
 from ..progress import counting
 from ._data import Question, add_output, add_question, ask, given_parameters
@@ -102,9 +101,9 @@ def divide(question: Question, arguments: argparse.Namespace) -> Split:
             raise ValueError(f"--rows {arguments.rows}: must be at least 10.")
         rng = np.random.default_rng(arguments.seed)
         rows = np.sort(rng.choice(rows, min(arguments.rows, len(rows)), replace=False))
-    elif question.file.bytes_in_memory(len(question.features)) > available_memory():
+    elif question.streams:
         raise ValueError(
-            f"{question.file.name!r} does not fit into memory; give --rows N to draw so many of its "
+            f"{question.file.name!r} may not fit into memory; give --rows N to draw so many of its "
             f"{question.file.n_rows:,} rows."
         )
     shares = arguments.validation_fraction, arguments.test_fraction

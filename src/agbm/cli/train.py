@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Train, judge, save, say what was found."""
     _check(arguments)
     speaks = not (arguments.json or arguments.quiet)
-    question = ask(arguments, streams=True if arguments.stream else None)
+    question = ask(arguments, streams=arguments.stream)
     parts = _parts(question, arguments)
     if speaks:
         print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
