@@ -35,7 +35,7 @@ demo: $(SET_UP)
 	$(BIN)/python examples/demo.py
 
 test: $(SET_UP) lint browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The tests of reports look at pages in a browser. Where there is none and none can be fetched, they are skipped.
 browser: $(SET_UP)
