@@ -1,6 +1,6 @@
 """A model that leaves Python: exported to ONNX, checked against onnxruntime.
 
-python examples/deploy_onnx.py        (needs pip install 'agbm[onnx]' onnxruntime)
+python examples/deploy_onnx.py        (needs pip install '.[onnx]' onnxruntime)
 """
 
 from __future__ import annotations

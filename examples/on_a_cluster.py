@@ -1,6 +1,6 @@
 """Training on a Dask cluster, here one of two workers on this machine: the model of a local fit, bit for bit.
 
-python examples/on_a_cluster.py        (needs pip install 'agbm[dask]')
+python examples/on_a_cluster.py        (needs pip install '.[dask]')
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A callback that tells Optuna the loss of every iteration, and gives up a run when Optuna has seen better ones.
 
-python examples/optuna_pruning.py        (needs pip install 'agbm[tune]')
+python examples/optuna_pruning.py        (needs pip install '.[tune]')
 """
 
 from __future__ import annotations

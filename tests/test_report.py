@@ -236,6 +236,9 @@ class TestPage:
         expected = ["Convergence", "Test metrics"]
         if findings.model is not None:
             expected += ["Importances", "Example trees", "Theory", "Columns", "Parameters"]
+            whose = f"Of the model {findings.model.method}. "
+            for part in ("importances", "trees", "theory"):
+                assert (whose in page.locator(f"#{part}").text_content()) == (len(findings.tried) > 1)
         assert titles == expected
         assert page.locator("nav a").all_inner_texts() == expected
         assert page.locator("h1").inner_text().strip() == findings.title

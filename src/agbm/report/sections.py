@@ -101,6 +101,13 @@ def _convergence(findings: Findings) -> Section | None:
     return Section("convergence", "Convergence", joined(body), curves)
 
 
+def _whose(findings: Findings) -> str:
+    """Which of several models a section is about; nothing where there is one."""
+    if findings.model is None or len(findings.tried) < 2:
+        return ""
+    return f"Of the model {findings.model.method}. "
+
+
 def _losses_at_best(drawn: Sequence[Tried]) -> Html:
     rows = []
     for one in drawn:
@@ -149,8 +156,8 @@ def _importances(findings: Findings) -> Section | None:
     names, splits = _feature_names(model), model.split_counts_
     used = int((splits > 0).sum())
     text = (
-        f"{used:,} of {len(names):,} features are split on. Gain is how much the splits on a feature lower the loss, "
-        "each tree times its weight in the model, as a share of all; splits counts them."
+        f"{_whose(findings)}{used:,} of {len(names):,} features are split on. Gain is how much the splits on a feature "
+        "lower the loss, each tree times its weight in the model, as a share of all; splits counts them."
     )
     lists = [
         _bars(names, model.feature_importances_, "gain", lambda value: f"{100 * value:.1f} %"),
@@ -190,8 +197,8 @@ def _trees(findings: Findings) -> Section | None:
     if findings.model is None or findings.model.n_trees_ == 0 or findings.model.learner is not None:
         return None
     text = (
-        "A row starts at the left and follows its answers; the leaf where it ends is what the tree adds to its score, "
-        "with the tree's weight in the model."
+        f"{_whose(findings)}A row starts at the left and follows its answers; the leaf where it ends is what the tree "
+        "adds to its score, with the tree's weight in the model."
     )
     return Section("trees", "Example trees", joined([element("p", text), example_trees(findings.model)]))
 
@@ -215,7 +222,9 @@ def _theory(findings: Findings) -> Section | None:
         )
         for place, drawing in enumerate(drawings)
     ]
-    body = [element("div", *parts, class_="tracks")]
+    whose = _whose(findings)
+    body = [element("p", whose)] if whose else []
+    body.append(element("div", *parts, class_="tracks"))
     n_restarts = len(found["restarts"])
     if n_restarts:
         text = f"{n_restarts} restart{'s' * (n_restarts > 1)}: at the upright lines, h was set back to the model."
