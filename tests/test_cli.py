@@ -460,6 +460,8 @@ class TestCompare:
         assert {contender["name"] for contender in found} == {"fading", "gbm", "HistGradientBoosting"}
         losses = [contender["metrics"][0]["value"] for contender in found]
         assert losses == sorted(losses)
+        above = [contender["above_best"]["value"] for contender in found]
+        assert above == pytest.approx([loss - losses[0] for loss in losses])
         y = mixed()["sold"].to_numpy(str)
         train, validation, test = split_rows(400, (0.1, 0.2), y, 0)
         X, model = agbm_table(), agbm.AGBMClassifier(max_iter=15)
@@ -474,6 +476,7 @@ class TestCompare:
         assert said.err == ""
         assert re.search(r"RMSE +MAE +R² +trees +seconds +fading is there after", said.out)
         assert re.search(r"(?m)^  fading .* \d+ trees, [\d.e-]+ s$", said.out)
+        assert re.search(r"The test rows cannot tell .* from \w+ \(differences row by row, 95 %\)", said.out)
         page = (here / "page.html").read_text()
         assert "agbm compare mixed.csv --target price" in page
         assert "210 to train on, 30 to stop early by, 60 to judge by" in page

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from . import _threads
 from .estimators import AUTO_ITERATIONS, AGBMClassifier, AGBMRegressor
-from .evaluation import Split, Tried, check_labels, metrics_of_classes, metrics_of_values
+from .evaluation import (
+    Split,
+    Tried,
+    check_labels,
+    losses_of_classes,
+    losses_of_values,
+    metrics_of_classes,
+    metrics_of_values,
+)
 from .losses import Array
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
@@ -130,11 +138,22 @@ def _curve(model: AGBMClassifier | AGBMRegressor, seconds: float) -> dict[str, l
 
 def _tried(name: str, fitted: Fitted, split: Split, classes: NDArray[Any] | None) -> Tried:
     if classes is None:
-        metrics = metrics_of_values(np.asarray(split.y_test, dtype=np.float64), fitted.predicted)
+        y = np.asarray(split.y_test, dtype=np.float64)
+        metrics, losses = metrics_of_values(y, fitted.predicted), losses_of_values(y, fitted.predicted)
     else:
-        metrics = metrics_of_classes(split.y_test, fitted.predicted, classes)
-    trees = int(fitted.curve["trees"][fitted.best])
-    return Tried(name, fitted.seconds, trees, fitted.best, fitted.curve, metrics, fitted.parameters, model=fitted.model)
+        judged = split.y_test, fitted.predicted, classes
+        metrics, losses = metrics_of_classes(*judged), losses_of_classes(*judged)
+    return Tried(
+        name,
+        fitted.seconds,
+        int(fitted.curve["trees"][fitted.best]),
+        fitted.best,
+        fitted.curve,
+        metrics,
+        fitted.parameters,
+        losses=losses,
+        model=fitted.model,
+    )
 
 
 def _in_one_line(error: Exception) -> str:

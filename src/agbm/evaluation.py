@@ -64,6 +64,8 @@ class Tried:
     """Those that are not the defaults of its library."""
     failure: str = ""
     """Why there is no model, in one line."""
+    losses: Array | None = field(default=None, compare=False, repr=False)
+    """Of each test row: log losses, or squared errors."""
     model: Any = field(default=None, compare=False, repr=False)
     """The fitted estimator, where it is one of ours."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..comparison import METHODS, compare
-from ..evaluation import Split, Tried, reached, split_rows
+from ..evaluation import Metric, Split, Tried, paired_difference, reached, split_rows
 from ..peers import PEERS, installed_peers
 from ..progress import counting
 from ._data import Question, add_output, add_question, ask, given_parameters
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
             seed=str(arguments.seed),
         )
     if arguments.json:
-        show_json({"command": arguments.command_line, "contenders": [_plain(t) for t in tried]})
+        show_json({"command": arguments.command_line, "contenders": [_plain(t, tried[0]) for t in tried]})
     else:
         _show(tried)
         if arguments.report is not None:
@@ -147,9 +147,16 @@ def _main(tried: Tried) -> float:
     return tried.metrics[0].value if tried.metrics else np.inf
 
 
-def _plain(tried: Tried) -> dict[str, Any]:
-    found = {name: value for name, value in vars(tried).items() if name not in ("model", "curve")}
-    return found | {"curve": dict(tried.curve)}
+def _plain(tried: Tried, best: Tried) -> dict[str, Any]:
+    found = {name: value for name, value in vars(tried).items() if name not in ("model", "losses")}
+    return found | {"above_best": None if tried.losses is None else _above(tried, best)}
+
+
+def _above(tried: Tried, best: Tried) -> Metric:
+    """How much higher the test loss is than that of the best, on the same rows."""
+    assert tried.losses is not None
+    assert best.losses is not None
+    return paired_difference("loss above the best", tried.losses, best.losses)
 
 
 def _show(tried: Sequence[Tried]) -> None:
@@ -160,6 +167,9 @@ def _show(tried: Sequence[Tried]) -> None:
         names = [metric.name for metric in done[0].metrics]
         header = ["", *names, "trees", "seconds", *([f"{METHODS[0]} is there after"] if default else [])]
         show_table(header, [_row(t, default) for t in done])
+        close = [t.name for t in done[1:] if _above(t, done[0]).low <= 0.0]
+        if close:
+            print(f"  The test rows cannot tell {', '.join(close)} from {done[0].name} (differences row by row, 95 %).")
     for t in tried:
         if t.failure:
             print(f"  {t.name}: {t.failure}")
