@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,8 +38,9 @@ FORMATS = {
     ".libsvm": "svmlight",
 }
 
-# What a fit in memory takes for a value: the file's table, a matrix of numbers, and bins.
-BYTES_OF_A_VALUE = 8 + 8 + 2
+# What a fit in memory takes for a value: the file's table, the rows taken of it, their matrix of numbers, those of it
+# that are not held out to stop by, and bins. The peak of `agbm train` on 3 million rows of 40 columns was 37.
+BYTES_OF_A_VALUE = 8 + 8 + 8 + 8 + 2
 
 # The next wider type, for a column of a CSV file that turns out not to be what it began as.
 _WIDER = {"null": "double", "int64": "double"}
@@ -320,7 +322,12 @@ def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> i
     ending = FORMATS.get(out.suffix.lower())
     if ending not in ("csv", "parquet", "arrow"):
         raise ValueError(f"--out {out}: its ending must be .csv, .parquet or .arrow.")
-    writers = {"csv": pa.csv.CSVWriter, "parquet": pa.parquet.ParquetWriter, "arrow": pa.ipc.new_file}
+    delimiter = "\t" if out.suffix.lower() == ".tsv" else ","
+    writers = {
+        "csv": partial(pa.csv.CSVWriter, write_options=pa.csv.WriteOptions(delimiter=delimiter)),
+        "parquet": pa.parquet.ParquetWriter,
+        "arrow": pa.ipc.new_file,
+    }
     with replacing(out) as unfinished:
         return _write(pieces, lambda schema: writers[ending](str(unfinished), schema))
 

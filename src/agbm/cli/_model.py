@@ -11,7 +11,7 @@ from ..estimators import AGBMClassifier
 from ..evaluation import Metric, metrics_of_classes, metrics_of_values
 from ..files import DataFile, open_table
 from ..losses import Array
-from ._data import Model, check_column
+from ._data import Model, as_numbers, check_column
 from ._output import listed
 
 
@@ -69,6 +69,11 @@ def open_for(
     missing = [name for name in names if name not in known]
     if missing:
         raise ValueError(f"{path!r} has no columns {missing}, which the model needs; its columns are {known[:20]}.")
+    for column in file.columns:
+        if column.name in text and column.kind != "category" and not file.vector(column.name)[1].all():
+            raise ValueError(
+                f"{path!r}: column {column.name!r} was text to the model, and is not here; write it as text."
+            )
     return file, names
 
 
@@ -79,10 +84,12 @@ def judge(model: Model, path: str, target: str, format: str | None, *, header: b
     if file.format != "svmlight":
         check_column(target, "--target", [column.name for column in file.columns])
     y, absent = file.vector(target)
+    if absent.all():
+        raise ValueError(f"{path!r}: no row has a value of the target {target!r}, by which to judge the model.")
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
     found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
     y = y[~absent]
     if isinstance(model, AGBMClassifier):
         labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
         return metrics_of_classes(labels, found, model.classes_)
-    return metrics_of_values(np.asarray(y, dtype=np.float64), found)
+    return metrics_of_values(as_numbers(y, "--target", target), found)
