@@ -289,6 +289,17 @@ class TestTrain:
             assert metrics[0]["value"] < 2.0
             assert agbm.load("sold.agbm").classes_.tolist() == ["no", "perhaps", "yes"]
 
+    def test_svmlight_files_count_as_the_one_that_was_trained_on(self, here):
+        """A file without values in its first column looks as if it began with 1."""
+        X, y = load_breast_cancer(return_X_y=True)
+        dump_svmlight_file(X, y, "cancer.svmlight", zero_based=True)
+        run("train", "cancer.svmlight", "--out", "c.agbm", "--test", "cancer.svmlight", *FEW, "--quiet")
+        X[:, 0] = 0.0
+        dump_svmlight_file(X, y, "later.svmlight", zero_based=True)
+        run("predict", "c.agbm", "later.svmlight", "--scores", "--out", "p.csv")
+        expected = agbm.load("c.agbm").decision_function(X)
+        np.testing.assert_allclose(pd.read_csv("p.csv")["score"], expected)
+
     @pytest.mark.parametrize("option", ["--weight", "--drop", "--categorical"])
     def test_svmlight_has_no_names(self, option, here, capsys):
         dump_svmlight_file(np.eye(20), np.arange(20) % 2, "t.svmlight")

@@ -62,6 +62,8 @@ class DataFile(ABC):
     format: str
     n_rows: int
     columns: Sequence[Column]
+    first_index: int | None = None
+    """Of the columns of an svmlight file: 0 or 1."""
 
     @abstractmethod
     def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -91,19 +93,20 @@ def open_table(
     header: bool = True,
     text: Collection[str] = (),
     n_features: int | None = None,
+    first_index: int | None = None,
 ) -> DataFile:
     """Look at a file, or a folder of parquet files.
 
     `format` is told by the ending where it is None. Of a CSV file, columns named in `text` are text whatever they look
     like, and without a header they are named c0, c1 and so on. `n_features` is that of a model that will see an
-    svmlight file.
+    svmlight file, and `first_index` that of the file it was trained on; a file without a 0 is taken to begin with 1.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{str(path)!r}: there is no such file.")
     format = _format_of(path) if format is None else format
     if format == "svmlight":
-        return _SparseFile(path, n_features)
+        return _SparseFile(path, n_features, first_index)
     return _ArrowFile(path, format, header, text)
 
 
@@ -273,12 +276,14 @@ def _plain(table: Any, kinds: dict[str, str]) -> Any:
 class _SparseFile(DataFile):
     """Labels and a sparse matrix; it is small enough for memory, since nothing else can read it."""
 
-    def __init__(self, path: Path, n_features: int | None) -> None:
+    def __init__(self, path: Path, n_features: int | None, first_index: int | None) -> None:
         from sklearn.datasets import load_svmlight_file
 
         self.name, self.format = str(path), "svmlight"
         try:
-            self._X, self._y = load_svmlight_file(self.name, n_features=n_features)
+            X, self._y = load_svmlight_file(self.name, zero_based=True)
+            self.first_index = int(X.indices.min(initial=1) > 0) if first_index is None else first_index
+            self._X = _with_columns(X[:, self.first_index :], n_features)
         except ValueError as error:
             raise ValueError(f"{self.name!r} cannot be read as svmlight: {error}") from error
         self.n_rows = self._X.shape[0]
@@ -295,6 +300,14 @@ class _SparseFile(DataFile):
 
     def bytes_in_memory(self, n_columns: int) -> int:
         return 0
+
+
+def _with_columns(X: Any, n_columns: int | None) -> Any:
+    """A sparse matrix with columns of zeros behind its own, which a file does not mention."""
+    if n_columns is not None and X.shape[1] > n_columns:
+        raise ValueError(f"it has {X.shape[1]} columns, and the model {n_columns}")
+    X.resize((X.shape[0], X.shape[1] if n_columns is None else n_columns))
+    return X
 
 
 def available_memory() -> int:

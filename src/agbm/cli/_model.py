@@ -14,6 +14,9 @@ from ..losses import Array
 from ._data import Model, as_numbers, check_column
 from ._output import listed
 
+FIRST_INDEX = "first index"
+"""The note of what the columns of an svmlight file began with."""
+
 
 def important(model: Model) -> dict[str, float]:
     """Features that the model uses, with their shares of the gain, the most important first."""
@@ -56,7 +59,11 @@ def open_for(
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     text = [names[f] for f, known in model._categories.of.items() if names and any(isinstance(c, str) for c in known)]
-    file = open_table(path, format, header=header, text=[*text, *more], n_features=model.n_features_in_)
+    first = model.notes_.get(FIRST_INDEX)
+    file = open_table(
+        path, format, header=header, text=[*text, *more],
+        n_features=model.n_features_in_, first_index=int(first) if first in ("0", "1") else None,
+    )  # fmt: skip
     if file.n_rows == 0:
         raise ValueError(f"{path!r} has no rows.")
     if file.format == "svmlight":
