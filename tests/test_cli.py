@@ -92,6 +92,17 @@ class TestTrain:
         assert model.notes_["command"].startswith("agbm train mixed.csv --target sold")
         assert model.get_params()["verbose"] == 0
 
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ("early_stopping=false", "320 to train on; 80"),
+            ("validation_fraction=0.3", "320 to train on, 0.3 of them to"),
+        ],
+    )
+    def test_rows_to_stop_by_are_those_of_the_model(self, given, said, here, capsys):
+        run(*SOLD, "--set", "max_iter=3", given)
+        assert said in capsys.readouterr().out
+
     def test_json_is_all_that_is_printed(self, here, capsys):
         run(*SOLD, "--json")
         said = capsys.readouterr()

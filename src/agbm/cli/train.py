@@ -73,10 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
         _check_test(question, arguments)
     parts = _parts(question, arguments)
     folds = [] if arguments.folds is None else _folds(question, arguments)
+    model = make_model(question, arguments)
     if speaks:
         print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
-        show(describe(question) | {"rows": _rows_in_words(parts, arguments)})
-    model = make_model(question, arguments)
+        show(describe(question) | {"rows": _rows_in_words(parts, model, arguments)})
     model.set_params(verbose=int(speaks))
     if arguments.checkpoint is not None:
         model.set_params(callbacks=[Checkpoint(arguments.checkpoint)])
@@ -171,7 +171,7 @@ def _labels_in_words(question: Question) -> str:
     return f"{len(classes):,} classes: {listed(shares, 6)}"
 
 
-def _parts(question: Question, arguments: argparse.Namespace) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
     """Rows to train on and to judge by."""
     share = 0.0 if arguments.test is not None or arguments.folds is not None else arguments.test_fraction
     classes = question.y[question.rows] if question.classifies else None
@@ -179,10 +179,11 @@ def _parts(question: Question, arguments: argparse.Namespace) -> tuple[NDArray[n
     return question.rows[train], question.rows[test]
 
 
-def _rows_in_words(parts: tuple[NDArray[np.intp], NDArray[np.intp]], arguments: argparse.Namespace) -> str:
+def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> str:
     train = f"{len(parts[0]):,} to train on"
-    if not arguments.no_early_stopping:
-        train += ", a tenth of them to stop early by"
+    if model.early_stopping:
+        share = "a tenth" if model.validation_fraction == 0.1 else model.validation_fraction
+        train += f", {share} of them to stop early by"
     if arguments.folds is not None:
         return f"{train}; {arguments.folds} folds to judge by"
     return f"{train}; {arguments.test if arguments.test is not None else f'{len(parts[1]):,}'} to judge by"
