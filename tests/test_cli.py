@@ -545,8 +545,15 @@ class TestCompare:
         assert "must be above 0" in fails(capsys, "compare", "mixed.csv", "--target", "price", *given)
 
     def test_too_large_for_memory(self, here, capsys, monkeypatch):
+        compare = "compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--json"
+        run(*compare, "--rows", "100")
+        expected = json.loads(capsys.readouterr().out)["contenders"][0]["metrics"]
         monkeypatch.setattr("agbm.cli.compare.available_memory", lambda: 1000)
-        assert "give --rows N" in fails(capsys, "compare", "mixed.csv", "--target", "price")
+        monkeypatch.setattr(_data, "available_memory", lambda: 1000)
+        monkeypatch.setattr(files._ArrowFile, "table", None)  # which reads all of it
+        assert "give --rows N" in fails(capsys, *compare)
+        run(*compare, "--rows", "100")
+        assert json.loads(capsys.readouterr().out)["contenders"][0]["metrics"] == expected
 
 
 class TestTune:

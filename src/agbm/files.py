@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ._whole_file import replacing
 from .batches import BLOCK_VALUES, tables_of
@@ -308,6 +309,11 @@ def _with_columns(X: Any, n_columns: int | None) -> Any:
         raise ValueError(f"it has {X.shape[1]} columns, and the model {n_columns}")
     X.resize((X.shape[0], X.shape[1] if n_columns is None else n_columns))
     return X
+
+
+def joined(pieces: Sequence[Any]) -> Any:
+    """Pieces of a file as one table."""
+    return pieces[0] if issparse(pieces[0]) else pyarrow().concat_tables(pieces)
 
 
 def available_memory() -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..batches import Batches
 from ..estimators import AGBMClassifier, AGBMRegressor
 from ..evaluation import Metric, metrics_of_classes, metrics_of_values
-from ..files import FORMATS, DataFile, available_memory, open_table
+from ..files import FORMATS, DataFile, available_memory, joined, open_table
 from ..losses import Array
 
 Model = AGBMClassifier | AGBMRegressor
@@ -101,7 +101,9 @@ class Question:
         return model.fit(self.table(rows), self.y[rows], sample_weight=weight)
 
     def table(self, rows: NDArray[np.intp]) -> Any:
-        """The features of some rows."""
+        """The features of some rows, which must fit into memory."""
+        if self.streams:
+            return joined([piece for piece, _ in self._pieces(rows)])
         return take(self._all, rows)
 
     def judge(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:

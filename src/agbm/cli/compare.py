@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Compare, and say what was found."""
     check_folders(arguments.report)
     speaks = not (arguments.json or arguments.quiet)
-    question = ask(arguments)
+    question = ask(arguments, streams=None)
     split = divide(question, arguments)
     if speaks:
         print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")

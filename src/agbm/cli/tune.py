@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     study = arguments.study or arguments.out.with_name(f"{arguments.out.name}.study")
     check_folders(arguments.out, study)
     speaks = not (arguments.json or arguments.quiet)
-    question = ask(arguments)
+    question = ask(arguments, streams=None)
     split = divide(question, arguments)
     if speaks:
         print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
