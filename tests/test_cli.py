@@ -92,6 +92,17 @@ class TestTrain:
         assert model.notes_["command"].startswith("agbm train mixed.csv --target sold")
         assert model.get_params()["verbose"] == 0
 
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ("early_stopping=false", "320 to train on; 80"),
+            ("validation_fraction=0.3", "320 to train on, 0.3 of them to"),
+        ],
+    )
+    def test_rows_to_stop_by_are_those_of_the_model(self, given, said, here, capsys):
+        run(*SOLD, "--set", "max_iter=3", given)
+        assert said in capsys.readouterr().out
+
     def test_json_is_all_that_is_printed(self, here, capsys):
         run(*SOLD, "--json")
         said = capsys.readouterr()
@@ -244,6 +255,7 @@ class TestTrain:
             (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"give NAME=VALUE"),
             (["mixed.csv", "--target", "sold", "--folds", "1"], r"--folds 1: must be at least 2"),
             (["mixed.csv", "--target", "sold", "--weight", "size"], r"sample_weight"),
+            (["mixed.csv", "--target", "sold", "--weight", "colour"], r"--weight colour: the column must have numbers"),
             (["mixed.csv", "--target", "sold", "--seed", "-1"], r"--seed -1: must be from 0 to 4294967295"),
             (["mixed.csv", "--target", "sold", "--jobs", "0"], r"--jobs 0: give a number of threads"),
         ],
@@ -287,6 +299,17 @@ class TestTrain:
             metrics = json.loads(capsys.readouterr().out)["metrics"]
             assert metrics[0]["value"] < 2.0
             assert agbm.load("sold.agbm").classes_.tolist() == ["no", "perhaps", "yes"]
+
+    def test_svmlight_files_count_as_the_one_that_was_trained_on(self, here):
+        """A file without values in its first column looks as if it began with 1."""
+        X, y = load_breast_cancer(return_X_y=True)
+        dump_svmlight_file(X, y, "cancer.svmlight", zero_based=True)
+        run("train", "cancer.svmlight", "--out", "c.agbm", "--test", "cancer.svmlight", *FEW, "--quiet")
+        X[:, 0] = 0.0
+        dump_svmlight_file(X, y, "later.svmlight", zero_based=True)
+        run("predict", "c.agbm", "later.svmlight", "--scores", "--out", "p.csv")
+        expected = agbm.load("c.agbm").decision_function(X)
+        np.testing.assert_allclose(pd.read_csv("p.csv")["score"], expected)
 
     @pytest.mark.parametrize("option", ["--weight", "--drop", "--categorical"])
     def test_svmlight_has_no_names(self, option, here, capsys):
@@ -341,6 +364,17 @@ class TestPredict:
         expected = trained.decision_function(agbm_table()[(mixed()["code"] != "x3").to_numpy()])
         np.testing.assert_allclose(pd.read_csv("p.csv")["score"], expected)
 
+    def test_a_category_that_is_missing_everywhere(self, trained):
+        X = agbm_table().assign(code=None)
+        X.assign(day=pd.to_datetime(X["day"], unit="us")).to_parquet("none.parquet")
+        run("predict", "sold.agbm", "none.parquet", "--scores", "--out", "p.tsv")
+        found = pd.read_csv("p.tsv", sep="\t")
+        np.testing.assert_allclose(found["score"], trained.decision_function(X))
+
+    def test_tabs_by_the_ending(self, trained, here):
+        run("predict", "sold.agbm", "mixed.csv", "--keep", "times", "--out", "p.tsv")
+        assert (here / "p.tsv").read_text().startswith('"times"\t"prediction"\n')
+
     def test_to_standard_output(self, trained, capfd):
         run("predict", "sold.agbm", "mixed.csv", "--out", "-")
         lines = capfd.readouterr().out.replace('"', "").split()
@@ -365,12 +399,14 @@ class TestPredict:
             (["none.agbm", "mixed.csv"], r"none.agbm"),
             (["sold.agbm", "named.csv", "--keep", "prediction"], r"--keep prediction: the predictions have that name"),
             (["sold.agbm", "empty.csv"], r"'empty.csv' has no rows"),
+            (["sold.agbm", "codes.parquet"], r"'codes.parquet': column 'code' was text to the model, and is not here"),
         ],
     )
     def test_mistakes(self, arguments, message, trained, capsys):
         mixed().drop(columns="size").to_csv("part.csv", index=False)
         mixed().assign(prediction=1).to_csv("named.csv", index=False)
         mixed()[:0].to_csv("empty.csv", index=False)
+        mixed().assign(code=12).to_parquet("codes.parquet")
         capsys.readouterr()
         assert re.search(message, fails(capsys, "predict", *arguments, "--out", "p.csv"))
 
@@ -517,6 +553,7 @@ class TestCompare:
         in_memory = json.loads(capsys.readouterr().out)["contenders"]
         monkeypatch.setattr(_data, "available_memory", lambda: 1000)
         monkeypatch.setattr(files, "BLOCK_VALUES", 300)
+        monkeypatch.setattr(files._ArrowFile, "table", None)  # which reads all of it
         assert "give --rows N" in fails(capsys, *compare)
         run(*compare, "--rows", "200")
         found = json.loads(capsys.readouterr().out)["contenders"]
@@ -572,6 +609,16 @@ class TestReport:
         assert "max_depth" in (here / "bare.html").read_text()
         capsys.readouterr()
         assert "--target is missing" in fails(capsys, "report", "bare.agbm", "mixed.csv", "--out", "x.html")
+
+    @pytest.mark.parametrize(
+        ("price", "message"),
+        [(None, "no row has a value of the target 'price'"), ("dear", "--target price: the column must have numbers")],
+    )
+    def test_labels_to_judge_by(self, price, message, here, capsys):
+        run("train", "mixed.csv", "--target", "price", "--out", "m.agbm", *FEW, "--quiet")
+        mixed().assign(price=price).to_csv("later.csv", index=False)
+        capsys.readouterr()
+        assert message in fails(capsys, "report", "m.agbm", "later.csv", "--out", "x.html")
 
     def test_rows_read_in_pieces(self, here):
         run(*SOLD, *FEW, "--stream", "--report", "page.html")

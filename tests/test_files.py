@@ -130,6 +130,11 @@ def test_svmlight(tmp_path):
     np.testing.assert_array_equal(next(file.pieces([])).toarray(), X)
     assert file.vector("label")[0].tolist() == [1, -1]
     assert len(open_table(tmp_path / "table.svmlight", n_features=5).columns) == 5
+    assert file.first_index == 1
+    as_it_is = open_table(tmp_path / "table.svmlight", n_features=3, first_index=0)
+    np.testing.assert_array_equal(as_it_is.table([]).toarray(), [[0.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
+    with pytest.raises(ValueError, match="it has 2 columns, and the model 1"):
+        open_table(tmp_path / "table.svmlight", n_features=1)
 
 
 @pytest.mark.parametrize(

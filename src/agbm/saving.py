@@ -259,12 +259,14 @@ def _restore_history(model: Any, stored: Stored) -> None:
     model.best_iteration_ = len(model._ensemble)
 
 
-# Values of parameters, categories and labels. JSON has no tuples, no infinity and no keys but texts.
 def _restored_notes(stored: Stored) -> dict[str, str]:
     notes = stored.entry("notes", dict) if "notes" in stored.description else {}
     if not all(isinstance(text, str) for text in notes.values()):
         raise ModelFileError("notes: must be texts")
     return cast(dict[str, str], notes)
+
+
+# Values of parameters, categories and labels. JSON has no tuples, no infinity and no keys but texts.
 
 
 def _encode_all(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -171,7 +171,9 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
     y, absent = file.vector(target)
     y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
     streams = streams or file.bytes_in_memory(len(features)) > available_memory() // 2
-    weight = None if arguments.weight is None else np.asarray(file.vector(arguments.weight)[0], dtype=np.float64)
+    weight = None
+    if arguments.weight is not None:
+        weight = as_numbers(file.vector(arguments.weight)[0], "--weight", arguments.weight)
     categorical = [name for name in features if kinds[name] == "category" or name in arguments.categorical]
     return Question(
         file, target, features, categorical, classifies, reason, np.flatnonzero(~absent), y, weight, streams
@@ -197,6 +199,14 @@ def check_column(name: str, option: str, known: Sequence[str]) -> None:
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"columns are {_shortened(known)}."
     raise ValueError(f"{option} {name}: there is no such column; {hint}")
+
+
+def as_numbers(values: NDArray[Any], option: str, name: str) -> Array:
+    """A column that must have numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{option} {name}: the column must have numbers: {error}.") from error
 
 
 def _shortened(names: Sequence[str]) -> str:

@@ -11,8 +11,11 @@ from ..estimators import AGBMClassifier
 from ..evaluation import Metric, metrics_of_classes, metrics_of_values
 from ..files import DataFile, open_table
 from ..losses import Array
-from ._data import Model, check_column
+from ._data import Model, as_numbers, check_column
 from ._output import listed
+
+FIRST_INDEX = "first index"
+"""The note of what the columns of an svmlight file began with."""
 
 
 def important(model: Model) -> dict[str, float]:
@@ -56,7 +59,11 @@ def open_for(
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     text = [names[f] for f, known in model._categories.of.items() if names and any(isinstance(c, str) for c in known)]
-    file = open_table(path, format, header=header, text=[*text, *more], n_features=model.n_features_in_)
+    first = model.notes_.get(FIRST_INDEX)
+    file = open_table(
+        path, format, header=header, text=[*text, *more],
+        n_features=model.n_features_in_, first_index=int(first) if first in ("0", "1") else None,
+    )  # fmt: skip
     if file.n_rows == 0:
         raise ValueError(f"{path!r} has no rows.")
     if file.format == "svmlight":
@@ -69,6 +76,11 @@ def open_for(
     missing = [name for name in names if name not in known]
     if missing:
         raise ValueError(f"{path!r} has no columns {missing}, which the model needs; its columns are {known[:20]}.")
+    for column in file.columns:
+        if column.name in text and column.kind != "category" and not file.vector(column.name)[1].all():
+            raise ValueError(
+                f"{path!r}: column {column.name!r} was text to the model, and is not here; write it as text."
+            )
     return file, names
 
 
@@ -79,10 +91,12 @@ def judge(model: Model, path: str, target: str, format: str | None, *, header: b
     if file.format != "svmlight":
         check_column(target, "--target", [column.name for column in file.columns])
     y, absent = file.vector(target)
+    if absent.all():
+        raise ValueError(f"{path!r}: no row has a value of the target {target!r}, by which to judge the model.")
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
     found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
     y = y[~absent]
     if isinstance(model, AGBMClassifier):
         labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
         return metrics_of_classes(labels, found, model.classes_)
-    return metrics_of_values(np.asarray(y, dtype=np.float64), found)
+    return metrics_of_values(as_numbers(y, "--target", target), found)

@@ -19,7 +19,7 @@ from ..checkpoint import Checkpoint
 from ..evaluation import Metric, split_rows
 from ..files import open_table
 from ._data import Model, Question, add_output, add_parameters, add_question, add_weight, ask, check_column, make_model
-from ._model import important, judge, shares_in_words
+from ._model import FIRST_INDEX, important, judge, shares_in_words
 from ._output import add_command, listed, plain, show, show_json, size
 from .report import write_page
 
@@ -73,10 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
         _check_test(question, arguments)
     parts = _parts(question, arguments)
     folds = [] if arguments.folds is None else _folds(question, arguments)
+    model = make_model(question, arguments)
     if speaks:
         print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
-        show(describe(question) | {"rows": _rows_in_words(parts, arguments)})
-    model = make_model(question, arguments)
+        show(describe(question) | {"rows": _rows_in_words(parts, model, arguments)})
     model.set_params(verbose=int(speaks))
     if arguments.checkpoint is not None:
         model.set_params(callbacks=[Checkpoint(arguments.checkpoint)])
@@ -84,9 +84,11 @@ def run(arguments: argparse.Namespace) -> None:
     question.fit(model, parts[0])
     seconds = time.perf_counter() - began
     model.set_params(verbose=0, callbacks=None)
+    rows = f"{len(parts[0])} to train on, {len(parts[1])} to judge by, {question.file.n_rows} in the file"
+    model.notes_.update(notes_of(question, rows, arguments.command_line))
     model.save(arguments.out)  # already here, so that nothing that ends the judging costs the model
     metrics = _judge(question, model, parts[1], folds, arguments)
-    model.notes_.update(_notes(question, parts, metrics, arguments.command_line))
+    model.notes_["metrics"] = json.dumps(plain(list(metrics)), ensure_ascii=False)
     model.save(arguments.out)
     if arguments.report is not None:
         write_page(arguments.report, model, metrics, seconds, describe_columns(question))
@@ -169,7 +171,7 @@ def _labels_in_words(question: Question) -> str:
     return f"{len(classes):,} classes: {listed(shares, 6)}"
 
 
-def _parts(question: Question, arguments: argparse.Namespace) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
     """Rows to train on and to judge by."""
     share = 0.0 if arguments.test is not None or arguments.folds is not None else arguments.test_fraction
     classes = question.y[question.rows] if question.classifies else None
@@ -177,10 +179,11 @@ def _parts(question: Question, arguments: argparse.Namespace) -> tuple[NDArray[n
     return question.rows[train], question.rows[test]
 
 
-def _rows_in_words(parts: tuple[NDArray[np.intp], NDArray[np.intp]], arguments: argparse.Namespace) -> str:
+def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> str:
     train = f"{len(parts[0]):,} to train on"
-    if not arguments.no_early_stopping:
-        train += ", a tenth of them to stop early by"
+    if model.early_stopping:
+        share = "a tenth" if model.validation_fraction == 0.1 else model.validation_fraction
+        train += f", {share} of them to stop early by"
     if arguments.folds is not None:
         return f"{train}; {arguments.folds} folds to judge by"
     return f"{train}; {arguments.test if arguments.test is not None else f'{len(parts[1]):,}'} to judge by"
@@ -219,18 +222,18 @@ def _cross_validate(question: Question, model: Model, folds: Sequence[Fold]) -> 
     return question.judge([(question.fit(clone(model), train), test) for train, test in folds])
 
 
-def _notes(
-    question: Question, parts: tuple[NDArray[np.intp], NDArray[np.intp]], metrics: Sequence[Metric], command: str
-) -> dict[str, str]:
-    """How the model was made, for whoever has the file alone."""
-    return {
+def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
+    """How a model was made, for whoever has the file alone."""
+    notes = {
         "command": command,
         "trained": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": question.file.name,
         "target": question.target,
-        "rows": f"{len(parts[0])} to train on, {len(parts[1])} to judge by, {question.file.n_rows} in the file",
-        "metrics": json.dumps(plain(list(metrics)), ensure_ascii=False),
+        "rows": rows,
     }
+    if question.file.first_index is not None:
+        notes[FIRST_INDEX] = str(question.file.first_index)
+    return notes
 
 
 def _say(

@@ -7,7 +7,6 @@ import json
 import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ..tuning import Trial, Tuned, tune
 from ._data import add_output, add_question, ask, given_parameters
 from ._output import add_command, plain, show, show_json, show_table, size
 from .compare import add_shares, divide, rows_in_words
-from .train import check_folders, describe
+from .train import check_folders, describe, notes_of
 
 EXAMPLES = """
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm
@@ -71,11 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
             parameters=given_parameters(question, arguments), on_trial=on_trial,
         )  # fmt: skip
     tuned.model.notes_.update(
-        command=arguments.command_line,
-        trained=datetime.now(UTC).isoformat(timespec="seconds"),
-        data=question.file.name,
-        target=question.target,
-        rows=rows_in_words(split),
+        notes_of(question, rows_in_words(split), arguments.command_line),
         metrics=json.dumps(plain(tuned.metrics), ensure_ascii=False),
         gain=tuned.verdict,
     )
