@@ -21,7 +21,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from ._whole_file import replacing
 from .batches import BLOCK_VALUES, tables_of
