@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 import agbm
-from agbm import cli, files
+from agbm import cli, comparison, files
 from agbm.cli import _data
 from agbm.evaluation import metrics_of_classes, metrics_of_values, split_rows
 
@@ -113,6 +113,14 @@ class TestTrain:
         assert found["trees"] == agbm.load("sold.agbm").n_trees_
         assert {metric["name"] for metric in found["metrics"]} == {"log loss", "accuracy", "ROC AUC"}
         assert sum(found["importances"].values()) == pytest.approx(1.0)
+
+    def test_names_cannot_move_the_cursor(self, here, capsys):
+        mixed().rename(columns={"size": "si\x1b[2Jze"}).to_csv("mixed.csv", index=False)
+        run(*SOLD, *FEW, "--weight", "times")
+        said = capsys.readouterr().out
+        assert "\x1b" not in said
+        assert r"si\x1b[2Jze" in said
+        assert re.search(r"weights +times: for training; to judge by, every row counts once", said)
 
     def test_quiet_shows_no_progress(self, here, capsys):
         run(*SOLD)
@@ -542,6 +550,17 @@ class TestCompare:
             cli.main([*command, "mixed.csv", "--target", "price", "--weight", "times"])
         assert "unrecognized arguments: --weight times" in capsys.readouterr().err
 
+    def test_an_interrupt_shows_what_is_done(self, here, capsys, monkeypatch):
+        def two_and_no_more(*given, **options):
+            yield from itertools.islice(comparison.compare(*given, **options), 2)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("agbm.cli.compare.compare", two_and_no_more)
+        assert cli.main(["compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--json"]) == 130
+        said = capsys.readouterr()
+        assert {contender["name"] for contender in json.loads(said.out)["contenders"]} == {"fading", "gbm"}
+        assert said.err == "interrupted\n"
+
     @pytest.mark.parametrize("shares", [("0", "0.2"), ("0.5", "0.5")])
     def test_shares(self, shares, here, capsys):
         given = "--validation-fraction", shares[0], "--test-fraction", shares[1]
@@ -609,6 +628,9 @@ class TestReport:
         assert "max_depth" in (here / "bare.html").read_text()
         capsys.readouterr()
         assert "--target is missing" in fails(capsys, "report", "bare.agbm", "mixed.csv", "--out", "x.html")
+        assert "--target y: there are no data" in fails(
+            capsys, "report", "bare.agbm", "--target", "y", "--out", "x.html"
+        )
 
     @pytest.mark.parametrize(
         ("price", "message"),

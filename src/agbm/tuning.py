@@ -104,6 +104,8 @@ class Tuned:
     """Trials that were given up: since most others were lower, or at the deadline."""
     seconds: float
     """Of this call."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the search."""
 
     @property
     def verdict(self) -> str:
@@ -157,13 +159,14 @@ def tune(
     default = fits.resolved()
     space = _space(default["l2_regularization"], leave_out=fixed)
     with _open(Path(study_path), _identity(split, fixed, seed, space)) as study:
-        search = _Search(study, fits, space, default, budget, seed, on_trial)
+        search, interrupted = _Search(study, fits, space, default, budget, seed, on_trial), False
         try:
             search.run(math.inf if trials is None else trials)
         except KeyboardInterrupt:
             if search.default() is None:  # nothing is found yet
                 raise
-        return search.result()
+            interrupted = True
+        return replace(search.result(), interrupted=interrupted)
 
 
 class _Budget:

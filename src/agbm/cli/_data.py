@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..batches import Batches
 from ..estimators import AGBMClassifier, AGBMRegressor
-from ..evaluation import Metric, metrics_of_classes, metrics_of_values
+from ..evaluation import Metric, Split, metrics_of_classes, metrics_of_values, split_rows
 from ..files import FORMATS, DataFile, available_memory, open_table, pyarrow
 from ..losses import Array
 
@@ -65,6 +65,15 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         help="parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500",
     )  # fmt: skip
     parser.add_argument("--no-early-stopping", action="store_true", help="train to the end (max_iter, default 100)")
+
+
+def add_shares(parser: argparse.ArgumentParser) -> None:
+    """How rows are divided."""
+    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help="to judge by (%(default)s)")
+    parser.add_argument(
+        "--validation-fraction", type=float, default=0.1, metavar="SHARE", help="to stop early by (%(default)s)"
+    )
+    parser.add_argument("--rows", type=int, metavar="N", help="use so many rows only, drawn at random")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -286,3 +295,32 @@ def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
         except ValueError:
             parsed[name] = {"None": None, "True": True, "False": False}.get(text, text)
     return parsed
+
+
+def divide(question: Question, arguments: argparse.Namespace) -> Split:
+    """Rows to train on, to stop early by, to judge by, of all rows or of some."""
+    rows = question.rows
+    if arguments.rows is not None:
+        if arguments.rows < 10:
+            raise ValueError(f"--rows {arguments.rows}: must be at least 10.")
+        rng = np.random.default_rng(arguments.seed)
+        rows = np.sort(rng.choice(rows, min(arguments.rows, len(rows)), replace=False))
+    elif question.streams:
+        raise ValueError(
+            f"{question.file.name!r} may not fit into memory; give --rows N to draw so many of its "
+            f"{question.file.n_rows:,} rows."
+        )
+    shares = arguments.validation_fraction, arguments.test_fraction
+    if min(shares) <= 0.0 or sum(shares) >= 1.0:
+        raise ValueError(
+            f"--validation-fraction {shares[0]} and --test-fraction {shares[1]} must be above 0, and below 1 together."
+        )
+    classes = question.y[rows] if question.classifies else None
+    parts = [rows[part] for part in split_rows(len(rows), shares, classes, arguments.seed)]
+    pieces = [(question.table(part), question.y[part]) for part in parts]
+    return Split(*pieces[0], *pieces[1], *pieces[2])
+
+
+def rows_in_words(split: Split) -> str:
+    """How many rows serve what."""
+    return f"{len(split.y):,} to train on, {len(split.y_val):,} to stop early by, {len(split.y_test):,} to judge by"

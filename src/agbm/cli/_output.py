@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..evaluation import Metric
 
-WIDTH = 110
+WIDEST = 110
 HELP_WIDTH = 79
 
 
@@ -39,18 +41,34 @@ def add_command(
     )
 
 
+def check_folders(*paths: Path | None) -> None:
+    """Whether there are folders for files that will be written."""
+    for path in paths:
+        if path is not None and path.is_dir():
+            raise IsADirectoryError(f"{str(path)!r} is a folder; name a file in it.")
+        if path is not None and not path.absolute().parent.is_dir():
+            raise FileNotFoundError(f"{str(path)!r}: there is no folder {str(path.parent)!r} to write it to.")
+
+
 def show(facts: Mapping[str, str]) -> None:
     """Facts, each in a line or some, with their names before them."""
     width = max(map(len, facts), default=0)
+    room = max(20, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns) - width - 4)
     for name, text in facts.items():
-        lines = textwrap.wrap(text, WIDTH - width - 4) or [""]
+        lines = textwrap.wrap(printable(text), room) or [""]
         print(f"  {name:<{width}}  {lines[0]}")
         for line in lines[1:]:
             print(f"  {'':<{width}}  {line}")
 
 
+def printable(text: str) -> str:
+    """A text from a stranger's file without what would move the cursor or change colours."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns side by side, the first to the left and the others to the right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, ["-" * width for width in widths], *rows]:
         first, *others = row

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..comparison import METHODS, compare
-from ..evaluation import Metric, Split, Tried, paired_difference, reached, split_rows
+from ..estimators import AUTO_ITERATIONS
+from ..evaluation import Metric, Split, Tried, paired_difference, reached
 from ..peers import PEERS, installed_peers
 from ..progress import counting
-from ._data import Question, add_output, add_question, ask, given_parameters
-from ._output import add_command, show, show_json, show_table, size
+from ._data import Question, add_output, add_question, add_shares, ask, divide, given_parameters, rows_in_words
+from ._describe import describe, describe_columns, in_short, title
+from ._output import add_command, check_folders, show, show_json, show_table, size
 from .report import write_findings
-from .train import check_folders, describe, describe_columns, in_short
 
 EXAMPLES = """
   agbm compare adult.csv --target income --report adult.html
@@ -47,19 +49,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters", help="parameters of our methods"
     )
     add_shares(parser)
-    parser.add_argument("--max-iter", type=int, default=1000, help="iterations at most (%(default)s)")
+    parser.add_argument("--max-iter", type=int, default=AUTO_ITERATIONS, help="iterations at most (%(default)s)")
     parser.add_argument("--report", metavar="PAGE", type=Path, help="write a page to look at, such as m.html")
     add_output(parser)
     parser.set_defaults(run=run)
-
-
-def add_shares(parser: argparse.ArgumentParser) -> None:
-    """How rows are divided."""
-    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help="to judge by (%(default)s)")
-    parser.add_argument(
-        "--validation-fraction", type=float, default=0.1, metavar="SHARE", help="to stop early by (%(default)s)"
-    )
-    parser.add_argument("--rows", type=int, metavar="N", help="use so many rows only, drawn at random")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -69,11 +62,11 @@ def run(arguments: argparse.Namespace) -> None:
     question = ask(arguments)
     split = divide(question, arguments)
     if speaks:
-        print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
+        print(title(question))
         show(describe(question) | {"rows": rows_in_words(split)})
     peers = installed_peers() if arguments.peers is None else arguments.peers
-    tried = _run(split, question, [*arguments.methods, *peers], arguments)
-    tried = sorted(tried, key=lambda t: _main(t))
+    contenders = [*arguments.methods, *peers]
+    tried = sorted(_run(split, question, contenders, arguments), key=_main)
     if arguments.report is not None:
         ours = [t for t in tried if t.model is not None]
         write_findings(
@@ -92,54 +85,34 @@ def run(arguments: argparse.Namespace) -> None:
         _show(tried)
         if arguments.report is not None:
             print(f"{arguments.report} ({size(arguments.report.stat().st_size)})")
+    if len(tried) < len(contenders):
+        raise KeyboardInterrupt
     if all(t.failure for t in tried):
         raise ValueError(f"no contender has come to a model; {tried[0].name}: {tried[0].failure}")
 
 
-def divide(question: Question, arguments: argparse.Namespace) -> Split:
-    """Rows to train on, to stop early by, to judge by, of all rows or of some."""
-    rows = question.rows
-    if arguments.rows is not None:
-        if arguments.rows < 10:
-            raise ValueError(f"--rows {arguments.rows}: must be at least 10.")
-        rng = np.random.default_rng(arguments.seed)
-        rows = np.sort(rng.choice(rows, min(arguments.rows, len(rows)), replace=False))
-    elif question.streams:
-        raise ValueError(
-            f"{question.file.name!r} may not fit into memory; give --rows N to draw so many of its "
-            f"{question.file.n_rows:,} rows."
-        )
-    shares = arguments.validation_fraction, arguments.test_fraction
-    if min(shares) <= 0.0 or sum(shares) >= 1.0:
-        raise ValueError(
-            f"--validation-fraction {shares[0]} and --test-fraction {shares[1]} must be above 0, and below 1 together."
-        )
-    classes = question.y[rows] if question.classifies else None
-    parts = [rows[part] for part in split_rows(len(rows), shares, classes, arguments.seed)]
-    pieces = [(question.table(part), question.y[part]) for part in parts]
-    return Split(*pieces[0], *pieces[1], *pieces[2])
-
-
-def rows_in_words(split: Split) -> str:
-    """How many rows serve what."""
-    return f"{len(split.y):,} to train on, {len(split.y_val):,} to stop early by, {len(split.y_test):,} to judge by"
-
-
 def _run(split: Split, question: Question, contenders: Sequence[str], arguments: argparse.Namespace) -> list[Tried]:
+    """What became of the contenders; fewer of them after an interrupt."""
     runs = compare(
         split, question.classifies, contenders,
         seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter,
         parameters=given_parameters(question, arguments),
     )  # fmt: skip
-    if arguments.json or arguments.quiet:
-        return list(runs)
     tried: list[Tried] = []
-    with counting("compare") as update:
-        for name in contenders:
-            update(len(tried), len(contenders), name)
-            tried.append(next(runs))
-        update(len(contenders), len(contenders))
+    with counting("compare") if not (arguments.json or arguments.quiet) else nullcontext(_silent) as update:
+        try:
+            for name in contenders:
+                update(len(tried), len(contenders), name)
+                tried.append(next(runs))
+            update(len(contenders), len(contenders))
+        except KeyboardInterrupt:
+            if not tried:  # else those that are done are shown
+                raise
     return tried
+
+
+def _silent(done: int, total: int, text: str = "") -> None:
+    """For those who want no progress."""
 
 
 def _main(tried: Tried) -> float:

@@ -14,7 +14,7 @@ from ..losses import Array
 from ..saving import load
 from ._data import Model, add_file, take
 from ._model import feature_names, open_for
-from ._output import add_command, show_json, show_table
+from ._output import add_command, printable, show_json, show_table
 
 EXAMPLES = """
   agbm explain adult.agbm new.csv --rows 3
@@ -116,7 +116,9 @@ def _value(row: Any, f: int) -> Any:
 
 def _show(explained: dict[str, Any], top: int) -> None:
     of = f" of {explained['of']}" if explained["of"] else ""
-    print(f"row {explained['row']}: prediction {explained['prediction']}, score{of} {explained['score']:.5g}")
+    print(
+        printable(f"row {explained['row']}: prediction {explained['prediction']}, score{of} {explained['score']:.5g}")
+    )
     shown = [entry for entry in explained["contributions"][:top] if entry["adds"] != 0.0]
     rest = sum(entry["adds"] for entry in explained["contributions"][len(shown) :])
     rows = [[entry["feature"], _text(entry["value"]), f"{entry['adds']:+.4g}"] for entry in shown]

@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError("--target is missing: the model has no note of it; name the column with the labels.")
         metrics = judge(model, arguments.data, target, arguments.format, header=not arguments.no_header)
         judged_by = arguments.data
+    elif arguments.target is not None:
+        raise ValueError(f"--target {arguments.target}: there are no data to judge by; name a file, or leave it out.")
     write_page(arguments.out, model, metrics, float(model.history_["seconds"][-1]), judged_by=judged_by)
     if arguments.json:
         show_json({"out": str(arguments.out), "metrics": metrics})

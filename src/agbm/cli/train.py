@@ -6,7 +6,6 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .. import report
 from ..checkpoint import Checkpoint
 from ..evaluation import Metric, split_rows
 from ..files import open_table
 from ._data import Model, Question, add_output, add_parameters, add_question, add_weight, ask, check_column, make_model
-from ._model import FIRST_INDEX, important, judge, shares_in_words
-from ._output import add_command, listed, plain, show, show_json, size
+from ._describe import describe, describe_columns, notes_of, title
+from ._model import important, judge, shares_in_words
+from ._output import add_command, check_folders, plain, show, show_json, size
 from .report import write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -75,8 +74,8 @@ def run(arguments: argparse.Namespace) -> None:
     folds = [] if arguments.folds is None else _folds(question, arguments)
     model = make_model(question, arguments)
     if speaks:
-        print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
-        show(describe(question) | {"rows": _rows_in_words(parts, model, arguments)})
+        print(title(question))
+        show(describe(question) | _rows_in_words(parts, model, arguments))
     model.set_params(verbose=int(speaks))
     if arguments.checkpoint is not None:
         model.set_params(callbacks=[Checkpoint(arguments.checkpoint)])
@@ -114,63 +113,6 @@ def _check_test(question: Question, arguments: argparse.Namespace) -> None:
             check_column(name, f"--test {arguments.test}", [column.name for column in test.columns])
 
 
-def check_folders(*paths: Path | None) -> None:
-    """Whether there are folders for files that will be written."""
-    for path in paths:
-        if path is not None and path.is_dir():
-            raise IsADirectoryError(f"{str(path)!r} is a folder; name a file in it.")
-        if path is not None and not path.absolute().parent.is_dir():
-            raise FileNotFoundError(f"{str(path)!r}: there is no folder {str(path.parent)!r} to write it to.")
-
-
-def describe(question: Question) -> dict[str, str]:
-    """What is learnt from what."""
-    kinds = {column.name: column.kind for column in question.file.columns}
-    numbers = [name for name in question.features if name not in question.categorical]
-    facts = {"target": f"{question.target}: {_labels_in_words(question)}"}
-    facts["task"] = f"{'classification' if question.classifies else 'regression'}: {question.reason}"
-    facts["numbers"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
-    if question.categorical:
-        facts["categories"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
-    times = [name for name in numbers if kinds.get(name) == "time"]
-    if times:
-        facts["times"] = f"{listed(times)}: as microseconds"
-    without = question.file.n_rows - len(question.rows)
-    if without:
-        facts["left out"] = f"{without:,} rows without a target"
-    if question.streams:
-        facts["memory"] = "the table is read in pieces, more than once"
-    return facts
-
-
-def in_short(question: Question) -> dict[str, str]:
-    """The same for a page that shows columns elsewhere."""
-    return {
-        "data": question.file.name,
-        "target": question.target,
-        "task": "classification" if question.classifies else "regression",
-        "labels": _labels_in_words(question),
-        "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categories",
-    }
-
-
-def describe_columns(question: Question) -> list[report.Column]:
-    """The columns for a page; their values are looked at where they are in memory."""
-    if not question.streams:
-        return report.describe_columns(question.table(question.rows), question.categorical or "from_dtype")
-    return [report.Column(name, "category" if name in question.categorical else "number") for name in question.features]
-
-
-def _labels_in_words(question: Question) -> str:
-    y = question.y[question.rows]
-    if not question.classifies:
-        return f"numbers from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
-    classes, counts = np.unique(y, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    shares = [f"{classes[i]} {100 * counts[i] / len(y):.3g} %" for i in order]
-    return f"{len(classes):,} classes: {listed(shares, 6)}"
-
-
 def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
     """Rows to train on and to judge by."""
     share = 0.0 if arguments.test is not None or arguments.folds is not None else arguments.test_fraction
@@ -179,14 +121,18 @@ def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
     return question.rows[train], question.rows[test]
 
 
-def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> str:
+def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> dict[str, str]:
     train = f"{len(parts[0]):,} to train on"
     if model.early_stopping:
         share = "a tenth" if model.validation_fraction == 0.1 else model.validation_fraction
         train += f", {share} of them to stop early by"
+    judges = arguments.test if arguments.test is not None else f"{len(parts[1]):,}"
     if arguments.folds is not None:
-        return f"{train}; {arguments.folds} folds to judge by"
-    return f"{train}; {arguments.test if arguments.test is not None else f'{len(parts[1]):,}'} to judge by"
+        judges = f"{arguments.folds} folds"
+    said = {"rows": f"{train}; {judges} to judge by"}
+    if arguments.weight is not None:
+        said["weights"] = f"{arguments.weight}: for training; to judge by, every row counts once"
+    return said
 
 
 def _judge(
@@ -220,20 +166,6 @@ def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
 def _cross_validate(question: Question, model: Model, folds: Sequence[Fold]) -> Sequence[Metric]:
     """Rows are judged by a model that has not seen them."""
     return question.judge([(question.fit(clone(model), train), test) for train, test in folds])
-
-
-def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
-    """How a model was made, for whoever has the file alone."""
-    notes = {
-        "command": command,
-        "trained": datetime.now(UTC).isoformat(timespec="seconds"),
-        "data": question.file.name,
-        "target": question.target,
-        "rows": rows,
-    }
-    if question.file.first_index is not None:
-        notes[FIRST_INDEX] = str(question.file.first_index)
-    return notes
 
 
 def _say(

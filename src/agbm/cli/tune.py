@@ -12,10 +12,9 @@ from typing import Any
 
 from ..progress import counting
 from ..tuning import Trial, Tuned, tune
-from ._data import add_output, add_question, ask, given_parameters
-from ._output import add_command, plain, show, show_json, show_table, size
-from .compare import add_shares, divide, rows_in_words
-from .train import check_folders, describe, notes_of
+from ._data import add_output, add_question, add_shares, ask, divide, given_parameters, rows_in_words
+from ._describe import describe, notes_of, title
+from ._output import add_command, check_folders, plain, show, show_json, show_table, size
 
 EXAMPLES = """
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm
@@ -59,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     question = ask(arguments)
     split = divide(question, arguments)
     if speaks:
-        print(f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns")
+        print(title(question))
         show(describe(question) | {"rows": rows_in_words(split), "study": str(study)})
     seconds = 300.0 if arguments.seconds is None and arguments.trials is None else arguments.seconds
     with ExitStack() as stack:
@@ -76,6 +75,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     tuned.model.save(arguments.out)
     _say(tuned, arguments)
+    if tuned.interrupted:
+        raise KeyboardInterrupt
 
 
 def _progress(stack: ExitStack, seconds: float | None, trials: int | None) -> Callable[[Trial], None]:
