@@ -1,5 +1,6 @@
 """The command line: what it infers, what it writes, what it says, and how it ends."""
 
+import itertools
 import json
 import os
 import re
