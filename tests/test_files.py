@@ -122,6 +122,16 @@ def test_a_folder_without_files(tmp_path):
         open_table(tmp_path)
 
 
+def test_columns_that_only_later_files_have_are_not_left_out_silently(tmp_path):
+    pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "0.parquet")
+    pd.DataFrame({"a": [2.0], "b": [3.0]}).to_parquet(tmp_path / "1.parquet")
+    with pytest.raises(ValueError, match=r"'1.parquet' has columns \['b'\], which the first file has not"):
+        open_table(tmp_path)
+    pd.DataFrame({"a": [1.0], "b": [None]}).to_parquet(tmp_path / "0.parquet")
+    pd.DataFrame({"a": [2.0]}).to_parquet(tmp_path / "2.parquet")
+    assert open_table(tmp_path).table(["a"])["a"].to_pylist() == [1.0, 2.0, 2.0]
+
+
 def test_svmlight(tmp_path):
     X = np.array([[0.0, 2.0], [3.0, 0.0]])
     dump_svmlight_file(X, [1, -1], str(tmp_path / "table.svmlight"), zero_based=False)

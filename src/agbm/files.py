@@ -151,6 +151,7 @@ class _ArrowFile(DataFile):
                     raise ValueError(f"there is no {format} file with columns.")
                 self.n_rows = self._dataset.count_rows()
                 _check_names(self._dataset.schema.names)
+                _check_fragments(self._dataset)
         self.columns = [Column(field.name, _kind_of(field.type)) for field in self._dataset.schema]
 
     def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -221,6 +222,16 @@ def _check_names(names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"there are several columns named {twice}; give every column a name of its own.")
+
+
+def _check_fragments(dataset: Any) -> None:
+    """A folder has the columns of its first file; those that only later ones have would be left out without a word."""
+    for fragment in dataset.get_fragments():
+        more = sorted(set(fragment.physical_schema.names) - set(dataset.schema.names))
+        if more:
+            raise ValueError(
+                f"{Path(fragment.path).name!r} has columns {more}, which the first file has not; add them."
+            )
 
 
 def _names_of_csv(path: Path, header: bool) -> list[str]:
