@@ -19,15 +19,7 @@ from numpy.typing import NDArray
 
 from . import _threads
 from .estimators import AUTO_ITERATIONS, AGBMClassifier, AGBMRegressor
-from .evaluation import (
-    Split,
-    Tried,
-    check_labels,
-    losses_of_classes,
-    losses_of_values,
-    metrics_of_classes,
-    metrics_of_values,
-)
+from .evaluation import Split, Tried, check_labels, judged
 from .losses import Array
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
@@ -137,12 +129,7 @@ def _curve(model: AGBMClassifier | AGBMRegressor, seconds: float) -> dict[str, l
 
 
 def _tried(name: str, fitted: Fitted, split: Split, classes: NDArray[Any] | None) -> Tried:
-    if classes is None:
-        y = np.asarray(split.y_test, dtype=np.float64)
-        metrics, losses = metrics_of_values(y, fitted.predicted), losses_of_values(y, fitted.predicted)
-    else:
-        judged = split.y_test, fitted.predicted, classes
-        metrics, losses = metrics_of_classes(*judged), losses_of_classes(*judged)
+    metrics, losses = judged(split.y_test, fitted.predicted, classes)
     return Tried(
         name,
         fitted.seconds,

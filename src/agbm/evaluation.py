@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest, rankdata
 from sklearn.model_selection import train_test_split
 
 from .losses import Array
@@ -172,14 +173,20 @@ def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
     return found
 
 
+def judged(y: NDArray[Any], predicted: Array, classes: NDArray[Any] | None) -> tuple[list[Metric], Array]:
+    """Metrics, and the loss of each row, of probabilities of classes, or of values where `classes` is None."""
+    if classes is not None:
+        return metrics_of_classes(y, predicted, classes), losses_of_classes(y, predicted, classes)
+    y = np.asarray(y, dtype=np.float64)
+    return metrics_of_values(y, predicted), losses_of_values(y, predicted)
+
+
 def _mean(name: str, values: Array, lower_is_better: bool) -> Metric:
     mean, half = float(values.mean()), Z * float(values.std()) / math.sqrt(len(values))
     return Metric(name, mean, max(0.0, mean - half), mean + half, lower_is_better)
 
 
 def _share(name: str, right: NDArray[np.bool_]) -> Metric:
-    from scipy.stats import binomtest  # here, not above: it takes long to import
-
     found = binomtest(int(right.sum()), len(right))
     interval = found.proportion_ci(method="wilson")
     return Metric(name, float(found.statistic), float(interval.low), float(interval.high), lower_is_better=False)
@@ -187,8 +194,6 @@ def _share(name: str, right: NDArray[np.bool_]) -> Metric:
 
 def _area_under_roc(positive: NDArray[np.bool_], scores: Array) -> Metric:
     """Share of the pairs of a positive and a negative row in which the positive scores higher; ties count half."""
-    from scipy.stats import rankdata
-
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
     ranks = rankdata(scores)
     # DeLong's placements: of each positive row among the negative ones, and of each negative among the positive.

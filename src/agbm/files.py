@@ -42,8 +42,8 @@ FORMATS = {
 # that are not held out to stop by, and bins. The peak of `agbm train` on 3 million rows of 40 columns was 37.
 BYTES_OF_A_VALUE = 8 + 8 + 8 + 8 + 2
 
-# The next wider type, for a column of a CSV file that turns out not to be what it began as.
-_WIDER = {"null": "double", "int64": "double"}
+# What a column of a CSV file may begin as and turn out to have numbers of another kind; all others become text.
+_NARROW = "null", "int64"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,6 @@ def pyarrow() -> Any:
         import pyarrow
         import pyarrow.csv
         import pyarrow.dataset
-        import pyarrow.feather
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError(f"csv, parquet and arrow files need pyarrow ({error}): pip install 'agbm[cli]'") from error
@@ -193,12 +192,14 @@ def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
 def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int]:
     """The file with types that all of its values have, and its number of rows."""
     pa = pyarrow()
-    names = _names_of_csv(path, header)
+    first = _first_line(path)
+    delimiter = max(",;\t|", key=first.count)  # of the usual ones that which the first line has most of
+    names = _names_of_csv(first, delimiter, header)
     _check_names(names)
     types = {name: pa.string() for name in text if name in names}
     while True:
         options = pa.dataset.CsvFileFormat(
-            parse_options=pa.csv.ParseOptions(delimiter=_delimiter_of(path), newlines_in_values=True),
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             read_options=pa.csv.ReadOptions(column_names=None if header else names),
             convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True),
         )
@@ -215,7 +216,7 @@ def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int
             name = dataset.schema.names[int(found[1])]  # not of ours: those of a header of two lines are not whole
             if types.get(name) == pa.string():
                 raise
-            types[name] = pa.float64() if found[2] in _WIDER else pa.string()
+            types[name] = pa.float64() if found[2] in _NARROW else pa.string()
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -234,11 +235,10 @@ def _check_fragments(dataset: Any) -> None:
             )
 
 
-def _names_of_csv(path: Path, header: bool) -> list[str]:
-    first = _first_line(path)
+def _names_of_csv(first: str, delimiter: str, header: bool) -> list[str]:
     if not first.strip():
         raise ValueError("it is empty: its first line has no columns.")
-    cells = next(csv.reader([first], delimiter=_delimiter_of(path)))
+    cells = next(csv.reader([first], delimiter=delimiter))
     if "\ufffd" in first:
         raise ValueError(f"its first line, {cells}, is not UTF-8; save the file as UTF-8.")
     return cells if header else [f"c{i}" for i in range(len(cells))]
@@ -247,12 +247,6 @@ def _names_of_csv(path: Path, header: bool) -> list[str]:
 def _first_line(path: Path) -> str:
     with io.TextIOWrapper(pyarrow().input_stream(path, compression="detect"), "utf-8-sig", "replace") as file:
         return file.readline().rstrip("\r\n")
-
-
-def _delimiter_of(path: Path) -> str:
-    """Of the usual ones that which the first line has most of."""
-    first = _first_line(path)
-    return max(",;\t|", key=first.count)
 
 
 def _kind_of(type: Any) -> str:

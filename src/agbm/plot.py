@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .estimators import AGBMClassifier
 from .export import plot_tree as tree
-from .export._view import check_fitted
+from .export._view import check_fitted, feature_names
 from .losses import Array
 from .tables import missing
 
@@ -126,7 +126,7 @@ def importances(model: Any, kind: str = "gain", *, top: int = 20, ax: Any = None
             "min_samples_leaf or min_split_gain."
         )
     shown = np.argsort(-values, kind="stable")[:top]
-    ax = _axes_for_rows(ax, [_shortened(_names(model)[feature]) for feature in shown])
+    ax = _axes_for_rows(ax, [_shortened(feature_names(model)[feature]) for feature in shown])
     bars = ax.barh(range(len(shown)), values[shown], color=BLUE, height=0.7)
     ax.bar_label(bars, fmt="{:.3g}", padding=3, fontsize="small")
     ax.margins(x=0.12)
@@ -157,7 +157,7 @@ def contributions(model: Any, X: Any, *, target: Any = None, top: int = 12, ax: 
     shown, rest = order[:top].tolist(), order[top:]
     parts = [values[:, feature] for feature in shown]
     columns = _columns(model, X, shown)
-    names = [_shortened(_names(model)[feature]) for feature in shown]
+    names = [_shortened(feature_names(model)[feature]) for feature in shown]
     if len(values) == 1:
         names = [f"{name} = {_word(column[0])}" for name, column in zip(names, columns, strict=True)]
     if len(rest):
@@ -286,7 +286,7 @@ def partial_dependence(
             "kind": kind, "target": target, "categorical_features": list(known) or None,
             "grid_resolution": max(100, *map(len, known.values())) if known else 100,
             "custom_values": {feature: values[:max_categories] for feature, values in known.items()},
-            "feature_names": _names(model),
+            "feature_names": feature_names(model),
         }  # fmt: skip
         with warnings.catch_warnings():  # of a feature without effect, whose line is flat
             warnings.filterwarnings("ignore", "Attempting to set identical low and high ylims")
@@ -324,7 +324,7 @@ def _with_all_values(model: Any, X: Any, panel: Sequence[int]) -> Any:
     for feature, column in zip(panel, _columns(model, X, panel), strict=True):
         absent = missing(column)
         if absent.all():
-            raise ValueError(f"X has no value of feature {_names(model)[feature]!r}; give rows that have some.")
+            raise ValueError(f"X has no value of feature {feature_names(model)[feature]!r}; give rows that have some.")
         column[absent] = np.resize(column[~absent], np.count_nonzero(absent))
         if hasattr(table, "iloc"):
             table[table.columns[feature]] = column
@@ -353,7 +353,7 @@ def _category_dots(
     axis.set_xticks(places, [_word(category) for category in categories], parse_math=False)
     axis.tick_params(axis="x", rotation=90 if len(categories) > 4 else 0)
     axis.margins(x=0.5 / len(categories))
-    axis.set_xlabel(_names(model)[feature])
+    axis.set_xlabel(feature_names(model)[feature])
 
 
 def _finish_panels(model: Any, axes: Sequence[Any], panels: Sequence[Sequence[int]], output: int) -> None:
@@ -491,10 +491,6 @@ def _legend(ax: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
         text.set(text=_shortened(name), parse_math=False)
 
 
-def _names(model: Any) -> list[str]:
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{f}" for f in range(model.n_features_in_)])]
-
-
 def _shortened(name: str, length: int = _LONGEST_NAME) -> str:
     """A name on one line, long ones without their middle: it is the ends that tell names apart."""
     name = " ".join(name.split())
@@ -527,7 +523,7 @@ def _columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray[Any]]:
 
 
 def _position(model: Any, feature: Any) -> int:
-    names = _names(model)
+    names = feature_names(model)
     if isinstance(feature, str):
         if feature not in names:
             raise ValueError(f"features: there is no {feature!r}; the model has {_some(names)}.")

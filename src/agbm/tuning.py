@@ -29,16 +29,7 @@ from . import _threads
 from ._parameters import fingerprint
 from .checkpoint import identity_of
 from .estimators import AGBMClassifier, AGBMRegressor
-from .evaluation import (
-    Metric,
-    Split,
-    check_labels,
-    losses_of_classes,
-    losses_of_values,
-    metrics_of_classes,
-    metrics_of_values,
-    paired_difference,
-)
+from .evaluation import Metric, Split, check_labels, judged, paired_difference
 from .losses import Array
 from .peers import matrices
 from .rows import Rows
@@ -219,12 +210,9 @@ class _Fits:
 
     def judge(self, model: Model) -> tuple[list[Metric], Array]:
         """Metrics, and the loss of each test row."""
-        y = self.split.y_test
         if isinstance(model, AGBMClassifier):
-            predicted = y, model.predict_proba(self.split.X_test), model.classes_
-            return metrics_of_classes(*predicted), losses_of_classes(*predicted)
-        y, predictions = np.asarray(y, dtype=np.float64), model.predict(self.split.X_test)
-        return metrics_of_values(y, predictions), losses_of_values(y, predictions)
+            return judged(self.split.y_test, model.predict_proba(self.split.X_test), model.classes_)
+        return judged(self.split.y_test, model.predict(self.split.X_test), None)
 
     @property
     def loss_name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..batches import Batches
 from ..estimators import AGBMClassifier, AGBMRegressor
-from ..evaluation import Metric, Split, metrics_of_classes, metrics_of_values, split_rows
+from ..evaluation import Metric, Split, judged, split_rows
 from ..files import FORMATS, DataFile, available_memory, open_table, pyarrow
 from ..losses import Array
 
@@ -58,13 +58,9 @@ def add_weight(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weight", metavar="COLUMN", help="weights of the rows to train on")
 
 
-def add_parameters(parser: argparse.ArgumentParser) -> None:
+def add_parameters(parser: argparse.ArgumentParser, help: str) -> None:
     """Parameters of the estimator."""
-    parser.add_argument(
-        "--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters",
-        help="parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500",
-    )  # fmt: skip
-    parser.add_argument("--no-early-stopping", action="store_true", help="train to the end (max_iter, default 100)")
+    parser.add_argument("--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters", help=help)
 
 
 def add_shares(parser: argparse.ArgumentParser) -> None:
@@ -74,12 +70,6 @@ def add_shares(parser: argparse.ArgumentParser) -> None:
         "--validation-fraction", type=float, default=0.1, metavar="SHARE", help="to stop early by (%(default)s)"
     )
     parser.add_argument("--rows", type=int, metavar="N", help="use so many rows only, drawn at random")
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """How to say what was found."""
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 @dataclass(frozen=True)
@@ -118,14 +108,17 @@ class Question:
     def judge(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
         """Metrics over the rows of all pairs, each predicted by its model."""
         rows = np.concatenate([part for _, part in models])
-        if self.classifies:
-            classes = models[0][0].classes_
-            probabilities = np.concatenate([self._predict(m, m.predict_proba, part) for m, part in models])
-            return metrics_of_classes(self.y[rows], probabilities, classes)
-        values = np.concatenate([self._predict(m, m.predict, part) for m, part in models])
-        return metrics_of_values(np.asarray(self.y[rows], dtype=np.float64), values)
+        found = np.concatenate([self._predict(model, part) for model, part in models])
+        return judged(self.y[rows], found, models[0][0].classes_ if self.classifies else None)[0]
 
-    def _predict(self, model: Model, predict: Callable[[Any], Array], rows: NDArray[np.intp]) -> Array:
+    @property
+    def task(self) -> str:
+        """In a word."""
+        return "classification" if self.classifies else "regression"
+
+    def _predict(self, model: Model, rows: NDArray[np.intp]) -> Array:
+        """Probabilities of classes, or values."""
+        predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
         if not self.streams:
             return predict(self.table(rows))
         return np.concatenate([predict(piece) for piece, _ in self._pieces(rows)])

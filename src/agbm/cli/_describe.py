@@ -22,7 +22,7 @@ def describe(question: Question) -> dict[str, str]:
     kinds = {column.name: column.kind for column in question.file.columns}
     numbers = [name for name in question.features if name not in question.categorical]
     facts = {"target": f"{question.target}: {_labels_in_words(question)}"}
-    facts["task"] = f"{'classification' if question.classifies else 'regression'}: {question.reason}"
+    facts["task"] = f"{question.task}: {question.reason}"
     facts["numbers"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
     if question.categorical:
         facts["categories"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
@@ -42,7 +42,7 @@ def in_short(question: Question) -> dict[str, str]:
     return {
         "data": question.file.name,
         "target": question.target,
-        "task": "classification" if question.classifies else "regression",
+        "task": question.task,
         "labels": _labels_in_words(question),
         "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categories",
     }

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..estimators import AGBMClassifier
-from ..evaluation import Metric, metrics_of_classes, metrics_of_values
+from ..evaluation import Metric, judged
+from ..export._view import feature_names
 from ..files import DataFile, open_table
 from ..losses import Array
 from ._data import Model, as_numbers, check_column
@@ -28,12 +29,6 @@ def important(model: Model) -> dict[str, float]:
 def shares_in_words(shares: Mapping[str, float]) -> str:
     """The first of some shares of a whole."""
     return listed([f"{name} {100 * share:.3g} %" for name, share in shares.items()], 8) or "nothing: there is no split"
-
-
-def feature_names(model: Model) -> list[str]:
-    """Names of the columns, or x0, x1 and so on."""
-    names = getattr(model, "feature_names_in_", None)
-    return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def noted_metrics(model: Model) -> list[Metric]:
@@ -96,7 +91,7 @@ def judge(model: Model, path: str, target: str, format: str | None, *, header: b
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
     found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
     y = y[~absent]
-    if isinstance(model, AGBMClassifier):
-        labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
-        return metrics_of_classes(labels, found, model.classes_)
-    return metrics_of_values(as_numbers(y, "--target", target), found)
+    if not isinstance(model, AGBMClassifier):
+        return judged(as_numbers(y, "--target", target), found, None)[0]
+    labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
+    return judged(labels, found, model.classes_)[0]

@@ -41,6 +41,17 @@ def add_command(
     )
 
 
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """How to say what was found."""
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def speaks(arguments: argparse.Namespace) -> bool:
+    """Whether there is somebody to show progress and what was inferred."""
+    return not (arguments.json or arguments.quiet)
+
+
 def check_folders(*paths: Path | None) -> None:
     """Whether there are folders for files that will be written."""
     for path in paths:

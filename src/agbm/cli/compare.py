@@ -15,9 +15,9 @@ from ..estimators import AUTO_ITERATIONS
 from ..evaluation import Metric, Split, Tried, paired_difference, reached
 from ..peers import PEERS, installed_peers
 from ..progress import counting
-from ._data import Question, add_output, add_question, add_shares, ask, divide, given_parameters, rows_in_words
+from ._data import Question, add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
 from ._describe import describe, describe_columns, in_short, title
-from ._output import add_command, check_folders, show, show_json, show_table, size
+from ._output import add_command, add_output, check_folders, show, show_json, show_table, size, speaks
 from .report import write_findings
 
 EXAMPLES = """
@@ -45,9 +45,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--peers", nargs="*", choices=list(PEERS), metavar="LIBRARY",
         help=f"other libraries: {', '.join(PEERS)} (default: those that are installed)",
     )  # fmt: skip
-    parser.add_argument(
-        "--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters", help="parameters of our methods"
-    )
+    add_parameters(parser, "parameters of our methods")
     add_shares(parser)
     parser.add_argument("--max-iter", type=int, default=AUTO_ITERATIONS, help="iterations at most (%(default)s)")
     parser.add_argument("--report", metavar="PAGE", type=Path, help="write a page to look at, such as m.html")
@@ -58,10 +56,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(arguments: argparse.Namespace) -> None:
     """Compare, and say what was found."""
     check_folders(arguments.report)
-    speaks = not (arguments.json or arguments.quiet)
+    shows = speaks(arguments)
     question = ask(arguments)
     split = divide(question, arguments)
-    if speaks:
+    if shows:
         print(title(question))
         show(describe(question) | {"rows": rows_in_words(split)})
     peers = installed_peers() if arguments.peers is None else arguments.peers
@@ -99,7 +97,7 @@ def _run(split: Split, question: Question, contenders: Sequence[str], arguments:
         parameters=given_parameters(question, arguments),
     )  # fmt: skip
     tried: list[Tried] = []
-    with counting("compare") if not (arguments.json or arguments.quiet) else nullcontext(_silent) as update:
+    with counting("compare") if speaks(arguments) else nullcontext(_silent) as update:
         try:
             for name in contenders:
                 update(len(tried), len(contenders), name)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..estimators import AGBMClassifier
+from ..export._view import feature_names
 from ..files import write_pieces
 from ..losses import Array
 from ..saving import load
 from ._data import Model, add_file, take
-from ._model import feature_names, open_for
+from ._model import open_for
 from ._output import add_command, printable, show_json, show_table
 
 EXAMPLES = """

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ..estimators import AGBMClassifier
+from ..export._view import feature_names
 from ..report import changed_parameters
 from ..saving import load
 from ._data import Model
-from ._model import feature_names, important, noted_metrics, shares_in_words
+from ._model import important, noted_metrics, shares_in_words
 from ._output import add_command, listed, show, show_json, size
 
 

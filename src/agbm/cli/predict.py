@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..estimators import AGBMClassifier
+from ..export._view import feature_names
 from ..files import FORMATS, DataFile, write_pieces
 from ..saving import load
 from ._data import Model, add_file, check_column
-from ._model import feature_names, open_for
+from ._model import open_for
 from ._output import add_command, show_json
 
 EXAMPLES = """

@@ -16,10 +16,10 @@ from sklearn.base import clone
 from ..checkpoint import Checkpoint
 from ..evaluation import Metric, split_rows
 from ..files import open_table
-from ._data import Model, Question, add_output, add_parameters, add_question, add_weight, ask, check_column, make_model
+from ._data import Model, Question, add_parameters, add_question, add_weight, ask, check_column, make_model
 from ._describe import describe, describe_columns, notes_of, title
 from ._model import important, judge, shares_in_words
-from ._output import add_command, check_folders, plain, show, show_json, size
+from ._output import add_command, add_output, check_folders, plain, show, show_json, size, speaks
 from .report import write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -53,7 +53,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     judged.add_argument(
         "--folds", type=int, metavar="K", help="cross-validate: K models judge all rows, the one that is kept sees all"
     )
-    add_parameters(parser)
+    add_parameters(parser, "parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500")
+    parser.add_argument("--no-early-stopping", action="store_true", help="train to the end (max_iter, default 100)")
     parser.add_argument(
         "--checkpoint", metavar="FILE", type=Path, help="save the run now and then; the same command goes on from it"
     )
@@ -66,17 +67,17 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(arguments: argparse.Namespace) -> None:
     """Train, judge, save, say what was found."""
     _check(arguments)
-    speaks = not (arguments.json or arguments.quiet)
+    shows = speaks(arguments)
     question = ask(arguments, streams=arguments.stream)
     if arguments.test is not None:
         _check_test(question, arguments)
     parts = _parts(question, arguments)
     folds = [] if arguments.folds is None else _folds(question, arguments)
     model = make_model(question, arguments)
-    if speaks:
+    if shows:
         print(title(question))
         show(describe(question) | _rows_in_words(parts, model, arguments))
-    model.set_params(verbose=int(speaks))
+    model.set_params(verbose=int(shows))
     if arguments.checkpoint is not None:
         model.set_params(callbacks=[Checkpoint(arguments.checkpoint)])
     began = time.perf_counter()
@@ -141,7 +142,7 @@ def _judge(
     if arguments.test is not None:
         return judge(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
     if folds:
-        speaking = clone(model).set_params(verbose=int(not (arguments.json or arguments.quiet)))
+        speaking = clone(model).set_params(verbose=int(speaks(arguments)))
         return _cross_validate(question, speaking, folds)
     return question.judge([(model, test)]) if len(test) else []
 
@@ -174,7 +175,7 @@ def _say(
     if arguments.json:
         found = {
             "model": str(arguments.out),
-            "task": "classification" if question.classifies else "regression",
+            "task": question.task,
             "target": question.target,
             "features": question.features,
             "categories": question.categorical,

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..progress import counting
 from ..tuning import Trial, Tuned, tune
-from ._data import add_output, add_question, add_shares, ask, divide, given_parameters, rows_in_words
+from ._data import add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
 from ._describe import describe, notes_of, title
-from ._output import add_command, check_folders, plain, show, show_json, show_table, size
+from ._output import add_command, add_output, check_folders, plain, show, show_json, show_table, size, speaks
 
 EXAMPLES = """
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm
@@ -38,9 +38,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--seconds", type=float, help="to search for (default: 300, where --trials is not given)")
     parser.add_argument("--trials", type=int, help="to make at most")
     parser.add_argument("--study", metavar="FILE", type=Path, help="file for the trials (default: MODEL.study)")
-    parser.add_argument(
-        "--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters", help="parameters not to search"
-    )
+    add_parameters(parser, "parameters not to search")
     add_shares(parser)
     add_output(parser)
     parser.set_defaults(run=run)
@@ -54,15 +52,15 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{name} {given}: must be above 0.")
     study = arguments.study or arguments.out.with_name(f"{arguments.out.name}.study")
     check_folders(arguments.out, study)
-    speaks = not (arguments.json or arguments.quiet)
+    shows = speaks(arguments)
     question = ask(arguments)
     split = divide(question, arguments)
-    if speaks:
+    if shows:
         print(title(question))
         show(describe(question) | {"rows": rows_in_words(split), "study": str(study)})
     seconds = 300.0 if arguments.seconds is None and arguments.trials is None else arguments.seconds
     with ExitStack() as stack:
-        on_trial = _progress(stack, seconds, arguments.trials) if speaks else None
+        on_trial = _progress(stack, seconds, arguments.trials) if shows else None
         tuned = tune(
             split, question.classifies,
             study_path=study, seed=arguments.seed, threads=arguments.jobs, seconds=seconds, trials=arguments.trials,

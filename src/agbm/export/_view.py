@@ -109,6 +109,11 @@ class View:
         return self.trees[int(number)]
 
 
+def feature_names(model: Any) -> list[str]:
+    """Names of the columns that a model was fitted to, or x0, x1 and so on."""
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{f}" for f in range(model.n_features_in_)])]
+
+
 def view(model: Any) -> View:
     """The view of a fitted model; an error says what cannot be exported."""
     check_fitted(model)
@@ -120,11 +125,10 @@ def view(model: Any) -> View:
             f"init={start!r}: a model that starts from another one cannot be exported; fit it with init='prior' or "
             "init='zero'."
         )
-    names = getattr(model, "feature_names_in_", [f"x{f}" for f in range(model.n_features_in_)])
     classes = getattr(model, "classes_", None)
     trees = list(_trees(forest, categories)) if isinstance(forest, Forest) else _no_trees(len(start))
     return View(
-        feature_names=[str(name) for name in names],
+        feature_names=feature_names(model),
         categories=categories,
         trees=trees,
         start=start,

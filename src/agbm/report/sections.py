@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluation import Tried
+from ..export._view import feature_names
 from ..theory import admissible_momentum
 from .curves import curve, has_curve, tracks
 from .findings import Estimator, Findings, parameters_of
@@ -153,7 +154,7 @@ def _importances(findings: Findings) -> Section | None:
     model = findings.model
     if model is None or not hasattr(model, "feature_importances_") or not model.split_counts_.any():
         return None
-    names, splits = _feature_names(model), model.split_counts_
+    names, splits = feature_names(model), model.split_counts_
     used = int((splits > 0).sum())
     text = (
         f"{_whose(findings)}{used:,} of {len(names):,} features are split on. Gain is how much the splits on a feature "
@@ -186,10 +187,6 @@ def _bars(names: Sequence[str], values: NDArray[Any], measure: str, words: Calla
     rest = [element("p", f"and {more:,} more", class_="note")] if more > 0 else []
     title = element("h3", f"by {measure}")
     return element("div", title, element("ol", *items), *rest, class_="bars", data_measure=measure)
-
-
-def _feature_names(model: Estimator) -> list[str]:
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{f}" for f in range(model.n_features_in_)])]
 
 
 # Trees
