@@ -785,6 +785,16 @@ void multiply_functions(const Rows2d& x, const Rows2d& y, const Results& out, in
                   [&](const double* u, const double* v, double* to) { multiply(u, v, to, out.shape(1), n_threads); });
 }
 
+using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+
+// A function of each number, into out.
+template <void (*function)(const double*, double*, std::size_t, int)>
+void elementwise(const Numbers& x, const Results& out, int n_threads) {
+  require(out.size() == x.size(), "out: wrong size");
+  nb::gil_scoped_release release;
+  function(x.data(), out.data(), x.size(), n_threads);
+}
+
 // What Python makes a sum of: a whole number of 2^-1074 as bytes, and the sum of what is not finite.
 nb::tuple to_python(const ExactSum& sum) {
   const std::string bytes = sum.little_endian();
@@ -1034,6 +1044,10 @@ NB_MODULE(_native, m) {
         "a x + b y of functions (output, row), into out.");
   m.def("multiply", &multiply_functions, "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "x times y, row by row, of functions (output, row), into out.");
+  m.def("exp", &elementwise<exp_of>, "x"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+        "The exponentials of numbers, held between -700 and 700, into out: the same bits on every platform.");
+  m.def("log", &elementwise<log_of>, "x"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+        "The logarithms of numbers, into out: the same bits on every platform.");
   m.def("exact_sum", &sum_of, "x"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
         "The sum of a function (output, row), with weights of rows.");
   m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),

@@ -79,6 +79,9 @@ AGBM_INLINE inline double positive_log(double x) {
   return n * kLn2High + (log_m + (n * kLn2Low + poison));
 }
 
+// log(x) of any number. Numbers that training never sees (zero, subnormal, infinite, negative) are the library's.
+inline double any_log(double x) { return std::isnormal(x) && x > 0.0 ? positive_log(x) : std::log(x); }
+
 // log(1 + e) for 0 <= e <= 1, with about 2 ulp also where 1 + e is 1. Beyond sqrt(2) it is ln 2 + log((1 + e) / 2).
 AGBM_INLINE inline double log_1_plus(double e) {
   // 1 or 0 from the sign of a difference of bits: compilers turn a comparison into a branch here.

@@ -1,11 +1,12 @@
 // What the loop does with functions, which are vectors over rows: weighted sums of two of them, products, sums and inner
-// products over the rows.
+// products over the rows; and what predictions are made of scores with.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
+#include "elementary.hpp"
 #include "exact_sum.hpp"
 #include "parallel.hpp"
 #include "simd.hpp"
@@ -29,6 +30,23 @@ inline void multiply(const double* x, const double* y, double* out, std::size_t 
       double* __restrict to = out;
       for (std::size_t i = begin; i < end; ++i) to[i] = x[i] * y[i];
     });
+  });
+}
+
+// out = exp(x), with x held between -700 and 700.
+inline void exp_of(const double* x, double* out, std::size_t n, int n_threads) {
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    vectorised([&]() AGBM_INLINE {
+      double* __restrict to = out;
+      for (std::size_t i = begin; i < end; ++i) to[i] = bounded_exp(x[i]);
+    });
+  });
+}
+
+// out = log(x).
+inline void log_of(const double* x, double* out, std::size_t n, int n_threads) {
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) out[i] = any_log(x[i]);
   });
 }
 

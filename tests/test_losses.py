@@ -22,6 +22,7 @@ from agbm.losses import (
     Poisson,
     Quantile,
     Tweedie,
+    log,
 )
 from loss_twin import twin_of
 
@@ -325,6 +326,33 @@ class TestElementaryFunctions:
             scores = np.stack([f, f[::-1] / 3.0, 0.1 * f])
             digest.update(getattr(Multinomial(3), quantity)(y, scores).astype("<f8").tobytes())
         assert digest.hexdigest()[:16] == "58d18214da223705"
+
+    def test_bits_of_predictions(self):
+        """Links and their inverses pass through no library's functions either."""
+        f = np.arange(-5000.0, 5001.0) / 64.0
+        digest = hashlib.sha256()
+        for loss in (LogLoss(), Exponential(), Poisson()):
+            predicted = loss.inverse_link(f)
+            digest.update(predicted.astype("<f8").tobytes())
+            digest.update(loss.link(predicted).astype("<f8").tobytes())
+        digest.update(Multinomial(3).inverse_link(np.stack([f, f[::-1] / 3.0, 0.1 * f])).astype("<f8").tobytes())
+        assert digest.hexdigest()[:16] == "bca2e7c3487e5be8"
+
+    def test_log_of_any_number(self):
+        x = np.concatenate([np.geomspace(1e-307, 1e308, 100_001), np.linspace(0.5, 2.0, 100_001)])
+        exact = np.log(x.astype(np.longdouble))
+        assert np.abs(log(x) - exact).max() < 2.0 * np.spacing(700.0)
+        assert ulps(log(x)[exact != 0], exact[exact != 0]) < 2.0
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(log([0.0, np.inf, 5e-324]), np.log([0.0, np.inf, 5e-324]))
+        assert np.isnan(log([-1.0, np.nan])).all()
+        assert log(1.0).shape == ()
+
+    def test_a_row_alone_has_the_bits_of_a_row_among_others(self):
+        scores = np.random.default_rng(0).normal(size=(37, 50)) * 5
+        whole = Multinomial(37).inverse_link(scores)
+        for i in range(50):
+            np.testing.assert_array_equal(Multinomial(37).inverse_link(scores[:, i : i + 1])[:, 0], whole[:, i])
 
 
 def test_losses_print_as_they_were_made():

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, logit
 
 from . import _native
 from .sums import Array as Array
@@ -67,12 +67,26 @@ class Loss(Protocol):
 # Keeps means off the ends of their range. (The kernels keep hessians above the same number.)
 _TINY = 1e-12
 
-# exp() of a larger score is no number. The kernels hold exponents below the same number.
-_LARGEST_EXPONENT = 700.0
+
+def exp(x: ArrayLike, n_threads: int = 1) -> Array:
+    """The exponential, with x held between -700 and 700. The kernel's: NumPy's last bits differ between platforms."""
+    return _elementwise(_native.exp, x, n_threads)
 
 
-def _exp(f: Array) -> Array:
-    return np.asarray(np.exp(np.minimum(f, _LARGEST_EXPONENT)))
+def log(x: ArrayLike, n_threads: int = 1) -> Array:
+    """The logarithm, with the same bits on every platform; -inf of zero, NaN of negative numbers."""
+    return _elementwise(_native.log, x, n_threads)
+
+
+def _elementwise(kernel: Callable[[Array, Array, int], None], x: ArrayLike, n_threads: int) -> Array:
+    numbers = np.ascontiguousarray(x, dtype=np.float64)
+    out = np.empty(numbers.shape)
+    kernel(numbers, out, n_threads)
+    return out.reshape(np.shape(x))
+
+
+def _sigmoid(f: ArrayLike, n_threads: int) -> Array:
+    return np.asarray(1.0 / (1.0 + exp(np.negative(f), n_threads)))
 
 
 def _quantile(x: Array, share: float, weight: Array | None) -> float:
@@ -304,15 +318,15 @@ class Tweedie(BuiltInLoss):
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The logarithm of the mean."""
-        return float(np.log(max(exact_mean(y, weight), _TINY)))
+        return float(log(max(exact_mean(y, weight), _TINY)))
 
     def link(self, prediction: Array) -> Array:
         """The logarithm."""
-        return np.asarray(np.log(np.maximum(prediction, _TINY)))
+        return log(np.maximum(prediction, _TINY), self.n_threads)
 
     def inverse_link(self, f: Array) -> Array:
         """The expected label."""
-        return _exp(f)
+        return exp(f, self.n_threads)
 
 
 class Poisson(Tweedie):
@@ -366,11 +380,12 @@ class LogLoss(_Binary):
 
     def link(self, prediction: Array) -> Array:
         """The log-odds."""
-        return np.asarray(logit(np.clip(prediction, _TINY, 1.0 - _TINY)))
+        share = np.clip(prediction, _TINY, 1.0 - _TINY)
+        return log(share / (1.0 - share), self.n_threads)
 
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
-        return np.asarray(expit(f))
+        return _sigmoid(f, self.n_threads)
 
 
 class Exponential(_Binary):
@@ -390,7 +405,7 @@ class Exponential(_Binary):
 
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
-        return np.asarray(expit(2.0 * f))
+        return _sigmoid(2.0 * f, self.n_threads)
 
 
 class Multinomial(BuiltInLoss):
@@ -436,13 +451,21 @@ class Multinomial(BuiltInLoss):
 
     def link(self, prediction: Array) -> Array:
         """The logarithms of the probabilities, less their mean over the classes."""
-        score = np.log(np.maximum(prediction, _TINY))
-        return np.asarray(score - score.mean(axis=0))
+        score = log(np.maximum(prediction, _TINY), self.n_threads)
+        return np.asarray(score - _over_classes(score) / len(score))
 
     def inverse_link(self, f: Array) -> Array:
         """The probabilities of the classes."""
-        e = np.exp(f - f.max(axis=0))
-        return np.asarray(e / e.sum(axis=0))
+        e = exp(f - f.max(axis=0), self.n_threads)
+        return np.asarray(e / _over_classes(e))
+
+
+def _over_classes(scores: Array) -> Array:
+    """Sums over classes, in their order: NumPy adds those of one row in another order than those of several."""
+    total = np.array(scores[0])
+    for of_class in scores[1:]:
+        total = total + of_class
+    return total
 
 
 REGRESSION_LOSSES: dict[str, Callable[[], Loss]] = {

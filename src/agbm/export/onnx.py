@@ -36,7 +36,11 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
     """
     graph, fitted = _Graph(dtype), view(model)
     X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
-    scores = graph.add("Add", _trees(graph, X, fitted), graph.constant(fitted.start.astype(graph.dtype)))
+    scores = graph.add(
+        "Add",
+        _trees(graph, _counted_from_one(graph, X, fitted), fitted),
+        graph.constant(fitted.start.astype(graph.dtype)),
+    )
     if fitted.classes is None:
         _prediction(graph, scores, fitted)
     else:
@@ -140,8 +144,19 @@ def _as_numbers(name: str, categories: list[Any], dtype: np.dtype[Any]) -> NDArr
     return keys
 
 
+def _counted_from_one(graph: _Graph, X: str, fitted: View) -> str:
+    """X with the numbers of categories raised by one.
+
+    onnxruntime on aarch64 takes a missing category for 0 where it looks for members of a set.
+    """
+    if not fitted.categories:
+        return X
+    raised = np.isin(np.arange(len(fitted.feature_names)), list(fitted.categories))
+    return graph.add("Add", X, graph.constant(raised.astype(graph.dtype)))
+
+
 def _trees(graph: _Graph, X: str, fitted: View) -> str:
-    """Sums of the trees' values, (row, output)."""
+    """Sums of the trees' values, (row, output); the numbers of categories in X begin with 1."""
     trees = [_with_a_question(tree) for tree in fitted.single_output_trees()]
     n_inner = np.cumsum([0, *(tree.inner.sum() for tree in trees)])
     n_leaves = np.cumsum([0, *((~tree.inner).sum() for tree in trees)])
@@ -159,7 +174,7 @@ def _trees(graph: _Graph, X: str, fitted: View) -> str:
     for tree, mode in zip(trees, modes, strict=True):
         mode[list(tree.members)] = _MEMBER
         for node in sorted(tree.members):
-            members += [tree.members[node].astype(np.float64), np.array([np.nan])]  # NaN ends a set
+            members += [tree.members[node].astype(np.float64) + 1.0, np.array([np.nan])]  # NaN ends a set
     sets = {"membership_values": graph.tensor(np.concatenate(members).astype(graph.dtype))} if members else {}
     return graph.add(
         "TreeEnsemble",
