@@ -190,6 +190,27 @@ class ExactSum {
   double not_finite_ = 0.0;
 };
 
+// The nearest number with 26 bits: what is left of x has no more, and products of such halves are exact.
+AGBM_INLINE inline double upper_half(double x) {
+  constexpr std::uint64_t unit = std::uint64_t{1} << 27;
+  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(x) + unit / 2) & ~(unit - 1));
+}
+
+// x becomes x times weight, rounded, and cut_off what the rounding takes away (Dekker, "A floating-point technique for
+// extending the available precision", 1971): both together are the product, unless it underflows. So a row with a whole
+// weight adds exactly what as many rows would add.
+AGBM_INLINE inline void multiply_exactly(double* __restrict x, const double* __restrict weight,
+                                         double* __restrict cut_off, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const double w = weight[i], product = x[i] * w;
+    const double x_high = upper_half(x[i]), x_low = x[i] - x_high;
+    const double w_high = upper_half(w), w_low = w - w_high;
+    const double rest = ((x_high * w_high - product) + x_high * w_low + x_low * w_high) + x_low * w_low;
+    x[i] = product;
+    cut_off[i] = rest - rest == 0.0 ? rest : 0.0;  // of what is not finite, nothing is left
+  }
+}
+
 // Sums of K numbers of each row, times its weight (null: 1): fill(first, n, values) writes those of n rows, from the first
 // on, to values[0], ..., values[K - 1].
 template <std::size_t K, class Fill>
@@ -198,14 +219,17 @@ std::array<ExactSum, K> sum_exactly(const double* weight, std::size_t n_rows, in
   parallel_rows(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
     vectorised([&]() AGBM_INLINE {
       alignas(64) double values[K][ExactSum::kBlock];
+      alignas(64) double cut_off[ExactSum::kBlock];
       for (std::size_t first = begin; first < end; first += ExactSum::kBlock) {
         const std::size_t n = std::min(ExactSum::kBlock, end - first);
         fill(first, n, values);
         for (std::size_t k = 0; k < K; ++k) {
+          ExactSum& sum = partial[begin / kRowsPerTask][k];
           if (weight != nullptr) {
-            for (std::size_t i = 0; i < n; ++i) values[k][i] *= weight[first + i];
+            multiply_exactly(values[k], weight + first, cut_off, n);
+            sum.add_block(cut_off, n);
           }
-          partial[begin / kRowsPerTask][k].add_block(values[k], n);
+          sum.add_block(values[k], n);
         }
       }
     });

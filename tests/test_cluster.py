@@ -25,7 +25,6 @@ from agbm.cluster import (
     Reply,
     Shard,
 )
-from agbm.learners import mean_repeats
 from agbm.problem import Problem
 from agbm.tree.bins import Bins
 from variants import methods, newton, shared, strategies
@@ -117,12 +116,12 @@ def cut(problem, bins, codes, seed, n_shards):
             np.ascontiguousarray(problem.y[..., rows]),
             int(train[i + 1] - train[i]),
             np.ascontiguousarray(problem.start[:, rows]),
-            None if problem.weight is None else problem.weight[rows],
+            None if problem.weights is None else problem.weights[rows],
             problem.second_order,
         )
         first_rows = [(train[i], middle[i] - train[i]), (middle[i], train[i + 1] - middle[i])]
         parts = [np.ascontiguousarray(part) for part in np.array_split(codes[:, rows], 2, axis=1)]
-        return Shard(small, bins, parts, first_rows, 1, mean_repeats(problem.train_weight))
+        return Shard(small, bins, parts, first_rows, 1)
 
     return build
 
@@ -269,19 +268,22 @@ def test_schedules(method, momentum):
 def test_weights(kind, whole):
     X, signal = rows_of()
     rng = np.random.default_rng(1)
-    weight = rng.integers(0, 4, len(X)).astype(float) if whole else rng.random(len(X))
+    weight = rng.integers(0, 4, len(X)) if whole else rng.random(len(X))
     compare(model_of(kind), X, labels_of(kind, signal), weight, X[:40] + 0.1, labels_of(kind, signal[:40]))
 
 
 def test_weights_that_look_whole_in_some_shards():
-    """Whether weights are repeats is a matter of all of them."""
     X, signal = rows_of()
     weight = np.ones(len(X))
     weight[-10:] = [0.5, 1.5] * 5
     compare(model_of("numbers"), X, signal, weight)
-    weight = np.full(len(X), 2.0)
-    weight[-1] = 2.0**32
-    compare(model_of("numbers"), X, signal, weight)
+
+
+def test_counts_times_class_weights():
+    X, signal = rows_of()
+    counts = np.random.default_rng(1).integers(0, 4, len(X))
+    model = model_of("three classes", class_weight={0: 0.7, 1: 1.9, 2: 3.1})
+    compare(model, X, labels_of("three classes", signal), counts)
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
@@ -448,7 +450,7 @@ def small_shard(n=6, n_train=5):
     X = np.arange(2.0 * n).reshape(n, 2)
     bins = Bins.from_data(X[:n_train], 255)
     problem = Problem(AGBMRegressor()._make_loss(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
-    return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, n_train)], 1, False)
+    return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, n_train)], 1)
 
 
 def ask(round_, *orders, anew=False):

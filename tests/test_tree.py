@@ -12,6 +12,7 @@ from agbm import _native
 from agbm.tree.bins import MAX_SAMPLE, Bins, GroupedCategories, feature_thresholds
 from agbm.tree.forest import NODE, fold
 from agbm.tree.learner import TreeLearner
+from agbm.weights import Weights
 from toys import native_forest
 from tree_twin import Grower, Rules, Sample, quantise
 
@@ -169,7 +170,7 @@ def test_repeats_equal_repeated_rows(case, seed):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
     X = X[:n_train]
     repeats = np.random.default_rng(seed).integers(1, 5, size=n_train)
-    bins = Bins.from_data(X, max_bins, repeats.astype(float), categorical, gradients)
+    bins = Bins.from_data(X, max_bins, Weights(repeats, None), categorical, gradients)
     many = np.repeat(X, repeats, axis=0), max_bins
     again = Bins.from_data(*many, categorical=categorical, residual=np.repeat(gradients, repeats, axis=1))
     assert all(map(np.array_equal, bins.thresholds, again.thresholds))
@@ -295,8 +296,8 @@ def test_bins_of_sparse_rows_are_those_of_dense_ones(seed, n_rows, max_bins, dty
     bins, dense = Bins.from_data(kind(X), max_bins, n_threads=2), Bins.from_data(X, max_bins)
     assert all(map(np.array_equal, bins.thresholds, dense.thresholds))
     assert np.array_equal(bins.encode(kind(X), 2).codes(), dense.encode(X, 2).codes())
-    weight = rng.uniform(size=n_rows)
-    bins, dense = Bins.from_data(kind(X), max_bins, weight), Bins.from_data(X, max_bins, weight)
+    weights = Weights.of(rng.uniform(size=n_rows))
+    bins, dense = Bins.from_data(kind(X), max_bins, weights), Bins.from_data(X, max_bins, weights)
     assert all(map(np.array_equal, bins.thresholds, dense.thresholds))
 
 
@@ -320,9 +321,10 @@ def test_thresholds_of_many_rows_come_from_a_sample(dtype, weighted):
     weight = rng.uniform(size=n_rows) if weighted else np.ones(n_rows)
     sample = np.sort(np.random.default_rng(0).choice(n_rows, MAX_SAMPLE, replace=False))
     for rows in (X, csr_array(X)):
-        bins = Bins.from_data(rows, 255, weight if weighted else None, n_threads=2)
+        bins = Bins.from_data(rows, 255, Weights.of(weight) if weighted else None, n_threads=2)
         for f, thresholds in enumerate(bins.thresholds):
-            assert np.array_equal(thresholds, feature_thresholds(X[sample, f], 255, weight[sample]))
+            whole, _ = Weights.of(weight)[sample].in_steps()
+            assert np.array_equal(thresholds, feature_thresholds(X[sample, f], 255, whole))
 
 
 @settings(max_examples=200, deadline=None)
@@ -603,8 +605,8 @@ class TestGroupedCategories:
         n_categories = int(rng.integers(max_bins + 1, 200))
         column = np.append(np.arange(n_categories), rng.integers(0, n_categories, size=3000) ** 2 // n_categories)
         residual = rng.normal(size=(n_outputs, len(column))) * np.array([[1.0], [5.0], [2.0]])[:n_outputs]
-        weight = rng.integers(1, 4, size=len(column)).astype(float) if weighted else None
-        grouped = GroupedCategories.from_data(column.astype(float), max_bins, weight, residual)
+        weight = rng.integers(1, 4, size=len(column)) if weighted else None
+        grouped = GroupedCategories.from_data(column.astype(float), max_bins, Weights.of(weight), residual)
         rows = np.bincount(column, weights=weight)
         assert grouped.bins.min() == 0
         assert grouped.n_bins <= max_bins
@@ -617,12 +619,12 @@ class TestGroupedCategories:
         mean = max(means, key=lambda m: (m**2 * rows).sum())[~few]
         order = np.argsort(mean, kind="stable")
         assert np.all(np.diff(grouped.bins[~few][order]) >= 0), "bins follow the means"
-        repeated = column if weight is None else np.repeat(column, weight.astype(int))
+        repeated = column if weight is None else np.repeat(column, weight)
         again = GroupedCategories.from_data(
             repeated.astype(float),
             max_bins,
             None,
-            residual if weight is None else np.repeat(residual, weight.astype(int), axis=1),
+            residual if weight is None else np.repeat(residual, weight, axis=1),
         )
         assert np.array_equal(again.bins, grouped.bins), "a whole weight is a repeated row"
 

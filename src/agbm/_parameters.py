@@ -75,7 +75,7 @@ _PARAMETERS = """
         Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
     min_samples_leaf : int or "auto", default="auto"
         Training rows in a leaf, at least. "auto": 10, and fewer below 5,000 training rows, down to 2. A row counts as
-        often as its weight says where all weights are whole numbers, else once.
+        often as it is repeated where sample_weight has integers, and once otherwise.
     l2_regularization : float or "auto", default="auto"
         Added to the row count (or the sum of hessians) where leaf values and gains divide by it. "auto": 7, and less
         where the hessians of the start function are below 0.05 on average, in proportion, rounded down to 7 over a
@@ -159,8 +159,8 @@ _PARAMETERS = """
 """
 
 _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes by label, times those of the rows. "balanced": such that every class weighs as much as
-        any other.
+        Weights of the classes by label, times those of the rows; only their ratios matter. "balanced": such that every
+        class weighs as much as any other.
 """
 
 

@@ -28,6 +28,7 @@ from .tables import Categories, as_table, by_weight, categorical_mask, category_
 from .tables import missing_columns as missing_columns_of
 from .tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
 from .tree.learner import TreeLearner
+from .weights import Weights
 
 # The place of a row that is not in the matrix.
 UNUSED = np.uint32(2**32 - 1)
@@ -398,14 +399,13 @@ class BlockTable:
         self,
         categorical_features: Any,
         start_values: Callable[[Any], Array | None],
-        sample_weight: Array | None,
-        train_weight: Array | None,
+        sample_weight: NDArray[Any] | None,
+        train_weights: Weights | None,
         known: Categories | None = None,
     ) -> Looked:
         """Pass 1. `sample_weight` is as it was given, without validation rows; `known` is of an earlier fit."""
         places = self.places
-        step = 1.0 if train_weight is None else weight_step(train_weight)
-        whole = None if train_weight is None else whole_weights(train_weight, step)
+        whole, step = (None, 1.0) if train_weights is None else train_weights.in_steps()
         weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
         features = categorical_features if known is None else sorted(known.of)
         arguments = [(features, start_values, *both) for both in zip(places.sample(), weights, strict=True)]
@@ -421,7 +421,7 @@ class BlockTable:
         category_weight = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
         return Looked(known, category_weight, np.concatenate([found.sample for found in looks]), start)
 
-    def _whole_weights(self, sample_weight: Array | None) -> list[NDArray[Any]]:
+    def _whole_weights(self, sample_weight: NDArray[Any] | None) -> list[NDArray[Any]]:
         """Of each block; those of validation rows, behind the others, are zero."""
         whole = np.zeros(sum(self.places.n_rows), dtype=bool if sample_weight is None else np.float64)
         whole[: sum(self.places.n_rows[: self._n_given_blocks])] = (
@@ -455,13 +455,13 @@ class BlockTable:
                 )
         return after_all
 
-    def bins(self, looked: Looked, learner: TreeLearner, weight: Array | None, residual: Array) -> Bins:
+    def bins(self, looked: Looked, learner: TreeLearner, weights: Weights | None, residual: Array) -> Bins:
         """Those that a learner makes of the training rows with these weights and residuals (output, row)."""
         places, rows = self.places, sample_of(self.places.n_train)
         many = [f for f, total in looked.category_weight.items() if np.count_nonzero(total) > learner.max_bins]
         means: dict[int, Array] = {}
         if many:
-            parts, steps = residual_parts(residual, weight)
+            parts, steps = residual_parts(residual, weights)
             by_row = [places.training_rows(part) for part in parts]
             found = self.blocks.map(
                 residual_sums,
@@ -475,8 +475,8 @@ class BlockTable:
             f: GroupedCategories.from_sums(total, means.get(f), learner.max_bins, learner.min_category_rows)
             for f, total in looked.category_weight.items()
         }
-        weights = weight if rows is None or weight is None else weight[rows]
-        return Bins.from_sample(looked.sample, None, learner.max_bins, weights, grouped, learner.n_threads)
+        of_sample = weights if rows is None or weights is None else weights[rows]
+        return Bins.from_sample(looked.sample, None, learner.max_bins, of_sample, grouped, learner.n_threads)
 
     def encode(self, reader: BlockReader, folder: str, n_threads: int) -> _native.BinnedMatrix:
         """Pass 2, where blocks and matrix are on this machine; the matrix is in a folder's files if one is named."""

@@ -31,7 +31,7 @@ from .sums import ExactSum, whole_weights
 from .theory import cosine
 from .tree import Forest
 from .tree.bins import Bins
-from .tree.learner import FIRST, RowLots, Sample, TreeLearner, TreesOfIterations, TreeWeights, by_function
+from .tree.learner import FIRST, RowLots, Sample, TreeLearner, TreesOfIterations, by_function, weighted
 
 START = 0
 """The name of the start function."""
@@ -98,12 +98,10 @@ class Shard:
         codes: Sequence[NDArray[np.uint8]],
         first_rows: Sequence[tuple[int, int]],
         n_threads: int,
-        repeats: bool,
     ) -> None:
         """codes: of the rows of the problem, in parts, each (feature, row).
 
-        first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow. repeats:
-        whether the weights of all training rows are repeats; those of a shard may look so by chance.
+        first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow.
         """
         self._problem = problem
         self._bins = bins
@@ -115,8 +113,6 @@ class Shard:
         self._first_rows = first_rows
         self._n_threads = n_threads
         self._rows = _native.ShardRows(matrix, n_threads)
-        self._repeats = repeats
-        self._weights = TreeWeights.of(problem.train_weight, repeats)
         self._arrays: dict[int, Array] = {}
         self._growing = False
         self._round = 0
@@ -129,7 +125,7 @@ class Shard:
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what has been made of the rows: that follows from the orders."""
         codes = [self._matrix.columns()]
-        return type(self), (self._problem, self._bins, codes, self._first_rows, self._n_threads, self._repeats)
+        return type(self), (self._problem, self._bins, codes, self._first_rows, self._n_threads)
 
     def receive(self, message: Message) -> Reply:
         """Follow orders. A message that has been followed before gets the same answer again."""
@@ -212,10 +208,10 @@ class Shard:
         (n_functions, outputs) = order.given
         needed = self._needed(order)
         targets, hessian = needed[:n_functions], needed[n_functions:]
-        gradients, hessians = self._weights.applied(targets, hessian[0] if hessian else None, outputs)
+        weights = self._problem.train_weights
         try:
             n_rows, largest = self._rows.set_targets(
-                gradients=gradients, hessians=hessians, repeats=self._weights.repeats
+                **weighted(targets, hessian[0] if hessian else None, outputs, weights)
             )
         except OverflowError:  # a residual is not finite: the driver will say so
             return Reply((0,), np.full(1, np.inf))

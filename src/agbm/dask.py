@@ -28,12 +28,14 @@ from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, With
 from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
-from .learners import Fitter, Model, mean_repeats
+from .learners import Fitter, Model
 from .losses import Array, Loss, Quantile, is_built_in
 from .problem import Outputs, Problem
 from .sums import weight_step
 from .tree import Forest, TreeLearner
 from .tree.bins import Bins
+from .weights import Weights
+from .weights import joined as joined_weights
 
 FAN_OUT = 8
 """Shards that one process sends a message on to, and whose replies it adds up."""
@@ -229,13 +231,13 @@ class PartPlan(NamedTuple):
     """None where all rows are."""
     watched: Bits | None
     """Of the used rows; None where none is."""
-    weight: Array | None
+    weights: Weights | None
     """Of the used rows."""
     first: int
     """The number of the first training row among all."""
 
     @classmethod
-    def of(cls, places: NDArray[np.uint32], n_train: int, weight: Array | None) -> PartPlan:
+    def of(cls, places: NDArray[np.uint32], n_train: int, weights: Weights | None) -> PartPlan:
         """From the places of the rows of a partition in the order of all."""
         used = places != UNUSED
         kept = places[used]
@@ -245,7 +247,7 @@ class PartPlan(NamedTuple):
             len(places),
             None if used.all() else packed(used),
             packed(watched) if watched.any() else None,
-            None if weight is None else weight[kept],
+            None if weights is None else weights[kept],
             int(training[0]) if len(training) else 0,
         )
 
@@ -261,7 +263,7 @@ class Part(NamedTuple):
 
     codes: tuple[NDArray[np.uint8], NDArray[np.uint8]]
     y: tuple[Array, Array]
-    weight: tuple[Array, Array] | None
+    weights: tuple[Weights, Weights] | None
     start: tuple[Array, Array] | None
     first: int
 
@@ -284,7 +286,7 @@ def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: P
     return Part(
         both(codes),
         both(y),
-        None if plan.weight is None else both(plan.weight),
+        None if plan.weights is None else (plan.weights[~watched], plan.weights[watched]),
         None if start is None else both(start),
         plan.first,
     )
@@ -298,7 +300,6 @@ class Recipe(NamedTuple):
     start: Array | None
     """Constants; None where an init model has given values."""
     second_order: bool
-    repeats: bool
 
 
 def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
@@ -309,17 +310,20 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
 
     y = joined([part.y for part in parts])
     n_train = sum(part.codes[0].shape[-1] for part in parts)
-    weight = None if parts[0].weight is None else joined([cast(Any, part.weight) for part in parts])
+    weights = None
+    if parts[0].weights is not None:
+        pairs = [cast(Any, part.weights) for part in parts]
+        weights = joined_weights([pair[0] for pair in pairs] + [pair[1] for pair in pairs])
     if recipe.start is None:
         start = joined([cast(Any, part.start) for part in parts])
     else:
         start = np.broadcast_to(recipe.start[:, np.newaxis], (len(recipe.start), y.shape[-1]))
     n_threads = _threads_here()
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
-    problem = Problem(loss, y, n_train, start, weight, recipe.second_order, n_threads)
+    problem = Problem(loss, y, n_train, start, weights, recipe.second_order, n_threads)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
     first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
-    return DaskShard(problem, recipe.bins, codes, first_rows, n_threads, recipe.repeats)
+    return DaskShard(problem, recipe.bins, codes, first_rows, n_threads)
 
 
 def _threads_here() -> int:
@@ -543,9 +547,8 @@ class _OnDask(_BaseAGBM):
         """See _BaseAGBM: the rows stay with the workers."""
         self._check_row_wise(loss)
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
-        repeats = mean_repeats(problem.train_weight)
-        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order, repeats)
-        make = self._maker(table, reader, recipe, problem.weight)
+        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order)
+        make = self._maker(table, reader, recipe, problem.weights)
         rows = table.places.n_rows
         self._shards.append(DaskShards(self._client, rows, make))
         log = Log(self._shards[-1], self._n_outputs)
@@ -572,7 +575,7 @@ class _OnDask(_BaseAGBM):
             )
 
     def _maker(
-        self, table: BlockTable, reader: BlockReader, recipe: Recipe, weight: Array | None
+        self, table: BlockTable, reader: BlockReader, recipe: Recipe, weights: Weights | None
     ) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions."""
         found: Any = table.blocks
@@ -583,7 +586,7 @@ class _OnDask(_BaseAGBM):
             (f"{of}{source.noun}", i, block) for of, source in sources.items() for i, block in enumerate(source.blocks)
         ]
         n_train = table.places.n_train
-        plans = [PartPlan.of(places, n_train, weight) for places in table.places.of_blocks()]
+        plans = [PartPlan.of(places, n_train, weights) for places in table.places.of_blocks()]
         # All parts need these two: they travel once, and not with each.
         lazy_reader, estimator = (delayed(given, traverse=False) for given in (reader, self._for_reading()))
         call = delayed(call_named, pure=False)

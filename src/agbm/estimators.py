@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_monotonic_cst,
-    _check_sample_weight,
     _check_y,
     _num_samples,
     check_array,
@@ -49,7 +47,7 @@ from .checkpoint import Checkpoint, identity_of
 from .dropout import Dropout
 from .ensemble import Ensemble
 from .explanation import explanation
-from .learners import Fitter, Learner, Model, RegressorLearner, mean_repeats
+from .learners import Fitter, Learner, Model, RegressorLearner
 from .losses import (
     CLASSIFICATION_LOSSES,
     LOSS_METHODS,
@@ -71,6 +69,7 @@ from .tables import Categories, as_table, categorical_mask, explain, missing, ne
 from .theory import Fading, Momentum, Schedule
 from .tree import Forest, TreeLearner
 from .watch import EarlyStopping, Watcher, after, warn_diverged, watch
+from .weights import Weights, check_sample_weight, class_factors
 
 # With early_stopping="auto", data sets with more rows stop early; smaller ones can spare no rows.
 AUTO_EARLY_STOPPING_ROWS = 10_000
@@ -215,12 +214,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         plan = self._plan(rows, X_val is not None, lambda parameters: identity_of(parameters, rows.arrays()))
         n_train = rows.n
         if X_val is not None:
-            rows = rows.followed_by(self._check_validation_rows(X_val, y_val, weighted=rows.weight is not None))
+            rows = rows.followed_by(*self._check_validation_rows(X_val, y_val))
         elif plan.held_out:
             rows, n_train = self._hold_out(rows)
         start, problem = self._make_problem(plan.loss, rows, n_train)
         learner = self._make_learner(plan.loss, problem)
-        fitter = learner.bind(rows.X, n_train, problem.train_weight, problem.residual(problem.start))
+        fitter = learner.bind(rows.X, n_train, problem.train_weights, problem.residual(problem.start))
         return Run(
             plan, start, problem, learner, fitter,
             lambda model: list(model.predict(rows.X, _threads.resolve(self.n_jobs))),
@@ -241,23 +240,23 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         plan = self._plan(
             rows,
             validation is not None,
-            lambda parameters: identity_of(parameters, [rows.y, rows.weight, *self._digested(table)]),
+            lambda parameters: identity_of(parameters, [*rows.arrays()[1:], *self._digested(table)]),
         )
         n_rows, n_train = given.n_rows, rows.n
         if validation is not None:
-            watched, behind = self._check_validation_blocks(*validation, given, rows.weight is not None)
-            rows, n_rows = rows.followed_by(behind), n_rows + watched.n_rows
+            watched, y_val = self._check_validation_blocks(*validation, given)
+            numbers = given.total + np.arange(watched.total)
+            rows, n_rows = rows.followed_by(numbers, y_val, None), n_rows + watched.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
         elif plan.held_out:
             rows, n_train = self._hold_out(rows)
         table = BlockTable(blocks, Places(n_rows, rows.X, n_train))
-        weight = None if rows.weight is None else rows.weight[:n_train]
-        looked = self._look(table, sample_weight, weight)
+        looked = self._look(table, sample_weight, None if rows.weights is None else rows.weights[:n_train])
         self._categories = looked.categories
         start, problem = self._make_problem(plan.loss, replace(rows, start=looked.start), n_train)
         learner = self._make_learner(plan.loss, problem)
         assert isinstance(learner, TreeLearner)
-        bins = table.bins(looked, learner, problem.train_weight, problem.residual(problem.start))
+        bins = table.bins(looked, learner, problem.train_weights, problem.residual(problem.start))
         del looked  # the sample takes memory, as the matrix will
         reader = BlockReader(self._for_reading()._check_table, bins)
         return Run(plan, start, *self._bind_blocks(plan.loss, learner, table, reader, problem))
@@ -268,7 +267,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """The problem, the learner and a fitter on the codes of blocks, and the values of models on these."""
         blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
         matrix = table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
-        fitter = learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weight)
+        fitter = learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weights)
 
         def values(model: Model) -> Sequence[Array]:
             forest = cast(Forest, model)
@@ -276,10 +275,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
         return problem, learner, fitter, values
 
-    def _look(self, table: BlockTable, sample_weight: Array | None, train_weight: Array | None) -> Looked:
+    def _look(self, table: BlockTable, sample_weight: NDArray[Any] | None, train_weights: Weights | None) -> Looked:
         start_values = self._for_reading()._init_values
         known = self._categories if self._goes_on() else None
-        return table.look(self.categorical_features, start_values, sample_weight, train_weight, known)
+        return table.look(self.categorical_features, start_values, sample_weight, train_weights, known)
 
     def _digested(self, table: BlockTable) -> Iterator[NDArray[Any]]:
         """What a checkpoint knows the features of blocks by: names, categories, and some of the rows."""
@@ -305,7 +304,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             found = self._blocks_of(X_val, y_val, None)
         return (OneTable(as_table(X_val), None), y_val) if found is None else found[:2]
 
-    def _check_block_labels(self, given: Gathered) -> tuple[Rows, Array | None]:
+    def _check_block_labels(self, given: Gathered) -> tuple[Rows, NDArray[Any] | None]:
         """The rows that training may use, by their numbers, and the sample weights of all rows."""
         # Names and number of features.
         validate_data(self, given.head, reset=not self._goes_on(), skip_check_array=True)
@@ -313,19 +312,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError("y=None: give the labels of all rows, or batches (X, y).")
         self._check_present(given.y)
         y = _check_y(given.y, multi_output=self._numeric_labels, y_numeric=self._numeric_labels, estimator=self)
-        sample_weight = None if given.weight is None else self._check_weight(given.weight, y)
-        kept, weight, encoded = self._weigh(y, sample_weight)
-        return Rows(np.arange(len(y))[kept], encoded, weight, None), sample_weight
+        sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
+        kept, weights, encoded = self._weigh(y, sample_weight)
+        return Rows(np.arange(len(y))[kept], encoded, weights, None), sample_weight
 
-    def _check_validation_blocks(
-        self, blocks: Blocks, y_val: Any, given: Gathered, weighted: bool
-    ) -> tuple[Gathered, Rows]:
+    def _check_validation_blocks(self, blocks: Blocks, y_val: Any, given: Gathered) -> tuple[Gathered, Array]:
         with naming("X_val"):
             watched = gather(blocks, y_val, None, "y_val")
             check_columns(watched.head, given.head, "X")
-        y = self._encode_validation(watched.y, watched.total)
-        numbers = given.total + np.arange(watched.total)
-        return watched, Rows(numbers, y, np.ones(watched.total) if weighted else None, None)
+        return watched, self._encode_validation(watched.y, watched.total)
 
     def _plan(self, rows: Rows, has_validation: bool, identity: Callable[[dict[str, Any]], str]) -> Plan:
         """What follows from the labels; `identity` tells parameters with these rows from others."""
@@ -348,13 +343,13 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_labels(loss, rows.y, n_train)
         start: Any = deepcopy(self.init)  # what becomes of a given model later is not our model's business
         if isinstance(start, str):
-            start = self._start_constants(loss, rows.y[..., :n_train], rows.weight)
+            start = self._start_constants(loss, rows.y[..., :n_train], rows.weights)
         start_values = rows.start
         if start_values is None:
             start_values = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
         n_threads = _threads.resolve(self.n_jobs)
         joint = self._joint(loss)
-        return start, Problem(joint, rows.y, n_train, start_values, rows.weight, self.second_order, n_threads)
+        return start, Problem(joint, rows.y, n_train, start_values, rows.weights, self.second_order, n_threads)
 
     def _train(self, run: Run) -> Self:
         """Run the algorithm, and keep what it has found."""
@@ -425,10 +420,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             checkpoint.begin(ensemble, self._seed)
         return self.callbacks or ()
 
-    def _start_constants(self, loss: Loss, y: Array, weight: Array | None) -> Array:
+    def _start_constants(self, loss: Loss, y: Array, weights: Weights | None) -> Array:
         if self.init == "zero":
             return np.zeros(self._n_outputs)
-        weight = None if weight is None else weight[: y.shape[-1]]
+        weight = None if weights is None else weights.total[: y.shape[-1]]
         if y.ndim == 1:
             return np.asarray(loss.best_constant(y, weight), dtype=np.float64)
         return np.array([float(loss.best_constant(labels, weight)) for labels in y])
@@ -497,40 +492,43 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if not goes_on:
             table = as_table(X)
             mask = categorical_mask(table, self.categorical_features)
-            weight = None if sample_weight is None or not mask.any() else self._check_weight(sample_weight, table)
+            weight = None if sample_weight is None or not mask.any() else check_sample_weight(sample_weight, table)
             self._categories = Categories.learn(table, mask, weight)
         checked, y = self._check_table(X, y, reset=not goes_on)
-        kept, weight, encoded = self._weigh(
-            y, None if sample_weight is None else self._check_weight(sample_weight, checked)
+        kept, weights, encoded = self._weigh(
+            y, None if sample_weight is None else check_sample_weight(sample_weight, checked)
         )
         start = self._init_values(X)
         if encoded.shape[-1] < len(y):
             checked, start = checked[kept], None if start is None else start[:, kept]
-        return Rows(plain(checked), encoded, weight, start)
+        return Rows(plain(checked), encoded, weights, start)
 
-    def _weigh(self, y: NDArray[Any], weight: Array | None) -> tuple[Any, Array | None, Array]:
-        """The rows that have weight, their weights with those of their classes, and their encoded labels."""
+    def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Array]:
+        """The rows that have weight, their weights with those of their classes, and their encoded labels.
+
+        Rows without weight must change nothing: not bins, not classes, not a split.
+        """
         kept: Any = slice(None)  # all of them, without a list and without a copy
-        if weight is not None:  # rows without weight must change nothing: not bins, not classes, not a split
-            kept = weighted_rows(weight, "sample_weight")
-            weight = weight[kept]
-        weight = self._weigh_classes(y[kept], weight)
-        if weight is not None:
-            kept = np.arange(len(y))[kept][weighted_rows(weight, "class_weight")]
-            weight = weight[weight > 0]
-            weight = weight if mean_repeats(weight) else weight / weight.mean()  # then only their ratios matter
-        return kept, weight, self._encode_fit(y[kept])
+        if sample_weight is not None:
+            kept = weighted_rows(sample_weight, "sample_weight")
+            sample_weight = sample_weight[kept]
+        of_class = self._class_factors(y[kept], sample_weight)
+        if of_class is not None:
+            rows = weighted_rows(of_class, "class_weight")
+            kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
+            sample_weight = None if sample_weight is None else sample_weight[rows]
+        return kept, Weights.of(sample_weight, of_class), self._encode_fit(y[kept])
 
     def _check_present(self, y: Any) -> None:
         """Labels must not be missing; where they are numbers, scikit-learn's checks say so."""
 
-    def _check_validation_rows(self, X_val: Any, y_val: Any, weighted: bool) -> Rows:
+    def _check_validation_rows(self, X_val: Any, y_val: Any) -> tuple[Any, Array, Array | None]:
+        """Their features, encoded labels and values of an init model."""
         try:
             checked = self._check_table(X_val)
         except ValueError as error:
             raise ValueError(f"X_val: {error}") from error
-        y = self._encode_validation(y_val, checked.shape[0])
-        return Rows(plain(checked), y, np.ones(y.shape[-1]) if weighted else None, self._init_values(X_val))
+        return plain(checked), self._encode_validation(y_val, checked.shape[0]), self._init_values(X_val)
 
     def _check_table(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
         """X, or X and y, as scikit-learn checks them, X with numbers for categories."""
@@ -556,18 +554,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 raise
             raise explained from error
 
-    def _check_weight(self, sample_weight: Any, X: Any) -> Array:
-        try:
-            weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        except ValueError as error:
-            if "sample_weight" in str(error):
-                raise
-            raise ValueError(f"sample_weight: {error}") from error
-        return weight
-
-    def _weigh_classes(self, y: NDArray[Any], weight: Array | None) -> Array | None:
-        """Sample weights times those of the classes."""
-        return weight
+    def _class_factors(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
+        """The weights of the rows' classes; None where all weigh the same."""
+        return None
 
     def _init_values(self, X: Any) -> Array | None:
         return None if isinstance(self.init, str) else self._start_values(self.init, self._make_loss(), X)
@@ -632,10 +621,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return learner
 
     def _tree_size(self, problem: Problem) -> tuple[int | None, int]:
-        """max_depth and min_samples_leaf; "auto" follows the number of training rows, repeated as weights say."""
-        n, weight = problem.n_train, problem.train_weight
-        if mean_repeats(weight) and getattr(self, "class_weight", None) is None:
-            n = round(float(np.add.reduce(cast(Array, weight))))
+        """max_depth and min_samples_leaf; "auto" follows the number of training rows, whatever their weights."""
+        n = problem.n_train
         depth, fewest = self.max_depth, self.min_samples_leaf
         if depth == "auto":
             full = (n // AUTO_ROWS_A_LEAF).bit_length() - 1
@@ -876,9 +863,9 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]  # noqa: D
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and y (rows, or rows and outputs).
 
-        X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
-        repeated rows; of other weights only the ratios matter. Rows that do not fit into memory are given as
-        agbm.Batches or as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns. The
+        X_val and y_val are validation rows for early stopping; each weighs 1. sample_weight: integers say how often a
+        row is repeated; of floats only the ratios matter. Rows that do not fit into memory are given as agbm.Batches or
+        as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns. The
         losses of several outputs add up.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
@@ -1055,9 +1042,9 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to X (rows, features; NaN is a missing value) and the labels y.
 
-        X_val and y_val are watched for early stopping; their rows weigh 1 each. sample_weight: whole numbers mean
-        repeated rows; of other weights only the ratios matter. Rows that do not fit into memory are given as
-        agbm.Batches or as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns.
+        X_val and y_val are validation rows for early stopping; each weighs 1. sample_weight: integers say how often a
+        row is repeated; of floats only the ratios matter. Rows that do not fit into memory are given as agbm.Batches or
+        as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
@@ -1123,20 +1110,19 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
             raise ValueError(f"loss={name!r} is for two classes, y has {len(self.classes_)}; use loss='log_loss'.")
         return Multinomial(len(self.classes_))
 
-    def _weigh_classes(self, y: NDArray[Any], weight: Array | None) -> Array | None:
+    def _class_factors(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
         if self.class_weight is None:
-            return weight
+            return None
         classes, codes = self._unique_labels(y)
+        labels = classes.tolist()
         if isinstance(self.class_weight, dict):
-            unknown = [label for label in self.class_weight if label not in set(classes.tolist())]
+            unknown = [label for label in self.class_weight if label not in set(labels)]
             if unknown:
-                raise ValueError(f"class_weight has weights for {unknown}, which y has not; y has {classes.tolist()}.")
-            if not all(isinstance(value, Real) for value in self.class_weight.values()):
-                raise ValueError(f"class_weight={self.class_weight!r}: weights must be numbers.")
-        of_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
-        if not np.isfinite(of_class).all() or of_class.min() < 0.0:
-            raise ValueError(f"class_weight={self.class_weight!r}: weights must not be negative.")
-        return np.asarray(of_class[codes] if weight is None else of_class[codes] * weight, dtype=np.float64)
+                raise ValueError(f"class_weight has weights for {unknown}, which y has not; y has {labels}.")
+            values = list(self.class_weight.values())
+            if not all(isinstance(value, Real) and math.isfinite(value) and value >= 0.0 for value in values):
+                raise ValueError(f"class_weight={self.class_weight!r}: weights must be finite numbers of at least 0.")
+        return class_factors(self.class_weight, codes, labels, sample_weight)
 
     def _check_present(self, y: Any) -> None:
         labels = np.asarray(y)

@@ -13,13 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from . import _native
 from .losses import Array
-
-
-def mean_repeats(weight: Array | None) -> bool:
-    """Whether weights say how often a row is repeated: whole numbers, and not so many that sums would not hold them."""
-    if weight is None:
-        return False
-    return bool(weight.max() <= 2**31 and weight.sum() <= 2**38 and not np.any(weight % 1.0))
+from .weights import Weights
 
 
 class DivergedError(ArithmeticError):
@@ -87,7 +81,7 @@ class Fitter(Protocol):
 class Learner(Protocol):
     """A family of functions that residuals are fitted with."""
 
-    def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> Fitter:
+    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> Fitter:
         """Prepare for residuals (output, row) of the first n_train rows of X.
 
         `residual` is that of the start function.
@@ -150,15 +144,15 @@ class RegressorLearner:
         """Whether the regressor's fit accepts sample weights."""
         return self._weight_argument is not None
 
-    def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> RegressorFitter:
+    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> RegressorFitter:
         """See Learner."""
-        if weight is not None and not self.takes_weights:
+        if weights is not None and not self.takes_weights:
             warnings.warn(
                 f"learner={self._regressor!r} takes no sample_weight: the loss is weighted, its fits are not.",
                 UserWarning,
                 stacklevel=5,  # the line that called fit
             )
-        return RegressorFitter(self, X, n_train, weight)
+        return RegressorFitter(self, X, n_train, None if weights is None else weights.total)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
         """See Learner."""

@@ -14,6 +14,7 @@ from .learners import Fit, Model, fit_of
 from .losses import BuiltInLoss, Loss, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
 from .theory import cosine
+from .weights import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +66,8 @@ class Problem:
     n_train: int
     start: Array
     """The start function f^0 on every row."""
-    weight: Array | None = None
-    """Sample weights of every row; None where all are 1."""
+    weights: Weights | None = None
+    """Weights of every row; None where all are 1."""
     second_order: bool = False
     """Whether learners make Newton steps."""
     n_threads: int = 1
@@ -83,9 +84,14 @@ class Problem:
         return self.y[..., : self.n_train]
 
     @cached_property
-    def train_weight(self) -> Array | None:
+    def train_weights(self) -> Weights | None:
         """The weights of the training rows."""
-        return None if self.weight is None else self.weight[: self.n_train]
+        return None if self.weights is None else self.weights[: self.n_train]
+
+    @cached_property
+    def train_weight(self) -> Array | None:
+        """What each training row weighs."""
+        return None if self.train_weights is None else self.train_weights.total
 
     @cached_property
     def has_validation(self) -> bool:
@@ -185,9 +191,9 @@ class Problem:
     def _on_training_rows(self, f: Array) -> Array:
         return f[..., : self.n_train] if self.has_validation else f
 
-    @property
+    @cached_property
     def _validation_weight(self) -> Array | None:
-        return None if self.weight is None else self.weight[self.n_train :]
+        return None if self.weights is None else self.weights.total[self.n_train :]
 
     def _loss_sum(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
         if is_built_in(self.loss):

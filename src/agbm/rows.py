@@ -11,6 +11,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import check_array
 
 from .losses import Array
+from .weights import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class Rows:
 
     X: Any
     y: Array
-    weight: Array | None
+    weights: Weights | None
     start: Array | None
 
     @property
@@ -33,27 +34,27 @@ class Rows:
     def arrays(self) -> list[NDArray[Any] | None]:
         """All numbers that the rows have."""
         parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [self.X]
-        return [*parts, self.y, self.weight, self.start]
+        weights = (None, None) if self.weights is None else (self.weights.repeats, self.weights.relative)
+        return [*parts, self.y, *weights, self.start]
 
     def take(self, order: NDArray[np.intp]) -> Rows:
         """Some of the rows, in that order."""
         return Rows(
             self.X[order],
             self.y[..., order],
-            None if self.weight is None else self.weight[order],
+            None if self.weights is None else self.weights[order],
             None if self.start is None else self.start[..., order],
         )
 
-    def followed_by(self, other: Rows) -> Rows:
-        """These rows and others behind them."""
-
-        def both(mine: Array | None, others: Array | None) -> Array | None:
-            return None if mine is None or others is None else np.concatenate([mine, others], axis=-1)
-
-        sparse = issparse(self.X) or issparse(other.X)
-        X = vstack([self.X, other.X], format="csr") if sparse else np.concatenate([self.X, other.X])
-        y = np.concatenate([self.y, other.y], axis=-1)
-        return Rows(X, y, both(self.weight, other.weight), both(self.start, other.start))
+    def followed_by(self, X: Any, y: Array, start: Array | None) -> Rows:
+        """These rows and others after them, which weigh 1 each."""
+        sparse = issparse(self.X) or issparse(X)
+        return Rows(
+            vstack([self.X, X], format="csr") if sparse else np.concatenate([self.X, X]),
+            np.concatenate([self.y, y], axis=-1),
+            None if self.weights is None else self.weights.followed_by_ones(y.shape[-1]),
+            None if self.start is None or start is None else np.concatenate([self.start, start], axis=-1),
+        )
 
 
 def plain(X: Any) -> Any:

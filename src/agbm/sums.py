@@ -7,7 +7,6 @@ up to the sum of the whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,19 +97,17 @@ def inner_sums(
     return ExactSum.of_native(xx), ExactSum.of_native(xy), ExactSum.of_native(yy)
 
 
-def whole_steps(values: Array, total: float, rounded: Callable[[Array], Array] = np.rint) -> tuple[Array, float]:
-    """Values as whole numbers of steps, and the step: a power of two, so that float64 adds them exactly.
+def step_of_sums(total: float) -> float:
+    """A power of two: float64 adds whole numbers of it exactly, if their sizes come to no more than `total`.
 
-    For sums of many groups of rows at once. `total` is what the sizes of all values that are added come to. Whole
-    numbers stay what they are, unless they are too many for float64.
+    For sums of many groups of rows at once. Whole numbers stay what they are, unless they are too many for float64.
     """
-    step = math.ldexp(1.0, max(math.frexp(total)[1] - 51, -1000)) if math.isfinite(total) else 1.0
-    return rounded(values / step), step
+    return math.ldexp(1.0, max(math.frexp(total)[1] - 51, -1000)) if math.isfinite(total) else 1.0
 
 
 def weight_step(weight: Array) -> float:
     """The step for whole_weights."""
-    return whole_steps(weight[:0], float(np.sum(weight)))[1]
+    return step_of_sums(float(exact_sum(weight)))
 
 
 def whole_weights(weight: Array, step: float) -> Array:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .. import _native
-from ..learners import mean_repeats
 from ..losses import Array
-from ..sums import weight_step, whole_steps, whole_weights
+from ..sums import exact_sum, step_of_sums
+from ..weights import Weights
 from .forest import Forest
 
 # Thresholds come from at most this many rows; more would not move a quantile that 255 bins can show.
@@ -50,7 +50,7 @@ class Bins:
         cls,
         X: Any,
         max_bins: int,
-        weight: Array | None = None,
+        weights: Weights | None = None,
         categorical: NDArray[np.bool_] | None = None,
         residual: Array | None = None,
         min_category_rows: int = 10,
@@ -62,10 +62,10 @@ class Bins:
         fewer than min_category_rows do not show it.
         """
         grouped = {
-            int(f): GroupedCategories.from_data(X[:, f], max_bins, weight, residual, min_category_rows)
+            int(f): GroupedCategories.from_data(X[:, f], max_bins, weights, residual, min_category_rows)
             for f in ([] if categorical is None else np.flatnonzero(categorical))
         }
-        return cls.from_sample(X, sample_of(X.shape[0]), max_bins, weight, grouped, n_threads)
+        return cls.from_sample(X, sample_of(X.shape[0]), max_bins, weights, grouped, n_threads)
 
     @classmethod
     def from_sample(
@@ -73,13 +73,13 @@ class Bins:
         X: Any,
         rows: NDArray[np.int64] | None,
         max_bins: int,
-        weight: Array | None,
+        weights: Weights | None,
         grouped: dict[int, GroupedCategories],
         n_threads: int,
     ) -> Bins:
         """Thresholds from some rows of X, or all of them, with their weights; categories are in bins already."""
-        if weight is not None:
-            values, counts = _weighted_thresholds(X, rows, max_bins, weight)
+        if weights is not None:
+            values, counts = _weighted_thresholds(X, rows, max_bins, weights)
         elif issparse(X):
             columns = _without_repeats(X if rows is None else X[rows]).tocsc()
             start = columns.indptr.astype(np.int64, copy=False)
@@ -204,22 +204,21 @@ class GroupedCategories:
 
     @classmethod
     def from_data(
-        cls, column: NDArray[Any], max_bins: int, weight: Array | None, residual: Array | None, min_rows: int = 10
+        cls, column: NDArray[Any], max_bins: int, weights: Weights | None, residual: Array | None, min_rows: int = 10
     ) -> GroupedCategories:
         """Of the categories of training rows; see from_sums."""
         present = ~np.isnan(column)
         numbers = column[present].astype(np.intp)
 
         def sums(parts: Sequence[Array | None]) -> list[Array]:
-            weights = [None if part is None else part[present] for part in parts]
-            return [np.asarray(np.bincount(numbers, part), dtype=np.float64) for part in weights]
+            of_present = [None if part is None else part[present] for part in parts]
+            return [np.asarray(np.bincount(numbers, part), dtype=np.float64) for part in of_present]
 
-        step = 1.0 if weight is None else weight_step(weight)
-        weights = None if weight is None else whole_weights(weight, step)
-        total = sums([weights])[0] * step
+        whole, step = (None, 1.0) if weights is None else weights.in_steps()
+        total = sums([whole])[0] * step
         if residual is None or np.count_nonzero(total) <= max_bins:
             return cls.from_sums(total, None, max_bins, min_rows)
-        parts, steps = residual_parts(residual, weight)
+        parts, steps = residual_parts(residual, weights)
         return cls.from_sums(total, means_of(sums(parts), steps, total), max_bins, min_rows)
 
     @classmethod
@@ -247,18 +246,18 @@ class GroupedCategories:
         return cls(bins, len(judged) + few)
 
 
-def residual_parts(residual: Array, weight: Array | None) -> tuple[list[Array], list[float]]:
+def residual_parts(residual: Array, weights: Weights | None) -> tuple[list[Array], list[float]]:
     """What each row adds to the residual of its category, an array for each output, in steps; and the steps.
 
-    Weights that repeat rows repeat what they add.
+    A row that is repeated adds what it adds, rounded, as often.
     """
+    relative = 1.0 if weights is None or weights.relative is None else weights.relative
+    repeats = None if weights is None or weights.repeats is None else weights.repeats.astype(np.float64)
     parts, steps = [], []
-    repeated = mean_repeats(weight)
-    for r in residual:
-        weighted = r if weight is None else r * weight
-        whole, step = whole_steps(r if repeated else weighted, float(np.abs(weighted).sum()))
-        parts.append(whole * weight if repeated and weight is not None else whole)
-        steps.append(step)
+    for r in residual * relative:
+        steps.append(step_of_sums(float(exact_sum(np.abs(r), repeats))))
+        whole = np.rint(r / steps[-1])
+        parts.append(whole if repeats is None else whole * repeats)
     return parts, steps
 
 
@@ -301,11 +300,11 @@ def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[NDArray[A
 
 
 def _weighted_thresholds(
-    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weight: Array
+    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights
 ) -> tuple[Array, NDArray[np.int32]]:
-    weight = weight if rows is None else weight[rows]
+    whole, _ = (weights if rows is None else weights[rows]).in_steps()
     blocks = _column_blocks(X, rows)
-    return _joined([feature_thresholds(column, max_bins, weight) for block in blocks for column in block.T])
+    return _joined([feature_thresholds(column, max_bins, whole) for block in blocks for column in block.T])
 
 
 def _joined(thresholds: list[Array]) -> tuple[Array, NDArray[np.int32]]:
@@ -316,7 +315,8 @@ def _joined(thresholds: list[Array]) -> tuple[Array, NDArray[np.int32]]:
 def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array) -> Array:
     """Midpoints between neighbouring distinct values; where there are too many, at the quantiles only.
 
-    With equal weights they are those of the kernel, which knows no weights.
+    Weights are whole numbers, so that the order of the rows does not matter. With equal weights the thresholds are
+    those of the kernel, which knows no weights.
     """
     present = ~np.isnan(column)
     values = column[present].astype(np.float64)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..learners import DivergedError, Fit, Model, fit_of, mean_repeats
+from ..learners import DivergedError, Fit, Model, fit_of
 from ..losses import Array
+from ..weights import Weights
 from .bins import Bins
 from .forest import NODE, Forest, fold, one_output_each
 
@@ -62,16 +63,16 @@ class TreeLearner:
         # As few as the kernels ask of a category, but two: one row's residual would be its label.
         return max(2, min(10, self.min_samples_leaf))
 
-    def bind(self, X: Any, n_train: int, weight: Array | None, residual: Array) -> TreeFitter:
+    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
         """See Learner."""
         bins = Bins.from_data(
-            X[:n_train], self.max_bins, weight, self.categorical, residual, self.min_category_rows, self.n_threads
+            X[:n_train], self.max_bins, weights, self.categorical, residual, self.min_category_rows, self.n_threads
         )
-        return self.bind_codes(bins, bins.encode(X, self.n_threads), n_train, weight)
+        return self.bind_codes(bins, bins.encode(X, self.n_threads), n_train, weights)
 
-    def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weight: Array | None) -> TreeFitter:
+    def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
         """The same for rows that are in bins already."""
-        return TreeFitter(self, bins, self.grower(_native.Grower, bins, matrix), n_train, weight)
+        return TreeFitter(self, bins, self.grower(_native.Grower, bins, matrix), n_train, weights)
 
     def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
         """A grower of such trees."""
@@ -166,21 +167,18 @@ class TreeFitter(TreesOfIterations):
     """Trees bound to the binned rows of one problem."""
 
     def __init__(
-        self, learner: TreeLearner, bins: Bins, grower: _native.Grower, n_train: int, weight: Array | None
+        self, learner: TreeLearner, bins: Bins, grower: _native.Grower, n_train: int, weights: Weights | None
     ) -> None:
         super().__init__(learner, bins, n_train)
         self._grower = grower
-        self._weights = TreeWeights.of(weight, mean_repeats(weight))
+        self._weights = weights
 
     def _grow(
         self, targets: Sequence[Array], hessian: Array | None, outputs: range, sample: Sample
     ) -> tuple[Forest, Array]:
-        gradients, hessians = self._weights.applied(targets, hessian, outputs)
         try:
             records, left_codes, value, row_values = self._grower.grow(
-                gradients=gradients,
-                hessians=hessians,
-                repeats=self._weights.repeats,
+                **weighted(targets, hessian, outputs, self._weights),
                 rows=None if sample.lots is None else sample.lots.rows(0, self._n_train),
                 **self._growth(hessian, sample),
             )
@@ -201,30 +199,19 @@ def by_function(values: Sequence[Array], n_functions: int) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class TreeWeights:
-    """Weights of the training rows as trees take them: whole numbers say how often a row is there."""
+def weighted(
+    targets: Sequence[Array], hessian: Array | None, outputs: range, weights: Weights | None
+) -> dict[str, Any]:
+    """Residuals and hessians of some outputs for a grower, times relative weights, and how often rows are repeated.
 
-    factors: Array | None
-    repeats: NDArray[np.int64] | None
-
-    @classmethod
-    def of(cls, weight: Array | None, repeats: bool) -> TreeWeights:
-        """From sample weights, of which some may be elsewhere; `repeats` is what mean_repeats says of all."""
-        if weight is not None and repeats:  # gives exactly the trees of the repeated rows
-            return cls(None, weight.astype(np.int64))
-        return cls(weight, None)
-
-    def applied(
-        self, targets: Sequence[Array], hessian: Array | None, outputs: range
-    ) -> tuple[list[Array], Array | None]:
-        """Residuals and hessians of some outputs for a grower, times the weights."""
-        gradients = [target[k] for k in outputs for target in targets]
-        hessians = None if hessian is None else hessian[outputs.start : outputs.stop]
-        if self.factors is None:
-            return gradients, hessians
-        weighted = self.factors[np.newaxis] if hessians is None else hessians * self.factors
-        return [gradient * self.factors for gradient in gradients], weighted
+    A grower rounds the numbers of a row before it repeats them: it gives exactly the tree of the repeated rows.
+    """
+    gradients = [target[k] for k in outputs for target in targets]
+    hessians = None if hessian is None else hessian[outputs.start : outputs.stop]
+    if weights is not None and weights.relative is not None:
+        gradients = [gradient * weights.relative for gradient in gradients]
+        hessians = weights.relative[np.newaxis] if hessians is None else hessians * weights.relative
+    return {"gradients": gradients, "hessians": hessians, "repeats": None if weights is None else weights.repeats}
 
 
 class RowLots(NamedTuple):
