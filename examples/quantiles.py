@@ -14,9 +14,9 @@ from agbm.losses import Quantile
 def main() -> None:
     """The noise grows with x, and so must the interval."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(0.0, 10.0, size=(6000, 1))
+    X = rng.uniform(0.0, 10.0, size=(12_000, 1))
     y = X[:, 0] + rng.normal(0.0, 0.2 + 0.3 * X[:, 0])
-    train, test = slice(0, 3000), slice(3000, None)
+    train, test = slice(0, 6000), slice(6000, None)
     low, high = (
         AGBMRegressor(loss=Quantile(quantile), early_stopping=True).fit(X[train], y[train]).predict(X[test])
         for quantile in (0.05, 0.95)

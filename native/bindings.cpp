@@ -297,6 +297,25 @@ constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
 using Gradients = std::vector<Vector<double>>;
 
+// Quantiles of leaves, where there are distances to take them of: one vector for each output.
+LeafQuantiles make_quantiles(const Gradients& distances, double share, const std::optional<Vector<std::int64_t>>& steps,
+                             std::size_t n_rows, int n_targets) {
+  LeafQuantiles q;
+  q.n_outputs = static_cast<int>(distances.size());
+  q.share = share;
+  require(q.n_outputs == 0 || (n_targets % q.n_outputs == 0 && share > 0.0 && share < 1.0),
+          "distances: must be those of all outputs, with a share between 0 and 1");
+  for (const Vector<double>& distance : distances) {
+    require(distance.size() == n_rows, "distances: must have as many numbers as gradients");
+    q.distances.push_back(distance.data());
+  }
+  if (steps) {
+    require(steps->size() == n_rows, "steps: must have one entry for each number of gradients");
+    q.steps = steps->data();
+  }
+  return q;
+}
+
 // Targets of rows that are here; some at least, unless there are more elsewhere.
 TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
                          const std::optional<RowMajor<double>>& hessians,
@@ -443,10 +462,12 @@ class Grower : GrowerBase {
 
   // A tree for the residuals of the first rows, and its values on all rows.
   nb::tuple grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
-                 const std::optional<Vector<std::int64_t>>& repeats, const std::optional<Vector<Row>>& rows,
+                 const std::optional<Vector<std::int64_t>>& repeats, const Gradients& distances, double share,
+                 const std::optional<Vector<std::int64_t>>& steps, const std::optional<Vector<Row>>& rows,
                  const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
                  double min_hessian_leaf) {
     TreeTargets targets = make_targets(matrix_, gradients, hessians, repeats, n_threads_);
+    targets.quantiles = make_quantiles(distances, share, steps, targets.n_rows, targets.n_targets);
     require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
     targets.min_hessian_leaf = min_hessian_leaf;
     const FeatureSample sample = make_sample(features, node_share, seed);
@@ -476,10 +497,11 @@ class Grower : GrowerBase {
 // Sums of rows in other processes, which a Python object adds up.
 class PythonSums : public RowSums {
  public:
-  void begin(const nb::object& others, std::size_t n_cells, std::size_t n_sums) {
+  void begin(const nb::object& others, std::size_t n_cells, const TreeTargets& targets) {
     others_ = others;
     n_cells_ = n_cells;
-    n_sums_ = n_sums;
+    n_sums_ = targets.n_sums();
+    n_outputs_ = targets.quantiles.n_outputs;
     splits_.clear();
   }
   void end() { others_ = nb::none(); }
@@ -511,6 +533,16 @@ class PythonSums : public RowSums {
     return as_vector(ask("leaf_sums", std::vector<std::int32_t>(leaves), leaves.size() * n_sums_));
   }
 
+  // All splits have been sent with the request of leaf sums.
+  std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override {
+    nb::gil_scoped_acquire gil;
+    const std::size_t n_leaves = leaves.size();
+    const nb::object given = others_.attr("leaf_quantiles")(to_numpy(std::vector<std::int32_t>(leaves), n_leaves));
+    const auto found = nb::cast<Vector<double>>(given);
+    require(found.size() == n_leaves * n_outputs_, "leaf_quantiles: wrong size");
+    return {found.data(), found.data() + found.size()};
+  }
+
  private:
   Vector<std::int64_t> ask(const char* method, std::vector<std::int32_t>&& nodes, std::size_t size) {
     const std::size_t n_nodes = nodes.size(), n_splits = splits_.size() / kSplitWords;
@@ -528,7 +560,7 @@ class PythonSums : public RowSums {
   }
 
   nb::object others_ = nb::none();
-  std::size_t n_cells_ = 0, n_sums_ = 0;
+  std::size_t n_cells_ = 0, n_sums_ = 0, n_outputs_ = 0;
   std::vector<std::int64_t> splits_;
 };
 
@@ -539,8 +571,8 @@ class RemoteGrower : GrowerBase {
       : GrowerBase(m, thresholds, n_threads), grower_(m, rules, sums_, nullptr, n_threads) {}
 
   nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_targets,
-                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
-                 double min_hessian_leaf) {
+                 int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
+                 std::uint64_t seed, double min_hessian_leaf) {
     TreeTargets targets;
     targets.n_targets = n_targets;
     targets.n_hessians = static_cast<int>(max.size()) - n_targets;
@@ -550,8 +582,11 @@ class RemoteGrower : GrowerBase {
     targets.n_repeated = static_cast<std::size_t>(n_repeated);
     targets.max = max;
     targets.min_hessian_leaf = min_hessian_leaf;
+    require(n_quantiles >= 0 && (n_quantiles == 0 || n_targets % n_quantiles == 0),
+            "n_quantiles: must be those of all outputs");
+    targets.quantiles.n_outputs = n_quantiles;
     const FeatureSample sample = make_sample(features, node_share, seed);
-    sums_.begin(sums, matrix_.n_cells() * channels_of(targets).n(), targets.n_sums());
+    sums_.begin(sums, matrix_.n_cells() * channels_of(targets).n(), targets);
     try {
       nb::gil_scoped_release release;
       grower_.grow(targets, sample, InterruptCheck{});
@@ -576,12 +611,16 @@ class ShardRows {
   // Takes the residuals of the first rows, and says how many rows there are, repeated ones counted, and the largest
   // number of each target and hessian: those of all shards together are asked for in start().
   nb::tuple set_targets(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
-                        const std::optional<Vector<std::int64_t>>& repeats) {
+                        const std::optional<Vector<std::int64_t>>& repeats, const Gradients& distances, double share,
+                        const std::optional<Vector<std::int64_t>>& steps) {
     rows_.stop();  // they have pointers to the last tree's arrays
     targets_ = make_targets(matrix_, gradients, hessians, repeats, n_threads_, true);
+    targets_.quantiles = make_quantiles(distances, share, steps, targets_.n_rows, targets_.n_targets);
     gradients_ = gradients;
     hessians_ = hessians;
     repeats_ = repeats;
+    distances_ = distances;
+    steps_ = steps;
     return nb::make_tuple(targets_.n_repeated, targets_.max);
   }
 
@@ -647,6 +686,22 @@ class ShardRows {
     return to_numpy(std::move(sums), size);
   }
 
+  // See TreeRows; (leaf, next bits), flat.
+  nb::ndarray<nb::numpy, std::int64_t> tally(const Vector<std::int32_t>& leaves, int output,
+                                             const Vector<std::uint64_t>& known, int shift, int width) {
+    require(output >= 0 && output < targets_.quantiles.n_outputs, "output: no such output");
+    require(known.size() == leaves.size(), "known: must have one entry for each leaf");
+    require(width >= 1 && width <= 16 && shift >= 0 && shift + width <= 64, "shift, width: beyond 64 bits");
+    std::vector<std::int64_t> tallies;
+    {
+      const std::vector<std::int32_t> nodes = known_nodes(leaves);
+      nb::gil_scoped_release release;
+      tallies = rows_.tally(nodes, output, known.data(), shift, width);
+    }
+    const std::size_t size = tallies.size();
+    return to_numpy(std::move(tallies), size);
+  }
+
   // Of the tree that was grown last, on all rows.
   nb::ndarray<nb::numpy, double> values(const Vector<std::uint8_t>& nodes, const RowMajor<std::uint64_t>& left_codes,
                                         const RowMajor<double>& value) {
@@ -674,9 +729,9 @@ class ShardRows {
   int n_threads_;
   TreeRows rows_;
   TreeTargets targets_;
-  Gradients gradients_;  // they and the others are kept alive while a tree is grown on them
+  Gradients gradients_, distances_;  // they and the others are kept alive while a tree is grown on them
   std::optional<RowMajor<double>> hessians_;
-  std::optional<Vector<std::int64_t>> repeats_;
+  std::optional<Vector<std::int64_t>> repeats_, steps_;
   std::optional<Vector<Row>> chosen_;
 };
 
@@ -990,20 +1045,23 @@ NB_MODULE(_native, m) {
                             "Grows one tree after the other on the rows of a matrix; not for two threads at once.");
   def_grower(grower);
   grower.def("grow", &Grower::grow, nb::kw_only(), "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
-             "repeats"_a.noconvert().none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
+             "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "share"_a = 0.0,
+             "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
              "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
-             "A tree for the residuals (target, training row): its parts and its values on all rows.");
+             "A tree for the residuals (target, training row): its parts and its values on all rows. With distances "
+             "(output, training row), the values of each output's first target are quantiles of these.");
   nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
   def_grower(remote);
   remote.def(
-      "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_targets"_a,
+      "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_targets"_a, "n_quantiles"_a = 0,
       "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
       "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
-      "of ShardRows, for all shards together.");
+      "of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, output), flat.");
   nb::class_<ShardRows>(m, "ShardRows", "One process' part of the rows that trees are grown on by others.")
       .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
       .def("set_targets", &ShardRows::set_targets, nb::kw_only(), "gradients"_a.noconvert(),
-           "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(),
+           "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(),
+           "share"_a = 0.0, "steps"_a.noconvert().none() = nb::none(),
            "Take residuals; returns the number of rows, repeated ones counted, and the largest numbers.")
       .def("start", &ShardRows::start, nb::kw_only(), "n_repeated"_a, "max"_a, "rows"_a.noconvert().none(),
            "Begin a tree, with the number of rows and the largest numbers of all shards.")
@@ -1011,6 +1069,8 @@ NB_MODULE(_native, m) {
       .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(), "Of some nodes, one after the other.")
       .def("noise", &ShardRows::noise, "Sums that the noise of the targets follows from.")
       .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(), "(leaf, target or hessian), flat.")
+      .def("tally", &ShardRows::tally, "leaves"_a.noconvert(), "output"_a, "known"_a.noconvert(), "shift"_a, "width"_a,
+           "Weights of distances that begin with known bits, by the next ones, (leaf, next bits), flat.")
       .def("values", &ShardRows::values, "nodes"_a.noconvert(), "left_codes"_a.noconvert(), "value"_a.noconvert(),
            "Values (target, row) of the tree that was grown last.");
 

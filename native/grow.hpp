@@ -506,13 +506,16 @@ class TreeGrower {
   }
 
   // value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
-  // within rounding of the exact one, while splits may be chosen on fewer bits.
+  // within rounding of the exact one, while splits may be chosen on fewer bits. Where a loss has a kink, the Newton step gives
+  // way to the quantile that is best for the leaf's rows, which l2 shrinks by as much.
   void fit_leaves() {
     const int n_sums = targets_.n_sums();
     std::vector<double> unit;
     for (int k = 0; k < n_sums; ++k) unit.push_back(std::ldexp(1.0, -targets_.leaf_exponent(k)));
     const std::vector<std::int32_t> leaves = tree_.leaves();
     const std::vector<std::int64_t> sums = sums_.leaf_sums(leaves);
+    const std::size_t n_outputs = targets_.quantiles.n_outputs;
+    const std::vector<double> quantiles = n_outputs > 0 ? sums_.leaf_quantiles(leaves) : std::vector<double>();
     const int group_size = targets_.n_hessians > 0 ? targets_.n_targets / targets_.n_hessians : targets_.n_targets;
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
       const std::size_t node = leaves[leaf];
@@ -522,9 +525,51 @@ class TreeGrower {
         const double hessian =
             targets_.n_hessians > 0 ? static_cast<double>(s[h]) * unit[h] : static_cast<double>(tree_.count[node]);
         const double denominator = leaf_denominator(hessian, targets_.min_hessian_leaf, rules_.l2_regularization);
-        const double value = denominator > 0.0 ? static_cast<double>(s[k]) * unit[k] / denominator : 0.0;
-        tree_.value[node * targets_.n_targets + k] = bounds_of(node).clip(value, k);
+        double& value = tree_.value[node * targets_.n_targets + k];
+        if (targets_.has_quantiles(k)) {
+          const double kept = denominator > 0.0 ? hessian / denominator : 0.0;
+          value = kept * quantiles[leaf * n_outputs + targets_.output_of(k)];
+        } else {
+          value = bounds_of(node).clip(denominator > 0.0 ? static_cast<double>(s[k]) * unit[k] / denominator : 0.0, k);
+        }
       }
+    }
+    for (int k = 0; rules_.bounded() && k < targets_.n_targets; ++k) {
+      if (targets_.has_quantiles(k)) order_leaves(k);
+    }
+  }
+
+  // Bounds for values that are no Newton steps: the two sides of a monotone split meet halfway between their means.
+  void order_leaves(int target) {
+    const std::size_t n = tree_.n_nodes();
+    const auto value = [&](std::size_t node) -> double& { return tree_.value[node * targets_.n_targets + target]; };
+    std::vector<double> mean(n), lower(n, -std::numeric_limits<double>::infinity()),
+        upper(n, std::numeric_limits<double>::infinity());
+    for (std::size_t node = n; node-- > 0;) {  // children come after their parents
+      if (tree_.left[node] < 0) {
+        mean[node] = value(node);
+      } else {
+        const std::size_t left = tree_.left[node], right = left + 1;
+        mean[node] = (mean[left] * static_cast<double>(tree_.count[left]) +
+                      mean[right] * static_cast<double>(tree_.count[right])) /
+                     static_cast<double>(tree_.count[node]);
+      }
+    }
+    for (std::size_t node = 0; node < n; ++node) {
+      if (tree_.left[node] < 0) {
+        value(node) = std::min(std::max(value(node), lower[node]), upper[node]);
+        continue;
+      }
+      const std::size_t left = tree_.left[node], right = left + 1;
+      lower[left] = lower[right] = lower[node];
+      upper[left] = upper[right] = upper[node];
+      const int feature = tree_.feature[node];
+      const bool unordered = parts_missing_only(tree_.bin[node], matrix_.n_bins[feature]);
+      const int direction = unordered ? 0 : rules_.monotone[feature];
+      if (direction == 0) continue;
+      const double middle = std::min(std::max(0.5 * mean[left] + 0.5 * mean[right], lower[node]), upper[node]);
+      upper[direction > 0 ? left : right] = middle;
+      lower[direction > 0 ? right : left] = middle;
     }
   }
 

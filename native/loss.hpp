@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "elementary.hpp"
@@ -20,8 +21,9 @@ namespace agbm {
 
 enum class Quantity { kValue, kNegativeGradient, kHessian };
 
-// Keeps Newton steps r / hessian finite where a row has almost no curvature.
-constexpr double kLeastHessian = 1e-12;
+// Keeps Newton steps r / hessian finite where a row has no curvature left. As small as can be: labels of losses with a log
+// link, and so hessians, may have any unit.
+constexpr double kLeastHessian = std::numeric_limits<double>::min();
 
 // A row that a classifier is wrong about, and sure, has a residual near 1 and next to no curvature: its Newton step, residual
 // over hessian, would be many thousand log-odds long. LogitBoost (Friedman, Hastie, Tibshirani 2000) cuts the step; here the

@@ -81,6 +81,20 @@ inline int value_bits(std::size_t n_repeated, bool carries_count) {
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
 }
 
+// Leaves whose values are no Newton steps but quantiles of the distances of their rows, as losses with a kink want it.
+struct LeafQuantiles {
+  int n_outputs = 0;                     // 0: there are none
+  double share = 0.0;                    // of the weight at or below the value
+  std::vector<const double*> distances;  // of each output, from the score to the label of each row
+  const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null where they are the repeats
+
+  // How much of a total is at least the share. The share may lie a little above what it stands for, as 0.1 does: rows that
+  // make up a tenth suffice.
+  double enough(std::int64_t total) const {
+    return std::max(1.0, std::ceil(share * (1.0 - 0x1p-50) * static_cast<double>(total)));
+  }
+};
+
 // Inputs of one tree: residuals of each target times weights, and hessians (group, row) times weights, none where all are 1:
 // neighbouring targets share a hessian, as many as make the groups equal. A row may stand for several equal ones (null:
 // each for one); sums are then exactly those of the repeated rows. Where rows are spread over machines, `max` and
@@ -96,8 +110,14 @@ struct TreeTargets {
   const std::int64_t* repeats = nullptr;
   std::vector<double> max;        // of each target, then of each hessian
   double min_hessian_leaf = 0.0;  // keeps Newton leaves away from dividing by nearly nothing
+  LeafQuantiles quantiles;
 
   int n_sums() const { return n_targets + n_hessians; }
+  // Whether the values of a target are quantiles: of every output, those of its first function.
+  bool has_quantiles(int target) const {
+    return quantiles.n_outputs > 0 && target % (n_targets / quantiles.n_outputs) == 0;
+  }
+  int output_of(int target) const { return target / (n_targets / quantiles.n_outputs); }
   // The k-th of the targets and, behind them, hessians.
   const double* summand(int k) const { return k < n_targets ? gradients[k] : hessians + (k - n_targets) * n_rows; }
   std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }

@@ -38,7 +38,15 @@ class RowSums {
   virtual std::vector<std::int64_t> noise() = 0;
   // (leaf, target or hessian), finer than those of the histograms.
   virtual std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) = 0;
+  // (leaf, output); see LeafQuantiles.
+  virtual std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) = 0;
 };
+
+// The bits of a number, in the order of numbers.
+inline std::uint64_t ordered_bits(double x) {
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x + 0.0);  // -0 becomes 0
+  return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
+}
 
 // Rows of this process. Buffers are kept from tree to tree.
 class TreeRows : public RowSums {
@@ -128,6 +136,35 @@ class TreeRows : public RowSums {
     return sums;
   }
 
+  std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override {
+    const std::size_t n_outputs = targets_.quantiles.distances.size();
+    std::vector<double> found(leaves.size() * n_outputs);
+    parallel_for(found.size(), threads_for(targets_.n_rows, n_threads_), [&](std::size_t i) {
+      found[i] = quantile(ranges_[leaves[i / n_outputs]], targets_.quantiles.distances[i % n_outputs]);
+    });
+    return found;
+  }
+
+  // How much weight the rows of each leaf have whose distances begin with known bits, by the bits that follow, as many as
+  // `width`: (leaf, next bits). `shift` is the number of bits behind these. A quantile over the rows of many processes is found
+  // by such tallies.
+  std::vector<std::int64_t> tally(const std::vector<std::int32_t>& leaves, int output, const std::uint64_t* known,
+                                  int shift, int width) const {
+    const double* distance = targets_.quantiles.distances[output];
+    const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
+    std::vector<std::int64_t> tallies(leaves.size() << width, 0);
+    parallel_for(leaves.size(), threads_for(targets_.n_rows, n_threads_), [&](std::size_t leaf) {
+      std::int64_t* tally = tallies.data() + (leaf << width);
+      for (std::size_t i = ranges_[leaves[leaf]].begin; i < ranges_[leaves[leaf]].end; ++i) {
+        const Row row = partition_.rows()[i];
+        const std::uint64_t bits = ordered_bits(distance[row]);
+        const bool begins_so = shift + width == 64 || bits >> (shift + width) == known[leaf];
+        if (begins_so) tally[bits >> shift & mask] += steps(row);
+      }
+    });
+    return tallies;
+  }
+
   // Sums of a node's rows, of every channel.
   std::vector<std::int64_t> totals(std::int32_t node) const {
     std::vector<std::int64_t> total(channels_.n(), 0);
@@ -168,6 +205,36 @@ class TreeRows : public RowSums {
   }
 
  private:
+  std::int64_t steps(Row row) const {
+    return targets_.quantiles.steps == nullptr ? targets_.repeat(row) : targets_.quantiles.steps[row];
+  }
+
+  // The least of the distances of some rows such that those up to it have the share of the weight; 0 where there are no rows.
+  double quantile(const RowRange& range, const double* distance) const {
+    if (range.size() == 0) return 0.0;
+    const Row *begin = partition_.rows() + range.begin, *end = partition_.rows() + range.end;
+    std::int64_t total = 0;
+    for (const Row* row = begin; row < end; ++row) total += steps(*row);
+    const double enough = targets_.quantiles.enough(total);
+    const bool equal_weights = targets_.quantiles.steps == nullptr && targets_.repeats == nullptr;
+    if (equal_weights) return nth_distance(begin, end, distance, static_cast<std::size_t>(enough) - 1);
+    std::vector<std::pair<double, std::int64_t>> weighed;
+    for (const Row* row = begin; row < end; ++row) weighed.emplace_back(distance[*row], steps(*row));
+    std::sort(weighed.begin(), weighed.end());
+    std::int64_t so_far = 0;
+    for (const auto& [value, weight] : weighed) {
+      so_far += weight;
+      if (static_cast<double>(so_far) >= enough) return value + 0.0;  // 0 and not -0
+    }
+    return weighed.back().first + 0.0;
+  }
+  static double nth_distance(const Row* begin, const Row* end, const double* distance, std::size_t n) {
+    std::vector<double> distances;
+    for (const Row* row = begin; row < end; ++row) distances.push_back(distance[*row]);
+    std::nth_element(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(n), distances.end());
+    return distances[n] + 0.0;
+  }
+
   int n_threads_;
   HistogramBuilder builder_;
   RowPartition partition_;

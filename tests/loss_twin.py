@@ -5,7 +5,7 @@ Each twin has the formulas of one loss, with the loss's own parameter, and NumPy
 
 import numpy as np
 
-TINY = 1e-12
+TINY = np.finfo(float).tiny
 
 
 def exp(f):

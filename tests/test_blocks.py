@@ -569,7 +569,7 @@ class TestParts:
         frame, y = mixed()
         model = AGBMRegressor(max_iter=3, callbacks=[lambda record: None]).fit(frame, y)
         X = model._check_table(frame)
-        found = Bins.from_data(X, 255, None, np.array([False, False, True, True]), y[np.newaxis])
+        found = Bins.from_data(X, 255, None, model._categories.counts(4), y[np.newaxis])
         reader = pickle.loads(pickle.dumps(BlockReader(model._for_reading()._check_table, found)))
         matrix = reader.bins.matrix(N)
         block = batches._read_batches(lambda: [frame]).__next__()
@@ -586,7 +586,7 @@ class TestParts:
             model = AGBMRegressor(max_iter=5, method="agbm", multi_strategy=strategy, init="zero")
             model.fit(frame, np.column_stack([y, y**2]))
             X = model._check_table(frame)
-            found = Bins.from_data(X, 255, None, np.array([False, False, True, True]), np.stack([y, y**2]), 3)
+            found = Bins.from_data(X, 255, None, model._categories.counts(4), np.stack([y, y**2]), 3)
             matrix = found.encode(X, 1)
             for forest in model._ensemble.models:
                 codes = found.left_codes(forest)

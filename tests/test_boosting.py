@@ -13,6 +13,7 @@ from agbm.learners import DivergedError, RegressorLearner
 from agbm.losses import HalfSquaredError, LogLoss
 from agbm.theory import Fading, Momentum, admissible_momentum, rate_bound
 from agbm.tree import TreeLearner
+from agbm.weights import Weights
 from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss
 
 N_ITERATIONS = 50
@@ -205,7 +206,7 @@ def test_a_gradient_of_few_rows_turns_with_their_weight():
     problem = problem_of(HalfSquaredError(), np.array([1.0, 1.0]))
     step = boosting.Step(np.array([[3.0, -2.0]]), 0.0, 0.0, None, 1.0, 1.0, r=problem.residual(problem.start))
     assert not boosting.gradient_turns(problem, problem.start, step)
-    weighted = replace(problem, weight=np.array([1.0, 2.0]))
+    weighted = replace(problem, weights=Weights(None, np.array([1.0, 2.0])))
     assert boosting.gradient_turns(weighted, problem.start, step)
 
 

@@ -169,7 +169,7 @@ class TestTrain:
         judged = np.zeros((400, 2))
         for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(y, y):
             model = agbm.AGBMClassifier(max_iter=8, early_stopping=False)
-            model.fit(X.iloc[train], y[train], sample_weight=table["times"].iloc[train])
+            model.fit(X.iloc[train], y[train], sample_weight=table["times"].iloc[train].astype(float))
             judged[test] = model.predict_proba(X.iloc[test])
         assert found == pytest.approx(log_loss(y, judged), rel=1e-9)
         assert agbm.load("sold.agbm").notes_["rows"].startswith("400 to train on")

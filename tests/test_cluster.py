@@ -24,10 +24,14 @@ from agbm.cluster import (
     Order,
     Reply,
     Shard,
+    numbers_of_ordered_bits,
 )
+from agbm.losses import Quantile
 from agbm.problem import Problem
+from agbm.sums import weight_step
 from agbm.tree.bins import Bins
-from variants import methods, newton, shared, strategies
+from toys import category_counts
+from variants import STRATEGIES, methods, newton, shared, strategies
 
 N_SHARDS = 5
 
@@ -143,7 +147,9 @@ class _OnShards:
         self.log = Log(self.shards, self._n_outputs)
         newton = self.second_order and not loss.constant_hessian
         sums = problem.train_weight_sum, problem.validation_weight_sum
-        remote = ClusterProblem(self.log, Facts(problem.n_train, self._n_outputs, *sums, newton))
+        step = None if problem.train_weight is None else weight_step(problem.train_weight)
+        facts = Facts(problem.n_train, self._n_outputs, *sums, newton, problem.quantile, step)
+        remote = ClusterProblem(self.log, facts)
         fitter = ClusterFitter(learner, reader.bins, self.log, problem.n_train)
         return remote, learner, fitter, lambda model: remote.values(model, reader.bins.left_codes(model))
 
@@ -290,6 +296,34 @@ def test_counts_times_class_weights():
 def test_losses(loss):
     X, signal = rows_of()
     compare(model_of("numbers", loss=loss), X, np.exp(signal / 4))
+
+
+@pytest.mark.parametrize("weights", ["none", "counts", "floats"])
+@pytest.mark.parametrize("parameters", [
+    {"loss": "absolute_error"}, {"loss": Quantile(0.07)}, {"loss": Quantile(0.9), "subsample": 0.6},
+    {"loss": Quantile(0.3), "method": "agbm"}, {"loss": Quantile(0.3), "monotonic_cst": [1, -1, 0, 0]},
+], ids=str)  # fmt: skip
+def test_leaves_that_are_quantiles(parameters, weights):
+    X, signal = rows_of()
+    rng = np.random.default_rng(1)
+    weight = {"none": None, "counts": rng.integers(0, 4, len(X)), "floats": rng.random(len(X))}[weights]
+    compare(model_of("numbers", **parameters), X, np.round(signal, 1), weight)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_quantiles_of_several_outputs(strategy):
+    X, signal = rows_of()
+    y = np.column_stack([signal, -2.0 * signal**2])
+    compare(model_of("numbers", loss=Quantile(0.2), multi_strategy=strategy), X, y)
+
+
+def test_bits_in_the_order_of_numbers():
+    x = np.sort(
+        np.concatenate([np.random.default_rng(0).normal(size=50), [0.0, np.inf, -np.inf, 1e-320, -1e-320, 3e300]])
+    )
+    bits = np.where(x.view(np.uint64) >> np.uint64(63), ~x.view(np.uint64), x.view(np.uint64) | np.uint64(1 << 63))
+    assert np.all(np.diff(bits.astype(object)) >= 0)
+    np.testing.assert_array_equal(numbers_of_ordered_bits(bits), x)
 
 
 VARIANTS = {
@@ -571,7 +605,7 @@ def growths(draw):
 @given(growths())
 def test_trees_grown_from_sums_equal_those_grown_on_rows(growth):
     X, categorical, gradients, hessians, repeats, rows, cuts, max_leaf_nodes = growth
-    bins = Bins.from_data(X, 255, None, categorical, np.array(gradients))
+    bins = Bins.from_data(X, 255, None, category_counts(X, categorical), np.array(gradients))
     matrix = bins.encode(X, 1)
     rules = RULES | {"max_leaf_nodes": max_leaf_nodes, "n_threads": 1}
     how = {"features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0}

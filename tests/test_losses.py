@@ -301,7 +301,7 @@ class TestElementaryFunctions:
         x = np.concatenate([np.linspace(-700, 700, 200_001), np.linspace(-1, 1, 200_001), [0.0, -0.0, 1e-300]])
         exact = np.exp(x.astype(np.longdouble))
         assert ulps(Exponential().value(np.zeros(len(x)), x), exact) < 1.0
-        assert ulps(Poisson().hessian(np.zeros(len(x)), x), np.maximum(exact, 1e-12)) < 1.0
+        assert ulps(Poisson().hessian(np.zeros(len(x)), x), exact) < 1.0
         assert Exponential().value(np.zeros(3), np.array([0.0, 1e4, -1e4])).tolist() == [1.0, *np.exp([700.0, -700.0])]
 
     def test_log1p(self):
@@ -325,7 +325,7 @@ class TestElementaryFunctions:
         for quantity in QUANTITIES:
             scores = np.stack([f, f[::-1] / 3.0, 0.1 * f])
             digest.update(getattr(Multinomial(3), quantity)(y, scores).astype("<f8").tobytes())
-        assert digest.hexdigest()[:16] == "58d18214da223705"
+        assert digest.hexdigest()[:16] == "f27dfaf5eeddd2f6"
 
     def test_bits_of_predictions(self):
         """Links and their inverses pass through no library's functions either."""
@@ -336,7 +336,7 @@ class TestElementaryFunctions:
             digest.update(predicted.astype("<f8").tobytes())
             digest.update(loss.link(predicted).astype("<f8").tobytes())
         digest.update(Multinomial(3).inverse_link(np.stack([f, f[::-1] / 3.0, 0.1 * f])).astype("<f8").tobytes())
-        assert digest.hexdigest()[:16] == "bca2e7c3487e5be8"
+        assert digest.hexdigest()[:16] == "f68e7f8ea96768ba"
 
     def test_log_of_any_number(self):
         x = np.concatenate([np.geomspace(1e-307, 1e308, 100_001), np.linspace(0.5, 2.0, 100_001)])

@@ -212,7 +212,8 @@ class TestClassWeight:
         by_row = AGBMClassifier(max_iter=5).fit(X, y, sample_weight=weight[y])
         by_class = AGBMClassifier(max_iter=5, class_weight=dict(enumerate(weight))).fit(X, y)
         assert np.array_equal(by_row.decision_function(X), by_class.decision_function(X))
-        both = AGBMClassifier(max_iter=5, class_weight={0: 1.0, 1: 3.0}).fit(X, y, sample_weight=np.where(y == 2, 2, 1))
+        of_rows = np.where(y == 2, 2.0, 1.0)
+        both = AGBMClassifier(max_iter=5, class_weight={0: 1.0, 1: 3.0}).fit(X, y, sample_weight=of_rows)
         assert np.array_equal(by_row.decision_function(X), both.decision_function(X))
 
     def test_balanced(self):
@@ -224,15 +225,6 @@ class TestClassWeight:
         assert (balanced.predict(X) == "rare").mean() > 2 * (plain.predict(X) == "rare").mean()
         assert balanced.history_["train_loss"][0] == pytest.approx(np.log(2))
 
-    def test_balanced_counts_whole_weights_as_rows(self, iris):
-        X, y = iris
-        times = np.arange(len(y)) % 3 + 1
-        model = AGBMClassifier(max_iter=5, class_weight="balanced")
-        weighted = clone(model).fit(X, y, sample_weight=times).decision_function(X)
-        repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).decision_function(X)
-        # Weights that are not whole count a row once where leaves ask for rows, so only the weights themselves agree.
-        assert np.corrcoef(weighted.ravel(), repeated.ravel())[0, 1] > 0.99
-
     def test_a_class_without_weight_is_no_class(self, iris):
         X, y = iris
         model = AGBMClassifier(max_iter=2, class_weight={2: 0.0}).fit(X, y)
@@ -242,11 +234,11 @@ class TestClassWeight:
         X, y = iris
         with pytest.raises(ValueError, match=r"class_weight has weights for \[7\], which y has not"):
             AGBMClassifier(class_weight={7: 1.0}).fit(X, y)
-        with pytest.raises(ValueError, match=r"class_weight=.* not be negative"):
+        with pytest.raises(ValueError, match=r"class_weight=.* must be finite numbers of at least 0"):
             AGBMClassifier(class_weight={0: -1.0}).fit(X, y)
         with pytest.raises(ValueError, match=r"class_weight has weights for \['q'\]"):
             AGBMClassifier(class_weight={"q": 3, 1: 2}).fit(X, y)
-        with pytest.raises(ValueError, match=r"class_weight=.* must be numbers"):
+        with pytest.raises(ValueError, match=r"class_weight=.* must be finite numbers of at least 0"):
             AGBMClassifier(class_weight={1: "x"}).fit(X, y)
         with pytest.raises(ValueError, match="class_weight: all weights are zero"):
             AGBMClassifier(class_weight={0: 0.0, 1: 0.0, 2: 0.0}).fit(X, y)

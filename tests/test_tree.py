@@ -1,6 +1,6 @@
 """The native kernels against their NumPy twin."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csc_array, csr_array
 
 from agbm import _native
+from agbm.learners import Newton
+from agbm.losses import enough
 from agbm.tree.bins import MAX_SAMPLE, Bins, GroupedCategories, feature_thresholds
 from agbm.tree.forest import NODE, fold
 from agbm.tree.learner import TreeLearner
 from agbm.weights import Weights
-from toys import native_forest
+from toys import category_counts, native_forest
 from tree_twin import Grower, Rules, Sample, quantise
 
 
@@ -39,7 +41,7 @@ def thresholds_of(values, max_bins):
     return Bins.from_data(values[:, np.newaxis], max_bins).thresholds[0]
 
 
-def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None, sample=None):
+def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None, sample=None, quantiles=None):
     arguments = asdict(rules)
     min_hessian_leaf = arguments.pop("min_hessian_leaf")
     sample = Sample() if sample is None else sample
@@ -48,6 +50,7 @@ def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None, sample=N
         gradients=gradients,
         hessians=hessians,
         repeats=repeats,
+        **quantiles or {},
         rows=None if sample.rows is None else sample.rows.astype(np.uint32),
         features=sample.features,
         node_share=sample.node_share,
@@ -121,7 +124,7 @@ def samples(draw, n_train, n_features):
 def test_growth_equals_the_twin(data):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
-    bins = Bins.from_data(X[:n_train], max_bins, categorical=categorical, residual=gradients)
+    bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients)
     matrix = bins.encode(X, n_threads)
     grown = grow(matrix, gradients, hessians, rules, n_threads, sample=sample)
     codes = matrix.codes()
@@ -165,14 +168,80 @@ def walk(grown, codes):
 
 
 @settings(max_examples=200, deadline=None)
+@given(growths(), st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.07, 0.5, 0.9]), st.integers(0, 2))
+def test_leaves_that_are_quantiles(case, seed, share, weighted):
+    """Of the distances of their rows, shrunk by l2 as Newton steps are; of the first function of each output."""
+    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
+    rng = np.random.default_rng(seed)
+    n_outputs = int(rng.choice([n for n in range(1, len(gradients) + 1) if len(gradients) % n == 0]))
+    distances = np.round(rng.normal(size=(n_outputs, n_train)), 1) + 0.0
+    repeats = rng.integers(1, 4, n_train) if weighted == 1 else None
+    steps = rng.integers(1, 2**40, n_train) if weighted == 2 else None
+    matrix = Bins.from_data(
+        X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients
+    ).encode(X, n_threads)
+    quantiles = {"distances": list(distances), "share": share, "steps": steps}
+    plain = grow(matrix, gradients, hessians, rules, n_threads, repeats)
+    found = grow(matrix, gradients, hessians, rules, n_threads, repeats, quantiles=quantiles)
+    for name in ("feature", "bin", "missing_left", "left", "gain", "count"):
+        assert np.array_equal(plain[name], found[name]), name
+
+    leaf_of_row = walk({**found, "value": np.arange(len(found["left"]))[:, np.newaxis]}, matrix.codes())[:n_train, 0]
+    weight = np.ones(n_train, np.int64) if weighted == 0 else repeats if weighted == 1 else steps
+    counted = np.ones(n_train) if repeats is None else repeats
+    group = len(gradients) // n_outputs
+    for leaf in np.unique(leaf_of_row):
+        rows = np.flatnonzero(leaf_of_row == leaf)
+        for k in range(len(gradients)):
+            if k % group and not rules.monotone:
+                assert found["value"][leaf, k] == plain["value"][leaf, k]
+            if k % group or rules.monotone:
+                continue
+            order = rows[np.argsort(distances[k // group, rows], kind="stable")]
+            place = np.searchsorted(np.cumsum(weight[order]), enough(share, float(weight[order].sum())))
+            h = np.ones(n_train) if hessians is None else hessians[k * len(hessians) // len(gradients)]
+            total = (h * counted)[rows].sum()
+            floor = max(total, rules.min_hessian_leaf) + rules.l2_regularization
+            expected = distances[k // group, order[place]] * (total / floor if floor > 0.0 else 0.0)
+            assert found["value"][leaf, k] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(growths(), st.integers(0, 2**32 - 1))
+def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
+    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
+    rng = np.random.default_rng(seed)
+    rules = replace(rules, monotone=np.where(categorical, 0, rng.integers(-1, 2, size=X.shape[1])).tolist())
+    matrix = Bins.from_data(
+        X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients
+    ).encode(X, n_threads)
+    quantiles = {"distances": list(rng.normal(size=(len(gradients), n_train))), "share": 0.3}
+    tree = grow(matrix, gradients, hessians, rules, n_threads, quantiles=quantiles)
+
+    def leaves_below(node):
+        left = tree["left"][node]
+        return [node] if left < 0 else leaves_below(left) + leaves_below(left + 1)
+
+    for node, left in enumerate(tree["left"]):
+        feature = tree["feature"][node]
+        if left < 0 or rules.monotone[feature] == 0 or tree["bin"][node] == matrix.n_bins[feature] - 1:
+            continue
+        sides = [tree["value"][leaves_below(child)] for child in (left, left + 1)]
+        low, high = sides if rules.monotone[feature] > 0 else sides[::-1]
+        assert np.all(low.max(axis=0) <= high.min(axis=0))
+
+
+@settings(max_examples=200, deadline=None)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_repeats_equal_repeated_rows(case, seed):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
     X = X[:n_train]
     repeats = np.random.default_rng(seed).integers(1, 5, size=n_train)
-    bins = Bins.from_data(X, max_bins, Weights(repeats, None), categorical, gradients)
+    bins = Bins.from_data(X, max_bins, Weights(repeats, None), category_counts(X, categorical), gradients)
     many = np.repeat(X, repeats, axis=0), max_bins
-    again = Bins.from_data(*many, categorical=categorical, residual=np.repeat(gradients, repeats, axis=1))
+    again = Bins.from_data(
+        *many, n_categories=category_counts(X, categorical), residual=np.repeat(gradients, repeats, axis=1)
+    )
     assert all(map(np.array_equal, bins.thresholds, again.thresholds))
     weighted = grow(bins.encode(X, n_threads), gradients, hessians, rules, n_threads, repeats)
     repeated = grow(
@@ -323,8 +392,9 @@ def test_thresholds_of_many_rows_come_from_a_sample(dtype, weighted):
     for rows in (X, csr_array(X)):
         bins = Bins.from_data(rows, 255, Weights.of(weight) if weighted else None, n_threads=2)
         for f, thresholds in enumerate(bins.thresholds):
-            whole, _ = Weights.of(weight)[sample].in_steps()
-            assert np.array_equal(thresholds, feature_thresholds(X[sample, f], 255, whole))
+            assert np.array_equal(
+                thresholds, feature_thresholds(X[sample, f], 255, Weights.of(weight).in_steps[sample])
+            )
 
 
 @settings(max_examples=200, deadline=None)
@@ -535,12 +605,16 @@ def test_prediction_equals_the_values_of_training(dtype, form, n_outputs, vector
         categorical[[3, 4]] = True
         X = np.asarray(X, order=form)
     learner = TreeLearner(
-        max_depth=5, min_samples_leaf=2, shared_structure=True, vector_leaves=vector_leaves, categorical=categorical
+        max_depth=5,
+        min_samples_leaf=2,
+        shared_structure=True,
+        vector_leaves=vector_leaves,
+        n_categories=None if form == "sparse" else category_counts(X, categorical),
     )
     targets = rng.normal(size=(3, 2, n_outputs, 500))
     fitter = learner.bind(X, 500, None, targets[0, 0])
     hessian = rng.uniform(0.5, 1.0, size=(n_outputs, 500))
-    pairs = [fitter.fit_pair(r, c, hessian, second=True) for r, c in targets]
+    pairs = [fitter.fit_pair(r, c, Newton(hessian), second=True) for r, c in targets]
     for pair in pairs:
         for fit in pair:
             assert fit.values.shape == (n_outputs, 700)
@@ -587,16 +661,17 @@ def test_exclusive_features_share_columns():
 
 class TestGroupedCategories:
     def test_few_have_a_bin_each(self):
-        grouped = GroupedCategories.from_data(np.array([0.0, 3.0, np.nan, 1.0, 3.0]), 4, None, np.ones((1, 5)))
-        assert grouped.bins.tolist() == [0, 1, -1, 2]
+        grouped = GroupedCategories.from_data(np.array([0.0, 3.0, np.nan, 1.0, 3.0]), 5, 4, None, np.ones((1, 5)))
+        assert grouped.bins.tolist() == [0, 1, -1, 2, -1, -1]
         assert (grouped.n_bins, grouped.n_told_apart) == (3, 3)
         assert np.array_equal(
             grouped.bins_of(np.array([3.0, 2.0, 9.0, np.nan])), [2, np.nan, np.nan, np.nan], equal_nan=True
         )
 
     def test_none_at_all(self):
-        grouped = GroupedCategories.from_data(np.full(3, np.nan), 4, None, np.ones((1, 3)))
-        assert (grouped.n_bins, grouped.n_told_apart, len(grouped.bins)) == (1, 1, 0)
+        grouped = GroupedCategories.from_data(np.full(3, np.nan), 1, 4, None, np.ones((1, 3)))
+        assert (grouped.n_bins, grouped.n_told_apart) == (1, 1)
+        assert grouped.bins.tolist() == [-1, -1]
 
     @settings(max_examples=100, deadline=None)
     @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 3), st.booleans())
@@ -606,22 +681,28 @@ class TestGroupedCategories:
         column = np.append(np.arange(n_categories), rng.integers(0, n_categories, size=3000) ** 2 // n_categories)
         residual = rng.normal(size=(n_outputs, len(column))) * np.array([[1.0], [5.0], [2.0]])[:n_outputs]
         weight = rng.integers(1, 4, size=len(column)) if weighted else None
-        grouped = GroupedCategories.from_data(column.astype(float), max_bins, Weights.of(weight), residual)
+        unseen = n_categories + 3  # some that no training row has, and after them what is unknown
+        grouped = GroupedCategories.from_data(column.astype(float), unseen, max_bins, Weights.of(weight), residual)
         rows = np.bincount(column, weights=weight)
-        assert grouped.bins.min() == 0
+        bins = grouped.bins[:n_categories]
+        assert bins.min() == 0
         assert grouped.n_bins <= max_bins
-        assert np.array_equal(np.unique(grouped.bins), np.arange(grouped.n_bins)), "no bin is empty"
+        assert np.array_equal(np.unique(bins), np.arange(grouped.n_bins)), "no bin is empty"
         few = rows < 10
         assert grouped.n_told_apart == np.count_nonzero(~few) + few.any()
         if few.any():
-            assert np.array_equal(grouped.bins == 0, few)
+            assert np.array_equal(bins == 0, few)
+        assert grouped.bins[n_categories:].tolist() == [0 if few.any() else -1] * 4, (
+            "as those with few rows, or missing"
+        )
         means = [np.bincount(column, weights=r if weight is None else r * weight) / (rows + 10) for r in residual]
         mean = max(means, key=lambda m: (m**2 * rows).sum())[~few]
         order = np.argsort(mean, kind="stable")
-        assert np.all(np.diff(grouped.bins[~few][order]) >= 0), "bins follow the means"
+        assert np.all(np.diff(bins[~few][order]) >= 0), "bins follow the means"
         repeated = column if weight is None else np.repeat(column, weight)
         again = GroupedCategories.from_data(
             repeated.astype(float),
+            unseen,
             max_bins,
             None,
             residual if weight is None else np.repeat(residual, weight, axis=1),
@@ -634,7 +715,7 @@ def test_categories_that_are_all_alike_are_not_split():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 1000, size=20_000), rng.normal(size=20_000)]).astype(float)
     target = 0.1 * np.sign(X[:, 1])[np.newaxis] + rng.normal(size=(1, 20_000))
-    learner = TreeLearner(max_depth=4, categorical=np.array([True, False]))
+    learner = TreeLearner(max_depth=4, n_categories=np.array([20_000, 0]))
     split_on = learner.bind(X, 20_000, None, target).fit(target, None).model.nodes["feature"]
     assert split_on[0] == 1
     assert np.count_nonzero(split_on == 0) <= 1
@@ -702,7 +783,7 @@ def test_kernels_refuse_arrays_that_do_not_fit(change, name):
 
 def test_a_feature_without_order_cannot_be_monotone():
     X = np.zeros((5, 1))
-    matrix = Bins.from_data(X, 10, categorical=np.array([True])).encode(X, 1)
+    matrix = Bins.from_data(X, 10, n_categories=np.array([1])).encode(X, 1)
     with pytest.raises(ValueError, match="monotone"):
         grow(matrix, np.zeros((1, 5)), None, Rules(monotone=[1]))
 

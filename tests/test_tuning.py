@@ -287,7 +287,7 @@ def test_tables_rare_classes_and_trees_of_so_many_leaves(tmp_path):
     fixed = {"max_iter": 10, "max_leaf_nodes": 5, "subsample": 0.9}
     seen = []
     tuned = run(data, tmp_path / "study", trials=3, parameters=fixed, on_trial=seen.append)
-    assert seen[0].parameters["l2_regularization"] < 2.0
+    assert seen[0].parameters["l2_regularization"] < 3.0
     assert tuned.parameters.items() >= fixed.items()
     assert not {"max_depth", "subsample"} & {name for trial in seen for name in trial.parameters}
 

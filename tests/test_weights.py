@@ -71,9 +71,9 @@ class TestScale:
         assert [int(w * 2**80) for w in weights.total] == [
             int(n) * int(r * 2**80) for n, r in zip(weights.repeats, weights.relative, strict=True)
         ]
-        whole, step = weights.in_steps()
-        np.testing.assert_array_equal(whole % 1.0, 0.0)
-        np.testing.assert_allclose(whole * step, weights.total, rtol=1e-3)
+        np.testing.assert_array_equal(weights.in_steps % 1.0, 0.0)
+        np.testing.assert_allclose(weights.in_steps * weights.step, weights.total, rtol=1e-3)
+        np.testing.assert_array_equal(weights[::2].in_steps, weights.in_steps[::2])
 
     @pytest.mark.parametrize("loss", LOSSES, ids=str)
     @pytest.mark.parametrize("unit", [2.0**-30, 1e-9, 0.01, 3.0, 1e4, 1e300])

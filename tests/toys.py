@@ -36,12 +36,13 @@ class VectorFitter:
     def combine(self, models, weights):
         return WeightedSum(models, weights, 1)
 
-    def fit(self, target, hessian):
+    def fit(self, target, newton):
+        hessian = None if newton is None else newton.hessian
         values = self.fit_vector(*(vector[0] for vector in (target, hessian) if vector is not None))[np.newaxis]
         return Fit(VectorModel(values), 0, values, values if hessian is None else values * hessian)
 
-    def fit_pair(self, r, c, hessian, *, second):
-        return self.fit(r, hessian), self.fit(c, hessian) if second else None
+    def fit_pair(self, r, c, newton, *, second):
+        return self.fit(r, newton), self.fit(c, newton) if second else None
 
 
 def strongest(share):
@@ -147,3 +148,9 @@ def damage(data, array):
         value = data.draw(st.sampled_from([0.0, -1.0, 1e308, np.nan, np.inf]))
     flat[data.draw(st.integers(0, len(flat) - 1))] = value
     return data.draw(st.sampled_from([copy, copy, copy, array[:-1], np.zeros(array.shape)]))
+
+
+def category_counts(X, categorical):
+    """How many categories the columns of numbers of categories have, 0 for other columns."""
+    largest = [np.nanmax(np.append(column, 0.0)) for column in np.asarray(X, dtype=float).T]
+    return np.where(categorical, np.array(largest).astype(int) + 1, 0)

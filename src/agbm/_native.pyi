@@ -69,6 +69,9 @@ class Grower:
         gradients: Sequence[NDArray[np.float64]],
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
+        distances: Sequence[NDArray[np.float64]] = (),
+        share: float = 0.0,
+        steps: NDArray[np.int64] | None = None,
         rows: NDArray[np.uint32] | None,
         features: NDArray[np.uint8] | None,
         node_share: float,
@@ -98,6 +101,7 @@ class RemoteGrower:
         n_repeated: int,
         max: list[float],
         n_targets: int,
+        n_quantiles: int = 0,
         features: NDArray[np.uint8] | None,
         node_share: float,
         seed: int,
@@ -112,12 +116,18 @@ class ShardRows:
         gradients: Sequence[NDArray[np.float64]],
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
+        distances: Sequence[NDArray[np.float64]] = (),
+        share: float = 0.0,
+        steps: NDArray[np.int64] | None = None,
     ) -> tuple[int, list[float]]: ...
     def start(self, *, n_repeated: int, max: list[float], rows: NDArray[np.uint32] | None) -> None: ...
     def split(self, splits: NDArray[np.int64]) -> None: ...
     def histograms(self, nodes: NDArray[np.int32]) -> NDArray[np.int64]: ...
     def noise(self) -> NDArray[np.int64]: ...
     def leaf_sums(self, leaves: NDArray[np.int32]) -> NDArray[np.int64]: ...
+    def tally(
+        self, leaves: NDArray[np.int32], output: int, known: NDArray[np.uint64], shift: int, width: int
+    ) -> NDArray[np.int64]: ...
     def values(
         self, nodes: NDArray[np.uint8], left_codes: NDArray[np.uint64], value: NDArray[np.float64]
     ) -> NDArray[np.float64]: ...

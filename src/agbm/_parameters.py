@@ -77,10 +77,11 @@ _PARAMETERS = """
         Training rows in a leaf, at least. "auto": 10, and fewer below 5,000 training rows, down to 2. A row counts as
         often as it is repeated where sample_weight has integers, and once otherwise.
     l2_regularization : float or "auto", default="auto"
-        Added to the row count (or the sum of hessians) where leaf values and gains divide by it. "auto": 7, and less
-        where the hessians of the start function are below 0.05 on average, in proportion, rounded down to 7 over a
-        power of two; 1 where leaves divide by row
-        counts (the squared error, losses of quantiles, second_order=False).
+        Added to the sum of hessians where leaf values and gains divide by it; to the row count for the squared error
+        and with second_order=False. For quantiles and the absolute error, whose hessians have the unit of 1 / y, it is
+        multiplied by their mean under the start function: it counts rows, too. "auto": 1 where leaves count rows, else
+        7 times the mean hessian of the start function, as if a leaf had 7 more rows. For losses of classes: 7, and less
+        in proportion where these hessians are below 0.05 on average.
     min_split_gain : float, default=0.0
         Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
     max_bins : int in [2, 255], default=255
@@ -89,7 +90,7 @@ _PARAMETERS = """
     categorical_features : "from_dtype", list of names or positions, mask, or None, default="from_dtype"
         Features whose values are categories: numbers or text without order. "from_dtype": columns of text or categories
         (pandas, polars, arrow dictionaries, object arrays of strings). Categories that fit has not seen are treated as
-        missing values. Only with trees.
+        rare ones if a feature has more categories than bins, and as missing values otherwise. Only with trees.
     monotonic_cst : list of {-1, 0, 1}, or dict from names to these, default=None
         Features in which the prediction may only rise (1) or only fall (-1): the value for a regressor, the probability
         of the second class for a classifier of two. An init model is not constrained. Only with trees.
@@ -113,7 +114,7 @@ _PARAMETERS = """
     n_iter_no_change : int, default=20
         Iterations without improvement before stopping.
     tol : float, default=1e-7
-        Smallest improvement that counts, in the units of the loss.
+        Smallest improvement that counts, as a share of what the validation loss has fallen by since the start.
     learner : scikit-learn regressor, default=None
         Weak learner to use instead of trees, one for each output; the tree parameters are ignored then, but for those
         whose promise nobody would keep (constraints, subsample, categories), which are refused. One whose fit takes no

@@ -369,7 +369,7 @@ def residual_sums(
         sums[f] = [np.zeros(n) for _ in parts]
         if n_rows_of(block.X) > 0:
             codes = categories.codes(as_table(block.X), f)
-            present = ~np.isnan(codes)
+            present = codes < n  # not so for missing and unknown ones
             numbers = codes[present].astype(np.intp)
             sums[f] = [np.asarray(np.bincount(numbers, part[present], n), dtype=np.float64) for part in parts]
     return sums
@@ -405,7 +405,7 @@ class BlockTable:
     ) -> Looked:
         """Pass 1. `sample_weight` is as it was given, without validation rows; `known` is of an earlier fit."""
         places = self.places
-        whole, step = (None, 1.0) if train_weights is None else train_weights.in_steps()
+        whole, step = (None, 1.0) if train_weights is None else (train_weights.in_steps, train_weights.step)
         weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
         features = categorical_features if known is None else sorted(known.of)
         arguments = [(features, start_values, *both) for both in zip(places.sample(), weights, strict=True)]
@@ -504,9 +504,8 @@ def merged(parts: Sequence[dict[int, dict[Any, list[float]]]]) -> dict[int, dict
 
 
 def _by_number(categories: Sequence[Any], sums: dict[Any, list[float]]) -> Array:
-    """Weights in training rows by number, up to the last that has some."""
-    total = np.array([sums.get(category, (0.0, 0.0))[1] for category in categories])
-    return total[: np.flatnonzero(total).max(initial=-1) + 1]
+    """Weights of categories in training rows by number; one at least, as there is an unknown one after the last."""
+    return np.array([sums.get(category, (0.0, 0.0))[1] for category in categories] or [0.0])
 
 
 @dataclass(frozen=True, eq=False)

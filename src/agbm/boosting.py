@@ -104,10 +104,10 @@ def gbm(
         kept = drop(f, f)
         seen = kept.seen(problem, kept.f, theta=0.0)
         r = problem.residual(seen)  # (1)
-        hessian = problem.hessian(seen)
+        newton = problem.newton(seen)
         if first_norm > 0.0:
-            hessian = problem.raised(hessian, r, damping * float(np.sqrt(problem.norm(r) / first_norm)))
-        b = learner.fit(r, hessian)  # (2)
+            newton = problem.damped(newton, r, damping * float(np.sqrt(problem.norm(r) / first_norm)))
+        b = learner.fit(r, newton)  # (2)
         step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
         f = problem.mix(1, kept.f, step, b.values)  # (4)
         losses, (angle,) = problem.measure(f, (r, b))
@@ -129,7 +129,7 @@ def fading(
         g = problem.mix(1 + ahead, kept.f, -ahead, kept.h) if ahead > 0.0 else kept.f
         seen = kept.seen(problem, g, theta=-ahead)
         r = problem.residual(seen)
-        b = learner.fit(r, problem.hessian(seen))
+        b = learner.fit(r, problem.newton(seen))
         theta, eta, alpha = schedule.theta(m), kept.share * schedule.eta(m), kept.share * schedule.alpha(m)
         f = problem.mix(1, problem.mix(1 - theta, kept.f, theta, kept.h), eta, b.values)
         h = problem.mix(1, kept.h, alpha, b.values)
@@ -161,7 +161,7 @@ def vagbm(
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(problem, g, theta)
         r = problem.residual(seen)  # (2)
-        b = learner.fit(r, problem.hessian(seen))  # (3)
+        b = learner.fit(r, problem.newton(seen))  # (3)
         step = kept.share * schedule.eta(m)
         f = problem.mix(1, g, step, b.values)  # (4)
         losses, (angle,) = problem.measure(f, (r, b))
@@ -196,10 +196,10 @@ def agbm(
         g = problem.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(problem, g, theta)
         r = problem.residual(seen)  # (2)
-        hessian = problem.hessian(seen)
+        newton = problem.newton(seen)
         if m == 0:
             c = r  # (5)
-            b1: Fit = learner.fit(r, hessian)  # (3)
+            b1: Fit = learner.fit(r, newton)  # (3)
             b2: Fit | None = b1  # (6): c^0 = r^0 has the same best learner
             schedule.observe(problem.cosine(r, b1))
             gamma, alpha = schedule.gamma(m), schedule.alpha(m)
@@ -209,9 +209,9 @@ def agbm(
             c = problem.mix(1, r, correction * ratio, error)  # (5)
             if alpha > 0:
                 # The learner for c has no weight in f before the next iteration: the last one needs none.
-                b1, b2 = learner.fit_pair(r, c, hessian, second=not last)  # (3), (6)
+                b1, b2 = learner.fit_pair(r, c, newton, second=not last)  # (3), (6)
             else:
-                b1, b2 = learner.fit(r, hessian), None  # (3): no momentum is admissible
+                b1, b2 = learner.fit(r, newton), None  # (3): no momentum is admissible
         eta = kept.share * schedule.eta(m)
         f, h = problem.mix(1, g, eta, b1.values), kept.h  # (4)
         if b2 is not None:

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from .learners import DivergedError, Fit, Model
-from .losses import Array, Quantile, enough_rows, enough_weight
+from .learners import DivergedError, Fit, Model, Newton
+from .losses import Array, Quantile, enough
 from .problem import Problem
 from .sums import ExactSum, whole_weights
 from .theory import cosine
@@ -35,6 +35,9 @@ from .tree.learner import FIRST, RowLots, Sample, TreeLearner, TreesOfIterations
 
 START = 0
 """The name of the start function."""
+
+LEAF_TALLY_BITS = 8
+"""Of the quantiles of leaves that are settled in a round; a message has two to this power numbers for each leaf."""
 
 _NO_MODEL: Any = None
 """Shards know values only."""
@@ -179,12 +182,15 @@ class Shard:
         distances = cast(Quantile, self._problem.loss).distance(self._problem.train_y[k], f[k, :n])
         return Reply((search.tally(distances, self._problem.train_weight),))
 
+    def _distance(self, order: Order) -> None:
+        self._give(order, self._problem.distance(*self._needed(order)))
+
     def _zero_residual(self, order: Order) -> None:
         self._give(order, self._problem.zero_residual())
 
-    def _raised(self, order: Order) -> None:
+    def _damped(self, order: Order) -> None:
         r, *hessian = self._needed(order)
-        self._give(order, self._problem.raised(hessian[0] if hessian else None, r, *order.given))
+        self._give(order, self._problem.damped(_newton(hessian), r, *order.given).hessian)
 
     def _forget(self, order: Order) -> None:
         for name in order.needs:
@@ -205,14 +211,12 @@ class Shard:
 
     # What a tree is grown with; see ShardRows.
     def _targets(self, order: Order) -> Reply:
-        (n_functions, outputs) = order.given
+        n_functions, outputs, share = order.given
         needed = self._needed(order)
-        targets, hessian = needed[:n_functions], needed[n_functions:]
-        weights = self._problem.train_weights
+        targets, curvature = needed[:n_functions], needed[n_functions:]  # hessian and distance, where there are such
+        newton = _newton(curvature, share)
         try:
-            n_rows, largest = self._rows.set_targets(
-                **weighted(targets, hessian[0] if hessian else None, outputs, weights)
-            )
+            n_rows, largest = self._rows.set_targets(**weighted(targets, newton, outputs, self._problem.train_weights))
         except OverflowError:  # a residual is not finite: the driver will say so
             return Reply((0,), np.full(1, np.inf))
         return Reply((n_rows,), np.array(largest))
@@ -244,6 +248,9 @@ class Shard:
         self._rows.split(splits)
         return Reply((self._rows.leaf_sums(leaves),))
 
+    def _tally_leaves(self, order: Order) -> Reply:
+        return Reply((self._rows.tally(*order.given),))
+
     def _tree(self, order: Order) -> None:
         """Its values (output and function, row): the rows know their leaves if they have just been grown on."""
         nodes, left_codes, value = order.given
@@ -263,7 +270,7 @@ class Shard:
     def _explained(self, order: Order) -> None:
         """What a function explains of a residual."""
         values, *hessian = self._needed(order)
-        self._give(order, self._problem.fit_of(_NO_MODEL, 0, values, hessian[0] if hessian else None).explained)
+        self._give(order, self._problem.fit_of(_NO_MODEL, 0, values, _newton(hessian)).explained)
 
     def _fits(self, order: Order) -> None:
         """Values, and what they explain, of each function of some trees."""
@@ -272,9 +279,14 @@ class Shard:
         whole, hessian = by_function(needed[:n_trees], n_functions), needed[n_trees:]
         arrays: list[Array] = []
         for j in range(n_functions):
-            fit = self._problem.fit_of(_NO_MODEL, j, whole[:, j], hessian[0] if hessian else None)
+            fit = self._problem.fit_of(_NO_MODEL, j, whole[:, j], _newton(hessian))
             arrays += [fit.values, fit.explained]
         self._give(order, *arrays)
+
+
+def _newton(arrays: Sequence[Array], share: float = 0.0) -> Newton | None:
+    """From a hessian and a distance, where there are such."""
+    return Newton(arrays[0], arrays[1] if len(arrays) > 1 else None, share) if arrays else None
 
 
 def _end_run(arrays: dict[int, Array]) -> None:
@@ -299,7 +311,7 @@ class Function:
         self._log.forget(self.name)
 
 
-GROWTH = ("targets", "start_tree", "histograms", "noise", "leaf_sums")
+GROWTH = ("targets", "start_tree", "histograms", "noise", "leaf_sums", "tally_leaves")
 """Orders that bring a tree on, and are done with when it is grown."""
 
 
@@ -399,8 +411,7 @@ class BitSearch:
         """The search when the tallies of all shards are known."""
         wanted, total = self.wanted, np.cumsum(tally)
         if self.step == 0:
-            all_of_it = float(total[-1])
-            wanted = enough_rows(0.5, int(all_of_it)) if self.weight_step is None else enough_weight(0.5, all_of_it)
+            wanted = enough(0.5, float(total[-1]))
         digit = int(np.searchsorted(total, wanted))
         before = float(total[digit - 1]) if digit > 0 else 0.0
         return BitSearch(self.weight_step, self.step + 1, self.known << self.bits | digit, wanted - before)
@@ -422,8 +433,8 @@ class Facts(NamedTuple):
     """Of the validation rows; 0 where there are none."""
     newton: bool
     """Whether learners make Newton steps with hessians that differ."""
-    median_distance: bool = False
-    """Whether hessians depend on the median distance of all rows: those of Quantile."""
+    quantile: float | None = None
+    """That of a Quantile loss, whose hessians depend on the median distance of all rows."""
     weight_step: float | None = None
     """See whole_weights; None where rows have no weights."""
 
@@ -446,16 +457,25 @@ class ClusterProblem:
         """See Problem."""
         if not self._facts.newton:
             return None
-        outputs = range(self._facts.n_outputs if self._facts.median_distance else 0)
+        outputs = range(0 if self._facts.quantile is None else self._facts.n_outputs)
         return self._log.give("hessian", [f], *[self._median_distance(f, k) for k in outputs])[0]
+
+    def newton(self, f: Function) -> Newton | None:
+        """See Problem."""
+        hessian = self.hessian(f)
+        if hessian is None:
+            return None
+        if self._facts.quantile is None:
+            return Newton(cast(Any, hessian))
+        return Newton(cast(Any, hessian), cast(Any, self._log.give("distance", [f])[0]), self._facts.quantile)
 
     def zero_residual(self) -> Function:
         """See Problem."""
         return self._log.give("zero_residual", [])[0]
 
-    def raised(self, hessian: Function | None, r: Function, added: float) -> Function:
+    def damped(self, newton: Newton | None, r: Function, added: float) -> Newton:
         """See Problem."""
-        return self._log.give("raised", [r] if hessian is None else [r, hessian], added)[0]
+        return Newton(cast(Any, self._log.give("damped", [r, *_hessian_of(newton)], added)[0]))
 
     def mix(self, a: float, x: Function, b: float, y: Function) -> Function:
         """See Problem."""
@@ -469,10 +489,10 @@ class ClusterProblem:
         """See Problem."""
         return self._losses_of(f)[1]
 
-    def fit_of(self, model: Model, function: int, values: Function, hessian: Function | None) -> Fit:
+    def fit_of(self, model: Model, function: int, values: Function, newton: Newton | None) -> Fit:
         """See Problem."""
-        needs = [values] if hessian is None else [values, hessian]
-        return Fit(model, function, values, self._log.give("explained", needs)[0])  # type: ignore[arg-type]
+        explained = self._log.give("explained", [values, *_hessian_of(newton)])[0]
+        return Fit(model, function, values, explained)  # type: ignore[arg-type]
 
     def values(self, forest: Forest, left_codes: NDArray[np.uint64]) -> list[Function]:
         """The values of the functions of a forest; see Bins.left_codes."""
@@ -514,6 +534,11 @@ class ClusterProblem:
         return self.measure(f)[0] if f.losses is None else f.losses
 
 
+def _hessian_of(newton: Newton | None) -> list[Any]:
+    """The name of the hessian, where there is one."""
+    return [] if newton is None else [newton.hessian]
+
+
 class ClusterFitter(TreesOfIterations):
     """Trees on rows in shards."""
 
@@ -522,26 +547,31 @@ class ClusterFitter(TreesOfIterations):
         self._log = log
         self._grower = learner.grower(_native.RemoteGrower, bins, bins.matrix(0))
 
-    def _grow(self, targets: Sequence[Any], hessian: Any, outputs: range, sample: Sample) -> tuple[Forest, Function]:
+    def _grow(
+        self, targets: Sequence[Any], newton: Newton | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, Function]:
         log = self._log
-        reply = log.ask("targets", [*targets, *([] if hessian is None else [hessian])], len(targets), outputs)
+        distance: list[Any] = [] if newton is None or newton.distance is None else [newton.distance]
+        share = 0.0 if newton is None else newton.share
+        reply = log.ask("targets", [*targets, *_hessian_of(newton), *distance], len(targets), outputs, share)
         assert reply.largest is not None
         if not np.isfinite(reply.largest).all():
             raise DivergedError("a residual is not finite")
         (n_repeated,), largest = reply.sums, reply.largest.tolist()
         log.tell("start_tree", n_repeated, largest, sample.lots)
         parts = self._grower.grow(
-            sums=_TreeSums(log),
+            sums=_TreeSums(log, len(outputs), share),
             n_repeated=n_repeated,
             max=largest,
             n_targets=len(outputs) * len(targets),
-            **self._growth(hessian, sample),
+            n_quantiles=len(outputs) if distance else 0,
+            **self._growth(newton, sample),
         )
         tree = self._forest(*parts, len(outputs), len(targets))
         return tree, log.give("tree", [], *parts)[0]
 
-    def _fits(self, model: Forest, values: Sequence[Any], hessian: Any, n_functions: int) -> list[Fit]:
-        needs = [*values, *([] if hessian is None else [hessian])]
+    def _fits(self, model: Forest, values: Sequence[Any], newton: Newton | None, n_functions: int) -> list[Fit]:
+        needs = [*values, *_hessian_of(newton)]
         functions = iter(self._log.give("fits", needs, len(values), n_functions, n=2 * n_functions))
         return [Fit(model, j, next(functions), next(functions)) for j in range(n_functions)]  # type: ignore[arg-type]
 
@@ -551,6 +581,9 @@ class _TreeSums:
     """Sums over the rows of all shards, as RemoteGrower asks for them."""
 
     log: Log
+    n_outputs: int
+    share: float
+    """Of the rows at or below the quantiles of leaves."""
 
     def histograms(self, splits: NDArray[np.int64], nodes: NDArray[np.int32]) -> NDArray[np.int64]:
         return cast(NDArray[np.int64], self.log.ask("histograms", [], splits, nodes).sums[0])
@@ -560,3 +593,26 @@ class _TreeSums:
 
     def leaf_sums(self, splits: NDArray[np.int64], leaves: NDArray[np.int32]) -> NDArray[np.int64]:
         return cast(NDArray[np.int64], self.log.ask("leaf_sums", [], splits, leaves).sums[0])
+
+    def leaf_quantiles(self, leaves: NDArray[np.int32]) -> Array:
+        """The bits of the quantiles are settled from the highest on, those of all leaves of an output at once."""
+        return np.stack([self._quantiles(leaves, output) for output in range(self.n_outputs)], axis=1).ravel()
+
+    def _quantiles(self, leaves: NDArray[np.int32], output: int) -> Array:
+        n, width = len(leaves), LEAF_TALLY_BITS
+        known, wanted = np.zeros(n, dtype=np.uint64), np.zeros(n)
+        for shift in range(64 - width, -1, -width):
+            tally = self.log.ask("tally_leaves", [], leaves, output, known, shift, width).sums[0].reshape(n, -1)
+            total = np.cumsum(tally, axis=1)
+            if shift == 64 - width:
+                wanted = np.array([enough(self.share, float(of_leaf)) for of_leaf in total[:, -1]])
+            digit = (total < wanted[:, np.newaxis]).sum(axis=1)  # the first one with enough at or below it
+            before = np.where(digit > 0, total[np.arange(n), digit - 1], 0)
+            known, wanted = known << np.uint64(width) | digit.astype(np.uint64), wanted - before
+        return numbers_of_ordered_bits(known)
+
+
+def numbers_of_ordered_bits(bits: NDArray[np.uint64]) -> Array:
+    """Numbers whose bits were turned such that they are in the order of the numbers, as the kernel does it."""
+    sign = np.uint64(1 << 63)
+    return np.where(bits & sign, bits ^ sign, ~bits).view(np.float64)

@@ -29,7 +29,7 @@ from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
 from .learners import Fitter, Model
-from .losses import Array, Loss, Quantile, is_built_in
+from .losses import Array, Loss, is_built_in
 from .problem import Outputs, Problem
 from .sums import weight_step
 from .tree import Forest, TreeLearner
@@ -554,7 +554,7 @@ class _OnDask(_BaseAGBM):
         log = Log(self._shards[-1], self._n_outputs)
         facts = Facts(
             problem.n_train, self._n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
-            self.second_order and not loss.constant_hessian, is_built_in(loss) and isinstance(loss, Quantile),
+            self.second_order and not loss.constant_hessian, problem.quantile,
             None if problem.train_weight is None else weight_step(problem.train_weight),
         )  # fmt: skip
         remote = ClusterProblem(log, facts)

@@ -54,15 +54,17 @@ from .losses import (
     REGRESSION_LOSSES,
     Array,
     BuiltInLoss,
+    Exponential,
     LogLoss,
     Loss,
     Multinomial,
+    Tweedie,
 )
 from .predictor import Predictor
-from .problem import Outputs, Problem, of_each_output
+from .problem import Outputs, Problem, of_each_output, start_residual
 from .progress import progress
 from .resume import ReplayingFitter
-from .rows import Rows, check_y_val, plain, weighted_rows
+from .rows import Rows, check_y_val, plain, refuse_dates, weighted_rows
 from .run import Plan, Run
 from .sums import exact_mean
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
@@ -86,11 +88,13 @@ AUTO_DEPTH = 3, 6
 AUTO_LEAVES = 500
 AUTO_MIN_SAMPLES_LEAF = 2, 10
 
-# With l2_regularization="auto". Hessians of likelihoods are the noise of the gradient, so that the first is a prior of
-# leaf values; where their mean is below the second it is less, in proportion. Where leaves count rows, the third.
-AUTO_L2 = 7.0
+# With l2_regularization="auto". Where leaves count rows, the first. Else as if a leaf had so many more rows with
+# residual zero, which depends on no unit. The hessians of classes have none: they are the noise of the gradient, and
+# the third is a prior of leaf values; where their mean is below the fourth it is less, in proportion.
+AUTO_L2_OF_COUNTS = 1.0
+AUTO_L2_ROWS = 7.0
+AUTO_L2_OF_CLASSES = 7.0
 AUTO_L2_HESSIAN = 0.05
-AUTO_L2_ROWS = 1.0
 
 # Parameters of which the model does not depend, given its number of iterations.
 _WITHOUT_EFFECT = {
@@ -219,7 +223,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             rows, n_train = self._hold_out(rows)
         start, problem = self._make_problem(plan.loss, rows, n_train)
         learner = self._make_learner(plan.loss, problem)
-        fitter = learner.bind(rows.X, n_train, problem.train_weights, problem.residual(problem.start))
+        fitter = learner.bind(rows.X, n_train, problem.train_weights, start_residual(problem))
         return Run(
             plan, start, problem, learner, fitter,
             lambda model: list(model.predict(rows.X, _threads.resolve(self.n_jobs))),
@@ -256,7 +260,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         start, problem = self._make_problem(plan.loss, replace(rows, start=looked.start), n_train)
         learner = self._make_learner(plan.loss, problem)
         assert isinstance(learner, TreeLearner)
-        bins = table.bins(looked, learner, problem.train_weights, problem.residual(problem.start))
+        bins = table.bins(looked, learner, problem.train_weights, start_residual(problem))
         del looked  # the sample takes memory, as the matrix will
         reader = BlockReader(self._for_reading()._check_table, bins)
         return Run(plan, start, *self._bind_blocks(plan.loss, learner, table, reader, problem))
@@ -520,7 +524,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return kept, Weights.of(sample_weight, of_class), self._encode_fit(y[kept])
 
     def _check_present(self, y: Any) -> None:
-        """Labels must not be missing; where they are numbers, scikit-learn's checks say so."""
+        """Labels must not be missing, and those of a regressor must be numbers; scikit-learn's checks say the rest."""
+        refuse_dates(y, "y")
 
     def _check_validation_rows(self, X_val: Any, y_val: Any) -> tuple[Any, Array, Array | None]:
         """Their features, encoded labels and values of an init model."""
@@ -585,8 +590,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _make_learner(self, loss: Loss, problem: Problem) -> Learner:
         if self.learner is None:
             monotone = _check_monotonic_cst(self, self.monotonic_cst)
-            categorical = self._categories.mask(self.n_features_in_)
-            self._check_monotone(monotone, categorical)
+            n_categories = self._categories.counts(self.n_features_in_)
+            self._check_monotone(monotone, n_categories > 0)
             max_depth, min_samples_leaf = self._tree_size(problem)
             return TreeLearner(
                 max_depth=max_depth,
@@ -598,7 +603,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 max_bins=self.max_bins,
                 shared_structure=self.shared_structure,
                 vector_leaves=self.multi_strategy == "multi_output_tree",
-                categorical=categorical,
+                n_categories=n_categories,
                 monotone=monotone.tolist() if monotone.any() else (),
                 interactions=interaction_groups(self.interaction_cst, self.n_features_in_),
                 subsample=self.subsample,
@@ -632,15 +637,17 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return cast(int | None, depth), cast(int, fewest)
 
     def _l2(self, problem: Problem) -> float:
-        """What leaves add to their sums of hessians; "auto" follows these where they are small."""
-        if not isinstance(self.l2_regularization, str):
-            return self.l2_regularization
+        """What leaves add to their sums of hessians, or to their rows."""
+        given = None if isinstance(self.l2_regularization, str) else self.l2_regularization
         hessian = problem.hessian(problem.start)
         if hessian is None:
-            return AUTO_L2_ROWS
-        share = exact_mean(hessian, problem.train_weight, problem.n_threads) / AUTO_L2_HESSIAN
-        # A power of two: the last bits of a mean depend on how rows are written down, a model should not.
-        return AUTO_L2 if share >= 1.0 else math.ldexp(AUTO_L2, math.frexp(max(share, 1e-300))[1] - 1)
+            return AUTO_L2_OF_COUNTS if given is None else given
+        mean = exact_mean(hessian, problem.train_weight, problem.n_threads)
+        if given is not None:
+            return given if problem.quantile is None else given * mean
+        if isinstance(problem.loss, (LogLoss, Exponential, Multinomial)):
+            return AUTO_L2_OF_CLASSES * min(1.0, mean / AUTO_L2_HESSIAN)
+        return AUTO_L2_ROWS * mean
 
     def _check_monotone(self, monotone: NDArray[np.int8], categorical: NDArray[np.bool_]) -> None:
         both = np.flatnonzero((monotone != 0) & categorical)
@@ -711,9 +718,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         values = np.asarray(self._raw_score_of(start, loss)(X), dtype=np.float64)
         scores = values[np.newaxis] if values.ndim == 1 else values.T
         if scores.shape != (self._n_outputs, n_rows) or not np.isfinite(scores).all():
+            log_link = ", and positive ones for a log link" if isinstance(loss, Tweedie) else ""
             raise ValueError(
-                f"init={start!r} must give {self._n_outputs} finite numbers a row, got an array of shape "
-                f"{values.shape}."
+                f"init={start!r} must give {self._n_outputs} finite numbers per row{log_link}; got an array of shape "
+                f"{values.shape}, {np.count_nonzero(~np.isfinite(scores))} of them not finite or without a logarithm."
             )
         return np.ascontiguousarray(scores)
 
@@ -1126,8 +1134,8 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
 
     def _check_present(self, y: Any) -> None:
         labels = np.asarray(y)
-        if labels.ndim == 1 and labels.dtype.kind == "O" and missing(labels).any():
-            raise ValueError("y has missing labels (None, NaN or NA); leave these rows out.")
+        if labels.ndim == 1 and labels.dtype.kind in "OMm" and missing(labels).any():
+            raise ValueError("y has missing labels (None, NaN, NaT or NA); leave these rows out.")
 
     def _unique_labels(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
         try:

@@ -35,6 +35,16 @@ class Model(Protocol):
         """Values (function, output, row)."""
 
 
+class Newton(NamedTuple):
+    """What learners need for Newton steps besides a residual; arrays are (output, training row)."""
+
+    hessian: Array
+    distance: Array | None = None
+    """From scores to labels, where a leaf is best fitted by a quantile of these: losses with a kink."""
+    share: float = 0.0
+    """Of the rows at or below that quantile."""
+
+
 class Fit(NamedTuple):
     """One function of a fitted model, with its values (output, row) on the rows of the problem."""
 
@@ -47,13 +57,13 @@ class Fit(NamedTuple):
     is again in the units of the gradient."""
 
 
-def fit_of(model: Model, function: int, values: Array, n_train: int, hessian: Array | None, n_threads: int = 1) -> Fit:
+def fit_of(model: Model, function: int, values: Array, n_train: int, newton: Newton | None, n_threads: int = 1) -> Fit:
     """A fit from its values on every row."""
     values = np.ascontiguousarray(values)  # the order of sums over them, and so their last bits, follow the layout
     explained = values[:, :n_train]
-    if hessian is not None:
-        product = _native.empty(hessian.shape)
-        _native.multiply(explained, hessian, product, n_threads)
+    if newton is not None:
+        product = _native.empty(newton.hessian.shape)
+        _native.multiply(explained, newton.hessian, product, n_threads)
         explained = product
     return Fit(model, function, values, explained)
 
@@ -67,10 +77,10 @@ class Fitter(Protocol):
     def skip(self) -> None:
         """Pass over an iteration whose learners are known already."""
 
-    def fit(self, target: Array, hessian: Array | None) -> Fit:
+    def fit(self, target: Array, newton: Newton | None) -> Fit:
         """The best weak learner for a residual (output, training row)."""
 
-    def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
+    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """The best weak learners for two residuals.
 
         `second` is false where nothing will use the learner for c. A learner that fits both with one structure may look
@@ -190,21 +200,21 @@ class RegressorFitter:
         """See Fitter."""
         self._iteration += 1
 
-    def fit(self, target: Array, hessian: Array | None) -> Fit:
+    def fit(self, target: Array, newton: Newton | None) -> Fit:
         """See Fitter."""
-        return self._fit(target, hessian, self._lots())
+        return self._fit(target, newton, self._lots())
 
-    def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
+    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """See Fitter."""
         lots = self._lots()
-        return self._fit(r, hessian, lots), self._fit(c, hessian, lots) if second else None
+        return self._fit(r, newton, lots), self._fit(c, newton, lots) if second else None
 
     def _lots(self) -> np.random.RandomState:
         lots = self._learner.lots(self._iteration)
         self._iteration += 1
         return lots
 
-    def _fit(self, target: Array, hessian: Array | None, lots: np.random.RandomState) -> Fit:
+    def _fit(self, target: Array, newton: Newton | None, lots: np.random.RandomState) -> Fit:
         """Least squares on the target; with hessians, weighted least squares on the Newton step target / hessian."""
         if not np.isfinite(target).all():
             raise DivergedError("a residual is not finite")
@@ -212,11 +222,12 @@ class RegressorFitter:
         regressors = []
         for k in range(len(target)):
             aim, weight = target[k], self._weight
-            if hessian is not None:
-                aim, weight = target[k] / hessian[k], hessian[k] if weight is None else hessian[k] * weight
+            if newton is not None:
+                hessian = newton.hessian[k]
+                aim, weight = target[k] / hessian, hessian if weight is None else hessian * weight
             regressors.append(self._learner.fit_one(rows, aim, weight, lots))
         model = FittedRegressors(regressors)
-        return fit_of(model, 0, model.predict(self._X, 1)[0], self._n_train, hessian)
+        return fit_of(model, 0, model.predict(self._X, 1)[0], self._n_train, newton)
 
 
 def _weight_argument(regressor: Any) -> str | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from . import _native
 from .sums import Array as Array
@@ -64,7 +64,7 @@ class Loss(Protocol):
         """The prediction for a raw score: the expected label, or for losses with kinks the quantile."""
 
 
-# Keeps means off the ends of their range. (The kernels keep hessians above the same number.)
+# Keeps probabilities off the ends of their range.
 _TINY = 1e-12
 
 
@@ -78,6 +78,29 @@ def log(x: ArrayLike, n_threads: int = 1) -> Array:
     return _elementwise(_native.log, x, n_threads)
 
 
+def _crossing(falls: Callable[[float], bool], low: float, high: float) -> float:
+    """The least number from low to high at which a function no longer falls, by its sign alone.
+
+    Halves the bits between the two rather than their distance: 64 steps find it to the last bit, whatever the units
+    and however far the ends are apart.
+    """
+    below, at = _ordered(low) - 1, _ordered(high)
+    while at - below > 1:
+        middle = (below + at) // 2
+        below, at = (middle, at) if falls(_number(middle)) else (below, middle)
+    return _number(at)
+
+
+def _ordered(x: float) -> int:
+    """The bits of a number as an integer that is in the order of numbers."""
+    bits = int(np.float64(x).view(np.int64))
+    return bits if bits >= 0 else -(bits & (2**63 - 1))
+
+
+def _number(ordered: int) -> float:
+    return float(np.int64(abs(ordered)).view(np.float64)) * (1.0 if ordered >= 0 else -1.0)
+
+
 def _elementwise(kernel: Callable[[Array, Array, int], None], x: ArrayLike, n_threads: int) -> Array:
     numbers = np.ascontiguousarray(x, dtype=np.float64)
     out = np.empty(numbers.shape)
@@ -89,27 +112,30 @@ def _sigmoid(f: ArrayLike, n_threads: int) -> Array:
     return np.asarray(1.0 / (1.0 + exp(np.negative(f), n_threads)))
 
 
+def _checked(name: str, value: float, low: float, high: float, instead: str = "") -> float:
+    """A parameter of a loss as a float of Python: it is printed, compared and saved as such."""
+    if not isinstance(value, Real) or not low < value < high:
+        bounds = f"between {low:g} and {high:g}" if math.isfinite(high) else "positive and finite"
+        raise ValueError(f"{name}={value!r} must be a number {bounds}{instead}.")
+    return float(value)
+
+
 def _quantile(x: Array, share: float, weight: Array | None) -> float:
     """The smallest number with at least that share of the weight at or below it."""
     if weight is None:
-        place = enough_rows(share, len(x)) - 1
+        place = enough(share, len(x)) - 1
         return float(np.partition(x, place)[place])
     order = np.argsort(x)
     total = np.cumsum(whole_weights(weight, weight_step(weight))[order])
-    return float(x[order[np.searchsorted(total, enough_weight(share, float(total[-1])))]])
+    return float(x[order[np.searchsorted(total, enough(share, float(total[-1])))]])
 
 
-def enough_rows(share: float, n: int) -> int:
-    """How many of n rows are at least that share of them."""
-    return max(1, math.ceil(share * n))
-
-
-def enough_weight(share: float, total: float) -> float:
-    """How much of a weight, in whole steps, is at least that share of it.
+def enough(share: float, total: float) -> int:
+    """How much of a total, of rows or of weight in whole steps, is at least that share of it.
 
     A share such as 0.1 is no double, and may lie a little above what it stands for: rows that make up a tenth suffice.
     """
-    return math.floor(share * (1.0 - 2.0**-50) * total)
+    return max(1, math.ceil(share * (1.0 - 2.0**-50) * total))
 
 
 class BuiltInLoss:
@@ -206,11 +232,12 @@ class HalfSquaredError(_Identity):
 class Quantile(_Identity):
     """l(y, f) = q (y - f) above f and (1 - q) (f - y) below: the score estimates the q-quantile of y.
 
-    The loss has no second derivative. Newton steps use the curvature 1 / (2 |y - f|) of the parabola that touches the
-    loss at f and lies above it (Hunter and Lange, "Quantile regression via an MM algorithm", 2000), which makes them
-    independent of the scale of y. The median distance stands for distances below it: without it, the few rows that are
-    fitted best would hold all others back. Gradient steps (second_order=False) move by at most the learning rate, in
-    units of y.
+    The loss has no second derivative. Trees are grown with the curvature 1 / (2 |y - f|) of the parabola that touches
+    the loss at f and lies above it (Hunter and Lange, "Quantile regression via an MM algorithm", 2000), and so do not
+    depend on the unit of y. The median distance stands for distances below it: without it, the few rows that are
+    fitted best would hold all others back. A leaf then takes the q-quantile of y - f over its rows, which is the best
+    constant for them; steps by the curvature alone would be far too short where q is near 0 or 1. Gradient steps
+    (second_order=False) move by at most the learning rate, in the unit of y.
     """
 
     _kernel = "quantile"
@@ -219,9 +246,7 @@ class Quantile(_Identity):
     constant_hessian = False
 
     def __init__(self, quantile: float = 0.5) -> None:
-        if not 0.0 < quantile < 1.0:
-            raise ValueError(f"quantile={quantile!r} must be between 0 and 1.")
-        self.quantile = quantile
+        self.quantile = _checked("quantile", quantile, 0.0, 1.0)
 
     @property
     def _parameter(self) -> float:
@@ -269,9 +294,7 @@ class Huber(_Identity):
     constant_hessian = False
 
     def __init__(self, delta: float) -> None:
-        if not delta > 0.0:
-            raise ValueError(f"delta={delta!r} must be positive.")
-        self.delta = delta
+        self.delta = _checked("delta", delta, 0.0, math.inf, "; use the squared error in place of an infinite one")
 
     @property
     def _parameter(self) -> float:
@@ -280,11 +303,10 @@ class Huber(_Identity):
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """Where the slope crosses zero."""
 
-        def slope(f: float) -> float:
-            return exact_mean(self.negative_gradient(y, np.full(len(y), f)), weight)
+        def falls(f: float) -> bool:
+            return exact_mean(self.negative_gradient(y, np.full(len(y), f)), weight) > 0.0
 
-        low, high = float(y.min()), float(y.max())
-        return low if low == high else float(brentq(slope, low, high))
+        return _crossing(falls, float(y.min()), float(y.max()))
 
 
 class Tweedie(BuiltInLoss):
@@ -300,9 +322,7 @@ class Tweedie(BuiltInLoss):
     constant_hessian = False
 
     def __init__(self, power: float = 1.5) -> None:
-        if not 1.0 < power < 2.0:
-            raise ValueError(f"power={power!r} must be between 1 and 2; use Poisson for 1 and Gamma for 2.")
-        self.power = power
+        self.power = _checked("power", power, 1.0, 2.0, "; use Poisson for 1 and Gamma for 2")
 
     @property
     def _parameter(self) -> float:
@@ -318,11 +338,11 @@ class Tweedie(BuiltInLoss):
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The logarithm of the mean."""
-        return float(log(max(exact_mean(y, weight), _TINY)))
+        return float(log(exact_mean(y, weight)))
 
     def link(self, prediction: Array) -> Array:
-        """The logarithm."""
-        return log(np.maximum(prediction, _TINY), self.n_threads)
+        """The logarithm; that of a prediction of zero or below is no finite number."""
+        return log(prediction, self.n_threads)
 
     def inverse_link(self, f: Array) -> Array:
         """The expected label."""

@@ -89,7 +89,9 @@ def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any
     if not mask.any() and not any(map(needs_reading, tables)):
         return [_checked(table) for table in tables], mask
     categories = Categories.learn(tables[0], mask, None)
-    return [np.ascontiguousarray(categories.encode(table)) for table in tables], mask
+    unknown = np.where(mask, categories.counts(len(mask)), np.inf)
+    encoded = [np.ascontiguousarray(categories.encode(table)) for table in tables]
+    return [np.where(matrix == unknown, np.nan, matrix) for matrix in encoded], mask
 
 
 def _checked(table: Any) -> Any:

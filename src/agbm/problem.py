@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from . import _native
-from .learners import Fit, Model, fit_of
-from .losses import BuiltInLoss, Loss, is_built_in
+from .learners import Fit, Model, Newton, fit_of
+from .losses import BuiltInLoss, Loss, Quantile, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
 from .theory import cosine
 from .weights import Weights
@@ -50,6 +50,10 @@ class Outputs:
 def of_each_output(loss: Loss) -> Loss | Outputs:
     """A loss of one score a row for labels and scores (output, row); built-in losses take these as they are."""
     return loss if is_built_in(loss) else Outputs(loss)
+
+
+# Residuals below it have squares that vanish: no split would gain anything.
+SMALLEST_RESIDUAL = 1e-140
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +113,22 @@ class Problem:
         hessian = self.loss.hessian(self.train_y, self._on_training_rows(f), self.train_weight)
         return self._checked(hessian, "hessian")
 
+    def newton(self, f: Array) -> Newton | None:
+        """What a Newton step at f needs besides the residual; None for gradient steps."""
+        hessian = self.hessian(f)
+        if hessian is None:
+            return None
+        return Newton(hessian) if self.quantile is None else Newton(hessian, self.distance(f), self.quantile)
+
+    @property
+    def quantile(self) -> float | None:
+        """The quantile that the loss is smallest at, for losses with a kink: leaves take it of their rows."""
+        return self.loss.quantile if isinstance(self.loss, Quantile) and is_built_in(self.loss) else None
+
+    def distance(self, f: Array) -> Array:
+        """From f to the labels of the training rows."""
+        return np.ascontiguousarray(self.train_y - self._on_training_rows(f))
+
     @cached_property
     def train_weight_sum(self) -> ExactSum:
         """The sum of the weights of the training rows."""
@@ -145,13 +165,13 @@ class Problem:
         """A residual that is zero everywhere."""
         return np.zeros((len(self.start), self.n_train))
 
-    def raised(self, hessian: Array | None, r: Array, added: float) -> Array:
-        """Hessians, 1 where there are none, plus a number. r has their shape."""
-        return np.full_like(r, 1.0 + added) if hessian is None else hessian + added
+    def damped(self, newton: Newton | None, r: Array, added: float) -> Newton:
+        """Newton steps with a number added to every hessian, 1 where there are none. r has their shape."""
+        return Newton(np.full_like(r, 1.0 + added) if newton is None else newton.hessian + added)
 
-    def fit_of(self, model: Model, function: int, values: Array, hessian: Array | None) -> Fit:
+    def fit_of(self, model: Model, function: int, values: Array, newton: Newton | None) -> Fit:
         """A function of a model that is known already, as a fit."""
-        return fit_of(model, function, values, self.n_train, hessian, self.n_threads)
+        return fit_of(model, function, values, self.n_train, newton, self.n_threads)
 
     def measure(self, f: Array, *fits: tuple[Array, Fit]) -> tuple[tuple[float, float], list[float]]:
         """Training and validation loss of f, and the cosines of residuals and their fits."""
@@ -199,3 +219,14 @@ class Problem:
         if is_built_in(self.loss):
             return cast(BuiltInLoss, self.loss).exact_total(y, f, weight)
         return exact_sum(self.loss.value(y, f), weight, self.n_threads)
+
+
+def start_residual(problem: Problem) -> Array:
+    """The residual of the start function; an error where its numbers are too small to compute with."""
+    residual = problem.residual(problem.start)
+    largest = float(np.abs(residual).max(initial=0.0))
+    if 0.0 < largest < SMALLEST_RESIDUAL:
+        raise ValueError(
+            f"y: residuals of the start function are at most {largest:.3g}, and their squares vanish; scale y up."
+        )
+    return residual

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from .ensemble import Ensemble
-from .learners import Fit, Fitter, Model
+from .learners import Fit, Fitter, Model, Newton
 from .losses import Array
 from .problem import Problem
 
@@ -36,22 +36,22 @@ class ReplayingFitter:
         next(self._pairs, None)
         self._fitter.skip()
 
-    def fit(self, target: Array, hessian: Array | None) -> Fit:
+    def fit(self, target: Array, newton: Newton | None) -> Fit:
         """See Fitter."""
         pair = next(self._pairs, None)
         if pair is None:
-            return self._fitter.fit(target, hessian)
+            return self._fitter.fit(target, newton)
         self._fitter.skip()
-        return self._known(pair[0], hessian)
+        return self._known(pair[0], newton)
 
-    def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
+    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """See Fitter."""
         primary, momentum = next(self._pairs, (None, None))
         if primary is None or (second and momentum is None):
-            return self._fitter.fit_pair(r, c, hessian, second=second)
+            return self._fitter.fit_pair(r, c, newton, second=second)
         self._fitter.skip()
-        return self._known(primary, hessian), None if momentum is None else self._known(momentum, hessian)
+        return self._known(primary, newton), None if momentum is None else self._known(momentum, newton)
 
-    def _known(self, function: int, hessian: Array | None) -> Fit:
+    def _known(self, function: int, newton: Newton | None) -> Fit:
         model, number = self._earlier.function(function)
-        return self._problem.fit_of(model, number, self._values(model)[number], hessian)
+        return self._problem.fit_of(model, number, self._values(model)[number], newton)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,20 @@ def plain(X: Any) -> Any:
     return X if whole and X.flags.aligned else np.ascontiguousarray(X)
 
 
+def refuse_dates(labels: Any, name: str) -> None:
+    """Dates and times convert to numbers of an arbitrary unit, and those that are missing to very large ones."""
+    array = np.asarray(labels)
+    dates = (date, timedelta, np.datetime64, np.timedelta64)
+    if array.dtype.kind in "Mm" or (array.dtype.kind == "O" and any(isinstance(label, dates) for label in array.flat)):
+        raise ValueError(
+            f"{name} has dates or times ({array.dtype}); give numbers, for instance a difference in seconds."
+        )
+
+
 def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> NDArray[Any]:
     """The labels of validation rows, with errors that name them; `shape` is that of one row's label."""
+    if numeric:
+        refuse_dates(y_val, "y_val")
     try:
         y = check_array(y_val, ensure_2d=False, dtype="numeric" if numeric else None, input_name="y_val")
     except ValueError as error:

@@ -35,14 +35,14 @@ class Categories:
         sums = category_sums(X, features, [weights])
         return cls({f: by_weight({value: total for value, (total,) in seen.items()}) for f, seen in sums.items()})
 
-    def mask(self, n_features: int) -> NDArray[np.bool_]:
-        """Which features are categorical."""
-        mask = np.zeros(n_features, dtype=bool)
-        mask[list(self.of)] = True
-        return mask
+    def counts(self, n_features: int) -> NDArray[np.intp]:
+        """For each feature the number of its categories; 0 where it has numbers."""
+        counts = np.zeros(n_features, dtype=np.intp)
+        counts[list(self.of)] = [max(1, len(known)) for known in self.of.values()]
+        return counts
 
     def encode(self, X: Any) -> Any:
-        """X as a matrix of numbers. Missing and unknown categories are NaN."""
+        """X as a matrix of numbers. Missing categories are NaN; unknown ones have the number after the last."""
         if issparse(X):
             raise ValueError(
                 f"X is sparse, the model has categorical features ({sorted(self.of)}); give a dense table."
@@ -65,7 +65,8 @@ class Categories:
 
     def _codes(self, f: int, values: NDArray[Any], absent: NDArray[np.bool_]) -> Array:
         number = {category: float(i) for i, category in enumerate(self.of[f])}
-        codes = np.array([number.get(value, np.nan) for value in values.tolist()], dtype=np.float64)
+        unknown = float(max(1, len(number)))
+        codes = np.array([number.get(value, unknown) for value in values.tolist()], dtype=np.float64)
         codes[absent] = np.nan
         return codes
 
@@ -154,7 +155,8 @@ def needs_reading(X: Any) -> bool:
     if frame is not None:
         return not all(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.schema.values())
     if isinstance(X, np.ndarray) and X.ndim == 2:
-        return X.dtype.kind in "Mm" or (X.dtype.kind == "O" and any(v is _na() for v in X.flat))
+        absent = _absent() - {id(None)}  # which scikit-learn reads as NaN
+        return X.dtype.kind in "Mm" or (X.dtype.kind == "O" and any(id(v) in absent for v in X.flat))
     return False
 
 
@@ -215,18 +217,20 @@ def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]
     return column
 
 
-def _na() -> Any:
-    return getattr(sys.modules.get("pandas"), "NA", np.ma.masked)
+def _absent() -> set[int]:
+    """Objects that stand for what is missing, by identity; those of pandas where somebody has imported it."""
+    pandas = sys.modules.get("pandas")
+    return set(map(id, (None,) if pandas is None else (None, pandas.NA, pandas.NaT)))
 
 
 def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which values are missing: NaN, None or NA."""
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
+    """Which values are missing: NaN, NaT, None or NA."""
+    if values.dtype.kind in "fMm":
+        return np.asarray(values != values)
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
-    na = _na()
-    return np.array([v is None or v is na or (isinstance(v, float) and v != v) for v in values.tolist()], dtype=bool)
+    absent, with_nan = _absent(), (float, np.floating, np.datetime64, np.timedelta64)
+    return np.array([id(v) in absent or (isinstance(v, with_nan) and v != v) for v in values.tolist()], dtype=bool)
 
 
 def category_sums(

@@ -79,18 +79,26 @@ class History:
 
 
 class EarlyStopping:
-    """Ends the run when the validation loss has not improved by more than tol for n_iter_no_change iterations."""
+    """Ends the run when the validation loss has not improved for n_iter_no_change iterations.
+
+    Improvements count that are more than the share tol of what the loss has fallen by since the start: neither the unit
+    of the labels nor a constant that is added to the loss matters then.
+    """
 
     def __init__(self, n_iter_no_change: int, tol: float) -> None:
         self._patience = n_iter_no_change
         self._tol = tol
+        self._start: float | None = None
         self._reference = math.inf
         self._since = 0
 
     def __call__(self, record: Record) -> bool:
         """Whether patience has run out."""
-        if record.validation_loss < self._reference - self._tol:
-            self._reference = record.validation_loss
+        loss = record.validation_loss
+        if self._start is None:
+            self._start = self._reference = loss
+        elif loss < self._reference - self._tol * (self._start - self._reference):
+            self._reference = loss
             self._since = 0
         else:
             self._since += 1

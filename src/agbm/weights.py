@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,8 @@ class Weights:
     """How often each row is repeated; None where each is there once."""
     relative: Array | None
     """How much each row, or each repetition of it, matters; None where all matter the same."""
+    step: float = 1.0
+    """Of `in_steps`; that of all rows, also where these are some of them."""
 
     @classmethod
     def of(cls, sample_weight: NDArray[Any] | None, of_class: Array | None = None) -> Weights | None:
@@ -44,8 +46,10 @@ class Weights:
             return None
         if sample_weight is None or sample_weight.dtype.kind == "f":
             product = [part for part in (sample_weight, of_class) if part is not None]
-            return cls(None, _scaled(np.prod(product, axis=0), None))
-        return cls(sample_weight, None if of_class is None else _scaled(of_class, sample_weight))
+            weights = cls(None, _scaled(np.prod(product, axis=0), None))
+        else:
+            weights = cls(sample_weight, None if of_class is None else _scaled(of_class, sample_weight))
+        return weights if weights.relative is None else replace(weights, step=weight_step(weights.total))
 
     @cached_property
     def total(self) -> Array:
@@ -59,19 +63,20 @@ class Weights:
 
     def __getitem__(self, rows: Any) -> Weights:
         """Those of some rows."""
-        return Weights(*(None if part is None else part[rows] for part in (self.repeats, self.relative)))
+        repeats, relative = (None if part is None else part[rows] for part in (self.repeats, self.relative))
+        return Weights(repeats, relative, self.step)
 
     def followed_by_ones(self, n: int) -> Weights:
         """With n more rows of weight 1 at the end."""
         return joined([self, Weights(np.ones(n, np.int64), np.ones(n))])
 
-    def in_steps(self) -> tuple[Array, float]:
-        """The weights as whole numbers of steps, which float64 adds up without rounding, and the step."""
-        step = weight_step(self.total)
+    @cached_property
+    def in_steps(self) -> Array:
+        """The weights as whole numbers of steps, which float64 adds up without rounding."""
         if self.relative is None:
-            return whole_weights(self.total, step), step
-        whole = whole_weights(self.relative, step)
-        return whole if self.repeats is None else whole * self.repeats, step
+            return self.total
+        whole = whole_weights(self.relative, self.step)
+        return whole if self.repeats is None else whole * self.repeats
 
 
 def joined(parts: Sequence[Weights]) -> Weights:
@@ -81,7 +86,7 @@ def joined(parts: Sequence[Weights]) -> Weights:
         found = [getattr(part, name) for part in parts]
         return None if found[0] is None else np.concatenate(found)
 
-    return Weights(together("repeats"), together("relative"))
+    return Weights(together("repeats"), together("relative"), parts[0].step)
 
 
 def _scaled(weight: Array, repeats: Counts | None) -> Array:

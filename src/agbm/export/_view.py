@@ -21,7 +21,7 @@ class Tree:
     """One tree. Nodes are numbered from the root, 0; every inner one asks a question.
 
     A number answers yes at or below the threshold; a missing one as missing_yes says. A category answers yes if it is a
-    member; missing and unknown ones answer no.
+    member; missing ones answer no. Unknown categories have the number after the last.
     """
 
     feature: NDArray[np.int32]
@@ -142,7 +142,8 @@ def view(model: Any) -> View:
 def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """X as exported models take it, in a type of numbers.
 
-    Categories are their numbers in the model; NaN is what is missing, and categories that fit has not seen.
+    Categories are their numbers in the model; those that fit has not seen have the number after the last. NaN is what
+    is missing.
     """
     check_fitted(model)
     table = model._check_table(X)
@@ -195,7 +196,7 @@ def _trees(forest: Forest, categories: dict[int, list[Any]]) -> Iterator[Tree]:
         members = {}
         for node in np.flatnonzero(inner & (nodes["categories"] >= 0)).tolist():
             n_categories = len(categories[int(nodes["feature"][node])])
-            left = _categories_left(forest, int(nodes["categories"][node]), n_categories)
+            left = _categories_left(forest, int(nodes["categories"][node]), n_categories + 1, bool(missing_yes[node]))
             if missing_yes[node]:  # the side without the missing ones has the members
                 yes[node], no[node], left = no[node], yes[node], ~left
             members[node] = np.flatnonzero(left)
@@ -214,10 +215,13 @@ def _trees(forest: Forest, categories: dict[int, list[Any]]) -> Iterator[Tree]:
         )
 
 
-def _categories_left(forest: Forest, number: int, n_categories: int) -> NDArray[np.bool_]:
-    """Which categories go left by one of the forest's sets."""
+def _categories_left(forest: Forest, number: int, n_categories: int, missing_left: bool) -> NDArray[np.bool_]:
+    """Which categories go left by one of the forest's sets; those beyond its end as the missing ones."""
     words = forest.category_words[forest.category_start[number] : forest.category_start[number + 1]]
-    return np.unpackbits(words.view(np.uint8), bitorder="little")[:n_categories].astype(bool)
+    left = np.full(n_categories, missing_left)
+    named = np.unpackbits(words.view(np.uint8), bitorder="little")[:n_categories]
+    left[: len(named)] = named
+    return left
 
 
 def _no_trees(n_outputs: int) -> list[Tree]:

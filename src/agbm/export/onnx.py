@@ -30,7 +30,7 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
 
     The input is a matrix "X" (row, feature), with the numbers of categories as `encode` gives them; NaN is missing.
     With columns=True every feature is an input of its own, (row, 1), with its name, and categories are looked up in the
-    graph: text in columns of strings, in which "" and everything unknown is missing.
+    graph: text in columns of strings, in which "" is missing.
 
     A regressor has the output "prediction", as predict gives it; a classifier "label" and "probabilities" (row, class).
     """
@@ -115,18 +115,24 @@ def _columns(graph: _Graph, fitted: View) -> str:
 
 
 def _look_up(graph: _Graph, name: str, categories: list[Any]) -> str:
-    """The numbers of a column's categories."""
+    """The numbers of a column's categories; unknown ones have the number after the last, and missing ones NaN."""
     if all(isinstance(category, str) for category in categories):
-        keys = np.array(categories, dtype=object)
+        keys, missing = np.array(categories, dtype=object), np.array([""], dtype=object)
     else:
-        keys = _as_numbers(name, categories, graph.dtype)
+        keys, missing = _as_numbers(name, categories, graph.dtype), np.array([np.nan], dtype=graph.dtype)
+    numbers = np.arange(len(keys) + 1, dtype=graph.dtype)
+    numbers[-1] = np.nan
+    if "" in categories:
+        numbers = numbers[:-1]
+    else:
+        keys = np.append(keys, missing)
     return graph.add(
         "LabelEncoder",
         graph.input(name, keys.dtype, 1),
         domain="ai.onnx.ml",
         keys_tensor=graph.tensor(keys),
-        values_tensor=graph.tensor(np.arange(len(keys), dtype=graph.dtype)),
-        default_tensor=graph.tensor(np.array([np.nan], dtype=graph.dtype)),
+        values_tensor=graph.tensor(numbers),
+        default_tensor=graph.tensor(np.array([max(1, len(categories))], dtype=graph.dtype)),
     )
 
 

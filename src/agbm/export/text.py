@@ -121,9 +121,12 @@ class Labels:
         if node not in self.tree.members:
             threshold = float(self.tree.threshold[node])
             return f"{name} <= {self._number(threshold)}" if np.isfinite(threshold) else f"{name} is a number"
-        members = [_category(self._view.categories[feature][code]) for code in self.tree.members[node].tolist()]
+        categories, members = self._view.categories[feature], self.tree.members[node].tolist()
         more = len(members) - self._max_categories
-        shown = members[: self._max_categories] + ([f"... {more} more"] if more > 0 else [])
+        shown = [
+            _category(categories[code]) if code < len(categories) else "unknown"
+            for code in members[: self._max_categories]
+        ] + ([f"... {more} more"] if more > 0 else [])
         return f"{name} in {{{', '.join(shown)}}}"
 
     def _number(self, value: float) -> str:

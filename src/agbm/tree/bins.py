@@ -51,19 +51,21 @@ class Bins:
         X: Any,
         max_bins: int,
         weights: Weights | None = None,
-        categorical: NDArray[np.bool_] | None = None,
+        n_categories: NDArray[np.intp] | None = None,
         residual: Array | None = None,
         min_category_rows: int = 10,
         n_threads: int = 1,
     ) -> Bins:
         """Thresholds from the rows of X, or a fixed random sample of them; categories from all rows.
 
-        `residual` (output, row) tells which categories are alike, where there are more of them than bins; those with
-        fewer than min_category_rows do not show it.
+        `n_categories` of each feature, 0 for numbers. `residual` (output, row) tells which categories are alike, where
+        there are more of them than bins; those with fewer than min_category_rows do not show it.
         """
+        counts = dict(enumerate([] if n_categories is None else n_categories.tolist()))
         grouped = {
-            int(f): GroupedCategories.from_data(X[:, f], max_bins, weights, residual, min_category_rows)
-            for f in ([] if categorical is None else np.flatnonzero(categorical))
+            f: GroupedCategories.from_data(X[:, f], n, max_bins, weights, residual, min_category_rows)
+            for f, n in counts.items()
+            if n > 0
         }
         return cls.from_sample(X, sample_of(X.shape[0]), max_bins, weights, grouped, n_threads)
 
@@ -116,10 +118,10 @@ class Bins:
 
     def matrix(self, n_rows: int, folder: str = "") -> _native.BinnedMatrix:
         """A matrix to fill; in files of a folder, if one is named, which are gone with it."""
-        n_categories = [0] * self.n_features
+        told_apart = [0] * self.n_features
         for f, grouped in self.grouped.items():
-            n_categories[f] = grouped.n_told_apart
-        return _native.BinnedMatrix(n_rows, self.n_bins, n_categories, folder)
+            told_apart[f] = grouped.n_told_apart
+        return _native.BinnedMatrix(n_rows, self.n_bins, told_apart, folder)
 
     def fill(
         self, matrix: _native.BinnedMatrix, X: NDArray[Any], rows: NDArray[np.uint32] | None, n_threads: int
@@ -146,7 +148,7 @@ class Bins:
             bins = self.grouped[int(node["feature"])].bins
             by_bin = np.unpackbits(codes.view(np.uint8), bitorder="little")
             by_category = np.where(bins >= 0, by_bin[bins], node["missing_left"])
-            # What is beyond the last category, up to a whole word, is missing like all that is beyond.
+            # What is beyond all categories, up to a whole word, is missing like all that is beyond.
             padded = np.append(by_category, np.full(-len(bins) % 64, node["missing_left"])).astype(np.uint8)
             words.append(np.packbits(padded, bitorder="little").view(np.uint64))
         start = np.cumsum([0, *(len(w) for w in words)], dtype=np.int64)
@@ -182,10 +184,15 @@ class Bins:
 
 @dataclass(frozen=True, eq=False)
 class GroupedCategories:
-    """Categories of one feature in bins."""
+    """Categories of one feature in bins.
+
+    Where some categories have too few rows to be told apart, they share a bin, and those that no training row has, or
+    that are unknown, share it with them: they are of the same kind. Elsewhere nothing is known of such, and they count
+    as missing.
+    """
 
     bins: NDArray[np.int16]
-    """The bin of each category, by its number; -1 for those that no training row has."""
+    """The bin of each category, by its number, and last that of unknown ones; -1 where they count as missing."""
     n_told_apart: int
     """Categories that were put into bins one by one; those that share a bin for want of rows count as one."""
 
@@ -195,7 +202,7 @@ class GroupedCategories:
         return max(1, int(self.bins.max(initial=-1)) + 1)
 
     def bins_of(self, column: NDArray[Any]) -> Array:
-        """The bin of each row's category; NaN where it is missing or training has not seen it."""
+        """The bin of each row's category; NaN where it is missing or counts as such."""
         known = column < len(self.bins)  # not so for NaN
         bins = np.full(len(column), -1.0)
         bins[known] = self.bins[column[known].astype(np.intp)]
@@ -204,17 +211,23 @@ class GroupedCategories:
 
     @classmethod
     def from_data(
-        cls, column: NDArray[Any], max_bins: int, weights: Weights | None, residual: Array | None, min_rows: int = 10
+        cls,
+        column: NDArray[Any],
+        n_categories: int,
+        max_bins: int,
+        weights: Weights | None,
+        residual: Array | None,
+        min_rows: int = 10,
     ) -> GroupedCategories:
-        """Of the categories of training rows; see from_sums."""
+        """From the numbers of the training rows' categories; see from_sums."""
         present = ~np.isnan(column)
         numbers = column[present].astype(np.intp)
 
         def sums(parts: Sequence[Array | None]) -> list[Array]:
             of_present = [None if part is None else part[present] for part in parts]
-            return [np.asarray(np.bincount(numbers, part), dtype=np.float64) for part in of_present]
+            return [np.asarray(np.bincount(numbers, part, n_categories), dtype=np.float64) for part in of_present]
 
-        whole, step = (None, 1.0) if weights is None else weights.in_steps()
+        whole, step = (None, 1.0) if weights is None else (weights.in_steps, weights.step)
         total = sums([whole])[0] * step
         if residual is None or np.count_nonzero(total) <= max_bins:
             return cls.from_sums(total, None, max_bins, min_rows)
@@ -223,20 +236,20 @@ class GroupedCategories:
 
     @classmethod
     def from_sums(cls, total: Array, mean: Array | None, max_bins: int, min_rows: int) -> GroupedCategories:
-        """A bin for each category where there are enough; total has the weights of the categories.
+        """A bin for each category where there are enough; total has the weights of all categories.
 
         Where there are more categories than bins, those with similar mean residuals share one, about as many rows in
         each bin; a category frequent enough to fill a bin has one of its own. Those with too few rows for a mean share
         the first.
         """
         seen = np.flatnonzero(total)
-        bins = np.full(len(total), -1, dtype=np.int16)
+        bins = np.full(len(total) + 1, -1, dtype=np.int16)
         if len(seen) <= max_bins:
             bins[seen] = np.arange(len(seen))
             return cls(bins, max(1, len(seen)))
         judged = seen[total[seen] >= min_rows] if mean is not None else seen[:0]
         few = 1 if len(judged) < len(seen) else 0
-        bins[seen] = 0
+        bins[:] = few - 1
         if mean is not None and len(judged) > 0:
             order = judged[np.argsort(mean[judged], kind="stable")]
             cuts = (
@@ -302,7 +315,7 @@ def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[NDArray[A
 def _weighted_thresholds(
     X: Any, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights
 ) -> tuple[Array, NDArray[np.int32]]:
-    whole, _ = (weights if rows is None else weights[rows]).in_steps()
+    whole = (weights if rows is None else weights[rows]).in_steps
     blocks = _column_blocks(X, rows)
     return _joined([feature_thresholds(column, max_bins, whole) for block in blocks for column in block.T])
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..learners import DivergedError, Fit, Model, fit_of
+from ..learners import DivergedError, Fit, Model, Newton, fit_of
 from ..losses import Array
 from ..weights import Weights
 from .bins import Bins
@@ -45,8 +45,8 @@ class TreeLearner:
     """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
     vector_leaves: bool = False
     """Whether all outputs get one tree, with a value a leaf for each, instead of a tree each."""
-    categorical: NDArray[np.bool_] | None = None
-    """Which features have numbers of categories for values; None for none."""
+    n_categories: NDArray[np.intp] | None = None
+    """Of each feature whose values are numbers of categories, 0 for the others; None where all are others."""
     monotone: Sequence[int] = ()
     """For each feature 1 (increasing), -1 (decreasing) or 0; empty where no feature is constrained."""
     interactions: Sequence[Sequence[int]] = ()
@@ -66,7 +66,7 @@ class TreeLearner:
     def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
         """See Learner."""
         bins = Bins.from_data(
-            X[:n_train], self.max_bins, weights, self.categorical, residual, self.min_category_rows, self.n_threads
+            X[:n_train], self.max_bins, weights, self.n_categories, residual, self.min_category_rows, self.n_threads
         )
         return self.bind_codes(bins, bins.encode(X, self.n_threads), n_train, weights)
 
@@ -107,18 +107,18 @@ class TreesOfIterations(ABC):
         """See Fitter."""
         self._iteration += 1
 
-    def fit(self, target: Array, hessian: Array | None) -> Fit:
+    def fit(self, target: Array, newton: Newton | None) -> Fit:
         """See Fitter."""
-        return self._fit_all([target], hessian, self._draw())[0]
+        return self._fit_all([target], newton, self._draw())[0]
 
-    def fit_pair(self, r: Array, c: Array, hessian: Array | None, *, second: bool) -> tuple[Fit, Fit | None]:
+    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
         """See Fitter."""
         sample = self._draw()
         if self._learner.shared_structure:
-            first, other = self._fit_all([r, c], hessian, sample)
+            first, other = self._fit_all([r, c], newton, sample)
             return first, other
-        first = self._fit_all([r], hessian, sample)[0]
-        return first, self._fit_all([c], hessian, sample)[0] if second else None
+        first = self._fit_all([r], newton, sample)[0]
+        return first, self._fit_all([c], newton, sample)[0] if second else None
 
     def _draw(self) -> Sample:
         """What the trees of this iteration see. It follows from the seed and the iteration alone."""
@@ -126,23 +126,23 @@ class TreesOfIterations(ABC):
         self._iteration += 1
         return sample
 
-    def _fit_all(self, targets: Sequence[Array], hessian: Array | None, sample: Sample) -> list[Fit]:
+    def _fit_all(self, targets: Sequence[Array], newton: Newton | None, sample: Sample) -> list[Fit]:
         """One function for each target, all with one structure: a tree with vector leaves, or a tree an output."""
         n_outputs = len(targets[0])
         together = self._learner.vector_leaves or n_outputs == 1
         outputs = [range(n_outputs)] if together else [range(k, k + 1) for k in range(n_outputs)]
-        grown = [self._grow(targets, hessian, some, sample) for some in outputs]
+        grown = [self._grow(targets, newton, some, sample) for some in outputs]
         trees, values = [tree for tree, _ in grown], [values for _, values in grown]
-        return self._fits(trees[0] if together else one_output_each(trees), values, hessian, len(targets))
+        return self._fits(trees[0] if together else one_output_each(trees), values, newton, len(targets))
 
     @abstractmethod
     def _grow(
-        self, targets: Sequence[Array], hessian: Array | None, outputs: range, sample: Sample
+        self, targets: Sequence[Array], newton: Newton | None, outputs: range, sample: Sample
     ) -> tuple[Forest, Any]:
         """A tree for some outputs of targets (output, row), of one function each, and its values on all rows."""
 
     @abstractmethod
-    def _fits(self, model: Forest, values: Sequence[Any], hessian: Array | None, n_functions: int) -> list[Fit]:
+    def _fits(self, model: Forest, values: Sequence[Any], newton: Newton | None, n_functions: int) -> list[Fit]:
         """The functions of a model, from the values of its trees as _grow gives them."""
 
     def _forest(
@@ -153,13 +153,13 @@ class TreesOfIterations(ABC):
         sets = self._bins.category_sets(nodes, left_codes)
         return Forest(self._bins.n_features, n_outputs, n_functions, FIRST, FIRST, nodes, *sets, value)
 
-    def _growth(self, hessian: Array | None, sample: Sample) -> dict[str, Any]:
+    def _growth(self, newton: Newton | None, sample: Sample) -> dict[str, Any]:
         """How a grower is to grow the next tree, apart from what it is grown on."""
         return {
             "features": sample.draw_features(),
             "node_share": self._learner.colsample_bynode,
             "seed": sample.draw_seed(),
-            "min_hessian_leaf": 0.0 if hessian is None else self._learner.min_leaf_hessian,
+            "min_hessian_leaf": 0.0 if newton is None else self._learner.min_leaf_hessian,
         }
 
 
@@ -174,22 +174,22 @@ class TreeFitter(TreesOfIterations):
         self._weights = weights
 
     def _grow(
-        self, targets: Sequence[Array], hessian: Array | None, outputs: range, sample: Sample
+        self, targets: Sequence[Array], newton: Newton | None, outputs: range, sample: Sample
     ) -> tuple[Forest, Array]:
         try:
             records, left_codes, value, row_values = self._grower.grow(
-                **weighted(targets, hessian, outputs, self._weights),
+                **weighted(targets, newton, outputs, self._weights),
                 rows=None if sample.lots is None else sample.lots.rows(0, self._n_train),
-                **self._growth(hessian, sample),
+                **self._growth(newton, sample),
             )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
         return self._forest(records, left_codes, value, len(outputs), len(targets)), row_values
 
-    def _fits(self, model: Forest, values: Sequence[Array], hessian: Array | None, n_functions: int) -> list[Fit]:
+    def _fits(self, model: Forest, values: Sequence[Array], newton: Newton | None, n_functions: int) -> list[Fit]:
         whole = by_function(values, n_functions)
         return [
-            fit_of(model, j, whole[:, j], self._n_train, hessian, self._learner.n_threads) for j in range(n_functions)
+            fit_of(model, j, whole[:, j], self._n_train, newton, self._learner.n_threads) for j in range(n_functions)
         ]
 
 
@@ -200,18 +200,27 @@ def by_function(values: Sequence[Array], n_functions: int) -> Array:
 
 
 def weighted(
-    targets: Sequence[Array], hessian: Array | None, outputs: range, weights: Weights | None
+    targets: Sequence[Array], newton: Newton | None, outputs: range, weights: Weights | None
 ) -> dict[str, Any]:
     """Residuals and hessians of some outputs for a grower, times relative weights, and how often rows are repeated.
 
     A grower rounds the numbers of a row before it repeats them: it gives exactly the tree of the repeated rows.
     """
     gradients = [target[k] for k in outputs for target in targets]
-    hessians = None if hessian is None else hessian[outputs.start : outputs.stop]
-    if weights is not None and weights.relative is not None:
-        gradients = [gradient * weights.relative for gradient in gradients]
-        hessians = weights.relative[np.newaxis] if hessians is None else hessians * weights.relative
-    return {"gradients": gradients, "hessians": hessians, "repeats": None if weights is None else weights.repeats}
+    hessians = None if newton is None else newton.hessian[outputs.start : outputs.stop]
+    distances = [] if newton is None or newton.distance is None else [newton.distance[k] for k in outputs]
+    relative = None if weights is None else weights.relative
+    if relative is not None:
+        gradients = [gradient * relative for gradient in gradients]
+        hessians = relative[np.newaxis] if hessians is None else hessians * relative
+    return {
+        "gradients": gradients,
+        "hessians": hessians,
+        "repeats": None if weights is None else weights.repeats,
+        "distances": distances,
+        "share": 0.0 if newton is None else newton.share,
+        "steps": None if relative is None or not distances else cast(Weights, weights).in_steps.astype(np.int64),
+    }
 
 
 class RowLots(NamedTuple):
