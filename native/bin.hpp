@@ -165,22 +165,18 @@ std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, i
 // Neighbouring columns share a group; groups are as equal in width as they can be, so that threads get equal work. Shared
 // columns are behind all others, in sparse groups. folder: for codes in files, empty for codes in memory.
 inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
-                    const std::vector<int>& n_categories, std::vector<FeaturePlace> places,
-                    const std::string& folder = {}) {
+                    const std::vector<int>& n_categories, ColumnPlan&& plan, const std::string& folder = {}) {
   m.n_rows = n_rows;
   m.n_categories = n_categories;
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
-  m.places = std::move(places);
-  std::vector<int> n_codes;  // of each column
-  int n_own = 0;
+  m.places = std::move(plan.places);
+  m.n_whole = plan.n_whole;
+  std::vector<int> n_codes(plan.n_columns, 0);  // of each column
   for (int f = 0; f < m.n_features; ++f) {
     const FeaturePlace& place = m.places[f];
-    n_own += !place.shared();
-    n_codes.resize(std::max<std::size_t>(n_codes.size(), place.column + 1), 0);
-    n_codes[place.column] = std::max(n_codes[place.column], place.code(n_bins[f]) + 1);
+    if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.code(n_bins[f]) + 1);
   }
-  const int n_columns = static_cast<int>(n_codes.size());
   m.cell_offset.assign(1, 0);
   const auto add_groups = [&](int first, int end, int most_columns, bool sparse) {
     const int n_groups = (end - first + most_columns - 1) / most_columns;
@@ -197,10 +193,13 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
       first += width;
     }
   };
-  add_groups(0, n_own, kMaxGroupWidth, false);
-  add_groups(n_own, n_columns, kMaxSparseWidth, true);
-  m.grouped = Codes(n_rows * n_own, folder);
-  m.columns = Codes(n_rows * n_columns, folder);
+  const std::size_t sparse_width =
+      std::min<std::size_t>(kMaxSparseWidth, kMaxSparseEntries / std::max<std::size_t>(1, n_rows));
+  add_groups(0, plan.n_own, kMaxGroupWidth, false);
+  add_groups(plan.n_own, plan.n_whole, static_cast<int>(sparse_width), true);
+  add_groups(plan.n_whole, plan.n_columns, static_cast<int>(sparse_width), true);
+  m.grouped = Codes(n_rows * plan.n_own, folder);
+  m.columns = Codes(n_rows * plan.n_whole, folder);
 }
 
 // The codes of some rows of a column once more, in its group.
@@ -257,59 +256,6 @@ void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, c
     }
     for (int feature = first; feature < end; ++feature) thresholds += m.n_bins[feature] - 1;
   }
-}
-
-// A sparse matrix, row by row: the features of row i and their values are at [start[i], start[i + 1]), others are 0.
-template <class T>
-struct SparseRows {
-  const T* values;
-  const std::int32_t* features;
-  const std::int64_t* start;
-  std::size_t n_rows;
-};
-
-// For each row the cells of its shared columns.
-template <class T>
-void list_cells(BinnedMatrix& m, const SparseRows<T>& x) {
-  for (SparseGroup& sparse : m.sparse_groups) sparse.start.assign(1, 0);
-  for (std::size_t row = 0; row < m.n_rows; ++row) {
-    for (std::int64_t i = x.start[row]; i < x.start[row + 1]; ++i) {
-      const FeaturePlace& place = m.places[x.features[i]];
-      if (!place.shared()) continue;
-      const int code = m.column(place.column)[row];
-      const ColumnGroup& group = m.groups[m.group_of[place.column]];
-      if (place.bin(code, m.n_bins[x.features[i]]) == place.zero_bin) continue;  // a stored zero
-      const std::size_t cell = m.cell_offset[place.column] - m.cell_offset[group.first_column] + code;
-      m.sparse_groups[group.sparse].cells.push_back(static_cast<std::uint16_t>(cell));
-    }
-    for (SparseGroup& sparse : m.sparse_groups) sparse.start.push_back(sparse.cells.size());
-  }
-}
-
-// Codes of a whole sparse matrix.
-template <class T>
-void bin_sparse(BinnedMatrix& m, const double* thresholds, const SparseRows<T>& x, int n_threads) {
-  n_threads = threads_for(m.columns.size(), n_threads);
-  const std::vector<BinTable<T>> tables = make_tables<T>(m, 0, m.n_features, thresholds);
-  for (int f = 0; f < m.n_features; ++f) {
-    if (!m.places[f].shared()) {
-      std::fill_n(m.columns.data() + m.n_rows * m.places[f].column, m.n_rows, tables[f].code(T{0}));
-    }
-  }
-  parallel_rows(m.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      for (std::int64_t i = x.start[row]; i < x.start[row + 1]; ++i) {
-        const FeaturePlace& place = m.places[x.features[i]];
-        const int code = place.code(tables[x.features[i]].code(x.values[i]));
-        // A zero may be stored, too, beside another feature of the column.
-        if (code != 0 || !place.shared()) m.columns[m.n_rows * place.column + row] = static_cast<std::uint8_t>(code);
-      }
-    }
-    for (std::size_t column = 0; column < m.n_columns(); ++column) {
-      if (m.groups[m.group_of[column]].sparse < 0) copy_to_group(m, static_cast<int>(column), begin, end);
-    }
-  });
-  list_cells(m, x);
 }
 
 }  // namespace agbm

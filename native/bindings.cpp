@@ -18,7 +18,6 @@
 #include <system_error>
 
 #include "bin.hpp"
-#include "bundle.hpp"
 #include "grow.hpp"
 #include "histogram.hpp"
 #include "loss.hpp"
@@ -26,6 +25,7 @@
 #include "predict.hpp"
 #include "reuse.hpp"
 #include "shap.hpp"
+#include "sparse.hpp"
 #include "thresholds.hpp"
 #include "vectors.hpp"
 
@@ -96,8 +96,9 @@ BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, con
   require_matrix(n_rows, n_bins);
   require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
   for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
-  std::vector<FeaturePlace> own_columns;
-  for (int f = 0; f < static_cast<int>(n_bins.size()); ++f) own_columns.push_back({f});
+  ColumnPlan own_columns;
+  for (int f = 0; f < static_cast<int>(n_bins.size()); ++f) own_columns.places.push_back({f});
+  own_columns.n_own = own_columns.n_whole = own_columns.n_columns = static_cast<int>(n_bins.size());
   BinnedMatrix m;
   try {
     nb::gil_scoped_release release;
@@ -165,7 +166,8 @@ nb::tuple sparse_thresholds_of(const Vector<T>& values, const Vector<std::int64_
   Thresholds found;
   {
     nb::gil_scoped_release release;
-    found = sparse_thresholds(values.data(), start.data(), start.size() - 1, n_rows, max_bins, n_threads);
+    const SparseValues<T> x{values.data(), start.data(), start.size() - 1, n_rows};
+    found = SparseThresholds<T>(x, max_bins, n_threads).find();
   }
   return to_numpy(std::move(found));
 }
@@ -187,7 +189,7 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
   }
   require(first_feature >= 0 && n_columns > 0 && first_feature <= m.n_features - n_columns, "X: no such features");
   for (int f = first_feature; f < first_feature + n_columns; ++f) {
-    require(!m.places[f].shared(), "X: features share a column");
+    require(m.places[f].used() && !m.places[f].shared(), "X: features have no columns of their own");
   }
   require_thresholds(std::span(m.n_bins).subspan(first_feature, n_columns), thresholds);
   nb::gil_scoped_release release;
@@ -195,24 +197,35 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
 }
 
 template <class T>
-BinnedMatrix make_sparse(const Vector<T>& values, const Vector<std::int32_t>& features,
-                         const Vector<std::int64_t>& start, const std::vector<int>& n_bins,
-                         const Vector<double>& thresholds, int n_threads) {
-  require(start.size() > 0, "start: must have one entry more than there are rows");
-  require_matrix(start.size() - 1, n_bins);
+BinnedMatrix make_sparse(const Vector<T>& values, const Vector<Row>& rows, const Vector<std::int64_t>& start,
+                         std::size_t n_rows, const std::vector<int>& n_bins, const Vector<double>& thresholds,
+                         int n_threads, std::int64_t min_samples_leaf, std::size_t n_train,
+                         const std::optional<Vector<std::int64_t>>& repeats) {
+  require_matrix(n_rows, n_bins);
+  require(start.size() == n_bins.size() + 1, "start: must have one entry more than there are features");
   require_parts(start, values.size());
-  require(features.size() == values.size(), "features: must have one entry for each value");
-  for (std::size_t i = 0; i < features.size(); ++i) {
-    require(features.data()[i] >= 0 && features.data()[i] < static_cast<std::int64_t>(n_bins.size()),
-            "features: no such feature");
+  require(rows.size() == values.size(), "rows: must have one entry for each value");
+  for (std::size_t f = 0; f < n_bins.size(); ++f) {
+    for (std::int64_t i = start.data()[f]; i < start.data()[f + 1]; ++i) {
+      require(rows.data()[i] < n_rows, "rows: no such row");
+      require(i == start.data()[f] || rows.data()[i - 1] < rows.data()[i], "rows: must ascend within a feature");
+    }
   }
   require_thresholds(n_bins, thresholds);
+  require(n_train <= n_rows && min_samples_leaf >= 0, "n_train, min_samples_leaf: no such rows");
+  require(!repeats || repeats->size() == n_train, "repeats: must have one entry for each training row");
   nb::gil_scoped_release release;
-  const SparseRows<T> rows{values.data(), features.data(), start.data(), start.size() - 1};
-  return bin_bundled(n_bins, thresholds.data(), rows, n_threads);
+  const SparseValues<T> x{values.data(), start.data(), n_bins.size(), n_rows};
+  const LeafRows leaf{min_samples_leaf, n_train, repeats ? repeats->data() : nullptr};
+  return bin_sparse(x, rows.data(), n_bins, thresholds.data(), leaf, n_threads);
+}
+
+bool all_used(const BinnedMatrix& m) {
+  return std::all_of(m.places.begin(), m.places.end(), [](const FeaturePlace& p) { return p.used(); });
 }
 
 nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
+  require(all_used(m), "matrix: some features have no column");
   std::vector<std::uint8_t> out(m.n_rows * m.n_features);
   for (int f = 0; f < m.n_features; ++f) {
     for (std::size_t i = 0; i < m.n_rows; ++i) out[i * m.n_features + f] = m.bin(f, i);
@@ -222,8 +235,8 @@ nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
 
 // Codes column after column, of a matrix in which no features share one.
 nb::ndarray<nb::numpy, std::uint8_t> all_columns(const BinnedMatrix& m) {
-  require(std::none_of(m.places.begin(), m.places.end(), [](const FeaturePlace& p) { return p.shared(); }),
-          "matrix: features share a column");
+  require(std::all_of(m.places.begin(), m.places.end(), [](auto& p) { return p.used() && !p.shared(); }),
+          "matrix: features have no columns of their own");
   std::vector<std::uint8_t> out(m.columns.data(), m.columns.data() + m.columns.size());
   return to_numpy(std::move(out), m.n_columns(), m.n_rows);
 }
@@ -255,7 +268,8 @@ GrownTree trees_of_records(const BinnedMatrix& m, const Vector<std::uint8_t>& no
     NodeRecord record;
     std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
     const bool is_leaf = record.left < 0;
-    require(is_leaf || (record.feature >= 0 && record.feature < m.n_features), "nodes: no such feature");
+    require(is_leaf || (record.feature >= 0 && record.feature < m.n_features && m.places[record.feature].used()),
+            "nodes: no such feature");
     require(
         is_leaf || (static_cast<std::size_t>(record.left) > i && static_cast<std::size_t>(record.left) + 1 < n_nodes),
         "nodes: children must be behind their parents");
@@ -347,6 +361,7 @@ TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
     }
     require(t.n_repeated <= kMostRepeats * 128, "repeats: more than 2^38 in all");
   }
+  require(m.min_samples_leaf == 0 || t.n_repeated <= m.n_counted, "gradients: features were left out by fewer rows");
   for (int k = 0; k < t.n_sums(); ++k) {
     t.max.push_back(max_abs(t.summand(k), t.n_rows, n_threads));
     if (k < t.n_targets && !std::isfinite(t.max.back())) throw std::overflow_error("gradients: not finite");
@@ -376,7 +391,7 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Gradients& gradients,
   builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}});
   std::vector<std::int64_t> used;
   for (int f = 0; f < m.n_features; ++f) {
-    require(!m.places[f].shared(), "matrix: features share a column");
+    require(m.places[f].used() && !m.places[f].shared(), "matrix: features have no columns of their own");
     const auto begin = cells.begin() + static_cast<std::ptrdiff_t>(m.cell_offset[m.places[f].column] * n);
     used.insert(used.end(), begin, begin + static_cast<std::ptrdiff_t>((m.n_bins[f] + 1) * n));
   }
@@ -393,7 +408,7 @@ class GrowerBase {
  protected:
   // Thresholds: of one feature after the other.
   GrowerBase(const BinnedMatrix& m, const Vector<double>& thresholds, int n_threads)
-      : matrix_(m), n_threads_(n_threads), thresholds_(thresholds.data(), thresholds.data() + thresholds.size()) {
+      : matrix_(m), n_threads_(n_threads), thresholds_(thresholds) {
     require_thresholds(m.n_bins, thresholds);
     std::size_t first = 0;
     for (int n : m.n_bins) {
@@ -433,14 +448,14 @@ class GrowerBase {
         // The last bin is open above: a split behind it sends all values left and only missing ones right.
         const bool open = parts_missing_only(tree.bin[i], matrix_.n_bins[tree.feature[i]]);
         record.threshold = open ? std::numeric_limits<double>::infinity()
-                                : thresholds_[first_threshold_[tree.feature[i]] + tree.bin[i]];
+                                : thresholds_.data()[first_threshold_[tree.feature[i]] + tree.bin[i]];
       }
       std::memcpy(bytes.data() + i * sizeof record, &record, sizeof record);
     }
     return to_numpy(std::move(bytes), tree.n_nodes() * sizeof(NodeRecord));
   }
 
-  const std::vector<double> thresholds_;
+  const Vector<double> thresholds_;           // not a copy: there may be millions
   std::vector<std::size_t> first_threshold_;  // of each feature
 };
 
@@ -645,7 +660,8 @@ class ShardRows {
       const std::int64_t* words = splits.data() + i * kSplitWords;
       require(words[0] >= 0 && words[0] < static_cast<std::int64_t>(rows_.n_nodes()), "splits: no such node");
       require(words[1] == static_cast<std::int64_t>(rows_.n_nodes() + 2 * i), "splits: no such child");
-      require(words[2] >= 0 && words[2] < matrix_.n_features, "splits: no such feature");
+      require(words[2] >= 0 && words[2] < matrix_.n_features && matrix_.places[words[2]].used(),
+              "splits: no such feature");
       NodeSplit s{
           static_cast<std::int32_t>(words[0]), static_cast<std::int32_t>(words[1]), static_cast<int>(words[2]), {}};
       for (int w = 0; w < 4; ++w) s.codes.words[w] = static_cast<std::uint64_t>(words[3 + w]);
@@ -741,6 +757,7 @@ GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes,
   require(max_depth >= 1, "max_depth: must be at least 1");
   require(max_leaf_nodes == 0 || max_leaf_nodes >= 2, "max_leaf_nodes: must be 0 (no limit) or at least 2");
   require(min_samples_leaf >= 1, "min_samples_leaf: must be at least 1");
+  require(min_samples_leaf >= m.min_samples_leaf, "min_samples_leaf: features were left out for want of more rows");
   require(l2_regularization >= 0.0 && min_split_gain >= 0.0, "l2_regularization, min_split_gain: must not be negative");
   require(monotone.empty() || static_cast<int>(monotone.size()) == m.n_features,
           "monotone: must be empty or have one entry for each feature");
@@ -1003,11 +1020,16 @@ NB_MODULE(_native, m) {
            "left_codes"_a.noconvert(), "value"_a.noconvert(), "n_columns"_a, "n_threads"_a,
            "Values of the trees of a forest on all rows, (column, row); left_codes has the codes that go left in each "
            "node.")
-      .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "features"_a.noconvert(),
-                  "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a)
-      .def_static("from_sparse", &make_sparse<float>, "values"_a.noconvert(), "features"_a.noconvert(),
-                  "start"_a.noconvert(), "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
-                  "A matrix from sparse rows, which have no place twice. Features may share columns.")
+      .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "rows"_a.noconvert(),
+                  "start"_a.noconvert(), "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
+                  "min_samples_leaf"_a = 0, "n_train"_a = 0, "repeats"_a.noconvert().none() = nb::none())
+      .def_static(
+          "from_sparse", &make_sparse<float>, "values"_a.noconvert(), "rows"_a.noconvert(), "start"_a.noconvert(),
+          "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a, "min_samples_leaf"_a = 0, "n_train"_a = 0,
+          "repeats"_a.noconvert().none() = nb::none(),
+          "A matrix from the columns of a sparse one, which have no row twice. Features may share columns. Those "
+          "that cannot split the first n_train rows, each as often as repeats says, into two parts of "
+          "min_samples_leaf have none.")
       .def_prop_ro("n_columns", &BinnedMatrix::n_columns)
       .def("codes", &all_codes, "The bins as a (row, feature) array.")
       .def("columns", &all_columns, "The codes as a (feature, row) array.")

@@ -82,12 +82,17 @@ class TreeGrower {
         sums_(sums),
         here_(here),
         has_shared_columns_(
-            std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })),
-        all_features_(matrix.n_features) {
+            std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })) {
+    std::size_t n_additions = 0;
     for (const ColumnGroup& group : matrix.groups) {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
+      n_additions += matrix.n_additions(group);
     }
-    std::iota(all_features_.begin(), all_features_.end(), 0);
+    few_rows_ = std::max(kFewRows, matrix.n_cells() * matrix.n_rows / std::max<std::size_t>(1, n_additions));
+    for (int f = 0; f < matrix.n_features; ++f) {
+      n_bins_ += matrix.n_bins[f] + 1;
+      if (matrix.places[f].used()) all_features_.push_back(f);
+    }
     sort_by_column(all_features_);
   }
 
@@ -107,7 +112,8 @@ class TreeGrower {
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
-  // Up to so many rows it costs no more to add them than to subtract a sibling's cells and to fetch the result again later.
+  // Up to so many rows it costs no more to add them than to subtract a sibling's cells and to fetch the result again later;
+  // also where they are added to fewer cells than there are, which in sparse matrices may be any number of rows.
   static constexpr std::size_t kFewRows = 512;
   // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees: about a
   // batch a level. Trees with many targets have large ones.
@@ -144,8 +150,10 @@ class TreeGrower {
   };
 
   std::size_t cell_count() const { return matrix_.n_cells() * channels_.n(); }
+  // By the bins of all features, and not by the cells: the numbers of nodes, on which random choices depend, must not depend
+  // on how columns are laid out.
   std::size_t batch_nodes() const {
-    const std::size_t affordable = kHistogramBytes / (cell_count() * sizeof(std::int64_t) * kUsualLevels);
+    const std::size_t affordable = kHistogramBytes / (n_bins_ * channels_.n() * sizeof(std::int64_t) * kUsualLevels);
     return std::min(kBatchNodes, std::max<std::size_t>(1, affordable));
   }
   std::int64_t* histogram(std::int32_t slot) { return histograms_[slot].data(); }
@@ -170,7 +178,7 @@ class TreeGrower {
   }
 
   // Whether the rows of a node are here, and so few that it keeps no histogram.
-  bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= kFewRows; }
+  bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= few_rows_; }
 
   void start(const TreeTargets& targets, const FeatureSample& sample) {
     targets_ = targets;
@@ -190,7 +198,7 @@ class TreeGrower {
       sums_.build({{0, histogram(nodes_[0].slot)}});
     }
     if (has_categories_) channels_.noise = noise_of(targets, sums_.noise());
-    const bool in_cells = nodes_[0].slot != kNoSlot && matrix_.groups[0].sparse < 0;
+    const bool in_cells = nodes_[0].slot != kNoSlot && !matrix_.groups.empty() && matrix_.groups[0].sparse < 0;
     total_.assign(1, in_cells ? totals_of_cells(nodes_[0].slot) : here_->totals(0));
     start_constraints();
     tree_.add(channels_.count_in(total_[0].back()));
@@ -282,6 +290,9 @@ class TreeGrower {
       features.resize(std::max<std::size_t>(1, static_cast<std::size_t>(share)));
       std::sort(features.begin(), features.end());
     }
+    // Not before: random choices are made among all features.
+    features.erase(std::remove_if(features.begin(), features.end(), [&](int f) { return !matrix_.places[f].used(); }),
+                   features.end());
     sort_by_column(features);
     return features;
   }
@@ -477,10 +488,22 @@ class TreeGrower {
 
   // cells: of the feature's column.
   void scan_feature(Scan& scan, int feature, const std::int64_t* cells, std::int64_t* scratch) const {
+    if (too_few_others(feature, cells)) return;
     const std::int64_t* total = total_[scan.node].data();
     improve_split(scan.best, channels_, rules_,
                   {feature, bins_of(feature, cells, total, scratch + 3 * channels_.n()), matrix_.n_bins[feature],
                    matrix_.n_categories[feature], total, scratch, bounds_of(scan.node)});
+  }
+  // Whether a node has so few rows in which a sparse feature is not zero that no split can leave enough of them on the side
+  // without zero: so it is with most features in most nodes.
+  bool too_few_others(int feature, const std::int64_t* cells) const {
+    const FeaturePlace& place = matrix_.places[feature];
+    if (!place.shared()) return false;
+    const int channels = channels_.n();
+    const std::int64_t* last = cells + place.first_code * channels + channels - 1;
+    std::int64_t n = 0;
+    for (int i = 0; i < matrix_.n_bins[feature]; ++i) n += channels_.count_in(last[i * channels]);
+    return n < rules_.min_samples_leaf;
   }
   std::size_t cells_of_feature() const { return has_shared_columns_ ? kWideCells * std::size_t(channels_.n()) : 0; }
   std::size_t scratch_size() const { return 3 * static_cast<std::size_t>(channels_.n()) + cells_of_feature(); }
@@ -596,7 +619,9 @@ class TreeGrower {
   std::vector<Scan> scans_;
   const bool has_shared_columns_;
   std::size_t most_group_cells_ = 0;
-  std::vector<int> all_features_;
+  std::size_t few_rows_ = kFewRows;
+  std::size_t n_bins_ = 0;                        // of all features, those of missing values included
+  std::vector<int> all_features_;                 // that are used
   std::deque<std::vector<int>> chosen_features_;  // of one node each, where they may not use all
 };
 

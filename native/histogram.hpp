@@ -94,12 +94,12 @@ void add_rows_of_channels(const HistogramTask& task, const ColumnGroup& group) {
 template <int Channels>
 void add_sparse_rows(const SparseGroup& group, const HistogramTask& task, int n_channels) {
   const std::size_t channels = Channels > 0 ? Channels : n_channels;
-  const std::uint64_t* start = group.start.data();
+  const std::uint32_t* start = group.start.data();
   const std::uint16_t* cells = group.cells.data();
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
     const std::int64_t* value = task.packed + row * channels;
-    for (std::uint64_t k = start[row]; k < start[row + 1]; ++k) {
+    for (std::uint32_t k = start[row]; k < start[row + 1]; ++k) {
       std::int64_t* cell = task.cells + cells[k] * channels;
       for (std::size_t c = 0; c < channels; ++c) cell[c] += value[c];
     }
@@ -184,11 +184,10 @@ class HistogramBuilder {
 
   std::size_t group_cells(const ColumnGroup& group) const { return matrix_.n_cells(group) * channels_; }
 
-  // Cells that a row of a group adds to.
+  // Cells that a row of a group adds to, and one for the list of them.
   std::size_t row_cost(const ColumnGroup& group) const {
     if (group.sparse < 0) return group.width;
-    const SparseGroup& sparse = matrix_.sparse_groups[group.sparse];
-    return 1 + sparse.cells.size() / std::max<std::size_t>(1, matrix_.n_rows);
+    return 1 + matrix_.n_additions(group) / std::max<std::size_t>(1, matrix_.n_rows);
   }
 
   // Some pieces for every thread, since one may be slower than another; and none so short that waking a thread, or clearing

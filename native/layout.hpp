@@ -1,6 +1,7 @@
 // Data layouts shared by every kernel, with the reason for each.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -36,23 +37,35 @@ struct ColumnGroup {
 };
 
 // Shared columns are mostly zero. The cell of code 0 is not needed, since a feature's zeros are what its other bins leave of
-// a node, so a row only has a list of the cells that it is added to: cells[start[row]] up to start[row + 1].
+// a node, so a row only has a list of the cells that it is added to: cells[start[row]] up to start[row + 1]. Columns of
+// which nearly all codes are 0 have no bytes for these: the rows with other codes, ascending, are in lists as well, one
+// column after the other.
 struct SparseGroup {
-  std::vector<std::uint64_t> start;
+  std::vector<std::uint32_t> start;
   std::vector<std::uint16_t> cells;  // within the group
+  std::vector<std::uint32_t> column_start;
+  std::vector<Row> rows;
+  std::vector<std::uint8_t> codes;
+
+  std::size_t size_of(int column) const { return column_start[column + 1] - column_start[column]; }
+  const Row* rows_of(int column) const { return rows.data() + column_start[column]; }
+  const std::uint8_t* codes_of(int column) const { return codes.data() + column_start[column]; }
 };
 
-// Columns of a sparse group; their cells are far fewer than 2^16.
+// Columns of a sparse group; their cells are far fewer than 2^16. There may be fewer, so that the lists of a group have less
+// than 2^32 entries.
 constexpr int kMaxSparseWidth = 128;
+constexpr std::size_t kMaxSparseEntries = (std::size_t{1} << 32) - 1;
 
 // Where the bins of a feature are. Usually it has a column of its own, and a code is its bin. Sparse features of which no
 // row has two share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0 says that all of them are
 // zero, and the other bins of each, that of missing values behind them, have codes from first_code on.
 struct FeaturePlace {
-  int column;
+  int column = -1;  // -1: none, since no split can use the feature
   int first_code = 0;
   int zero_bin = -1;  // the bin of zero; -1 where the column is the feature's own
 
+  bool used() const { return column >= 0; }
   bool shared() const { return zero_bin >= 0; }
   int code(int bin) const {
     return !shared() ? bin : bin == zero_bin ? 0 : first_code + bin - (bin > zero_bin ? 1 : 0);
@@ -77,7 +90,10 @@ struct BinnedMatrix {
   std::vector<int> group_of;  // column -> group
   Codes grouped;              // codes group after group, for histograms; not of sparse groups
   std::vector<SparseGroup> sparse_groups;
-  Codes columns;  // codes column after column, for all that looks at one feature of many rows
+  int n_whole = 0;                    // columns that are no lists; they are before the others
+  Codes columns;                      // their codes column after column, for all that looks at one feature of many rows
+  std::int64_t min_samples_leaf = 0;  // features without a split that leaves so many rows on both sides are not used
+  std::size_t n_counted = 0;          // rows that this was decided by, as often as they are repeated
 
   std::size_t n_cells() const { return cell_offset.back(); }
   std::size_t n_columns() const { return group_of.size(); }
@@ -86,11 +102,53 @@ struct BinnedMatrix {
   }
   bool categorical(int feature) const { return n_categories[feature] > 0; }
   int group_of_feature(int feature) const { return group_of[places[feature].column]; }
-
-  const std::uint8_t* column(int column) const { return columns.data() + n_rows * column; }
-  int bin(int feature, std::size_t row) const {
-    return places[feature].bin(column(places[feature].column)[row], n_bins[feature]);
+  // Additions of all rows to the histogram of a group.
+  std::size_t n_additions(const ColumnGroup& group) const {
+    return group.sparse < 0 ? n_rows * group.width : sparse_groups[group.sparse].cells.size();
   }
+
+  bool listed(int column) const { return column >= n_whole; }
+  const std::uint8_t* column(int column) const { return columns.data() + n_rows * column; }
+  // Codes of some ascending rows of a column that is a list: each entry of the shorter list is looked for in the other.
+  void codes_of_listed(int column, const Row* of, std::size_t n, std::uint8_t* out) const {
+    const ColumnGroup& group = groups[group_of[column]];
+    const SparseGroup& lists = sparse_groups[group.sparse];
+    const Row* rows = lists.rows_of(column - group.first_column);
+    const std::uint8_t* codes = lists.codes_of(column - group.first_column);
+    const std::size_t n_listed = lists.size_of(column - group.first_column);
+    std::fill_n(out, n, std::uint8_t{0});
+    if (n < n_listed) {
+      const Row* found = rows;
+      for (std::size_t i = 0; i < n; ++i) {
+        found = std::lower_bound(found, rows + n_listed, of[i]);
+        if (found < rows + n_listed && *found == of[i]) out[i] = codes[found - rows];
+      }
+    } else {
+      const Row* found = of;
+      for (std::size_t i = 0; i < n_listed; ++i) {
+        found = std::lower_bound(found, of + n, rows[i]);
+        if (found < of + n && *found == rows[i]) out[found - of] = codes[i];
+      }
+    }
+  }
+  int code(int column, std::size_t row) const {
+    if (!listed(column)) return this->column(column)[row];
+    std::uint8_t code;
+    const Row number = static_cast<Row>(row);
+    codes_of_listed(column, &number, 1, &code);
+    return code;
+  }
+  int bin(int feature, std::size_t row) const {
+    return places[feature].bin(code(places[feature].column, row), n_bins[feature]);
+  }
+};
+
+// Which columns the features have: n_own that belong to one each, then shared ones, of which those from n_whole on are lists.
+struct ColumnPlan {
+  std::vector<FeaturePlace> places;  // of each feature
+  int n_own = 0;
+  int n_whole = 0;
+  int n_columns = 0;
 };
 
 // A node of a tree as Python sees it: one record of an array (NODE in forest.py).

@@ -59,13 +59,24 @@ class RowPartition {
     std::size_t node, begin, end, n_left, left_to, right_to;
   };
 
-  // Branch-free: every row is written to both sides, and only one side advances.
   void cut(Piece& piece, const Split& split) {
     const FeaturePlace& place = matrix_.places[split.feature];
-    const std::uint8_t* codes = matrix_.column(place.column);
     std::array<std::uint8_t, 256> goes_left;
     goes_left.fill(place.shared() && split.left.has(place.zero_bin));
     for (int bin = 0; bin <= matrix_.n_bins[split.feature]; ++bin) goes_left[place.code(bin)] = split.left.has(bin);
+    if (matrix_.listed(place.column)) {
+      std::array<std::uint8_t, kRowsPerTask> codes;
+      matrix_.codes_of_listed(place.column, rows_.data() + piece.begin, piece.end - piece.begin, codes.data());
+      part(piece, [&](std::size_t i, Row) { return goes_left[codes[i]]; });
+    } else {
+      const std::uint8_t* codes = matrix_.column(place.column);
+      part(piece, [&](std::size_t, Row row) { return goes_left[codes[row]]; });
+    }
+  }
+
+  // Branch-free: every row is written to both sides, and only one side advances.
+  template <class GoesLeft>
+  void part(Piece& piece, const GoesLeft& goes_left) {
     const Row* from = rows_.data() + piece.begin;
     Row* left = left_.data() + piece.begin;
     Row* right = right_.data() + piece.begin;
@@ -75,7 +86,7 @@ class RowPartition {
       const Row row = from[i];
       left[n_left] = row;
       right[i - n_left] = row;
-      n_left += goes_left[codes[row]];
+      n_left += goes_left(i, row);
     }
     piece.n_left = n_left;
   }

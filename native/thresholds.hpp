@@ -248,6 +248,9 @@ class ThresholdRoom {
 // Bytes of keys that are sorted at a time, if 32 a row are not more. Small, so that no large part of X is ever copied.
 constexpr std::size_t kSortedBytes = std::size_t{1} << 22;
 
+// Columns of a sparse matrix that are worth a task: most have few values.
+constexpr std::size_t kColumnsPerTask = 16;
+
 // Rows whose columns are read one after the other, so that the lines they share stay in the first-level cache.
 constexpr std::size_t kRowsPerBlock = 256;
 
@@ -297,23 +300,82 @@ Thresholds dense_thresholds(const Dense<T>& x, std::size_t n, const RowOf& row_o
 
 // The columns of a sparse matrix, one after the other: values of column c are at [start[c], start[c + 1]), others are 0.
 template <class T>
-Thresholds sparse_thresholds(const T* values, const std::int64_t* start, std::size_t n_columns, std::size_t n_rows,
-                             int max_bins, int n_threads) {
-  n_threads = threads_for(start[n_columns], n_threads);
-  // Room for a zero in each column.
-  const std::size_t size = static_cast<std::size_t>(start[n_columns]) + n_columns;
-  const auto keys = large_array<Key<T>>(size), spare = large_array<Key<T>>(size);
-  ThresholdRoom room(n_columns, n_rows, max_bins);
-  parallel_for(n_columns, n_threads, [&](std::size_t c) {
-    const std::size_t n = start[c + 1] - start[c], place = start[c] + c;
-    std::transform(values + start[c], values + start[c + 1], keys.get() + place, to_key<T>);
-    Distinct<Key<T>> distinct = sort_distinct(keys.get() + place, spare.get() + place, n);
-    if (n < n_rows) distinct.add(to_key(T{0}), n_rows - n);
-    room.fill<T>(c, distinct, max_bins);
-  });
-  Thresholds found;
-  room.append_to(found, n_columns);
-  return found;
-}
+struct SparseValues {
+  const T* values;
+  const std::int64_t* start;
+  std::size_t n_columns;
+  std::size_t n_rows;
+
+  std::size_t size(std::size_t c) const { return static_cast<std::size_t>(start[c + 1] - start[c]); }
+  // Values in columns from first on, and a zero in each.
+  std::size_t size_with_zeros(std::size_t first, std::size_t end) const {
+    return static_cast<std::size_t>(start[end] - start[first]) + (end - first);
+  }
+};
+
+// Their thresholds, some columns at a time: where there are a million columns, room for all of them would be large.
+template <class T>
+class SparseThresholds {
+ public:
+  SparseThresholds(const SparseValues<T>& x, int max_bins, int n_threads)
+      : x_(x), max_bins_(max_bins), n_threads_(n_threads) {}
+
+  Thresholds find() {
+    Thresholds found;
+    found.counts.resize(x_.n_columns);
+    std::size_t most = 0;
+    for (std::size_t c = 0; c < x_.n_columns; ++c) most += most_thresholds(c);
+    found.values.reserve(most);  // growing would copy them; what is not used takes no memory
+    for (std::size_t first = 0, end; first < x_.n_columns; first = end) {
+      end = make_room(first);
+      sort_columns(first, end, found.counts.data());
+      for (std::size_t c = first; c < end; ++c) {
+        const double* thresholds = room_.data() + room_of_[c - first];
+        found.values.insert(found.values.end(), thresholds, thresholds + found.counts[c]);
+      }
+    }
+    return found;
+  }
+
+ private:
+  // With zero, a column has one value more than are stored.
+  std::size_t most_thresholds(std::size_t c) const { return std::min<std::size_t>(max_bins_, x_.size(c)); }
+
+  // Room for some columns from first on; returns where they end.
+  std::size_t make_room(std::size_t first) {
+    std::size_t end = first;
+    room_of_.assign(1, 0);
+    do {
+      room_of_.push_back(room_of_.back() + most_thresholds(end));
+      ++end;
+    } while (end < x_.n_columns && x_.size_with_zeros(first, end + 1) <= kSortedBytes / sizeof(T));
+    const std::size_t n_keys = std::max(keys_.size(), x_.size_with_zeros(first, end));
+    keys_.resize(n_keys);
+    spare_.resize(n_keys);
+    room_.resize(std::max(room_.size(), room_of_.back()));
+    return end;
+  }
+
+  void sort_columns(std::size_t first, std::size_t end, int* counts) {
+    const std::size_t n_tasks = (end - first + kColumnsPerTask - 1) / kColumnsPerTask;
+    parallel_for(n_tasks, threads_for(x_.size_with_zeros(first, end), n_threads_), [&](std::size_t task) {
+      const std::size_t begin = first + task * kColumnsPerTask;
+      for (std::size_t c = begin; c < std::min(end, begin + kColumnsPerTask); ++c) {
+        Key<T>* keys = keys_.data() + x_.size_with_zeros(first, c);
+        std::transform(x_.values + x_.start[c], x_.values + x_.start[c + 1], keys, to_key<T>);
+        Distinct<Key<T>> distinct = sort_distinct(keys, spare_.data() + (keys - keys_.data()), x_.size(c));
+        if (x_.size(c) < x_.n_rows) distinct.add(to_key(T{0}), x_.n_rows - x_.size(c));
+        counts[c] = static_cast<int>(find_thresholds<T>(distinct, max_bins_, room_.data() + room_of_[c - first]));
+      }
+    });
+  }
+
+  const SparseValues<T>& x_;
+  int max_bins_;
+  int n_threads_;
+  std::vector<Key<T>> keys_, spare_;
+  std::vector<double> room_;
+  std::vector<std::size_t> room_of_;  // each column
+};
 
 }  // namespace agbm

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csc_array, csr_array
 from agbm import _native
 from agbm.learners import Newton
 from agbm.losses import enough
-from agbm.tree.bins import MAX_SAMPLE, Bins, GroupedCategories, feature_thresholds
+from agbm.tree.bins import MAX_SAMPLE, Bins, GroupedCategories, LeafRows, feature_thresholds
 from agbm.tree.forest import NODE, fold
 from agbm.tree.learner import TreeLearner
 from agbm.weights import Weights
@@ -650,6 +650,96 @@ def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n
     assert np.array_equal(grown[0].values, grown[1].values)
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_sparse_features_that_cannot_split_are_left_out_of_the_same_trees(data):
+    """Against the twin, which sees all features; rows, features and weights of all kinds."""
+    X, n_train, gradients, hessians, rules, max_bins, _, n_threads = data.draw(growths())
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), 0.0, X)
+    sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
+    repeats = rng.integers(1, 4, size=n_train) if data.draw(st.booleans()) else None
+    bins = Bins.from_data(X[:n_train], max_bins)
+    matrix = bins.encode(csr_array(X), n_threads, LeafRows(rules.min_samples_leaf, n_train, repeats))
+    grown = grow(matrix, gradients, hessians, rules, n_threads, repeats, sample)
+    again = grow(bins.encode(X, n_threads), gradients, hessians, rules, n_threads, repeats, sample)
+    for name, array in again.items():
+        assert np.array_equal(grown[name], array), name
+    if repeats is None:
+        codes = bins.encode(X, 1).codes()
+        nodes = Grower(codes, matrix.n_bins, gradients, hessians, rules, sample=sample).grow()
+        assert np.array_equal(grown["count"], [len(node.rows) for node in nodes])
+        splits = [node.split.feature if node.children else -1 for node in nodes]
+        assert np.array_equal(grown["feature"], splits)
+
+
+def test_which_sparse_features_can_split():
+    """Nine rows for training, of which both sides need three, and one more row."""
+    columns = {
+        "two values": [0, 0, 0, 0, 0, 0, 0, 1, 2, 0],
+        "three values": [0, 0, 0, 0, 0, 0, 3, 1, 2, 0],
+        "three, one of which is not for training": [0, 0, 0, 0, 0, 0, 0, 1, 2, 3],
+        "two on each side": [0, 0, 0, 0, 0, -1, -2, 1, 2, 0],
+        "two, and one on the other side": [0, 0, 0, 0, 0, 0, -2, 1, 2, 0],
+        "three on one side": [0, 0, 0, 0, -1, -2, -3, 1, 2, 0],
+        "two missing": [0, 0, 0, 0, 0, 0, 0, np.nan, np.nan, 0],
+        "three missing": [0, 0, 0, 0, 0, 0, np.nan, np.nan, np.nan, 0],
+        "two and one missing": [0, 0, 0, 0, 0, 0, np.nan, 1, 2, 0],
+        "one on each side and one missing": [0, 0, 0, 0, 0, 0, np.nan, 1, -1, 0],
+        "two zeros": [5, 5, 5, 5, 5, 5, 5, 0, 0, 5],
+        "three zeros": [5, 5, 5, 5, 5, 5, 0, 0, 0, 5],
+        "constant": [7] * 10,
+        "nothing": [0] * 10,
+    }
+    can = {"three values", "three on one side", "three missing", "two and one missing", "three zeros"}
+    for name, column in columns.items():
+        X = csr_array(np.array(column, dtype=float)[:, np.newaxis])
+        bins = Bins.from_data(X, 255)
+        assert bins.encode(X, 1, LeafRows(3, 9, None)).n_columns == (name in can), name
+        assert bins.encode(X, 1).n_columns == 1, name
+    X = csr_array(np.array(columns["two values"], dtype=float)[:, np.newaxis])
+    repeats = np.array([1, 1, 1, 1, 1, 1, 1, 2, 1])
+    assert Bins.from_data(X, 255).encode(X, 1, LeafRows(3, 9, repeats)).n_columns == 1, "repeated rows count"
+
+
+def test_a_tree_without_features_that_can_split_is_a_leaf():
+    X = csr_array((np.ones(5), (np.arange(5), np.arange(5))), shape=(30, 40))
+    target = np.arange(30.0)[np.newaxis]
+    fit = TreeLearner(max_depth=3, min_samples_leaf=2).bind(X, 30, None, target).fit(target, None)
+    assert len(fit.model.nodes) == 1
+    assert np.array_equal(fit.values, np.full((1, 30), 14.5))
+    assert np.array_equal(fit.model.predict(X, 1)[0], fit.values)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_columns_that_are_lists_give_the_trees_of_dense_ones(n_threads):
+    """So many rows that nodes are cut in pieces; rare and frequent values, of which there are few and many."""
+    rng = np.random.default_rng(12)
+    n_rows, n_train = 40_000, 35_000
+    share = np.geomspace(0.001, 0.6, 60)
+    X = np.where(rng.random((n_rows, 60)) < share, np.round(rng.normal(size=(n_rows, 60)), 1), 0.0)
+    target = (np.sign(X) @ rng.normal(size=60) + 0.1 * rng.normal(size=n_rows))[np.newaxis, :n_train]
+    learner = TreeLearner(max_depth=9, min_samples_leaf=5, subsample=0.9, n_threads=n_threads)
+    found = [learner.bind(rows, n_train, None, target).fit(target, None) for rows in (csr_array(X), X)]
+    assert len(found[0].model.nodes) > 100
+    assert np.array_equal(found[0].model.nodes, found[1].model.nodes)
+    assert np.array_equal(found[0].values, found[1].values)
+    bins = Bins.from_data(X, 255)
+    assert np.array_equal(bins.encode(csr_array(X[:500]), n_threads).codes(), bins.encode(X[:500], 1).codes())
+
+
+def test_numbers_of_nodes_do_not_depend_on_the_layout_of_columns():
+    """So many cells that growth works in small batches, which number the nodes; and these decide what a node sees."""
+    rng = np.random.default_rng(13)
+    X = (rng.random((200, 1024)) < 0.02).astype(float)
+    X[:, ::16] = rng.normal(size=(200, 64))
+    target = rng.normal(size=(24, 200))
+    learner = TreeLearner(max_depth=7, vector_leaves=True, min_samples_leaf=2, colsample_bynode=0.2, n_threads=2)
+    found = [learner.bind(rows, 200, None, target).fit(target, None) for rows in (csr_array(X), X)]
+    assert len(found[0].model.nodes) > 50
+    assert np.array_equal(found[0].model.nodes, found[1].model.nodes)
+
+
 def test_exclusive_features_share_columns():
     hot = np.eye(40)[np.random.default_rng(0).integers(0, 40, size=500)]
     bins = Bins.from_data(csr_array(hot), 255)
@@ -812,23 +902,56 @@ def test_matrices_refuse_what_does_not_fit():
             _native.BinnedMatrix(5, n_bins, n_categories)
     with pytest.raises(ValueError, match="n_categories"):
         _native.BinnedMatrix(5, [3], [])
-    for columns, start, name in (
-        ([0], [0, 0, 0, 0, 0, 2], "features"),
-        ([0, 2], [0, 0, 0, 0, 0, 2], "features"),
-        ([0, -1], [0, 0, 0, 0, 0, 2], "features"),
+    for rows, start, name in (
+        ([0], [0, 1, 2], "rows"),
+        ([0, 5], [0, 1, 2], "rows"),
+        ([1, 1], [0, 2, 2], "rows"),
+        ([3, 1], [0, 2, 2], "rows"),
         ([0, 1], [], "start"),
-        ([0, 1], [0, 0, 0, 0, 0, 3], "start"),
-        ([0, 1], [0, 3, 0, 0, 0, 2], "start"),
-        ([0, 1], [1, 1, 1, 1, 1, 2], "start"),
+        ([0, 1], [0, 2], "start"),
+        ([0, 1], [0, 1, 3], "start"),
+        ([0, 1], [0, 3, 2], "start"),
+        ([0, 1], [1, 1, 2], "start"),
     ):
         with pytest.raises(ValueError, match=name):
-            _native.BinnedMatrix.from_sparse(
-                np.ones(2), np.array(columns, dtype=np.int32), np.array(start, dtype=np.int64), [2, 3], np.zeros(3), 1
-            )
+            sparse_matrix(np.ones(2), rows, start)
+    nothing = np.ones(0), [], [0, 0, 0]
     with pytest.raises(ValueError, match="thresholds"):
-        _native.BinnedMatrix.from_sparse(
-            np.ones(0), np.zeros(0, dtype=np.int32), np.zeros(6, dtype=np.int64), [2, 3], np.zeros(2), 1
-        )
+        sparse_matrix(*nothing, thresholds=np.zeros(2))
+    for leaf, name in (
+        ({"min_samples_leaf": 1, "n_train": 6}, "n_train"),
+        ({"min_samples_leaf": -1, "n_train": 5}, "min_samples_leaf"),
+        ({"min_samples_leaf": 1, "n_train": 5, "repeats": np.ones(4, dtype=np.int64)}, "repeats"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            sparse_matrix(*nothing, **leaf)
+
+
+def sparse_matrix(values, rows, start, thresholds=None, **leaf):
+    """Five rows of two features with two and three bins."""
+    rows, start = np.array(rows, dtype=np.uint32), np.array(start, dtype=np.int64)
+    thresholds = np.zeros(3) if thresholds is None else thresholds
+    return _native.BinnedMatrix.from_sparse(values, rows, start, 5, [2, 3], thresholds, 1, **leaf)
+
+
+def test_matrices_without_all_features_refuse_what_they_cannot_know():
+    leaf = {"min_samples_leaf": 2, "n_train": 4}
+    matrix = sparse_matrix(np.ones(3), [0, 1, 4], [0, 3, 3], thresholds=np.array([0.5, -1.0, 0.5]), **leaf)
+    assert (matrix.n_features, matrix.n_columns) == (2, 1)
+    with pytest.raises(ValueError, match="no column"):
+        matrix.codes()
+    with pytest.raises(ValueError, match="columns of their own"):
+        matrix.columns()
+    with pytest.raises(ValueError, match="min_samples_leaf"):
+        grow(matrix, np.zeros((1, 4)), None, Rules(min_samples_leaf=1))
+    with pytest.raises(ValueError, match="gradients"):
+        grow(matrix, np.zeros((1, 5)), None, Rules(min_samples_leaf=2))
+    record = np.zeros(3, NODE)
+    record["feature"], record["left"] = [1, -1, -1], [1, -1, -1]
+    first = np.zeros(1, dtype=np.int32)
+    codes = np.zeros((3, 4), dtype=np.uint64)
+    with pytest.raises(ValueError, match="no such feature"):
+        matrix.values(first, first, record.view(np.uint8), codes, np.zeros((3, 1)), 1, 1)
 
 
 def test_thresholds_refuse_what_does_not_fit():

@@ -36,11 +36,15 @@ class BinnedMatrix:
     @staticmethod
     def from_sparse(
         values: NDArray[Any],
-        features: NDArray[np.int32],
+        rows: NDArray[np.uint32],
         start: NDArray[np.int64],
+        n_rows: int,
         n_bins: list[int],
         thresholds: NDArray[np.float64],
         n_threads: int,
+        min_samples_leaf: int = 0,
+        n_train: int = 0,
+        repeats: NDArray[np.int64] | None = None,
     ) -> BinnedMatrix: ...
     @property
     def n_columns(self) -> int: ...

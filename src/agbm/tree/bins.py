@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,15 @@ COLUMNS_AT_ONCE = 16
 # Of a forest without categories.
 _NO_WORDS = np.zeros(0, dtype=np.uint64)
 _NO_SETS = np.zeros(1, dtype=np.int64)
+
+
+class LeafRows(NamedTuple):
+    """The training rows, and how many of them every leaf must have."""
+
+    min_samples_leaf: int
+    n_train: int
+    repeats: NDArray[np.int64] | None
+    """How often each of them counts; None for once."""
 
 
 class Bins:
@@ -105,13 +114,26 @@ class Bins:
         """Thresholds of each feature."""
         return np.split(self.flat_thresholds, self._start[1:-1])
 
-    def encode(self, X: Any, n_threads: int) -> _native.BinnedMatrix:
-        """Codes of X (float32 or float64, dense or sparse)."""
+    def encode(self, X: Any, n_threads: int, leaf: LeafRows | None = None) -> _native.BinnedMatrix:
+        """Codes of X (float32 or float64, dense or sparse).
+
+        Where `leaf` is given, features of a sparse X that cannot split the training rows are left out: no tree with
+        such leaves would use them.
+        """
         if issparse(X):
-            rows = _without_repeats(X).tocsr()
-            features, start = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64, copy=False)
-            thresholds = self.flat_thresholds
-            return _native.BinnedMatrix.from_sparse(rows.data, features, start, self.n_bins, thresholds, n_threads)
+            columns = _without_repeats(X).tocsc()
+            columns.sort_indices()
+            rows = columns.indices
+            return _native.BinnedMatrix.from_sparse(
+                columns.data,
+                rows.view(np.uint32) if rows.dtype == np.int32 else rows.astype(np.uint32),
+                columns.indptr.astype(np.int64, copy=False),
+                columns.shape[0],
+                self.n_bins,
+                self.flat_thresholds,
+                n_threads,
+                *(() if leaf is None else leaf),
+            )
         matrix = self.matrix(X.shape[0])
         self.fill(matrix, X, None, n_threads)
         return matrix

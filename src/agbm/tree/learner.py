@@ -16,7 +16,7 @@ from .. import _native
 from ..learners import DivergedError, Fit, Model, Newton, fit_of
 from ..losses import Array
 from ..weights import Weights
-from .bins import Bins
+from .bins import Bins, LeafRows
 from .forest import NODE, Forest, fold, one_output_each
 
 _LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
@@ -68,7 +68,9 @@ class TreeLearner:
         bins = Bins.from_data(
             X[:n_train], self.max_bins, weights, self.n_categories, residual, self.min_category_rows, self.n_threads
         )
-        return self.bind_codes(bins, bins.encode(X, self.n_threads), n_train, weights)
+        repeats = None if weights is None else weights.repeats
+        leaf = LeafRows(min(self.min_samples_leaf, _LARGEST), n_train, repeats)
+        return self.bind_codes(bins, bins.encode(X, self.n_threads, leaf), n_train, weights)
 
     def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
         """The same for rows that are in bins already."""
