@@ -190,6 +190,39 @@ class TestSparse:
         )
         assert result.returncode == 0, result.stdout + result.stderr
 
+    def test_a_million_columns_take_little_memory(self, tmp_path):
+        """Fit, early stopping, prediction, contributions, importances, a model file and a look into it."""
+        script = """
+            import resource
+            import numpy as np
+            from scipy.sparse import csr_array
+            import agbm
+            from agbm import AGBMClassifier, cli
+            rng = np.random.default_rng(0)
+            n_rows, n_columns, per_row = 11_000, 2**20, 60
+            rows, frequent = np.repeat(np.arange(n_rows), per_row), np.arange(1000) * 1009
+            columns = rng.integers(0, n_columns, size=len(rows))
+            columns[::3] = rng.choice(frequent, size=len(columns[::3]))
+            X = csr_array((rng.random(len(rows)), (rows, columns)), shape=(n_rows, n_columns))
+            y = X[:, frequent[:30]].sum(axis=1) > 0
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            model = AGBMClassifier(max_iter=3, max_depth=4).fit(X, y)
+            model.save("wide.agbm")
+            loaded = agbm.load("wide.agbm")
+            assert np.array_equal(loaded.predict_proba(X[:5000]), model.predict_proba(X[:5000]))
+            assert model.predict_contributions(X[:2]).shape == (2, n_columns + 1)
+            assert model.feature_importances_.argmax() in frequent[:30]
+            assert cli.main(["inspect", "wide.agbm"]) == 0
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+            print(grown)
+            assert grown < 500, grown  # 6 GB of tables from values to bins, when every feature had one
+        """
+        result = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stdout + result.stderr
+
     def test_a_model_with_categories_needs_a_dense_table(self, mixed):
         columns, y = mixed
         model = AGBMRegressor(max_iter=2).fit(as_object_array(columns), y)

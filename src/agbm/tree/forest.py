@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -59,24 +59,44 @@ class Forest:
 
     @cached_property
     def _native_forest(self) -> _native.Forest:
-        return _native.Forest(
-            self.n_features,
-            self.n_outputs * self.n_functions,
-            self.roots,
-            self.first_column,
-            self.nodes.view(np.uint8),
-            self.category_words,
-            self.category_start,
-            self.value,
-        )
+        return self._to_native(self.n_features, self.nodes)
 
     @cached_property
     def _native_contributions(self) -> _native.Contributions:
         return _native.Contributions(self._native_forest)
 
+    @cached_property
+    def _used(self) -> NDArray[np.int32]:
+        """The features that nodes split on."""
+        return np.unique(self.nodes["feature"][self.nodes["feature"] >= 0])
+
+    @cached_property
+    def _native_forest_of_used(self) -> _native.Forest:
+        """The same trees, of these features alone: of sparse rows, the others need not be made dense."""
+        nodes = self.nodes.view(np.uint8).copy().view(NODE)  # as bytes, with those that belong to no field
+        splits = nodes["feature"] >= 0
+        nodes["feature"][splits] = np.searchsorted(self._used, nodes["feature"][splits])
+        return self._to_native(len(self._used), nodes)
+
+    @cached_property
+    def _native_contributions_of_used(self) -> _native.Contributions:
+        return _native.Contributions(self._native_forest_of_used)
+
+    def _to_native(self, n_features: int, nodes: NDArray[np.void]) -> _native.Forest:
+        return _native.Forest(
+            n_features,
+            self.n_outputs * self.n_functions,
+            self.roots,
+            self.first_column,
+            nodes.view(np.uint8),
+            self.category_words,
+            self.category_start,
+            self.value,
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the native copies, which are made again when they are needed."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_native")}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def check(self) -> None:
         """Raise a ValueError if the arrays make no forest."""
@@ -89,7 +109,11 @@ class Forest:
 
     def predict(self, X: Any, n_threads: int) -> Array:
         """Sum of the trees' values (function, output, row); X is float32 or float64, dense or sparse."""
-        columns = _of_rows(X, lambda rows: self._native_forest.predict(rows, n_threads))
+        if issparse(X):
+            forest = self._native_forest_of_used
+            columns = np.concatenate([forest.predict(rows, n_threads) for rows in self._used_values(X)])
+        else:
+            columns = self._native_forest.predict(X, n_threads)
         return columns.reshape(-1, self.n_outputs, self.n_functions).T
 
     def values_on(self, matrix: _native.BinnedMatrix, left_codes: NDArray[np.uint64], n_threads: int) -> Array:
@@ -107,9 +131,24 @@ class Forest:
         training rows (`count`), or half where no rows went either way. The last place has the sums where no feature is
         known.
         """
-        columns = _of_rows(X, lambda rows: self._native_contributions.predict(rows, n_threads))
+        if issparse(X):
+            columns = np.zeros((X.shape[0], self.n_outputs * self.n_functions, self.n_features + 1))
+            places, first = np.append(self._used, self.n_features), 0
+            for rows in self._used_values(X):
+                found = self._native_contributions_of_used.predict(rows, n_threads)
+                columns[first : first + len(rows), :, places] = found
+                first += len(rows)
+        else:
+            columns = self._native_contributions.predict(X, n_threads)
         by_function = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
         return by_function.transpose(2, 1, 0, 3)
+
+    def _used_values(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Sparse rows, some at a time, dense: the values of the features that nodes split on."""
+        rows = X.tocsr()[:, self._used]
+        step = max(1, SPARSE_VALUES // max(len(self._used), 1))
+        for first in range(0, max(rows.shape[0], 1), step):
+            yield rows[first : first + step].toarray()
 
     def gain_by_feature(self) -> Array:
         """Total gain of the splits on each feature."""
@@ -121,16 +160,6 @@ class Forest:
         """Number of splits on each feature."""
         feature = self.nodes["feature"]
         return np.bincount(feature[feature >= 0], minlength=self.n_features)
-
-
-def _of_rows(X: Any, of_dense: Callable[[Array], Array]) -> Array:
-    """What a function of dense rows gives; sparse ones are made dense a part at a time."""
-    if not issparse(X):
-        return of_dense(X)
-    rows = X.tocsr()
-    step = max(1, SPARSE_VALUES // max(rows.shape[1], 1))
-    starts = range(0, max(rows.shape[0], 1), step)
-    return np.concatenate([of_dense(rows[i : i + step].toarray()) for i in starts])
 
 
 def one_output_each(trees: Sequence[Forest]) -> Forest:
