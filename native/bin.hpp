@@ -85,7 +85,9 @@ class BinTable {
   }
 
   void choose_buckets(std::size_t n) {
-    const T low = thresholds_[0], high = thresholds_[n - 1];
+    // From the first finite one on: a range that begins with -infinity has no buckets of equal width.
+    const T low = *std::find_if(thresholds_, thresholds_ + n - 1, [](T t) { return std::isfinite(t); });
+    const T high = thresholds_[n - 1];
     if (std::isfinite(high - low) && high > low) linear_ = {low, T{kBuckets - 1} / (high - low)};
     steps_ = count_below(linear_, n);
     if (steps_ <= 2) return;

@@ -452,8 +452,6 @@ class TestErrors:
         a, b = pd.DataFrame({"a": y}), pd.DataFrame({"a": y.astype(str)})
         with pytest.raises(ValueError, match="block 0: column 0 of X has numbers, in other blocks it has text"):
             self.fit((a, y), (b, y))
-        with pytest.raises(ValueError, match=r"block 1: .*infinity"):
-            self.fit((a, y), (a.replace(a.iloc[3, 0], np.inf), y))
         with pytest.raises(ValueError, match="block 1: X: column 'a' has dates"):
             self.fit((a, y), (pd.DataFrame({"a": pd.to_datetime(y)}), y))
         words = pd.DataFrame({"a": ["x"] * N})
@@ -511,8 +509,8 @@ class TestErrors:
         X, y = numbers()
         model = AGBMRegressor(max_iter=3).fit(X, y)
         before = model.predict(X)
-        with pytest.raises(ValueError, match="block 1"):
-            self.fit((X[:, :2], y), (np.full((N, 2), np.inf), y), model=model)
+        with pytest.raises(ValueError, match="block 0: column 0 of X has numbers"):
+            self.fit((X[:, :2], y), (np.full((N, 2), "text"), y), model=model)
         assert np.array_equal(model.predict(X), before)
 
     def test_a_full_disk(self, tmp_path):

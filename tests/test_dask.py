@@ -570,8 +570,15 @@ BAD_TABLES = {
     "text for numbers": (lambda table: table.assign(a="text"), "partition 0: column 0 of X has numbers"),
     "numbers for text": (lambda table: table.assign(text=1.0), "partition 1: column 5 of X has numbers"),
     "a vector": (lambda table: table["a"], "partition 1: X must be a table"),
-    "infinity": (lambda table: table.assign(a=np.inf), "partition 1.*infinity"),
 }
+
+
+def test_infinity(two_workers, tmp_path):
+    (first, second), ys = halves()
+    tables = [first.assign(a=first["a"].where(first["a"] < 1, np.inf)), second.assign(a=-np.inf)]
+    expected = AGBMRegressor(**SMALL).fit(pd.concat(tables), pd.concat(ys))
+    assert 0 in expected._folded.nodes["feature"]
+    assert_same(fit_parts(tables, ys), expected, tmp_path)
 
 
 @pytest.mark.parametrize(("change", "message"), BAD_TABLES.values(), ids=BAD_TABLES.keys())

@@ -835,8 +835,8 @@ class TestBadInput:
         ("arrays", "words"),
         [
             ({"y": [1.0, 2.0]}, ["inconsistent", "3", "2"]),
-            ({"X": [[np.inf], [0.0], [1.0]]}, ["X", "infinity"]),
             ({"y": [np.nan, 1.0, 2.0]}, ["y", "NaN"]),
+            ({"y": [np.inf, 1.0, 2.0]}, ["y", "infinity"]),
             ({"y": ["a", "b", "c"]}, ["y", "numbers", "'a'"]),
             ({"X": [["a"], [1.0], [2.0]]}, ["X", "numbers", "'a'"]),
             ({"X": [1.0, 2.0, 3.0]}, ["2D array", "1D array"]),
@@ -844,10 +844,11 @@ class TestBadInput:
             ({"sample_weight": [1.0, -1.0, 1.0]}, ["egative", "weight"]),
             ({"sample_weight": ["a", "b", "c"]}, ["sample_weight", "'a'"]),
             ({"sample_weight": [0.0, 0.0, 0.0]}, ["weight", "zero"]),
+            ({"sample_weight": [np.inf, 1.0, 1.0]}, ["sample_weight", "infinity"]),
             ({"X_val": [[1.0]]}, ["y_val=None", "X_val"]),
             ({"y_val": [1.0]}, ["X_val=None", "y_val"]),
             ({"X_val": [[1.0, 2.0]], "y_val": [1.0]}, ["X_val", "2 features", "1 features"]),
-            ({"X_val": [[np.inf]], "y_val": [1.0]}, ["X_val", "infinity"]),
+            ({"X_val": [[1.0]], "y_val": [np.inf]}, ["y_val", "infinity"]),
             ({"X_val": [[1.0]], "y_val": [[1.0, 2.0]]}, ["y_val", "1d array"]),
             ({"X_val": [[1.0]], "y_val": ["a"]}, ["y_val", "numeric"]),
             ({"y": [1e200, 0.0, 2.0]}, ["not finite", "y", "scale"]),
@@ -861,6 +862,10 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r".") as caught:
             AGBMRegressor(max_iter=2).fit(**{**good, **arrays})
         assert all(word in str(caught.value) for word in words), str(caught.value)
+
+    def test_infinity_where_the_learner_takes_none(self):
+        with pytest.raises(ValueError, match=r"Input X contains infinity"):
+            AGBMRegressor(learner=LinearRegression(), max_iter=2).fit([[np.inf], [0.0], [1.0]], [0.0, 1.0, 2.0])
 
     def test_labels_that_a_loss_does_not_allow(self):
         X = [[0.0], [1.0], [2.0]]

@@ -408,18 +408,11 @@ class TestNames:
 
 
 class TestBadTables:
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"number": np.array(["2020-01-01"] * 600, dtype="datetime64[s]")}, ["column 'number'", "dates"]),
-            ({"number": np.array([np.inf] * 600)}, ["X", "infinity"]),
-        ],
-    )
-    def test_columns(self, mixed, change, words):
+    def test_columns(self, mixed):
         columns, y = mixed
-        with pytest.raises(ValueError, match=r".") as caught:
-            AGBMRegressor().fit(pd.DataFrame({**columns, **change}), y)
-        assert all(word in str(caught.value) for word in words), str(caught.value)
+        dates = {"number": np.array(["2020-01-01"] * 600, dtype="datetime64[s]")}
+        with pytest.raises(ValueError, match="column 'number' has dates"):
+            AGBMRegressor().fit(pd.DataFrame({**columns, **dates}), y)
 
     @pytest.mark.parametrize(
         "table",

@@ -20,10 +20,12 @@ from tree_twin import Grower, Rules, Sample, quantise
 
 
 def random_matrix(rng, n_rows, n_features, kinds="mixed"):
-    """Columns of many kinds: continuous, few values, constant, with holes, all missing."""
+    """Columns of many kinds: continuous, few values, constant, with missing values or infinite ones, all missing."""
     columns = []
     for _ in range(n_features):
-        kind = rng.choice(["continuous", "few", "constant", "holes", "missing"]) if kinds == "mixed" else kinds
+        kind = kinds
+        if kinds == "mixed":
+            kind = rng.choice(["continuous", "few", "constant", "holes", "missing", "infinite"])
         column = rng.normal(size=n_rows)
         if kind == "few":
             column = rng.integers(0, 4, size=n_rows).astype(float)
@@ -33,6 +35,8 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
             column = np.where(rng.random(n_rows) < 0.4, np.nan, rng.integers(0, 6, size=n_rows))
         elif kind == "missing":
             column = np.full(n_rows, np.nan)
+        elif kind == "infinite":
+            column = np.where(rng.random(n_rows) < 0.5, column, rng.choice([np.inf, -np.inf, np.nan, 0.0], n_rows))
         columns.append(column)
     return np.column_stack(columns)
 
@@ -309,6 +313,7 @@ def test_codes_count_the_thresholds_below(seed, n_rows, max_bins, dtype, order):
 def hard_column(rng, n_rows):
     """Values that are hard on sorting, on counting or on the way to a bin."""
     few = rng.choice([0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 1.5], n_rows)
+    infinite = rng.choice([np.inf, -np.inf, np.finfo(np.float64).max, 0.0, np.nan], n_rows)
     return [
         rng.normal(size=n_rows) * 10.0 ** rng.integers(-30, 30),
         rng.lognormal(sigma=rng.integers(1, 9), size=n_rows),
@@ -322,7 +327,15 @@ def hard_column(rng, n_rows):
         np.sort(rng.normal(size=n_rows)),
         np.full(n_rows, rng.choice([np.nan, 3.0])),
         few,
-    ][rng.integers(12)]
+        infinite,
+        np.where(rng.random(n_rows) < 0.1, infinite, rng.normal(size=n_rows)),
+        np.where(rng.random(n_rows) < 0.1, infinite, rng.lognormal(sigma=20.0, size=n_rows)),
+    ][rng.integers(15)]
+
+
+def in_range(X, dtype):
+    """Numbers beyond the largest of a type as that one; infinity stays."""
+    return np.where(np.isinf(X), X, np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max))
 
 
 @settings(max_examples=100, deadline=None)
@@ -338,9 +351,10 @@ def test_thresholds_and_codes_of_the_kernel_equal_the_twin(seed, n_rows, max_bin
     rng = np.random.default_rng(seed)
     n_features = rng.choice([1, 5, 40, 70])
     X = np.column_stack([hard_column(rng, n_rows) for _ in range(n_features)])
-    X = np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype, order=order)
+    X = in_range(X, dtype).astype(dtype, order=order)
     bins = Bins.from_data(X, max_bins, n_threads=2)
-    others = np.concatenate([X[::-1], rng.normal(size=X.shape).astype(dtype), np.full((1, n_features), np.inf, dtype)])
+    extreme = np.repeat(np.array([[np.inf], [-np.inf]], dtype), n_features, axis=1)
+    others = np.concatenate([X[::-1], rng.normal(size=X.shape).astype(dtype), extreme])
     matrix = bins.encode(others, 2)
     codes = matrix.codes()
     for f, thresholds in enumerate(bins.thresholds):
@@ -360,7 +374,7 @@ def test_thresholds_and_codes_of_the_kernel_equal_the_twin(seed, n_rows, max_bin
 def test_bins_of_sparse_rows_are_those_of_dense_ones(seed, n_rows, max_bins, dtype, kind):
     rng = np.random.default_rng(seed)
     X = np.column_stack([hard_column(rng, n_rows) for _ in range(20)])
-    X = np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype)
+    X = in_range(X, dtype).astype(dtype)
     X[rng.random(X.shape) < rng.random()] = 0
     bins, dense = Bins.from_data(kind(X), max_bins, n_threads=2), Bins.from_data(X, max_bins)
     assert all(map(np.array_equal, bins.thresholds, dense.thresholds))
@@ -398,8 +412,10 @@ def test_thresholds_of_many_rows_come_from_a_sample(dtype, weighted):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), min_size=1, max_size=40))
+@given(st.lists(st.floats(allow_nan=False, width=64), min_size=1, max_size=40))
 @example([-1.7976931348623157e308, 1.7976931348623157e308])
+@example([-np.inf, np.inf])
+@example([-np.inf, -1.7976931348623157e308, 1.7976931348623157e308, np.inf])
 @example([0.0, 5e-324])
 def test_every_distinct_value_has_its_own_bin_where_there_are_few(values):
     thresholds = thresholds_of(np.array(values), 255)

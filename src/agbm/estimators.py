@@ -539,7 +539,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """X, or X and y, as scikit-learn checks them, X with numbers for categories."""
         options: dict[str, Any] = {
             "dtype": [np.float64, np.float32],
-            "ensure_all_finite": "allow-nan",
+            "ensure_all_finite": False,  # trees take NaN and infinity, other learners check for themselves
             "accept_sparse": "csr",
         }
         has_y = not (isinstance(y, str) and y == "no_validation")

@@ -96,7 +96,7 @@ def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any
 
 def _checked(table: Any) -> Any:
     """Numbers as scikit-learn reads them, which also takes sparse matrices."""
-    checked = check_array(table, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", order="C")
+    checked = check_array(table, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False, order="C")
     return csr_matrix(checked) if issparse(checked) else checked  # not every library knows sparse arrays
 
 

@@ -257,8 +257,8 @@ def partial_dependence(
     of many rows a sample will do.
 
     scikit-learn's PartialDependenceDisplay computes and draws, options are those of its from_estimator. What it does
-    not take is seen to here: missing values and whole numbers in the features of a panel, whose own values do not
-    matter there, and categories, which become dots, the most frequent max_categories of them.
+    not take is seen to here: missing values, infinite ones and whole numbers in the features of a panel, whose own
+    values do not matter there, and categories, which become dots, the most frequent max_categories of them.
     """
     from sklearn.inspection import PartialDependenceDisplay  # here, not above: it takes long to import
 
@@ -317,12 +317,12 @@ def _panels(n: int, n_cols: int, ax: Any) -> list[Any]:
 
 
 def _with_all_values(model: Any, X: Any, panel: Sequence[int]) -> Any:
-    """A copy of X in which the features of a panel have a number, or a category, in every row."""
+    """A copy of X in which the features of a panel have a finite number, or a category, in every row."""
     if not isinstance(X, np.ndarray) and not hasattr(X, "iloc"):
         raise TypeError(f"X is a {type(X).__name__}; give an array or a pandas data frame, such as X.to_pandas().")
     table: Any = X.copy() if hasattr(X, "iloc") else np.array(X, dtype=object if X.dtype == object else np.float64)
     for feature, column in zip(panel, _columns(model, X, panel), strict=True):
-        absent = missing(column)
+        absent = ~np.isfinite(column) if column.dtype.kind == "f" else missing(column)
         if absent.all():
             raise ValueError(f"X has no value of feature {feature_names(model)[feature]!r}; give rows that have some.")
         column[absent] = np.resize(column[~absent], np.count_nonzero(absent))

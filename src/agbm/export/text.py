@@ -120,7 +120,7 @@ class Labels:
         name = self._view.feature_names[feature]
         if node not in self.tree.members:
             threshold = float(self.tree.threshold[node])
-            return f"{name} <= {self._number(threshold)}" if np.isfinite(threshold) else f"{name} is a number"
+            return f"{name} <= {self._number(threshold)}" if threshold < np.inf else f"{name} is a number"
         categories, members = self._view.categories[feature], self.tree.members[node].tolist()
         more = len(members) - self._max_categories
         shown = [

@@ -391,6 +391,10 @@ def _quantile_cuts(counts: Array, max_bins: int) -> NDArray[np.intp]:
 
 
 def _between(low: Array, high: Array) -> Array:
-    """Midpoints t with low <= t < high, also where the sum would overflow or nothing lies between."""
-    middle = low / 2 + high / 2
+    """Midpoints t with low <= t < high, also where the sum would overflow or nothing lies between.
+
+    Infinities are parted from their neighbours: t is the low one then.
+    """
+    with np.errstate(invalid="ignore"):  # between the two infinities
+        middle = low / 2 + high / 2
     return np.where((middle >= low) & (middle < high), middle, low)
