@@ -93,9 +93,8 @@ class Kernels {
     for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = static_cast<float>(uniform(i));
     for (std::size_t i = 0; i < kRows; ++i) residual_[i] = uniform(~i) - 0.5 + x_[i * kFeatures];
     for (std::size_t i = 0; i < kRows; ++i) hessian_[i] = 0.25 * uniform(i);
-    std::vector<FeaturePlace> own_columns;
-    for (int f = 0; f < kFeatures; ++f) own_columns.push_back({f});
-    lay_out(matrix_, kRows, std::vector<int>(kFeatures, kMaxValueBins), std::vector<int>(kFeatures, 0), own_columns);
+    lay_out(matrix_, kRows, std::vector<int>(kFeatures, kMaxValueBins), std::vector<int>(kFeatures, 0),
+            ColumnPlan::of_own(kFeatures));
   }
 
   std::vector<Measured> measure() {

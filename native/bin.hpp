@@ -165,29 +165,28 @@ std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, i
 }
 
 // Neighbouring columns share a group; groups are as equal in width as they can be, so that threads get equal work. Shared
-// columns are behind all others, in sparse groups. folder: for codes in files, empty for codes in memory.
-inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
-                    const std::vector<int>& n_categories, ColumnPlan&& plan, const std::string& folder = {}) {
-  m.n_rows = n_rows;
-  m.n_categories = n_categories;
-  m.n_features = static_cast<int>(n_bins.size());
-  m.n_bins = n_bins;
+// columns are behind all others, in sparse groups.
+inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   m.places = std::move(plan.places);
   m.n_whole = plan.n_whole;
   std::vector<int> n_codes(plan.n_columns, 0);  // of each column
   for (int f = 0; f < m.n_features; ++f) {
     const FeaturePlace& place = m.places[f];
-    if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.code(n_bins[f]) + 1);
+    if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.code(m.n_bins[f]) + 1);
   }
   m.cell_offset.assign(1, 0);
+  m.groups.clear();
+  m.group_of.clear();
+  m.sparse_groups.clear();
   const auto add_groups = [&](int first, int end, int most_columns, bool sparse) {
     const int n_groups = (end - first + most_columns - 1) / most_columns;
     for (int g = 0; g < n_groups; ++g) {
       const int width = (end - first + (n_groups - g) - 1) / (n_groups - g);
       const int most = *std::max_element(n_codes.begin() + first, n_codes.begin() + first + width);
       const int cells = most <= kNarrowCells ? kNarrowCells : kWideCells;
+      const int number = sparse ? static_cast<int>(m.sparse_groups.size()) : -1;
       m.group_of.insert(m.group_of.end(), width, static_cast<int>(m.groups.size()));
-      m.groups.push_back({first, width, cells, n_rows * first, sparse ? static_cast<int>(m.sparse_groups.size()) : -1});
+      m.groups.push_back({first, width, cells, m.n_rows * first, number});
       if (sparse) m.sparse_groups.emplace_back();
       for (int j = 0; j < width; ++j) {
         m.cell_offset.push_back(m.cell_offset.back() + (sparse ? n_codes[first + j] : cells));
@@ -195,13 +194,23 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
       first += width;
     }
   };
-  const std::size_t sparse_width =
-      std::min<std::size_t>(kMaxSparseWidth, kMaxSparseEntries / std::max<std::size_t>(1, n_rows));
+  const int sparse_width =
+      static_cast<int>(std::min<std::size_t>(kMaxSparseWidth, kMaxSparseEntries / std::max<std::size_t>(1, m.n_rows)));
   add_groups(0, plan.n_own, kMaxGroupWidth, false);
-  add_groups(plan.n_own, plan.n_whole, static_cast<int>(sparse_width), true);
-  add_groups(plan.n_whole, plan.n_columns, static_cast<int>(sparse_width), true);
+  add_groups(plan.n_own, plan.n_whole, sparse_width, true);
+  add_groups(plan.n_whole, plan.n_columns, sparse_width, true);
+}
+
+// A matrix with codes of 0. folder: for codes in files, empty for codes in memory.
+inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
+                    const std::vector<int>& n_categories, ColumnPlan&& plan, const std::string& folder = {}) {
+  m.n_rows = n_rows;
+  m.n_categories = n_categories;
+  m.n_features = static_cast<int>(n_bins.size());
+  m.n_bins = n_bins;
   m.grouped = Codes(n_rows * plan.n_own, folder);
   m.columns = Codes(n_rows * plan.n_whole, folder);
+  arrange(m, std::move(plan));
 }
 
 // The codes of some rows of a column once more, in its group.

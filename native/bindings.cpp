@@ -20,6 +20,7 @@
 #include "bin.hpp"
 #include "grow.hpp"
 #include "histogram.hpp"
+#include "leaf_rows.hpp"
 #include "loss.hpp"
 #include "model_file.hpp"
 #include "predict.hpp"
@@ -96,13 +97,10 @@ BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, con
   require_matrix(n_rows, n_bins);
   require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
   for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
-  ColumnPlan own_columns;
-  for (int f = 0; f < static_cast<int>(n_bins.size()); ++f) own_columns.places.push_back({f});
-  own_columns.n_own = own_columns.n_whole = own_columns.n_columns = static_cast<int>(n_bins.size());
   BinnedMatrix m;
   try {
     nb::gil_scoped_release release;
-    lay_out(m, n_rows, n_bins, n_categories, std::move(own_columns), folder);
+    lay_out(m, n_rows, n_bins, n_categories, ColumnPlan::of_own(static_cast<int>(n_bins.size())), folder);
   } catch (const std::system_error& error) {  // of the folder's file system
     errno = error.code().value();
     PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder.c_str());
@@ -196,6 +194,21 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
   bin_columns(m, first_feature, thresholds.data(), as_dense(x), x.shape(0), rows ? rows->data() : nullptr, n_threads);
 }
 
+LeafRows make_leaf(std::size_t n_rows, std::int64_t min_samples_leaf, std::size_t n_train,
+                   const std::optional<Vector<std::int64_t>>& repeats) {
+  require(n_train <= n_rows && min_samples_leaf >= 0, "n_train, min_samples_leaf: no such rows");
+  require(!repeats || repeats->size() == n_train, "repeats: must have one entry for each training row");
+  return {min_samples_leaf, n_train, repeats ? repeats->data() : nullptr};
+}
+
+void leave_out(BinnedMatrix& m, int n_threads, std::int64_t min_samples_leaf, std::size_t n_train,
+               const std::optional<Vector<std::int64_t>>& repeats) {
+  require(m.n_columns() == static_cast<std::size_t>(m.n_features), "matrix: features have no columns of their own");
+  const LeafRows leaf = make_leaf(m.n_rows, min_samples_leaf, n_train, repeats);
+  nb::gil_scoped_release release;
+  leave_features_out(m, leaf, n_threads);
+}
+
 template <class T>
 BinnedMatrix make_sparse(const Vector<T>& values, const Vector<Row>& rows, const Vector<std::int64_t>& start,
                          std::size_t n_rows, const std::vector<int>& n_bins, const Vector<double>& thresholds,
@@ -212,11 +225,9 @@ BinnedMatrix make_sparse(const Vector<T>& values, const Vector<Row>& rows, const
     }
   }
   require_thresholds(n_bins, thresholds);
-  require(n_train <= n_rows && min_samples_leaf >= 0, "n_train, min_samples_leaf: no such rows");
-  require(!repeats || repeats->size() == n_train, "repeats: must have one entry for each training row");
+  const LeafRows leaf = make_leaf(n_rows, min_samples_leaf, n_train, repeats);
   nb::gil_scoped_release release;
   const SparseValues<T> x{values.data(), start.data(), n_bins.size(), n_rows};
-  const LeafRows leaf{min_samples_leaf, n_train, repeats ? repeats->data() : nullptr};
   return bin_sparse(x, rows.data(), n_bins, thresholds.data(), leaf, n_threads);
 }
 
@@ -1020,6 +1031,11 @@ NB_MODULE(_native, m) {
            "left_codes"_a.noconvert(), "value"_a.noconvert(), "n_columns"_a, "n_threads"_a,
            "Values of the trees of a forest on all rows, (column, row); left_codes has the codes that go left in each "
            "node.")
+      .def("leave_out", &leave_out, "n_threads"_a, "min_samples_leaf"_a, "n_train"_a,
+           "repeats"_a.noconvert().none() = nb::none(),
+           "Take features out that cannot split the first n_train rows, each as often as repeats says, into two parts "
+           "of "
+           "min_samples_leaf.")
       .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "rows"_a.noconvert(),
                   "start"_a.noconvert(), "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
                   "min_samples_leaf"_a = 0, "n_train"_a = 0, "repeats"_a.noconvert().none() = nb::none())
@@ -1027,9 +1043,8 @@ NB_MODULE(_native, m) {
           "from_sparse", &make_sparse<float>, "values"_a.noconvert(), "rows"_a.noconvert(), "start"_a.noconvert(),
           "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a, "min_samples_leaf"_a = 0, "n_train"_a = 0,
           "repeats"_a.noconvert().none() = nb::none(),
-          "A matrix from the columns of a sparse one, which have no row twice. Features may share columns. Those "
-          "that cannot split the first n_train rows, each as often as repeats says, into two parts of "
-          "min_samples_leaf have none.")
+          "A matrix from the columns of a sparse one, which have no row twice. Features may share columns; those "
+          "that leave_out would take out have none.")
       .def_prop_ro("n_columns", &BinnedMatrix::n_columns)
       .def("codes", &all_codes, "The bins as a (row, feature) array.")
       .def("columns", &all_columns, "The codes as a (feature, row) array.")

@@ -149,6 +149,14 @@ struct ColumnPlan {
   int n_own = 0;
   int n_whole = 0;
   int n_columns = 0;
+
+  // A column for every feature.
+  static ColumnPlan of_own(int n_features) {
+    ColumnPlan plan;
+    for (int f = 0; f < n_features; ++f) plan.places.push_back({f});
+    plan.n_own = plan.n_whole = plan.n_columns = n_features;
+    return plan;
+  }
 };
 
 // A node of a tree as Python sees it: one record of an array (NODE in forest.py).

@@ -10,38 +10,11 @@
 #include "bin.hpp"
 #include "bundle.hpp"
 #include "layout.hpp"
+#include "leaf_rows.hpp"
 #include "parallel.hpp"
 #include "thresholds.hpp"
 
 namespace agbm {
-
-// The rows that trees are grown on, and how many of them every leaf must have.
-struct LeafRows {
-  std::int64_t min_samples_leaf = 0;      // 0: none
-  std::size_t n_train = 0;                // the first rows of the matrix
-  const std::int64_t* repeats = nullptr;  // of each; null: 1
-
-  std::int64_t count(std::size_t row) const { return row >= n_train ? 0 : repeats == nullptr ? 1 : repeats[row]; }
-  std::int64_t total() const {
-    return repeats == nullptr ? static_cast<std::int64_t>(n_train)
-                              : std::accumulate(repeats, repeats + n_train, std::int64_t{0});
-  }
-};
-
-// Whether a split on a feature can leave enough rows on both sides, from the rows of its bins and behind them those with
-// missing values. The rows of a node are some of all rows, so what is too few of these is too few in every node: a feature
-// that cannot split all rows never splits, and trees are the same without it.
-inline bool can_split(const std::int64_t* rows, int n_bins, std::int64_t n_rows, std::int64_t enough) {
-  const std::int64_t missing = rows[n_bins];
-  std::int64_t left = 0;
-  for (int bin = 0; bin < n_bins; ++bin) {
-    left += rows[bin];
-    const bool missing_right = std::min(left, n_rows - left) >= enough;
-    const bool missing_left = std::min(left + missing, n_rows - left - missing) >= enough;
-    if (missing_right || missing_left) return true;
-  }
-  return false;
-}
 
 inline bool can_split(const SparseBins& x, int feature, int n_bins, const LeafRows& leaf, std::int64_t n_rows) {
   if (leaf.min_samples_leaf == 0) return true;

@@ -668,28 +668,31 @@ def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_sparse_features_that_cannot_split_are_left_out_of_the_same_trees(data):
-    """Against the twin, which sees all features; rows, features and weights of all kinds."""
-    X, n_train, gradients, hessians, rules, max_bins, _, n_threads = data.draw(growths())
+def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
+    """Against the twin, which sees all features; rows, features and weights of all kinds, dense and sparse."""
+    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), 0.0, X)
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
     repeats = rng.integers(1, 4, size=n_train) if data.draw(st.booleans()) else None
-    bins = Bins.from_data(X[:n_train], max_bins)
-    matrix = bins.encode(csr_array(X), n_threads, LeafRows(rules.min_samples_leaf, n_train, repeats))
-    grown = grow(matrix, gradients, hessians, rules, n_threads, repeats, sample)
-    again = grow(bins.encode(X, n_threads), gradients, hessians, rules, n_threads, repeats, sample)
-    for name, array in again.items():
-        assert np.array_equal(grown[name], array), name
+    bins = Bins.from_data(X[:n_train], max_bins, categorical=categorical, residual=gradients)
+    whole = bins.encode(X, n_threads)
+    expected = grow(whole, gradients, hessians, rules, n_threads, repeats, sample)
+    leaf = LeafRows(rules.min_samples_leaf, n_train, repeats)
+    for rows in [X] if categorical.any() else [X, csr_array(X)]:
+        matrix = bins.encode(rows, n_threads, leaf)
+        found = grow(matrix, gradients, hessians, rules, n_threads, repeats, sample)
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array), name
     if repeats is None:
-        codes = bins.encode(X, 1).codes()
-        nodes = Grower(codes, matrix.n_bins, gradients, hessians, rules, sample=sample).grow()
-        assert np.array_equal(grown["count"], [len(node.rows) for node in nodes])
-        splits = [node.split.feature if node.children else -1 for node in nodes]
-        assert np.array_equal(grown["feature"], splits)
+        n_categories = [bins.grouped[f].n_told_apart if c else 0 for f, c in enumerate(categorical)]
+        nodes = Grower(whole.codes(), whole.n_bins, gradients, hessians, rules, n_categories, sample).grow()
+        assert np.array_equal(expected["count"], [len(node.rows) for node in nodes])
+        assert np.array_equal(expected["feature"], [node.split.feature if node.children else -1 for node in nodes])
 
 
-def test_which_sparse_features_can_split():
+@pytest.mark.parametrize("kind", [csr_array, np.asarray])
+def test_which_features_can_split(kind):
     """Nine rows for training, of which both sides need three, and one more row."""
     columns = {
         "two values": [0, 0, 0, 0, 0, 0, 0, 1, 2, 0],
@@ -709,17 +712,30 @@ def test_which_sparse_features_can_split():
     }
     can = {"three values", "three on one side", "three missing", "two and one missing", "three zeros"}
     for name, column in columns.items():
-        X = csr_array(np.array(column, dtype=float)[:, np.newaxis])
+        X = kind(np.array(column, dtype=float)[:, np.newaxis])
         bins = Bins.from_data(X, 255)
         assert bins.encode(X, 1, LeafRows(3, 9, None)).n_columns == (name in can), name
         assert bins.encode(X, 1).n_columns == 1, name
-    X = csr_array(np.array(columns["two values"], dtype=float)[:, np.newaxis])
+    X = kind(np.array(columns["two values"], dtype=float)[:, np.newaxis])
     repeats = np.array([1, 1, 1, 1, 1, 1, 1, 2, 1])
     assert Bins.from_data(X, 255).encode(X, 1, LeafRows(3, 9, repeats)).n_columns == 1, "repeated rows count"
 
 
-def test_a_tree_without_features_that_can_split_is_a_leaf():
-    X = csr_array((np.ones(5), (np.arange(5), np.arange(5))), shape=(30, 40))
+def test_rows_far_down_tell_whether_a_dense_feature_can_split():
+    X = np.zeros((70_000, 40))
+    X[-5:, ::2] = 1.0
+    bins = Bins.from_data(X, 255)
+    whole, matrix = bins.encode(X, 2), bins.encode(X, 2, LeafRows(5, len(X), None))
+    assert (whole.n_columns, matrix.n_columns) == (40, 20)
+    assert bins.encode(X, 2, LeafRows(5, len(X) - 1, None)).n_columns == 0
+    gradients, rules = X[:, :1].T + np.arange(70_000.0) % 7, Rules(max_depth=2, min_samples_leaf=5)
+    for name, array in grow(whole, gradients, None, rules).items():
+        assert np.array_equal(grow(matrix, gradients, None, rules)[name], array), name
+
+
+@pytest.mark.parametrize("kind", [csr_array, csr_array.toarray])
+def test_a_tree_without_features_that_can_split_is_a_leaf(kind):
+    X = kind(csr_array((np.ones(5), (np.arange(5), np.arange(5))), shape=(30, 40)))
     target = np.arange(30.0)[np.newaxis]
     fit = TreeLearner(max_depth=3, min_samples_leaf=2).bind(X, 30, None, target).fit(target, None)
     assert len(fit.model.nodes) == 1
@@ -954,6 +970,10 @@ def test_matrices_without_all_features_refuse_what_they_cannot_know():
     leaf = {"min_samples_leaf": 2, "n_train": 4}
     matrix = sparse_matrix(np.ones(3), [0, 1, 4], [0, 3, 3], thresholds=np.array([0.5, -1.0, 0.5]), **leaf)
     assert (matrix.n_features, matrix.n_columns) == (2, 1)
+    with pytest.raises(ValueError, match="columns of their own"):
+        matrix.leave_out(1, **leaf)
+    with pytest.raises(ValueError, match="n_train"):
+        _native.BinnedMatrix(5, [3], [0]).leave_out(1, 1, 6)
     with pytest.raises(ValueError, match="no column"):
         matrix.codes()
     with pytest.raises(ValueError, match="columns of their own"):

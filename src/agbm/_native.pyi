@@ -33,6 +33,9 @@ class BinnedMatrix:
         n_columns: int,
         n_threads: int,
     ) -> NDArray[np.float64]: ...
+    def leave_out(
+        self, n_threads: int, min_samples_leaf: int, n_train: int, repeats: NDArray[np.int64] | None = None
+    ) -> None: ...
     @staticmethod
     def from_sparse(
         values: NDArray[Any],

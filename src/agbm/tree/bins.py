@@ -117,8 +117,8 @@ class Bins:
     def encode(self, X: Any, n_threads: int, leaf: LeafRows | None = None) -> _native.BinnedMatrix:
         """Codes of X (float32 or float64, dense or sparse).
 
-        Where `leaf` is given, features of a sparse X that cannot split the training rows are left out: no tree with
-        such leaves would use them.
+        Where `leaf` is given, features that cannot split the training rows are left out: no tree with such leaves
+        would use them.
         """
         if issparse(X):
             columns = _without_repeats(X).tocsc()
@@ -136,6 +136,8 @@ class Bins:
             )
         matrix = self.matrix(X.shape[0])
         self.fill(matrix, X, None, n_threads)
+        if leaf is not None:
+            matrix.leave_out(n_threads, *leaf)
         return matrix
 
     def matrix(self, n_rows: int, folder: str = "") -> _native.BinnedMatrix:
