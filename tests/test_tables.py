@@ -191,7 +191,7 @@ class TestSparse:
         assert result.returncode == 0, result.stdout + result.stderr
 
     def test_a_million_columns_take_little_memory(self, tmp_path):
-        """Fit, early stopping, prediction, contributions, importances, a model file and a look into it."""
+        """Fit, early stopping, weights, prediction, contributions, importances, a model file and a look into it."""
         script = """
             import resource
             import numpy as np
@@ -207,6 +207,7 @@ class TestSparse:
             y = X[:, frequent[:30]].sum(axis=1) > 0
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             model = AGBMClassifier(max_iter=3, max_depth=4).fit(X, y)
+            AGBMClassifier(max_iter=1, max_depth=2, class_weight="balanced").fit(X, y)
             model.save("wide.agbm")
             loaded = agbm.load("wide.agbm")
             assert np.array_equal(loaded.predict_proba(X[:5000]), model.predict_proba(X[:5000]))

@@ -89,12 +89,10 @@ class Bins:
         n_threads: int,
     ) -> Bins:
         """Thresholds from some rows of X, or all of them, with their weights; categories are in bins already."""
-        if weights is not None:
+        if issparse(X):
+            values, counts = _sparse_thresholds(X, rows, max_bins, weights, n_threads)
+        elif weights is not None:
             values, counts = _weighted_thresholds(X, rows, max_bins, weights)
-        elif issparse(X):
-            columns = _without_repeats(X if rows is None else X[rows]).tocsc()
-            start = columns.indptr.astype(np.int64, copy=False)
-            values, counts = _native.sparse_thresholds(columns.data, start, columns.shape[0], max_bins, n_threads)
         else:
             values, counts = _native.thresholds(X, rows, max_bins, n_threads)
         if grouped:
@@ -347,6 +345,34 @@ def _weighted_thresholds(
 def _joined(thresholds: list[Array]) -> tuple[Array, NDArray[np.int32]]:
     """Thresholds of one feature after the other, and how many each has: as from the kernel."""
     return np.concatenate(thresholds), np.array([len(t) for t in thresholds], dtype=np.int32)
+
+
+def _sparse_thresholds(
+    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights | None, n_threads: int
+) -> tuple[Array, NDArray[np.int32]]:
+    columns = _without_repeats(X if rows is None else X[rows]).tocsc()
+    start = columns.indptr.astype(np.int64, copy=False)
+    found = _native.sparse_thresholds(columns.data, start, columns.shape[0], max_bins, n_threads)
+    # Weights matter where there are more values than bins; with zero there is one more than are stored.
+    many = np.flatnonzero(np.diff(start) >= max_bins)
+    if weights is None or len(many) == 0:
+        return found
+    some = weights if rows is None else weights[rows]
+    return _replaced(*found, many, *_weighted_thresholds(columns[:, many], None, max_bins, some))
+
+
+def _replaced(
+    values: Array, counts: NDArray[np.int32], features: NDArray[np.intp], others: Array, n_others: NDArray[np.int32]
+) -> tuple[Array, NDArray[np.int32]]:
+    """Thresholds of all features, with others in the place of those of some."""
+    end = np.cumsum(counts)
+    kept = np.split(values, np.column_stack([end - counts, end])[features].ravel())[::2]
+    parts = [kept[0]]
+    for own, rest in zip(np.split(others, np.cumsum(n_others)[:-1]), kept[1:], strict=True):
+        parts += [own, rest]
+    counts = counts.copy()
+    counts[features] = n_others
+    return np.concatenate(parts), counts
 
 
 def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array) -> Array:
