@@ -13,6 +13,7 @@
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
+# make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
 # make test-clang  the tests of the kernels, built by clang++, and whether models have the bits of those of the usual build
 # make sanitize    the tests of the kernels with builds that watch memory, undefined behaviour and threads
 # make fuzz        a million changed model files through the native loader and predictor (clang++ with libFuzzer finds more)
@@ -28,7 +29,7 @@ export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
+.PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask bench-sparse \
   sanitize browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -89,6 +90,9 @@ bench-ablation: $(BENCH_SET_UP)
 bench-dask: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/dask_speed.py --rounds $(or $(ROUNDS),3) --document docs/scale.md
 	$(BIN)/python benchmarks/scale.py --document docs/scale.md --picture docs/scale.svg
+
+bench-sparse: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/sparse_memory.py
 
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
 KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,tree predict vectors losses model_file contributions sums cluster))
