@@ -285,14 +285,16 @@ class TreeGrower {
     if (sample_.node_share < 1.0 && !features.empty()) {
       const std::uint64_t seed = mixed(sample_.seed + mixed(static_cast<std::uint64_t>(node)));
       const auto lot = [&](int feature) { return mixed(seed + static_cast<std::uint64_t>(feature)); };
-      std::sort(features.begin(), features.end(), [&](int a, int b) { return lot(a) < lot(b); });
       const double share = sample_.node_share * static_cast<double>(features.size());
-      features.resize(std::max<std::size_t>(1, static_cast<std::size_t>(share)));
-      std::sort(features.begin(), features.end());
+      const auto end = features.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(share));
+      // The features with the smallest lots; no two have the same.
+      std::nth_element(features.begin(), end - 1, features.end(), [&](int a, int b) { return lot(a) < lot(b); });
+      features.erase(end, features.end());
     }
     // Not before: random choices are made among all features.
     features.erase(std::remove_if(features.begin(), features.end(), [&](int f) { return !matrix_.places[f].used(); }),
                    features.end());
+    std::sort(features.begin(), features.end());
     sort_by_column(features);
     return features;
   }
