@@ -271,6 +271,20 @@ def test_what_cannot_be_a_study(classes, tmp_path):
         run(classes, tmp_path / "study", parameters={"method": "gbm", "loss": "exponential"})
 
 
+@pytest.mark.parametrize(
+    ("name", "message"), [("mine", "has other studies"), ("agbm", "has trials of another program")]
+)
+def test_a_journal_of_another_program_is_left_alone(name, message, classes, tmp_path):
+    path = tmp_path / "journal"
+    storage = JournalStorage(JournalFileBackend(str(path)))
+    study = optuna.create_study(storage=storage, study_name=name)
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=2)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=rf"study_path='.*journal' {message}.*; use another path"):
+        run(classes, path)
+    assert path.read_bytes() == before
+
+
 def test_without_optuna(classes, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ImportError, match=r"tune needs Optuna: pip install 'agbm\[tune\]'"):

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 STUDY = "agbm"
 """The name of the study in its file."""
 
+LONGEST_LINE = 1 << 20
+"""Bytes of the first line of a study, at most."""
+
 # Where weights have doubled so often, and at later points, a trial goes on if it is among so many per cent of those
 # that have ended. In simulations with random trials that hardly ever gave up the best one; with half of the trials,
 # or at earlier points, it happened often.
@@ -439,11 +442,24 @@ def _open(path: Path, identity: dict[str, str]) -> Iterator[optuna.Study]:
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        study = optuna.create_study(storage=_storage(path), study_name=STUDY, load_if_exists=True)
+        study = _load_or_create(path)
         _check_identity(study, identity, path)
         yield study
     finally:
         optuna.logging.set_verbosity(verbosity)
+
+
+def _load_or_create(path: Path) -> optuna.Study:
+    """The study of a file. Nothing is added to a file that has one, or that belongs to another program."""
+    import optuna
+
+    storage = _storage(path)
+    names = optuna.get_all_study_names(storage)
+    if not set(names) <= {STUDY}:
+        raise ValueError(f"study_path={str(path)!r} has other studies of Optuna; use another path.")
+    if names:
+        return optuna.load_study(storage=storage, study_name=STUDY)
+    return optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True)  # others may be as far
 
 
 def _storage(path: Path) -> optuna.storages.JournalStorage:
@@ -467,9 +483,11 @@ def _storage(path: Path) -> optuna.storages.JournalStorage:
 
 def _mend(path: Path) -> None:
     """Cut off a last line that ends halfway, as a full disk leaves it: the line behind it could not be read."""
-    lines = path.read_bytes()
-    if lines and "op_code" not in json.loads(lines.partition(b"\n")[0]):
-        raise ValueError("its first line is no entry of a journal")
+    with open(path, "rb") as file:
+        first = file.readline(LONGEST_LINE)  # not all of it: it may be any file
+        if first and "op_code" not in json.loads(first):
+            raise ValueError("its first line is no entry of a journal")
+        lines = first + file.read()
     whole = lines.rfind(b"\n") + 1
     if 0 < whole < len(lines):
         os.truncate(path, whole)
@@ -478,6 +496,8 @@ def _mend(path: Path) -> None:
 def _check_identity(study: optuna.Study, identity: dict[str, str], path: Path) -> None:
     known = study.user_attrs.get("identity")
     if known is None:
+        if study.trials:
+            raise ValueError(f"study_path={str(path)!r} has trials of another program; use another path.")
         study.set_user_attr("identity", identity)
         return
     other = [name for name in identity if known[name] != identity[name]]
