@@ -243,7 +243,7 @@ class TestTrain:
     @pytest.mark.parametrize(
         ("more", "message"),
         [
-            (["--out", "no/m.agbm"], "there is no folder 'no'"),
+            (["--out", "no/m.agbm"], "/no; make it, or use another path"),
             (["--out", "."], "'.' is a folder; name a file in it"),
             (["--test", "none.csv"], "'none.csv': there is no such file"),
             (["--test", "part.csv"], "--test part.csv size: there is no such column"),
@@ -503,7 +503,7 @@ class TestCompare:
 
     def test_no_folder_is_said_before_the_training(self, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--report", "no/page.html", "--quiet")
-        assert "there is no folder 'no'" in line
+        assert "/no; make it, or use another path" in line
 
     @pytest.mark.parametrize("command", [["compare"], ["tune", "--out", "m.agbm"]], ids=str)
     def test_no_weights_where_they_are_not_used(self, command, capsys):

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ._whole_file import replacing
+from ._whole_file import is_special, replacing
 from .batches import BLOCK_VALUES, tables_of
 
 FORMATS = {
@@ -337,9 +337,7 @@ def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> i
     pa = pyarrow()
     if not isinstance(out, Path):
         return _write(pieces, lambda schema: pa.csv.CSVWriter(out, schema))
-    ending = FORMATS.get(out.suffix.lower())
-    if ending not in ("csv", "parquet", "arrow"):
-        raise ValueError(f"--out {out}: its ending must be .csv, .parquet or .arrow.")
+    format = output_format(out)
     delimiter = "\t" if out.suffix.lower() == ".tsv" else ","
     writers = {
         "csv": partial(pa.csv.CSVWriter, write_options=pa.csv.WriteOptions(delimiter=delimiter)),
@@ -347,7 +345,15 @@ def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> i
         "arrow": pa.ipc.new_file,
     }
     with replacing(out) as unfinished:
-        return _write(pieces, lambda schema: writers[ending](str(unfinished), schema))
+        return _write(pieces, lambda schema: writers[format](str(unfinished), schema))
+
+
+def output_format(out: Path) -> str:
+    """The format of a table that is to be written, by its ending; a pipe without one gets csv."""
+    format = FORMATS.get(out.suffix.lower(), "csv" if is_special(out) else "")
+    if format not in ("csv", "parquet", "arrow"):
+        raise ValueError(f"--out {out}: its ending must be .csv, .parquet or .arrow.")
+    return format
 
 
 def _write(pieces: Iterable[Mapping[str, Any]], open_writer: Callable[[Any], Any]) -> int:

@@ -118,9 +118,11 @@ def _write_sections(file: Any, sections: Mapping[str, NDArray[Any]]) -> None:
     table = b"".join(entries)
     file.write(_HEADER.pack(MAGIC, VERSION, len(entries), end, zlib.crc32(table)))
     file.write(table)
+    position = _HEADER.size + len(table)  # not file.tell(), which pipes refuse
     for offset, content in contents:
-        file.write(bytes(offset - file.tell()))
+        file.write(bytes(offset - position))
         file.write(content)
+        position = offset + len(content)
 
 
 def read(path: str | os.PathLike[str]) -> Stored:

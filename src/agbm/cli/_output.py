@@ -8,7 +8,6 @@ import math
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,15 +49,6 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def speaks(arguments: argparse.Namespace) -> bool:
     """Whether there is somebody to show progress and what was inferred."""
     return not (arguments.json or arguments.quiet)
-
-
-def check_folders(*paths: Path | None) -> None:
-    """Whether there are folders for files that will be written."""
-    for path in paths:
-        if path is not None and path.is_dir():
-            raise IsADirectoryError(f"{str(path)!r} is a folder; name a file in it.")
-        if path is not None and not path.absolute().parent.is_dir():
-            raise FileNotFoundError(f"{str(path)!r}: there is no folder {str(path.parent)!r} to write it to.")
 
 
 def show(facts: Mapping[str, str]) -> None:

@@ -17,7 +17,8 @@ from ..peers import PEERS, installed_peers
 from ..progress import counting
 from ._data import Question, add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
 from ._describe import describe, describe_columns, in_short, title
-from ._output import add_command, add_output, check_folders, show, show_json, show_table, size, speaks
+from ._output import add_command, add_output, show, show_json, show_table, speaks
+from ._paths import check_files, written
 from .report import write_findings
 
 EXAMPLES = """
@@ -55,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare, and say what was found."""
-    check_folders(arguments.report)
+    check_files(reads={"DATA": arguments.data}, writes={"--report": arguments.report})
     shows = speaks(arguments)
     question = ask(arguments)
     split = divide(question, arguments)
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         _show(tried)
         if arguments.report is not None:
-            print(f"{arguments.report} ({size(arguments.report.stat().st_size)})")
+            print(written(arguments.report))
     if len(tried) < len(contenders):
         raise KeyboardInterrupt
     if all(t.failure for t in tried):

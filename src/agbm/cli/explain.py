@@ -10,12 +10,13 @@ import numpy as np
 
 from ..estimators import AGBMClassifier
 from ..export._view import feature_names
-from ..files import write_pieces
+from ..files import output_format, write_pieces
 from ..losses import Array
 from ..saving import load
 from ._data import Model, add_file, take
 from ._model import open_for
 from ._output import add_command, printable, show_json, show_table
+from ._paths import check_files
 
 EXAMPLES = """
   agbm explain adult.agbm new.csv --rows 3
@@ -43,6 +44,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Explain the first rows, or write down all."""
+    if arguments.out is not None:
+        output_format(arguments.out)  # an error if there is none, before the data are read
+    check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": arguments.out})
     model = load(arguments.model)
     file, features = open_for(model, arguments.data, arguments.format, header=not arguments.no_header)
     if arguments.out is not None:

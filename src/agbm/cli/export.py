@@ -10,7 +10,8 @@ from .. import export
 from .._whole_file import replacing
 from ..saving import load
 from ._data import Model
-from ._output import add_command, show_json, size
+from ._output import add_command, show_json
+from ._paths import check_files, written
 
 
 def _onnx(model: Model, tree: int) -> bytes:
@@ -59,10 +60,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Load, convert, write."""
-    content = FORMATS[arguments.to](load(arguments.model), arguments.tree)
+    check_files(reads={"MODEL": arguments.model}, writes={"--out": arguments.out})
+    converted = FORMATS[arguments.to](load(arguments.model), arguments.tree)
+    content = converted.encode() if isinstance(converted, str) else converted
     with replacing(arguments.out) as fresh:
-        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+        fresh.write_bytes(content)
     if arguments.json:
-        show_json({"out": str(arguments.out), "bytes": arguments.out.stat().st_size})
+        show_json({"out": str(arguments.out), "bytes": len(content)})
     else:
-        print(f"{arguments.out} ({size(arguments.out.stat().st_size)})")
+        print(written(arguments.out))

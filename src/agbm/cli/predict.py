@@ -12,11 +12,12 @@ import numpy as np
 
 from ..estimators import AGBMClassifier
 from ..export._view import feature_names
-from ..files import FORMATS, DataFile, write_pieces
+from ..files import DataFile, output_format, write_pieces
 from ..saving import load
 from ._data import Model, add_file, check_column
 from ._model import open_for
 from ._output import add_command, show_json
+from ._paths import check_files
 
 EXAMPLES = """
   agbm predict adult.agbm new.csv --out predictions.csv
@@ -49,31 +50,32 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Predict all pieces."""
+    out = None if arguments.out == "-" else Path(arguments.out)
+    to_csv = out is None or output_format(out) == "csv"
+    if out is None and arguments.json:
+        raise ValueError("--json with --out -: both would print; give --out a file.")
+    check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": out})
     model = load(arguments.model)
     if arguments.proba and not isinstance(model, AGBMClassifier):
         raise ValueError("--proba: the model is a regressor, which has no probabilities; leave it out.")
     file, features = open_for(
-        model, arguments.data, arguments.format, header=not arguments.no_header, more=_copied(model, arguments)
-    )
+        model, arguments.data, arguments.format, header=not arguments.no_header,
+        more=_copied(model, arguments.keep) if to_csv else (),
+    )  # fmt: skip
     if arguments.keep and file.format == "svmlight":
         raise ValueError(f"--keep {' '.join(arguments.keep)}: an svmlight file has no columns to copy; leave it out.")
     for name in arguments.keep:
         check_column(name, "--keep", [column.name for column in file.columns])
-    if arguments.json and arguments.out == "-":
-        raise ValueError("--json with --out -: both would print; give --out a file.")
-    out = sys.stdout.buffer if arguments.out == "-" else Path(arguments.out)
-    n_rows = write_pieces(_predictions(model, file, features, arguments), out)
+    n_rows = write_pieces(_predictions(model, file, features, arguments), sys.stdout.buffer if out is None else out)
     if arguments.json:
         show_json({"rows": n_rows, "out": arguments.out})
-    elif arguments.out != "-":
+    elif out is not None:
         print(f"{arguments.out}: {n_rows:,} rows")
 
 
-def _copied(model: Model, arguments: argparse.Namespace) -> list[str]:
+def _copied(model: Model, keep: Sequence[str]) -> list[str]:
     """Columns that go from a CSV file to a CSV file letter by letter: 007 is to stay 007."""
-    if arguments.out != "-" and FORMATS.get(Path(arguments.out).suffix.lower()) != "csv":
-        return []
-    return [name for name in arguments.keep if name not in feature_names(model)]
+    return [name for name in keep if name not in feature_names(model)]
 
 
 def _predictions(

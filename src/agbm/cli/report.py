@@ -16,7 +16,8 @@ from ..evaluation import Metric, Tried
 from ..saving import load
 from ._data import Model, add_file
 from ._model import judge, noted_metrics
-from ._output import add_command, show_json, size
+from ._output import add_command, show_json
+from ._paths import check_files, written
 
 EXAMPLES = """
   agbm report adult.agbm --out adult.html
@@ -44,6 +45,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Judge where there are data, and write the page."""
+    check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": arguments.out})
     model = load(arguments.model)
     metrics, judged_by = noted_metrics(model), ""
     if arguments.data is not None:
@@ -58,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         show_json({"out": str(arguments.out), "metrics": metrics})
     else:
-        print(f"{arguments.out} ({size(arguments.out.stat().st_size)})")
+        print(written(arguments.out))
 
 
 def write_page(

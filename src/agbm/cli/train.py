@@ -19,7 +19,8 @@ from ..files import open_table
 from ._data import Model, Question, add_parameters, add_question, add_weight, ask, check_column, make_model
 from ._describe import describe, describe_columns, notes_of, title
 from ._model import important, judge, shares_in_words
-from ._output import add_command, add_output, check_folders, plain, show, show_json, size, speaks
+from ._output import add_command, add_output, plain, show, show_json, speaks
+from ._paths import check_files, saving, written
 from .report import write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -86,10 +87,9 @@ def run(arguments: argparse.Namespace) -> None:
     model.set_params(verbose=0, callbacks=None)
     rows = f"{len(parts[0])} to train on, {len(parts[1])} to judge by, {question.file.n_rows} in the file"
     model.notes_.update(notes_of(question, rows, arguments.command_line))
-    model.save(arguments.out)  # already here, so that nothing that ends the judging costs the model
-    metrics = _judge(question, model, parts[1], folds, arguments)
-    model.notes_["metrics"] = json.dumps(plain(list(metrics)), ensure_ascii=False)
-    model.save(arguments.out)
+    with saving(model, arguments.out):
+        metrics = _judge(question, model, parts[1], folds, arguments)
+        model.notes_["metrics"] = json.dumps(plain(list(metrics)), ensure_ascii=False)
     if arguments.report is not None:
         write_page(arguments.report, model, metrics, seconds, describe_columns(question))
     _say(arguments, question, model, metrics, seconds)
@@ -101,7 +101,11 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--test-fraction {arguments.test_fraction}: must be at least 0 and below 1.")
     if arguments.folds is not None and arguments.folds < 2:
         raise ValueError(f"--folds {arguments.folds}: must be at least 2.")
-    check_folders(arguments.out, arguments.report, arguments.checkpoint)
+    check_files(
+        reads={"DATA": arguments.data, "--test": arguments.test},
+        writes={"--out": arguments.out, "--report": arguments.report},
+        resumes={"--checkpoint": arguments.checkpoint},
+    )
 
 
 def _check_test(question: Question, arguments: argparse.Namespace) -> None:
@@ -197,7 +201,7 @@ def _say(
         where = f"{arguments.folds} folds" if arguments.folds is not None else "test"
         facts[where] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
     facts["important"] = shares_in_words(important(model))
-    facts["written"] = f"{arguments.out} ({size(arguments.out.stat().st_size)})"
+    facts["written"] = written(arguments.out)
     if arguments.report is not None:
-        facts["report"] = f"{arguments.report} ({size(arguments.report.stat().st_size)})"
+        facts["report"] = written(arguments.report)
     show(facts)

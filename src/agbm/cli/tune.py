@@ -14,7 +14,8 @@ from ..progress import counting
 from ..tuning import Trial, Tuned, tune
 from ._data import add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
 from ._describe import describe, notes_of, title
-from ._output import add_command, add_output, check_folders, plain, show, show_json, show_table, size, speaks
+from ._output import add_command, add_output, plain, show, show_json, show_table, speaks
+from ._paths import check_files, save, written
 
 EXAMPLES = """
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
         if given is not None and not given > 0:
             raise ValueError(f"--{name} {given}: must be above 0.")
     study = arguments.study or arguments.out.with_name(f"{arguments.out.name}.study")
-    check_folders(arguments.out, study)
+    check_files(reads={"DATA": arguments.data}, writes={"--out": arguments.out}, resumes={"--study": study})
     shows = speaks(arguments)
     question = ask(arguments)
     split = divide(question, arguments)
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
         metrics=json.dumps(plain(tuned.metrics), ensure_ascii=False),
         gain=tuned.verdict,
     )
-    tuned.model.save(arguments.out)
+    save(tuned.model, arguments.out)
     _say(tuned, arguments)
     if tuned.interrupted:
         raise KeyboardInterrupt
@@ -112,6 +113,6 @@ def _say(tuned: Tuned, arguments: argparse.Namespace) -> None:
             "gain": tuned.verdict,
             "trials": f"{tuned.complete:,} to their end, {tuned.pruned:,} given up; {tuned.seconds:.3g} s this time",
             "parameters": f"--set {shlex.join(settings)}",
-            "written": f"{arguments.out} ({size(arguments.out.stat().st_size)})",
+            "written": written(arguments.out),
         }
     )
