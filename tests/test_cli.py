@@ -19,7 +19,8 @@ from sklearn.model_selection import StratifiedKFold
 import agbm
 from agbm import cli, comparison, files
 from agbm.cli import _data
-from agbm.evaluation import metrics_of_classes, metrics_of_values, split_rows
+from agbm.evaluation import metrics_of_classes, metrics_of_values
+from agbm.hold_out import hold_out, seed_of
 from commands import FEW, SOLD, agbm_table, fails, mixed, run
 
 COMMANDS = ["train", "predict", "compare", "tune", "inspect", "explain", "export", "report", "completion"]
@@ -46,7 +47,7 @@ class TestTrain:
         assert "sold.agbm" in said
 
         model, table = agbm.load("sold.agbm"), mixed()
-        train, test = split_rows(400, (0.2,), table["sold"].to_numpy(str), 0)
+        train, test = hold_out(400, 0.2, table["sold"].to_numpy(str), 0)
         by_hand = agbm.AGBMClassifier(early_stopping=True)
         X = pd.read_csv("mixed.csv")[["size", "colour", "code", "day", "times"]]
         X["day"] = pd.to_datetime(X["day"]).astype("datetime64[us]").astype("int64").astype(float)
@@ -468,7 +469,8 @@ class TestCompare:
         above = [contender["above_best"]["value"] for contender in found]
         assert above == pytest.approx([loss - losses[0] for loss in losses])
         y = mixed()["sold"].to_numpy(str)
-        train, validation, test = split_rows(400, (0.1, 0.2), y, 0)
+        rest, test = hold_out(400, 0.2, y, 0)
+        train, validation = (rest[part] for part in hold_out(320, 0.1, y[rest], seed_of(0)))
         X, model = agbm_table(), agbm.AGBMClassifier(max_iter=15)
         model.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
         expected = metrics_of_classes(y[test], model.predict_proba(X.iloc[test]), model.classes_)[0].value
@@ -484,7 +486,7 @@ class TestCompare:
         assert re.search(r"The test rows cannot tell .* from \w+ \(differences row by row, 95 %\)", said.out)
         page = (here / "page.html").read_text()
         assert "agbm compare mixed.csv --target price" in page
-        assert "210 to train on, 30 to stop early by, 60 to judge by" in page
+        assert "216 to train on, 24 to stop early by, 60 to judge by" in page
 
     def test_a_library_that_is_not_there_is_said(self, here, capsys, monkeypatch):
         monkeypatch.setattr("agbm.comparison.installed_peers", lambda: [])
@@ -522,10 +524,11 @@ class TestCompare:
         assert {contender["name"] for contender in json.loads(said.out)["contenders"]} == {"fading", "gbm"}
         assert said.err == "interrupted\n"
 
-    @pytest.mark.parametrize("shares", [("0", "0.2"), ("0.5", "0.5")])
-    def test_shares(self, shares, here, capsys):
-        given = "--validation-fraction", shares[0], "--test-fraction", shares[1]
-        assert "must be above 0" in fails(capsys, "compare", "mixed.csv", "--target", "price", *given)
+    @pytest.mark.parametrize("option", ["--validation-fraction", "--test-fraction"])
+    @pytest.mark.parametrize("share", ["0.0", "1.0"])
+    def test_shares(self, option, share, here, capsys):
+        line = fails(capsys, "compare", "mixed.csv", "--target", "price", option, share)
+        assert f"{option} {share}: must be above 0 and below 1" in line
 
     def test_too_large_for_memory(self, here, capsys, monkeypatch):
         compare = ["compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--json"]

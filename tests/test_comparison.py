@@ -18,8 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from agbm import AGBMClassifier, AGBMRegressor, comparison
 from agbm.comparison import METHODS, compare
-from agbm.evaluation import Split, split_rows
+from agbm.evaluation import Split
 from agbm.peers import PEERS, installed_peers, matrices
+from toys import three_parts
 
 TESTED = ("LightGBM", "XGBoost", "HistGradientBoosting")
 
@@ -29,7 +30,7 @@ def take(table, rows):
 
 
 def split(X, y, classifies):
-    parts = split_rows(len(y), (0.2, 0.2), y if classifies else None, seed=0)
+    parts = three_parts(len(y), y if classifies else None)
     train, validation, test = ((take(X, part), y[part]) for part in parts)
     return Split(*train, *validation, *test)
 

@@ -15,7 +15,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from agbm.evaluation import metrics_of_classes, metrics_of_values, paired_difference, split_rows
+from agbm.evaluation import metrics_of_classes, metrics_of_values, paired_difference
 
 
 def probabilities(rng, n, k):
@@ -110,41 +110,3 @@ def test_paired_intervals_hold_the_truth_in_95_percent_of_samples():
 def test_unknown_labels_are_named():
     with pytest.raises(ValueError, match=r"labels \['z'\]"):
         metrics_of_classes(np.array(["a", "z"]), np.full((2, 2), 0.5), np.array(["a", "b"]))
-
-
-def test_split_keeps_classes_in_proportion_and_every_row_once():
-    classes = np.repeat([0, 1], [900, 100])
-    train, validation, test = split_rows(1000, (0.1, 0.2), classes, seed=3)
-    assert sorted(np.concatenate([train, validation, test])) == list(range(1000))
-    assert (len(train), len(validation), len(test)) == (700, 100, 200)
-    assert [classes[part].mean() for part in (train, validation, test)] == pytest.approx([0.1] * 3)
-    again = split_rows(1000, (0.1, 0.2), classes, seed=3)
-    assert all(np.array_equal(a, b) for a, b in zip(again, (train, validation, test), strict=True))
-    assert len(split_rows(1000, (0.0, 0.2), None, seed=3)[1]) == 0
-
-
-@pytest.mark.parametrize(
-    "classes",
-    [
-        np.repeat([0, 1, 2], [50, 50, 1]),  # a class of one row
-        np.arange(600) % 300,  # more classes than rows to judge by
-        np.arange(30) // 2,
-    ],
-)
-def test_every_class_is_among_the_rows_to_train_on(classes):
-    for seed in range(20):
-        parts = split_rows(len(classes), (0.1, 0.2), classes, seed)
-        assert sorted(np.concatenate(parts)) == list(range(len(classes)))
-        assert set(classes[parts[0]]) == set(classes)
-        assert all(len(part) for part in parts)
-
-
-def test_a_class_of_one_row_leaves_the_others_in_proportion():
-    classes = np.repeat([0, 1, 2], [800, 200, 1])
-    _, test = split_rows(1001, (0.2,), classes, seed=0)
-    assert np.mean(classes[test] == 1) == pytest.approx(0.2, abs=0.006)
-
-
-def test_too_few_rows_to_split_are_named():
-    with pytest.raises(ValueError, match=r"1 rows are too few to hold back 0\.2 of them"):
-        split_rows(1, (0.2,), None, seed=0)

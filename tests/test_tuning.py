@@ -18,13 +18,14 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.metrics import log_loss, mean_squared_error
 
 from agbm import AGBMClassifier, AGBMRegressor, tuning
-from agbm.evaluation import Metric, Split, split_rows
+from agbm.evaluation import Metric, Split
 from agbm.tuning import tune
 from agbm.watch import Record
+from toys import three_parts
 
 
 def split(X, y, classifies):
-    parts = split_rows(len(y), (0.2, 0.2), y if classifies else None, seed=0)
+    parts = three_parts(len(y), y if classifies else None)
     train, validation, test = ((X[part], y[part]) for part in parts)
     return Split(*train, *validation, *test)
 

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from agbm import _native, model_file
+from agbm.hold_out import hold_out
 from agbm.learners import Fit, WeightedSum
 from agbm.losses import HalfSquaredError
 from agbm.problem import Problem, of_each_output
@@ -154,3 +155,10 @@ def category_counts(X, categorical):
     """How many categories the columns of numbers of categories have, 0 for other columns."""
     largest = [np.nanmax(np.append(column, 0.0)) for column in np.asarray(X, dtype=float).T]
     return np.where(categorical, np.array(largest).astype(int) + 1, 0)
+
+
+def three_parts(n_rows, classes):
+    """Training, validation and test rows, in the proportions 3 : 1 : 1."""
+    rest, test = hold_out(n_rows, 0.2, classes, seed=0)
+    train, validation = hold_out(len(rest), 0.25, None if classes is None else classes[rest], seed=0)
+    return rest[train], rest[validation], test

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils import check_X_y
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -47,6 +47,7 @@ from .checkpoint import Checkpoint, identity_of
 from .dropout import Dropout
 from .ensemble import Ensemble
 from .explanation import explanation
+from .hold_out import hold_out, seed_of
 from .learners import Fitter, Learner, Model, RegressorLearner
 from .losses import (
     CLASSIFICATION_LOSSES,
@@ -396,7 +397,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _earlier_run(self, held_out: bool, identity: Callable[[dict[str, Any]], str]) -> tuple[Ensemble | None, int]:
         """The run that this one goes on from, of warm_start or a checkpoint, and the seed of both."""
-        earlier, seed = None, int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        earlier, seed = None, seed_of(self.random_state)
         if self._goes_on():
             if held_out != self._held_out:
                 held, given = ("no rows", "not given") if held_out else ("some rows", "given")
@@ -567,25 +568,14 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return None if isinstance(self.init, str) else self._start_values(self.init, self._make_loss(), X)
 
     def _split(self, y: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Training and held-out rows. Where classes are kept in proportion, a class of one row is for training."""
-        from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
-
-        codes = self._stratify(y)
-        rows = np.arange(y.shape[-1])
-        single = np.zeros(len(rows), dtype=bool) if codes is None else np.bincount(codes)[codes] == 1
+        """Training rows and rows held out for early stopping."""
         try:
-            train, held_out = train_test_split(
-                rows[~single],
-                test_size=self.validation_fraction,
-                stratify=None if codes is None else codes[~single],
-                random_state=self._seed,
-            )
+            return hold_out(y.shape[-1], self.validation_fraction, self._stratify(y), self._seed)
         except ValueError as error:
             raise ValueError(
-                f"early_stopping={self.early_stopping!r} with validation_fraction={self.validation_fraction} cannot "
-                f"split {len(rows)} rows: {error} Give X_val and y_val, or use early_stopping=False."
+                f"early_stopping={self.early_stopping!r} with validation_fraction={self.validation_fraction}: {error} "
+                "Give X_val and y_val, or use early_stopping=False."
             ) from error
-        return np.sort(np.append(train, rows[single])), np.sort(held_out)  # rows keep their order
 
     def _make_learner(self, loss: Loss, problem: Problem) -> Learner:
         if self.learner is None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
-from sklearn.model_selection import train_test_split
 
 from .losses import Array
 
@@ -79,38 +78,6 @@ def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
         if found <= loss:
             return int(trees), seconds
     return None
-
-
-def split_rows(n_rows: int, shares: Sequence[float], classes: NDArray[Any] | None, seed: int) -> list[NDArray[np.intp]]:
-    """Numbers of rows: those that are left, and one part for each share, with classes in proportion where given.
-
-    Every class is among the rows that are left.
-    """
-    rest = np.arange(n_rows)
-    parts: list[NDArray[np.intp]] = []
-    for share in shares:
-        if share == 0.0:
-            parts.append(np.empty(0, dtype=np.intp))
-            continue
-        wanted = max(1, round(share * n_rows))
-        if wanted >= len(rest):
-            raise ValueError(f"{n_rows} rows are too few to hold back {' and '.join(map(str, shares))} of them.")
-        strata = _strata(classes, rest, wanted)
-        rest, part = train_test_split(rest, test_size=wanted, stratify=strata, random_state=seed)
-        if classes is not None:  # a class that no row is left of could not be learnt
-            unseen = ~np.isin(classes[part], classes[rest])
-            rest, part = np.concatenate([rest, part[unseen]]), part[~unseen]
-        parts.append(np.sort(part))
-    return [np.sort(rest), *parts]
-
-
-def _strata(classes: NDArray[Any] | None, rows: NDArray[np.intp], wanted: int) -> NDArray[Any] | None:
-    """Classes to keep in proportion, those of one row with the largest; None where a part has not a row for each."""
-    if classes is None:
-        return None
-    _, codes, counts = np.unique(classes[rows], return_inverse=True, return_counts=True)
-    strata = np.where(counts[codes] == 1, counts.argmax(), codes)
-    return strata if len(np.unique(strata)) <= min(wanted, len(rows) - wanted) else None
 
 
 def check_labels(split: Split) -> None:

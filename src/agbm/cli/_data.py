@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from ..batches import Batches
 from ..estimators import AGBMClassifier, AGBMRegressor
-from ..evaluation import Metric, Split, judged, split_rows
+from ..evaluation import Metric, Split, judged
 from ..files import FORMATS, DataFile, available_memory, open_table, pyarrow
+from ..hold_out import hold_out, seed_of
 from ..losses import Array
 
 Model = AGBMClassifier | AGBMRegressor
@@ -65,11 +66,19 @@ def add_parameters(parser: argparse.ArgumentParser, help: str) -> None:
 
 def add_shares(parser: argparse.ArgumentParser) -> None:
     """How rows are divided."""
-    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help="to judge by (%(default)s)")
+    add_test_fraction(parser)
     parser.add_argument(
-        "--validation-fraction", type=float, default=0.1, metavar="SHARE", help="to stop early by (%(default)s)"
-    )
+        "--validation-fraction", type=float, default=0.1, metavar="SHARE",
+        help="of the remaining rows, for early stopping (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--rows", type=int, metavar="N", help="use so many rows only, drawn at random")
+
+
+def add_test_fraction(parser: argparse._ActionsContainer) -> None:
+    """The share of the rows that is held out to test models."""
+    parser.add_argument(
+        "--test-fraction", type=float, default=0.2, metavar="SHARE", help="of the rows, for testing (%(default)s)"
+    )
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,11 @@ class Question:
     weight: Array | None
     streams: bool
     """Whether the table is read in pieces, since it may not fit into memory."""
+
+    def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The remaining rows, and a share of some rows that is held out."""
+        remaining, held_out = hold_out(len(rows), share, self.y[rows] if self.classifies else None, seed)
+        return rows[remaining], rows[held_out]
 
     def fit(self, model: Model, rows: NDArray[np.intp]) -> Model:
         """Fit a model to some rows; the same bits whether they are in memory or not."""
@@ -291,7 +305,10 @@ def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
 
 
 def divide(question: Question, arguments: argparse.Namespace) -> Split:
-    """Rows to train on, to stop early by, to judge by, of all rows or of some."""
+    """Training, validation and test rows, of all rows or of some."""
+    for option in "test_fraction", "validation_fraction":
+        if not 0.0 < getattr(arguments, option) < 1.0:
+            raise ValueError(f"--{option.replace('_', '-')} {getattr(arguments, option)}: must be above 0 and below 1.")
     rows = question.rows
     if arguments.rows is not None:
         if arguments.rows < 10:
@@ -303,14 +320,10 @@ def divide(question: Question, arguments: argparse.Namespace) -> Split:
             f"{question.file.name!r} may not fit into memory; give --rows N to draw so many of its "
             f"{question.file.n_rows:,} rows."
         )
-    shares = arguments.validation_fraction, arguments.test_fraction
-    if min(shares) <= 0.0 or sum(shares) >= 1.0:
-        raise ValueError(
-            f"--validation-fraction {shares[0]} and --test-fraction {shares[1]} must be above 0, and below 1 together."
-        )
-    classes = question.y[rows] if question.classifies else None
-    parts = [rows[part] for part in split_rows(len(rows), shares, classes, arguments.seed)]
-    pieces = [(question.table(part), question.y[part]) for part in parts]
+    rows, test = question.hold_out(rows, arguments.test_fraction, arguments.seed)
+    # The rows that an estimator with this seed would hold out, as in `agbm train`.
+    train, validation = question.hold_out(rows, arguments.validation_fraction, seed_of(arguments.seed))
+    pieces = [(question.table(part), question.y[part]) for part in (train, validation, test)]
     return Split(*pieces[0], *pieces[1], *pieces[2])
 
 

@@ -14,9 +14,19 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ..checkpoint import Checkpoint
-from ..evaluation import Metric, split_rows
+from ..evaluation import Metric
 from ..files import open_table
-from ._data import Model, Question, add_parameters, add_question, add_weight, ask, check_column, make_model
+from ._data import (
+    Model,
+    Question,
+    add_parameters,
+    add_question,
+    add_test_fraction,
+    add_weight,
+    ask,
+    check_column,
+    make_model,
+)
 from ._describe import describe, describe_columns, notes_of, title
 from ._model import important, judge, shares_in_words
 from ._output import add_command, add_output, plain, show, show_json, speaks
@@ -48,9 +58,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="file for the model, such as m.agbm")
     judged = parser.add_mutually_exclusive_group()
     judged.add_argument("--test", metavar="FILE", help="judge the model by the rows of another file")
-    judged.add_argument(
-        "--test-fraction", type=float, default=0.2, metavar="SHARE", help="of the rows to judge by (%(default)s)"
-    )
+    add_test_fraction(judged)
     judged.add_argument(
         "--folds", type=int, metavar="K", help="cross-validate: K models judge all rows, the one that is kept sees all"
     )
@@ -121,9 +129,7 @@ def _check_test(question: Question, arguments: argparse.Namespace) -> None:
 def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
     """Rows to train on and to judge by."""
     share = 0.0 if arguments.test is not None or arguments.folds is not None else arguments.test_fraction
-    classes = question.y[question.rows] if question.classifies else None
-    train, test = split_rows(len(question.rows), (share,), classes, arguments.seed)
-    return question.rows[train], question.rows[test]
+    return question.hold_out(question.rows, share, arguments.seed)
 
 
 def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> dict[str, str]:

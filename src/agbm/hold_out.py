@@ -1,0 +1,49 @@
+"""Rows that a fit does not see: the one rule by which test rows and validation rows are drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+
+def hold_out(
+    n_rows: int, share: float, classes: NDArray[Any] | None, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Numbers of the remaining rows and of the rows held out, a share of all, rounded up; both ascend.
+
+    Where `classes` are given, they are held out in proportion, and every class is among the remaining rows.
+    """
+    from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
+
+    rows = np.arange(n_rows)
+    wanted = math.ceil(share * n_rows)
+    if wanted == 0:
+        return rows, rows[:0]
+    if wanted >= n_rows:
+        raise ValueError(f"{n_rows} rows are too few to hold out {share} of them.")
+    strata = _strata(classes, wanted)
+    remaining, held_out = train_test_split(rows, test_size=wanted, stratify=strata, random_state=seed)
+    if classes is not None:  # a class that no row is left of could not be learnt
+        unseen = ~np.isin(classes[held_out], classes[remaining])
+        remaining, held_out = np.concatenate([remaining, held_out[unseen]]), held_out[~unseen]
+    if not len(held_out):
+        raise ValueError(f"{n_rows} rows are too few to hold out {share} of them and to keep a row of every class.")
+    return np.sort(remaining), np.sort(held_out)
+
+
+def seed_of(random_state: Any) -> int:
+    """The seed of a fit, for its validation rows and everything else that is random."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def _strata(classes: NDArray[Any] | None, wanted: int) -> NDArray[Any] | None:
+    """Classes to keep in proportion, those of one row with the largest; None where a part has not a row for each."""
+    if classes is None:
+        return None
+    _, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    strata = np.where(counts[codes] == 1, counts.argmax(), codes)
+    return strata if len(np.unique(strata)) <= min(wanted, len(classes) - wanted) else None
