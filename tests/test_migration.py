@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xgboost
 from sklearn.datasets import load_breast_cancer, make_regression
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
@@ -55,7 +55,7 @@ VALUES = {
 # What must be said beside it for the value to count.
 BESIDE = {
     ("lightgbm", "subsample"): {"bagging_freq": 1},
-    ("lightgbm", "dropout"): {"boosting": "dart"},
+    ("lightgbm", "dropout"): {"boosting": "dart", "skip_drop": 0.0},
     ("xgboost", "dropout"): {"booster": "dart"},
 }
 CONVERTED = [
@@ -159,6 +159,9 @@ def test_defaults_are_those_of_the_library(library, expected):
         ("lightgbm", {"bagging_fraction": 0.5}, {"subsample": 1.0}),  # no frequency: LightGBM draws no rows
         ("lightgbm", {"subsample": 0.5, "subsample_freq": 1}, {"subsample": 0.5}),
         ("lightgbm", {"drop_rate": 0.5}, {"dropout": 0.0}),
+        ("lightgbm", {"boosting": "dart", "skip_drop": 0}, {"dropout": 0.1}),
+        ("lightgbm", {"boosting_type": "dart", "rate_drop": 0.3, "skip_drop": 0}, {"dropout": 0.3}),
+        ("xgboost", {"booster": "dart"}, {"dropout": 0.0}),
         ("lightgbm", {"num_threads": 0}, {"n_jobs": None}),
         ("lightgbm", {"monotone_constraints": "1,0,-1"}, {"monotonic_cst": [1, 0, -1]}),
         ("xgboost", {"monotone_constraints": "(1,0,-1)"}, {"monotonic_cst": [1, 0, -1]}),
@@ -176,7 +179,7 @@ def test_defaults_are_those_of_the_library(library, expected):
     ],
 )
 def test_values_that_mean_something_else(library, params, expected):
-    model = agbm.from_params(library, params)
+    model = agbm.from_params(library, params, task=REGRESSION)
     assert {name: getattr(model, name) for name in expected} == expected
 
 
@@ -201,7 +204,7 @@ def test_weights_of_classes(library, params, weights, table):
 def test_what_has_no_counterpart_is_one_warning():
     params = {"lambda_l1": 1.0, "path_smooth": 2.0, "max_bin": 1023, "device": "gpu", "boosting": "goss"}
     with pytest.warns(UserWarning, match="No counterpart of these parameters of lightgbm") as caught:
-        model = agbm.from_params("lightgbm", params)
+        model = agbm.from_params("lightgbm", params, task=REGRESSION)
     (warning,) = caught
     said = str(warning.message)
     assert all(f"\n  {name}: " in said for name in params)
@@ -209,16 +212,81 @@ def test_what_has_no_counterpart_is_one_warning():
     assert warning.filename == __file__
     assert model.max_bins == 255
     with pytest.warns(UserWarning, match="feature_weights: features are drawn evenly"):
-        agbm.from_params("xgboost", {"feature_weights": np.ones(3)})
+        agbm.from_params("xgboost", {"feature_weights": np.ones(3)}, task=REGRESSION)
+    with pytest.warns(UserWarning, match="skip_drop: .* with LightGBM's default, 0.5, in half of them"):
+        agbm.from_params("lightgbm", {"boosting": "dart"}, task=REGRESSION)
 
 
 def test_what_is_turned_off_is_no_warning():
     params = {"lambda_l1": 0.0, "extra_trees": False, "boosting": "gbdt", "verbosity": -1, "metric": None}
-    agbm.from_params("lightgbm", params)
+    agbm.from_params("lightgbm", params, task=REGRESSION)
     agbm.from_params("lightgbm", lightgbm.LGBMClassifier().get_params(), task=CLASSIFICATION)
     agbm.from_params("xgboost", xgboost.XGBRegressor().get_params())
-    assert isinstance(agbm.from_params("sklearn", HistGradientBoostingClassifier().get_params()), AGBMClassifier)
-    assert isinstance(agbm.from_params("sklearn", HistGradientBoostingRegressor().get_params()), AGBMRegressor)
+
+
+class TestEstimatorsOfOtherLibraries:
+    ESTIMATORS = (
+        ("lightgbm", "LGBMClassifier"),
+        ("lightgbm", "LGBMRegressor"),
+        ("xgboost", "XGBClassifier"),
+        ("xgboost", "XGBRegressor"),
+        ("catboost", "CatBoostClassifier"),
+        ("catboost", "CatBoostRegressor"),
+        ("sklearn.ensemble", "HistGradientBoostingClassifier"),
+        ("sklearn.ensemble", "HistGradientBoostingRegressor"),
+    )
+
+    @pytest.fixture(params=ESTIMATORS, ids=lambda given: given[1])
+    def theirs(self, request):
+        module, name = request.param
+        kind = getattr(pytest.importorskip(module), name)
+        return module.split(".")[0], kind, AGBMClassifier if name.endswith("Classifier") else AGBMRegressor
+
+    def test_the_estimator_says_which_task(self, theirs, table):
+        library, kind, expected = theirs
+        model = agbm.from_params(library, kind(learning_rate=0.25, max_depth=3))
+        assert type(model) is expected
+        assert (model.learning_rate, model.max_depth) == (0.25, 3)
+        assert model.set_params(max_iter=2).fit(*table).n_iter_ == 2
+
+    def test_a_class_derived_from_it(self, theirs):
+        library, kind, expected = theirs
+        assert type(agbm.from_params(library, type("Mine", (kind,), {})())) is expected
+
+    def test_its_parameters_alone_are_never_guessed(self, theirs):
+        """Objectives that get_params gives are used; where there is none, there must be a task."""
+        library, kind, expected = theirs
+        params = kind().get_params()
+        name = OBJECTIVE[library]
+        if params.get(name) is None:
+            with pytest.raises(ValueError, match=rf"no {name}. Give task='classification' or .* {kind.__name__}"):
+                agbm.from_params(library, params)
+            task = CLASSIFICATION if expected is AGBMClassifier else REGRESSION
+            assert type(agbm.from_params(library, params, task=task)) is expected
+        else:
+            assert type(agbm.from_params(library, params)) is expected
+
+    def test_fitted_ones(self, table):
+        fitted = HistGradientBoostingClassifier(max_iter=3).fit(*table)
+        assert agbm.from_params("sklearn", fitted).max_iter == 3
+
+    @pytest.mark.parametrize(
+        ("library", "estimator", "task", "error", "message"),
+        [
+            ("lightgbm", lightgbm.LGBMRanker(), None, ValueError, "nothing says whether .* classification or"),
+            ("xgboost", xgboost.XGBRanker(), None, ValueError, "objective='rank:ndcg' has no counterpart"),
+            ("xgboost", xgboost.XGBRFRegressor(), None, ValueError, "XGBRFRegressor is a random forest"),
+            ("xgboost", lightgbm.LGBMRegressor(), None, ValueError, "LGBMRegressor is an estimator of lightgbm, got"),
+            ("lightgbm", lightgbm.LGBMRegressor(), CLASSIFICATION, ValueError, "LGBMRegressor is for regression, got"),
+            ("lightgbm", lightgbm.LGBMClassifier(objective="l2"), None, ValueError, "objective='l2' is for regression"),
+            ("lightgbm", lightgbm.LGBMClassifier, None, TypeError, r"an estimator of lightgbm \(an instance\)"),
+            ("lightgbm", [("num_leaves", 7)], None, TypeError, "must be a dict, or an estimator of lightgbm"),
+        ],
+        ids=str,
+    )
+    def test_mistakes(self, library, estimator, task, error, message):
+        with pytest.raises(error, match=message):
+            agbm.from_params(library, estimator, task=task)
 
 
 @pytest.mark.parametrize(
@@ -227,16 +295,21 @@ def test_what_is_turned_off_is_no_warning():
         (("h2o", {}), "library='h2o' must be one of"),
         (("lightgbm", {"num_leafs": 3}), "'num_leafs' that is known here; did you mean num_leaf or num_leaves"),
         (("xgboost", {"qqqq": 3}), "'qqqq' that is known here; leave it out"),
-        (("lightgbm", {"eta": 0.1, "learning_rate": 0.1}), "learning_rate and eta are names of one parameter"),
+        (
+            ("lightgbm", {"objective": "l2", "eta": 0.1, "learning_rate": 0.1}),
+            "learning_rate and eta are names of one",
+        ),
         (("lightgbm", {"objective": "lambdarank"}), "objective='lambdarank' has no counterpart"),
         (("xgboost", {"objective": print}), "has no counterpart"),
-        (("xgboost", {"max_depth": "deep"}), "max_depth='deep' cannot be read as max_depth"),
+        (("xgboost", {"objective": "reg:gamma", "max_depth": "deep"}), "max_depth='deep' cannot be read as max_depth"),
         (("lightgbm", {"objective": "l2", "scale_pos_weight": 2}), "weights of classes"),
         (("lightgbm", {"objective": "binary", "is_unbalance": 1, "scale_pos_weight": 2}), "both set class_weight"),
         (("catboost", {"loss_function": "Logloss", "auto_class_weights": "SqrtBalanced"}), "balanced, or given"),
         (("catboost", {"loss_function": "Huber"}), "loss_function='Huber' needs one number .* 'delta'"),
         (("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]}), "needs one number"),
-        (("sklearn", {}), "give task='classification' or task='regression'"),
+        (("sklearn", {}), "no loss. Give task='classification' or task='regression', or .* HistGradientBoostingClass"),
+        (("lightgbm", {"num_leaves": 15}), "no objective. Give task='classification' .* LGBMClassifier and LGBMRegre"),
+        (("catboost", {"loss_function": None}), "no loss_function. Give task="),
     ],
 )
 def test_mistakes_are_named(call, message):

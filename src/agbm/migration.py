@@ -37,6 +37,8 @@ class Library:
     """What is known of another library's parameters."""
 
     name: str
+    estimators: Mapping[str, str]
+    """Names of its scikit-learn estimators, and their tasks."""
     objective: str
     """The parameter that names the objective, with its aliases."""
     objectives: Mapping[str, tuple[str, Any]]
@@ -52,6 +54,8 @@ class Library:
     """Values of those that ask for nothing, beside 0, False and None."""
     none_is_a_value: bool = False
     """Elsewhere a parameter that is None was not given."""
+    dart: Mapping[str, Any] = field(default_factory=dict)
+    """Their defaults that count with DART alone."""
 
 
 # Conversions. Each takes the other library's value and gives ours.
@@ -136,6 +140,7 @@ _CATEGORY = "splits on categories have a rule of their own instead of a paramete
 
 LIGHTGBM = Library(
     name="lightgbm",
+    estimators={"LGBMClassifier": CLASSIFICATION, "LGBMRegressor": REGRESSION},
     objective="objective objective_type app application loss",
     objectives={
         **_same_for_all(
@@ -218,7 +223,7 @@ LIGHTGBM = Library(
         "extra_trees": "thresholds are always searched; colsample_bynode makes trees differ",
         "path_smooth": "l2_regularization holds small leaves back",
         "linear_tree": "leaves are constants; learner= takes any scikit-learn regressor",
-        "skip_drop": "dropout is drawn in every iteration",
+        "skip_drop": "dropout is drawn in every iteration; with LightGBM's default, 0.5, in half of them",
         "max_drop": "dropout has no limit on the number of dropped iterations",
         "cat_smooth": _CATEGORY,
         "cat_l2": _CATEGORY,
@@ -249,10 +254,12 @@ LIGHTGBM = Library(
         "metric": ("", "None"),
         "data_sample_strategy": ("bagging",),
     },
+    dart={"drop_rate": 0.1, "skip_drop": 0.5},
 )
 
 XGBOOST = Library(
     name="xgboost",
+    estimators={"XGBClassifier": CLASSIFICATION, "XGBRegressor": REGRESSION},
     objective="objective",
     objectives={
         **_same_for_all(_SQUARED, "reg:squarederror reg:linear"),
@@ -327,6 +334,7 @@ XGBOOST = Library(
 
 CATBOOST = Library(
     name="catboost",
+    estimators={"CatBoostClassifier": CLASSIFICATION, "CatBoostRegressor": REGRESSION},
     objective="loss_function objective",
     objectives={
         "RMSE": _SQUARED,
@@ -402,6 +410,7 @@ CATBOOST = Library(
 
 HIST_GRADIENT_BOOSTING = Library(
     name="hist_gradient_boosting",
+    estimators={"HistGradientBoostingClassifier": CLASSIFICATION, "HistGradientBoostingRegressor": REGRESSION},
     objective="loss",
     objectives={
         "squared_error": _SQUARED,
@@ -457,7 +466,7 @@ LIBRARIES = {
 _PLAIN = {"method": "gbm", "max_iter": 100, "learning_rate": 0.1, "early_stopping": False}
 
 
-def from_params(library: str, params: Mapping[str, Any], *, task: str | None = None) -> AGBMClassifier | AGBMRegressor:
+def from_params(library: str, params: Any, *, task: str | None = None) -> AGBMClassifier | AGBMRegressor:
     """An unfitted estimator with the settings of another library.
 
     It is plain boosting (method="gbm"), since a learning rate means the same thing there and something else with the
@@ -468,11 +477,12 @@ def from_params(library: str, params: Mapping[str, Any], *, task: str | None = N
     ----------
     library : {"lightgbm", "xgboost", "catboost", "hist_gradient_boosting", "sklearn"}
         Whose parameters these are; the last two are the same.
-    params : dict
-        Parameters by the library's names, aliases included: those of its training function or of its estimators.
+    params : dict or estimator
+        Parameters by the library's names, aliases included: those of its training function or of its estimators. Or
+        one of its scikit-learn estimators, such as LGBMClassifier(num_leaves=15), fitted or not.
     task : {"classification", "regression"}, default=None
-        Which estimator to make where params name no objective (or loss), as with LGBMClassifier. None: what the
-        library would do, which is regression; an error for "hist_gradient_boosting", which has no such default.
+        Which estimator to create. Needed only if a dict names no objective (or loss), as `get_params()` of
+        LGBMClassifier and CatBoostClassifier: it may then belong to a classifier or to a regressor.
 
     Returns
     -------
@@ -484,14 +494,21 @@ def from_params(library: str, params: Mapping[str, Any], *, task: str | None = N
     >>> model = agbm.from_params("lightgbm", {"objective": "binary", "num_leaves": 63, "lambda_l2": 1.0})
     >>> model.max_leaf_nodes, model.l2_regularization, model.method
     (63, 1.0, 'gbm')
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> agbm.from_params("sklearn", HistGradientBoostingRegressor(max_iter=50)).max_iter
+    50
     """
     if library not in LIBRARIES:
         raise ValueError(f"library={library!r} must be one of {', '.join(map(repr, LIBRARIES))}.")
     if task not in (None, CLASSIFICATION, REGRESSION):
         raise ValueError(f"task={task!r} must be {CLASSIFICATION!r}, {REGRESSION!r} or None.")
     theirs = LIBRARIES[library]
+    if not isinstance(params, Mapping):
+        task = _task_of(theirs, params, task)
+        params = params.get_params()
     _check_names(theirs, params)
     given = {name: value for name, value in params.items() if value is not None or theirs.none_is_a_value}
+    given = _with_defaults_of_dart(theirs, given)
     kind, loss = _objective(theirs, given, task)
     ours = {**_PLAIN, **theirs.defaults, "loss": loss, **_converted(theirs, given)}
     if kind == REGRESSION and "class_weight" in ours:
@@ -501,6 +518,23 @@ def from_params(library: str, params: Mapping[str, Any], *, task: str | None = N
         listed = "\n".join(f"  {name}: {instead}" for name, instead in lost.items())
         warnings.warn(f"No counterpart of these parameters of {library}:\n{listed}", UserWarning, stacklevel=2)
     return (AGBMClassifier if kind == CLASSIFICATION else AGBMRegressor)(**ours)
+
+
+def _task_of(theirs: Library, estimator: Any, task: str | None) -> str | None:
+    """The task of another library's estimator, by the names of its classes, since the library is not imported."""
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise TypeError(f"params={estimator!r} must be a dict, or an estimator of {theirs.name} (an instance).")
+    name = type(estimator).__name__
+    names = [kind.__name__ for kind in type(estimator).__mro__]
+    if any(known.startswith("XGBRF") for known in names):
+        raise ValueError(f"params: {name} is a random forest, which has no counterpart.")
+    for library in LIBRARIES.values():
+        if library is not theirs and not library.estimators.keys().isdisjoint(names):
+            raise ValueError(f"params: {name} is an estimator of {library.name}, got library={theirs.name!r}.")
+    found = next((theirs.estimators[known] for known in names if known in theirs.estimators), None)
+    if None not in (found, task) and found != task:
+        raise ValueError(f"params: {name} is for {found}, got task={task!r}; leave the task out.")
+    return found or task
 
 
 def _check_names(theirs: Library, params: Mapping[str, Any]) -> None:
@@ -525,9 +559,13 @@ def _objective(theirs: Library, params: Mapping[str, Any], task: str | None) -> 
     """The task and the loss."""
     name = _given(theirs.objective.split(), params)
     if name is None:
-        if task is None and theirs is HIST_GRADIENT_BOOSTING:
-            raise ValueError("params: there is no loss; give task='classification' or task='regression'.")
-        return task or REGRESSION, "auto"
+        if task is None:
+            raise ValueError(
+                f"params: nothing says whether they are for classification or regression, since they have no "
+                f"{theirs.objective.split()[0]}. Give task='classification' or task='regression', or one of the "
+                f"estimators {' and '.join(theirs.estimators)} instead of a dict."
+            )
+        return task, "auto"
     # CatBoost's have their parameters behind a colon: "Quantile:alpha=0.9".
     wanted, _, behind = (params[name], "", "") if theirs is not CATBOOST else str(params[name]).partition(":")
     if not isinstance(wanted, str) or wanted not in theirs.objectives:
@@ -572,8 +610,21 @@ def _counts(theirs: Library, setting: Setting, params: Mapping[str, Any]) -> boo
     if theirs is LIGHTGBM and setting.ours == "subsample":
         return bool(params.get("bagging_freq", params.get("subsample_freq", 0)))
     if setting.ours == "dropout":
-        return "dart" in (params.get(name) for name in ("boosting", "boosting_type", "boost", "booster"))
+        return _is_dart(params)
     return True
+
+
+def _is_dart(params: Mapping[str, Any]) -> bool:
+    return "dart" in (params.get(name) for name in ("boosting", "boosting_type", "boost", "booster"))
+
+
+def _with_defaults_of_dart(theirs: Library, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters, and those of DART that are not given under any of their names."""
+    if not _is_dart(params):
+        return dict(params)
+    aliases = {name: setting.theirs.split() for setting in theirs.settings for name in setting.theirs.split()}
+    absent = {name for name in theirs.dart if set(aliases.get(name, [name])).isdisjoint(params)}
+    return {**{name: theirs.dart[name] for name in absent}, **params}
 
 
 def _without_counterpart(theirs: Library, params: Mapping[str, Any]) -> dict[str, str]:
