@@ -376,7 +376,7 @@ class TestPredict:
         mixed().drop(columns="size").to_csv("part.csv", index=False)
         mixed().assign(prediction=1).to_csv("named.csv", index=False)
         mixed()[:0].to_csv("empty.csv", index=False)
-        mixed().assign(code=12).to_parquet("codes.parquet")
+        mixed().assign(code=12, day=pd.Timestamp(2026, 1, 1)).to_parquet("codes.parquet")
         capsys.readouterr()
         assert re.search(message, fails(capsys, "predict", *arguments, "--out", "p.csv"))
 
@@ -598,7 +598,10 @@ class TestReport:
 
     @pytest.mark.parametrize(
         ("price", "message"),
-        [(None, "no row has a value of the target 'price'"), ("dear", "--target price: the column must have numbers")],
+        [
+            (None, "no row has a value of the target 'price'"),
+            ("dear", "column 'price' must have numbers, and has none"),
+        ],
     )
     def test_labels_to_judge_by(self, price, message, here, capsys):
         run("train", "mixed.csv", "--target", "price", "--out", "m.agbm", *FEW, "--quiet")

@@ -1,7 +1,8 @@
 """Tables in files, whole or in pieces: csv, parquet and arrow through pyarrow, svmlight through scikit-learn.
 
 Columns are numbers or categories. Truth values and times are numbers here: 0 and 1, and microseconds. A CSV file says
-nothing of its types, so all of it is looked at before any of it is used: a column is what all of its values are.
+nothing of its types, so all of it is looked at before any of it is used: a column is what all of its values are, except
+that text columns can be read as numbers, with missing values for everything else.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from ._whole_file import is_special, replacing
 from .batches import BLOCK_VALUES, tables_of
+from .text_numbers import Details, Mixed, Tally, tally, to_numbers
 
 FORMATS = {
     ".csv": "csv",
@@ -42,6 +44,9 @@ FORMATS = {
 # that are not held out to stop by, and bins. The peak of `agbm train` on 3 million rows of 40 columns was 37.
 BYTES_OF_A_VALUE = 8 + 8 + 8 + 8 + 2
 
+# Cells of a CSV file that are missing, beside those that Arrow takes for missing: blanks.
+BLANKS = [blank * length for blank in " \t" for length in range(1, 65)]
+
 # What a column of a CSV file may begin as and turn out to have numbers of another kind; all others become text.
 _NARROW = "null", "int64"
 
@@ -53,6 +58,10 @@ class Column:
     name: str
     kind: str
     """number, truth, time or category; "other" is of no use."""
+    mixed: Mixed | None = None
+    """Of a text column that has numbers and other values, and may be meant as numbers, or is read so."""
+    decimal_commas: bool = False
+    """Whether it is text that is read as numbers with decimal commas."""
 
 
 class DataFile(ABC):
@@ -92,14 +101,18 @@ def open_table(
     *,
     header: bool = True,
     text: Collection[str] = (),
+    numeric: Collection[str] = (),
+    decimal_commas: Collection[str] = (),
     n_features: int | None = None,
     first_index: int | None = None,
 ) -> DataFile:
     """Look at a file, or a folder of parquet files.
 
     `format` is told by the ending where it is None. Of a CSV file, columns named in `text` are text whatever they look
-    like, and without a header they are named c0, c1 and so on. `n_features` is that of a model that will see an
-    svmlight file, and `first_index` that of the file it was trained on; a file without a 0 is taken to begin with 1.
+    like, and without a header they are named c0, c1 and so on. Text columns named in `numeric` are read as numbers;
+    those in `decimal_commas` have decimal commas even if all of them may separate thousands here. `n_features` is that
+    of a model that will see an svmlight file, and `first_index` that of the file it was trained on; a file without a 0
+    is taken to begin with 1.
     """
     path = Path(path)
     if not path.exists():
@@ -107,7 +120,7 @@ def open_table(
     format = _format_of(path) if format is None else format
     if format == "svmlight":
         return _SparseFile(path, n_features, first_index)
-    return _ArrowFile(path, format, header, text)
+    return _ArrowFile(path, format, header, text, set(numeric), decimal_commas)
 
 
 def _format_of(path: Path) -> str:
@@ -137,25 +150,37 @@ def pyarrow() -> Any:
 class _ArrowFile(DataFile):
     """What pyarrow reads."""
 
-    def __init__(self, path: Path, format: str, header: bool, text: Collection[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        format: str,
+        header: bool,
+        text: Collection[str],
+        numeric: Collection[str],
+        decimal_commas: Collection[str],
+    ) -> None:
         self.name, self.format = str(path), format
-        pa = pyarrow()
         with _said_of(path):
             if format == "csv":
-                self._dataset, self.n_rows = _open_csv(path, header, text)
+                self._dataset, self.n_rows, tallies = _open_csv(path, header, text, numeric)
             else:
-                kind = {"parquet": "parquet", "arrow": "ipc"}[format]
-                self._dataset = pa.dataset.dataset(path, format=kind, partitioning="hive")
-                if not self._dataset.schema.names:
-                    raise ValueError(f"there is no {format} file with columns.")
-                self.n_rows = self._dataset.count_rows()
-                _check_names(self._dataset.schema.names)
-                _check_fragments(self._dataset)
-        self.columns = [Column(field.name, _kind_of(field.type)) for field in self._dataset.schema]
+                self._dataset, self.n_rows, tallies = _open_typed(path, format, numeric)
+            self._decimal_commas = {
+                name: found.commas > 0 or name in decimal_commas for name, found in tallies.items() if name in numeric
+            }
+            """Of the text columns that are read as numbers."""
+            suspects = [name for name, found in tallies.items() if name not in numeric and found.looks_like_numbers]
+            mixed = _details(self._dataset, self._decimal_commas, suspects)
+        self.columns = [
+            Column(field.name, "number", mixed.get(field.name), self._decimal_commas[field.name])
+            if field.name in self._decimal_commas
+            else Column(field.name, _kind_of(field.type), mixed.get(field.name))
+            for field in self._dataset.schema
+        ]
 
     def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         with _said_of(self.name):
-            column = _plain(self._dataset.to_table(columns=[name]), {})[name].combine_chunks()
+            column = _plain(self._with_numbers(self._dataset.to_table(columns=[name])), {})[name].combine_chunks()
         absent = np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
         if pyarrow().types.is_dictionary(column.type):
             column = column.dictionary_decode()
@@ -163,17 +188,26 @@ class _ArrowFile(DataFile):
 
     def table(self, names: Sequence[str]) -> Any:
         with _said_of(self.name):
-            return _plain(self._dataset.to_table(columns=list(names)), self._kinds())
+            return _plain(self._with_numbers(self._dataset.to_table(columns=list(names))), self._kinds())
 
     def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         wanted = list(dict.fromkeys([*names, *others]))
         rows = max(1, BLOCK_VALUES // max(1, len(wanted)))
         with _said_of(self.name):
             for table in tables_of(self._dataset, wanted, rows):
-                yield _plain(table.select(list(names)), self._kinds()), {name: table[name] for name in others}
+                features = self._with_numbers(table.select(list(names)))
+                yield _plain(features, self._kinds()), {name: table[name] for name in others}
 
     def bytes_in_memory(self, n_columns: int) -> int:
         return self.n_rows * n_columns * BYTES_OF_A_VALUE
+
+    def _with_numbers(self, table: Any) -> Any:
+        """A table of the file with numbers in the text columns that are read as such."""
+        for i, name in enumerate(table.column_names):
+            if name in self._decimal_commas:
+                numbers = to_numbers(_as_text(table.column(i)), self._decimal_commas[name])
+                table = table.set_column(i, name, numbers)
+        return table
 
     def _kinds(self) -> dict[str, str]:
         return {column.name: column.kind for column in self.columns}
@@ -189,8 +223,24 @@ def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ValueError(f"{os.fspath(path)!r} cannot be read: {line}") from error
 
 
-def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int]:
-    """The file with types that all of its values have, and its number of rows."""
+def _open_typed(path: Path, format: str, numeric: Collection[str]) -> tuple[Any, int, dict[str, Tally]]:
+    """A file of a format with types, its number of rows, and what is in text columns that are to be numbers."""
+    dataset = pyarrow().dataset.dataset(
+        path, format={"parquet": "parquet", "arrow": "ipc"}[format], partitioning="hive"
+    )
+    if not dataset.schema.names:
+        raise ValueError(f"there is no {format} file with columns.")
+    n_rows = dataset.count_rows()
+    _check_names(dataset.schema.names)
+    _check_fragments(dataset)
+    texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name in numeric]
+    return dataset, n_rows, _scan(dataset.to_batches(columns=texts), texts, numeric)[1] if texts else {}
+
+
+def _open_csv(
+    path: Path, header: bool, text: Collection[str], numeric: Collection[str]
+) -> tuple[Any, int, dict[str, Tally]]:
+    """The file with types that all of its values have, its number of rows, and what is in columns found to be text."""
     pa = pyarrow()
     first = _first_line(path)
     delimiter = max(",;\t|", key=first.count)  # of the usual ones that which the first line has most of
@@ -201,14 +251,19 @@ def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int
         options = pa.dataset.CsvFileFormat(
             parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             read_options=pa.csv.ReadOptions(column_names=None if header else names),
-            convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=types,
+                strings_can_be_null=True,
+                null_values=[*pa.csv.ConvertOptions().null_values, *BLANKS],
+            ),
         )
         dataset = pa.dataset.dataset(path, format=options)
         foreign = [field.name for field in dataset.schema if pa.types.is_binary(field.type)]
         if foreign:
             raise ValueError(f"columns {foreign} have text that is not UTF-8; save the file as UTF-8.")
         try:
-            return dataset, sum(batch.num_rows for batch in dataset.to_batches())
+            texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name not in text]
+            return dataset, *_scan(dataset.to_batches(), texts, numeric)
         except pa.ArrowInvalid as error:
             found = re.search(r"In CSV column #(\d+): .*conversion error to ([\w\[\]]+)", str(error))
             if found is None:
@@ -217,6 +272,47 @@ def _open_csv(path: Path, header: bool, text: Collection[str]) -> tuple[Any, int
             if types.get(name) == pa.string():
                 raise
             types[name] = pa.float64() if found[2] in _NARROW else pa.string()
+
+
+def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]) -> tuple[int, dict[str, Tally]]:
+    """The number of rows, and what the values of text columns are that are numbers or may be."""
+    n_rows, tallies = 0, dict.fromkeys(texts, Tally())
+    for batch in batches:
+        n_rows += batch.num_rows
+        for name in list(tallies):
+            tallies[name] += tally(_as_text(batch.column(name)))
+            if tallies[name].is_surely_text and name not in numeric:
+                del tallies[name]
+    return n_rows, tallies
+
+
+def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str]) -> dict[str, Mixed]:
+    """Columns with odd values, of the text columns that are read as numbers or may be meant as such."""
+    details = {name: Details(True, commas) for name, commas in numeric.items()}
+    details |= {name: Details(False, False) for name in suspects}
+    for batch in dataset.to_batches(columns=list(details)) if details else ():
+        for name, found in details.items():
+            found.add(_as_text(batch.column(name)))
+    mixed = {name: found.result() for name, found in details.items()}
+    for name in numeric:
+        if mixed[name].not_numbers == mixed[name].values > 0:
+            examples = ", ".join(map(repr, mixed[name].examples))
+            raise ValueError(f"column {name!r} must have numbers, and has none; its values are {examples}.")
+    return {name: found for name, found in mixed.items() if found.not_numbers}
+
+
+def _is_text(type: Any) -> bool:
+    types = pyarrow().types
+    values = type.value_type if types.is_dictionary(type) else type
+    return bool(types.is_string(values) or types.is_large_string(values) or types.is_string_view(values))
+
+
+def _as_text(column: Any) -> Any:
+    """Text of any of Arrow's types as one that all of its functions know."""
+    pa = pyarrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..paper import command as paper
 from . import compare, completion, explain, export, inspect, predict, report, train, tune
+from ._output import printable
 
 COMMANDS = (train, predict, compare, tune, inspect, explain, export, report, paper, completion)
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if parsed.debug:
             raise
-        print(f"agbm: {_in_one_line(error)}", file=sys.stderr)
+        print(f"agbm: {printable(_in_one_line(error))}", file=sys.stderr)
         return 1
     return 0
 
@@ -75,4 +76,4 @@ def _in_one_line(error: Exception) -> str:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"agbm: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"agbm: warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,9 +18,10 @@ from numpy.typing import NDArray
 from ..batches import Batches
 from ..estimators import AGBMClassifier, AGBMRegressor
 from ..evaluation import Metric, Split, judged
-from ..files import FORMATS, DataFile, available_memory, open_table, pyarrow
+from ..files import FORMATS, Column, DataFile, available_memory, open_table, pyarrow
 from ..hold_out import hold_out, seed_of
 from ..losses import Array
+from ..text_numbers import Mixed
 
 Model = AGBMClassifier | AGBMRegressor
 
@@ -49,6 +52,10 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--categorical", metavar="COLUMN", nargs="+", default=[], help="categories that look like numbers"
     )
+    parser.add_argument(
+        "--numeric", metavar="COLUMN", nargs="+", default=[],
+        help="text columns to read as numbers; decimal commas are understood, other text becomes missing",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the split and of the model (%(default)s)")
     parser.add_argument("--jobs", type=int, help="threads (default: all; the model is the same for any number)")
     parser.set_defaults(weight=None)
@@ -100,6 +107,8 @@ class Question:
     weight: Array | None
     streams: bool
     """Whether the table is read in pieces, since it may not fit into memory."""
+    mixed: list[Column]
+    """Features, and the target, that are text with numbers and other values."""
 
     def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The remaining rows, and a share of some rows that is held out."""
@@ -129,6 +138,15 @@ class Question:
     def task(self) -> str:
         """In a word."""
         return "classification" if self.classifies else "regression"
+
+    @property
+    def mixed_columns(self) -> list[dict[str, Any]]:
+        """The columns with numbers and other values, for JSON."""
+        return [
+            {"column": column.name, "read_as": column.kind, **vars(column.mixed)}
+            for column in self.mixed
+            if column.mixed is not None
+        ]
 
     def _predict(self, model: Model, rows: NDArray[np.intp]) -> Array:
         """Probabilities of classes, or values."""
@@ -168,10 +186,10 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         raise ValueError(f"--seed {arguments.seed}: must be from 0 to {2**32 - 1}.")
     if arguments.jobs == 0:
         raise ValueError("--jobs 0: give a number of threads, or leave it out for all.")
-    file = open_table(arguments.data, arguments.format, header=not arguments.no_header)
+    file = open_table(arguments.data, arguments.format, header=not arguments.no_header, numeric=arguments.numeric)
     target = _target(arguments, file)
     kinds = {column.name: column.kind for column in file.columns}
-    for option in ("weight", "drop", "categorical"):
+    for option in ("weight", "drop", "categorical", "numeric"):
         given = getattr(arguments, option)
         for name in [given] if isinstance(given, str) else given or []:
             if file.format == "svmlight":
@@ -184,6 +202,12 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         raise ValueError(f"{file.name!r}: columns {useless} are neither numbers nor text; leave them out with --drop.")
     if not features:
         raise ValueError(f"{file.name!r} has no columns but {list(kinds)}; it needs some to predict {target!r} from.")
+    mixed = [column for column in file.columns if column.mixed is not None and column.name in {target, *features}]
+    settled = {*arguments.categorical, *([target] if arguments.task == "classification" else [])}
+    for column in mixed:
+        if column.kind == "category" and column.name not in settled:
+            _warn_of_text(file, column, column.name == target)
+    warn_of_missed(file)
     y, absent = file.vector(target)
     y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
     streams = streams or file.bytes_in_memory(len(features)) > available_memory() // 2
@@ -192,8 +216,36 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         weight = as_numbers(file.vector(arguments.weight)[0], "--weight", arguments.weight)
     categorical = [name for name in features if kinds[name] == "category" or name in arguments.categorical]
     return Question(
-        file, target, features, categorical, classifies, reason, np.flatnonzero(~absent), y, weight, streams
+        file, target, features, categorical, classifies, reason, np.flatnonzero(~absent), y, weight, streams, mixed
     )
+
+
+def warn_of_missed(file: DataFile) -> None:
+    """Say how many values of columns that are read as numbers are not numbers."""
+    for column in file.columns:
+        if column.mixed is not None and column.kind == "number":
+            warnings.warn(
+                f"{file.name!r}: column {column.name!r}: {_odd_in_words(column.mixed)}. They count as missing.",
+                stacklevel=2,
+            )
+
+
+def _warn_of_text(file: DataFile, column: Column, is_target: bool) -> None:
+    """Say that a column is read as text, and how to read it as numbers."""
+    assert column.mixed is not None
+    name = shlex.quote(column.name)
+    otherwise = "--task classification if it has classes" if is_target else f"--categorical {name} if it has categories"
+    warnings.warn(
+        f"{file.name!r}: column {column.name!r} is read as text with {column.mixed.categories:,} different values, but "
+        f"seems to have numbers: {_odd_in_words(column.mixed)}. Use --numeric {name} to read it as numbers (decimal "
+        f"commas are understood, other text counts as missing), or {otherwise}.",
+        stacklevel=2,
+    )
+
+
+def _odd_in_words(mixed: Mixed) -> str:
+    examples = ", ".join(map(repr, mixed.examples))
+    return f"{mixed.not_numbers:,} of its {mixed.values:,} values are not plain numbers, such as {examples}"
 
 
 def _target(arguments: argparse.Namespace, file: DataFile) -> str:

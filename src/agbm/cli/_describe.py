@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import numpy as np
 
 from .. import report
 from ._data import Question
-from ._model import FIRST_INDEX
+from ._model import DECIMAL_COMMAS, FIRST_INDEX
 from ._output import listed
 
 
@@ -76,4 +77,7 @@ def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
     }
     if question.file.first_index is not None:
         notes[FIRST_INDEX] = str(question.file.first_index)
+    with_commas = [column.name for column in question.file.columns if column.decimal_commas]
+    if with_commas:
+        notes[DECIMAL_COMMAS] = json.dumps(with_commas, ensure_ascii=False)
     return notes

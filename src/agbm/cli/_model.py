@@ -12,11 +12,13 @@ from ..evaluation import Metric, judged
 from ..export._view import feature_names
 from ..files import DataFile, open_table
 from ..losses import Array
-from ._data import Model, as_numbers, check_column
+from ._data import Model, as_numbers, check_column, warn_of_missed
 from ._output import listed
 
 FIRST_INDEX = "first index"
 """The note of what the columns of an svmlight file began with."""
+DECIMAL_COMMAS = "decimal commas"
+"""The note of the columns that had decimal commas."""
 
 
 def important(model: Model) -> dict[str, float]:
@@ -45,18 +47,35 @@ def noted_metrics(model: Model) -> list[Metric]:
         return []
 
 
+def _with_decimal_commas(model: Model) -> list[str]:
+    """Columns that had decimal commas when the model was trained, as noted; none where the note is something else."""
+    try:
+        found = json.loads(model.notes_.get(DECIMAL_COMMAS, "[]"))
+    except ValueError:
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
 def open_for(
-    model: Model, path: str, format: str | None, *, header: bool = True, more: Sequence[str] = ()
+    model: Model,
+    path: str,
+    format: str | None,
+    *,
+    header: bool = True,
+    texts: Sequence[str] = (),
+    numbers: Sequence[str] = (),
 ) -> tuple[DataFile, list[str]]:
     """A file that has what a model needs, and the names of these columns.
 
-    Categories that were text to the model are text, whatever they look like in this file; so are columns in `more`.
+    Features that were text to the model are text, whatever they look like in this file, and the others are numbers;
+    so are further columns in `texts` and `numbers`.
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     text = [names[f] for f, known in model._categories.of.items() if names and any(isinstance(c, str) for c in known)]
     first = model.notes_.get(FIRST_INDEX)
     file = open_table(
-        path, format, header=header, text=[*text, *more],
+        path, format, header=header, text=[*text, *texts],
+        numeric=[name for name in [*names, *numbers] if name not in text], decimal_commas=_with_decimal_commas(model),
         n_features=model.n_features_in_, first_index=int(first) if first in ("0", "1") else None,
     )  # fmt: skip
     if file.n_rows == 0:
@@ -76,13 +95,15 @@ def open_for(
             raise ValueError(
                 f"{path!r}: column {column.name!r} was text to the model, and is not here; write it as text."
             )
+    warn_of_missed(file)
     return file, names
 
 
 def judge(model: Model, path: str, target: str, format: str | None, *, header: bool = True) -> list[Metric]:
     """Metrics of a model on the rows of a file that have a label."""
-    texts = [target] if isinstance(model, AGBMClassifier) and model.classes_.dtype.kind in "UO" else []
-    file, features = open_for(model, path, format, header=header, more=texts)
+    kind = model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
+    texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
+    file, features = open_for(model, path, format, header=header, texts=texts, numbers=numbers)
     if file.format != "svmlight":
         check_column(target, "--target", [column.name for column in file.columns])
     y, absent = file.vector(target)

@@ -79,7 +79,13 @@ def run(arguments: argparse.Namespace) -> None:
             seed=str(arguments.seed),
         )
     if arguments.json:
-        show_json({"command": arguments.command_line, "contenders": [_plain(t, tried[0]) for t in tried]})
+        show_json(
+            {
+                "command": arguments.command_line,
+                "mixed_columns": question.mixed_columns,
+                "contenders": [_plain(t, tried[0]) for t in tried],
+            }
+        )
     else:
         _show(tried)
         if arguments.report is not None:

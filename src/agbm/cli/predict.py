@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("--proba: the model is a regressor, which has no probabilities; leave it out.")
     file, features = open_for(
         model, arguments.data, arguments.format, header=not arguments.no_header,
-        more=_copied(model, arguments.keep) if to_csv else (),
+        texts=_copied(model, arguments.keep) if to_csv else (),
     )  # fmt: skip
     if arguments.keep and file.format == "svmlight":
         raise ValueError(f"--keep {' '.join(arguments.keep)}: an svmlight file has no columns to copy; leave it out.")

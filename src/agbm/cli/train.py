@@ -189,6 +189,7 @@ def _say(
             "target": question.target,
             "features": question.features,
             "categories": question.categorical,
+            "mixed_columns": question.mixed_columns,
             "trees": model.n_trees_,
             "iterations": model.n_iter_,
             "best_iteration": model.best_iteration_,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..progress import counting
 from ..tuning import Trial, Tuned, tune
-from ._data import add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
+from ._data import Question, add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
 from ._describe import describe, notes_of, title
 from ._output import add_command, add_output, plain, show, show_json, show_table, speaks
 from ._paths import check_files, save, written
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
         gain=tuned.verdict,
     )
     save(tuned.model, arguments.out)
-    _say(tuned, arguments)
+    _say(tuned, question, arguments)
     if tuned.interrupted:
         raise KeyboardInterrupt
 
@@ -95,11 +95,12 @@ def _progress(stack: ExitStack, seconds: float | None, trials: int | None) -> Ca
     return on_trial
 
 
-def _say(tuned: Tuned, arguments: argparse.Namespace) -> None:
+def _say(tuned: Tuned, question: Question, arguments: argparse.Namespace) -> None:
     if arguments.json:
         names = ("parameters", "is_default", "validation_loss", "default_validation_loss", "metrics", "default_metrics")
         found: dict[str, Any] = {name: getattr(tuned, name) for name in (*names, "gain", "verdict", "complete")}
-        show_json(found | {"pruned": tuned.pruned, "seconds": tuned.seconds, "model": str(arguments.out)})
+        found |= {"pruned": tuned.pruned, "seconds": tuned.seconds, "model": str(arguments.out)}
+        show_json(found | {"mixed_columns": question.mixed_columns})
         return
     header = ["", "validation loss", *(metric.name for metric in tuned.metrics)]
     rows = [
