@@ -2,6 +2,7 @@
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
+# make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
 # make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
@@ -29,7 +30,8 @@ export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-kills lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask bench-sparse \
+.PHONY: demo test test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
+  bench-sparse \
   sanitize browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -58,6 +60,12 @@ wheel: $(SET_UP)
 	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	  $(PYTHON) -m venv "$$folder/venv"; "$$folder/venv/bin/pip" install -q dist/*.whl; \
 	  cd "$$folder"; venv/bin/python -I $(CURDIR)/tests/smoke.py
+
+# Of the objects that the set-up has built; `make wheel` is about the wheel itself.
+test-install: $(SET_UP)
+	rm -rf build/wheel
+	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w build/wheel .
+	$(BIN)/python tests/installed_docs.py build/wheel/*.whl
 
 docs: $(SET_UP)
 	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs

@@ -15,48 +15,21 @@ import subprocess
 import sys
 import tomllib
 import warnings
-from itertools import takewhile
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 
+import installed_docs
 from agbm import cli
 from agbm.migration import LIBRARIES
+from documents import BLOCK, DOCUMENTS, ROOT, blocks, commands
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its own, about what other libraries will no longer have
     import shap  # noqa: F401 (for documents)
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-
-# A fence with its tag, or a setup; blocks in lists are indented.
-BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<tag>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$|^<!-- setup\n(?P<setup>.*?)^-->$",
-    re.DOTALL | re.MULTILINE,
-)
-
 # A source distribution has tests, but not the documentation.
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="there is no folder docs")
-
-
-def blocks(document):
-    """Language, text and line of each block; "python" for a setup as well."""
-    text = (ROOT / document).read_text()
-    for found in BLOCK.finditer(text):
-        line = text.count("\n", 0, found.start()) + 1
-        if found["setup"] is not None:
-            yield "python", found["setup"], line
-        else:
-            unindented = re.sub(f"^{found['indent']}", "", found["text"], flags=re.MULTILINE)
-            yield found["tag"].strip(), unindented, line
-
-
-def commands(text):
-    """The words of each command of a block, up to where its output goes. A backslash continues a line."""
-    lines = (shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines())
-    return [list(takewhile(lambda word: word != ">", words)) for words in lines if words]
 
 
 class Reader:
@@ -69,7 +42,7 @@ class Reader:
         self._printed = ""
 
     def follow(self, language, text, line):
-        if language == "python":
+        if language in ("python", "setup"):
             # Line numbers of errors are those of the document.
             exec(compile("\n" * line + text, self._document, "exec"), self._names)
             self._printed = self._capsys.readouterr().out
@@ -133,7 +106,21 @@ def test_blocks_run(document, tmp_path, monkeypatch, capsys):
 def test_every_block_says_what_it_is(document):
     """Python and commands are run. What is neither is text; Sphinx checks its own directives."""
     for language, _, line in blocks(document):
-        assert language in ("python", "sh", "text") or language.startswith("{"), f"{document}:{line}: {language!r}"
+        assert language in ("python", "sh", "text", "setup") or language.startswith("{"), (
+            f"{document}:{line}: {language!r}"
+        )
+
+
+def test_what_a_page_installs_and_then_runs():
+    """For make test-install: a later line adds to what is there, and blocks belong to the line before them."""
+    first, second = installed_docs.parts("docs/start.md")
+    assert (first[0], second[0]) == ((".",), (".", ".[cli]"))
+    assert {kind for kind, _ in first[1]} == {"python"}
+    assert [what[0] for _, what in second[1]] == ["train", "predict", "inspect"]
+    ((words, steps),) = installed_docs.parts("docs/explain.md")
+    assert words == (".[explain]",)
+    assert [kind for kind, _ in steps] == ["python", "python"]  # also what stands before the line
+    assert installed_docs.parts("docs/design.md") == []
 
 
 def test_every_fence_is_seen():
