@@ -1,17 +1,21 @@
-"""Files that a command reads and writes: checked before any work is done, and a place for models that find none."""
+"""Files that a command reads and writes: what can be known is checked before training, and no model is lost."""
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from .._whole_file import check_can_replace, is_special
-from ._data import Model
+from ..model_file import LARGEST_DESCRIPTION
+from ._data import Model, Question
 from ._output import size
 
 Paths = Mapping[str, str | Path | None]
@@ -60,6 +64,26 @@ def _check_can_write(option: str, path: Path) -> None:
 def _reason(error: OSError) -> str:
     """Without the name of the temporary file that could not be written."""
     return f"{error.strerror}." if error.strerror else str(error)
+
+
+def check_categories(question: Question) -> None:
+    """Refuse more categories than a model file can hold, which would otherwise be known after training."""
+    if not question.categorical:
+        return
+    known: dict[str, set[Any]] = {name: set() for name in question.categorical}
+    n_bytes = dict.fromkeys(known, 0)
+    for table in question.categories():
+        for name, values in known.items():
+            new = set(table[name].unique().to_pylist()) - values
+            values |= new
+            n_bytes[name] += sum(len(json.dumps(value)) + 1 for value in new)
+        if sum(n_bytes.values()) > LARGEST_DESCRIPTION:
+            name = max(n_bytes, key=lambda name: n_bytes[name])
+            raise ValueError(
+                f"{question.file.name!r}: column {name!r} has {len(known[name]):,} different values or more. A model "
+                f"file has room for {size(LARGEST_DESCRIPTION)} of categories, and this column alone would take "
+                f"{size(n_bytes[name])}; leave it out with --drop {shlex.quote(name)}."
+            )
 
 
 def save(model: Model, path: Path) -> None:
