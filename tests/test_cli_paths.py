@@ -171,7 +171,7 @@ class TestCategoriesThatNoFileHasRoomFor:
         monkeypatch.setattr(files, "BLOCK_VALUES", 300)
         monkeypatch.setattr(_data.Question, "fit", None)
         line = fails(capsys, *arguments, "--quiet")
-        assert re.search(r"'mixed.csv': column 'user' has \d+ different values or more. A model file has room", line)
+        assert re.search(r"'mixed.csv': its categories take more than 3 kB, .*Column 'user' has the most, \d+", line)
         assert line.endswith("leave it out with --drop user.")
 
     def test_what_is_refused_could_not_be_saved(self, ids, capsys, monkeypatch):
@@ -289,7 +289,7 @@ class TestNoModelIsLost:
 
     def test_where_no_file_can_be_written(self, here, monkeypatch, capsys):
         self.fail_to_replace_in(Path("/"), monkeypatch)
-        assert "no other folder could be written to either" in fails(capsys, *SOLD, *FEW, "--quiet")
+        assert "No other folder could be written to either" in fails(capsys, *SOLD, *FEW, "--quiet")
 
     @staticmethod
     def fail_to_replace_in(folder, monkeypatch):
@@ -313,6 +313,19 @@ class TestNoModelIsLost:
         assert "The model is in 'sold.rescued.agbm' instead." in fails(capsys, *SOLD, *FEW, "--quiet")
         assert "metrics" not in agbm.load("sold.agbm").notes_
         assert agbm.load("sold.rescued.agbm").notes_["metrics"] == "[]"
+
+
+def test_a_comparison_is_shown_before_its_page_is_written(here, capsys):
+    compare = ["compare", "mixed.csv", "--target", "price", "--methods", "gbm", "--peers", "--max-iter", "3", "--json"]
+    assert cli.main([*compare, "--report", "/dev/full"]) == 1
+    said = capsys.readouterr()
+    assert len(json.loads(said.out)["contenders"]) == 1
+    assert said.err == "agbm: '/dev/full' could not be written: No space left on device.\n"
+
+
+def test_an_export_that_cannot_be_written(trained, capsys):
+    line = fails(capsys, "export", "sold.agbm", "--to", "text", "--out", "/dev/full")
+    assert line == "agbm: '/dev/full' could not be written: No space left on device."
 
 
 def test_pipes_without_an_ending_get_csv(tmp_path):

@@ -44,7 +44,7 @@ def check_can_replace(path: str | os.PathLike[str]) -> None:
             raise PermissionError("it is not writable")
         return
     _, fresh = _places(given)
-    fresh.touch(exist_ok=False)
+    fresh.touch()
     fresh.unlink()
 
 

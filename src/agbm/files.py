@@ -44,7 +44,7 @@ FORMATS = {
 # that are not held out to stop by, and bins. The peak of `agbm train` on 3 million rows of 40 columns was 37.
 BYTES_OF_A_VALUE = 8 + 8 + 8 + 8 + 2
 
-# Cells of a CSV file that are missing, beside those that Arrow takes for missing: blanks.
+# Blank cells of a CSV file are missing values, as are those that Arrow takes for missing.
 BLANKS = [blank * length for blank in " \t" for length in range(1, 65)]
 
 # What a column of a CSV file may begin as and turn out to have numbers of another kind; all others become text.
@@ -59,9 +59,9 @@ class Column:
     kind: str
     """number, truth, time or category; "other" is of no use."""
     mixed: Mixed | None = None
-    """Of a text column that has numbers and other values, and may be meant as numbers, or is read so."""
+    """For a text column that is read as numbers, or seems to be meant so: its values that are not numbers."""
     decimal_commas: bool = False
-    """Whether it is text that is read as numbers with decimal commas."""
+    """Whether the column is text that is read as numbers with decimal commas."""
 
 
 class DataFile(ABC):
@@ -168,7 +168,7 @@ class _ArrowFile(DataFile):
             self._decimal_commas = {
                 name: found.commas > 0 or name in decimal_commas for name, found in tallies.items() if name in numeric
             }
-            """Of the text columns that are read as numbers."""
+            """The text columns that are read as numbers, and whether they have decimal commas."""
             suspects = [name for name, found in tallies.items() if name not in numeric and found.looks_like_numbers]
             mixed = _details(self._dataset, self._decimal_commas, suspects)
         self.columns = [
@@ -202,7 +202,7 @@ class _ArrowFile(DataFile):
         return self.n_rows * n_columns * BYTES_OF_A_VALUE
 
     def _with_numbers(self, table: Any) -> Any:
-        """A table of the file with numbers in the text columns that are read as such."""
+        """A table of the file, in which text columns that are read as numbers are numbers."""
         for i, name in enumerate(table.column_names):
             if name in self._decimal_commas:
                 numbers = to_numbers(_as_text(table.column(i)), self._decimal_commas[name])
@@ -224,7 +224,7 @@ def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _open_typed(path: Path, format: str, numeric: Collection[str]) -> tuple[Any, int, dict[str, Tally]]:
-    """A file of a format with types, its number of rows, and what is in text columns that are to be numbers."""
+    """A file in a format with types, its number of rows, and counts of the values of text columns in `numeric`."""
     dataset = pyarrow().dataset.dataset(
         path, format={"parquet": "parquet", "arrow": "ipc"}[format], partitioning="hive"
     )
@@ -240,7 +240,10 @@ def _open_typed(path: Path, format: str, numeric: Collection[str]) -> tuple[Any,
 def _open_csv(
     path: Path, header: bool, text: Collection[str], numeric: Collection[str]
 ) -> tuple[Any, int, dict[str, Tally]]:
-    """The file with types that all of its values have, its number of rows, and what is in columns found to be text."""
+    """The file with types that all of its values have, its number of rows, and counts of the values of text columns.
+
+    Columns that are text for sure have no counts.
+    """
     pa = pyarrow()
     first = _first_line(path)
     delimiter = max(",;\t|", key=first.count)  # of the usual ones that which the first line has most of
@@ -275,7 +278,7 @@ def _open_csv(
 
 
 def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]) -> tuple[int, dict[str, Tally]]:
-    """The number of rows, and what the values of text columns are that are numbers or may be."""
+    """The number of rows, and counts of the values of text columns that are read as numbers or may be meant so."""
     n_rows, tallies = 0, dict.fromkeys(texts, Tally())
     for batch in batches:
         n_rows += batch.num_rows
@@ -287,7 +290,7 @@ def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]
 
 
 def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str]) -> dict[str, Mixed]:
-    """Columns with odd values, of the text columns that are read as numbers or may be meant as such."""
+    """The text columns, read as numbers or suspected to be meant so, that have values that are not numbers."""
     details = {name: Details(True, commas) for name, commas in numeric.items()}
     details |= {name: Details(False, False) for name in suspects}
     for batch in dataset.to_batches(columns=list(details)) if details else ():
@@ -308,7 +311,7 @@ def _is_text(type: Any) -> bool:
 
 
 def _as_text(column: Any) -> Any:
-    """Text of any of Arrow's types as one that all of its functions know."""
+    """Text of any Arrow type as a type that all functions of Arrow support."""
     pa = pyarrow()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -445,7 +448,7 @@ def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> i
 
 
 def output_format(out: Path) -> str:
-    """The format of a table that is to be written, by its ending; a pipe without one gets csv."""
+    """The format in which to write a table, by the ending of its file; csv for a pipe without an ending."""
     format = FORMATS.get(out.suffix.lower(), "csv" if is_special(out) else "")
     if format not in ("csv", "parquet", "arrow"):
         raise ValueError(f"--out {out}: its ending must be .csv, .parquet or .arrow.")

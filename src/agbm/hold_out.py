@@ -1,4 +1,4 @@
-"""Rows that a fit does not see: the one rule by which test rows and validation rows are drawn."""
+"""Test and validation rows, drawn by the same rule everywhere."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 def hold_out(
     n_rows: int, share: float, classes: NDArray[Any] | None, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of the remaining rows and of the rows held out, a share of all, rounded up; both ascend.
+    """Hold out a share of the rows, rounded up; returns the numbers of the remaining and of the held-out rows, sorted.
 
-    Where `classes` are given, they are held out in proportion, and every class is among the remaining rows.
+    If `classes` are given, they are held out in proportion, and every class is among the remaining rows.
     """
     from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
 
@@ -27,7 +27,7 @@ def hold_out(
         raise ValueError(f"{n_rows} rows are too few to hold out {share} of them.")
     strata = _strata(classes, wanted)
     remaining, held_out = train_test_split(rows, test_size=wanted, stratify=strata, random_state=seed)
-    if classes is not None:  # a class that no row is left of could not be learnt
+    if classes is not None:  # a class without a remaining row could not be learned
         unseen = ~np.isin(classes[held_out], classes[remaining])
         remaining, held_out = np.concatenate([remaining, held_out[unseen]]), held_out[~unseen]
     if not len(held_out):
@@ -41,7 +41,10 @@ def seed_of(random_state: Any) -> int:
 
 
 def _strata(classes: NDArray[Any] | None, wanted: int) -> NDArray[Any] | None:
-    """Classes to keep in proportion, those of one row with the largest; None where a part has not a row for each."""
+    """Classes to keep in proportion, with classes of one row merged into the largest.
+
+    None if one of the parts has fewer rows than there are classes.
+    """
     if classes is None:
         return None
     _, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)

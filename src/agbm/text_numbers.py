@@ -1,7 +1,7 @@
-"""Numbers in columns of text: which values are numbers, and what they are.
+"""Numbers in text columns: recognising and parsing them.
 
-A comma is a decimal comma, unless it may separate thousands in all values of a column that have one: "1,234" alone may
-be 1.234 or 1234. A dot is always a decimal point.
+A dot is always a decimal point. A comma is a decimal comma, unless every comma of the column may also separate
+thousands: "1,234" may be 1.234 or 1234.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-# What Arrow reads as numbers; numbers with a comma; of these, those in which it may separate thousands.
+# Numbers as Arrow reads them; numbers with a comma; those of them in which it may separate thousands.
 _PLAIN = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
 _COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
-# A text column with so many numbers, and such a share of them, is probably a column of numbers.
+# A text column with at least so many numbers, and at least such a share of them, is probably meant to be numbers.
 FEWEST_NUMBERS, SMALLEST_SHARE = 10, 0.9
-# A column in which so many values are text, and most, is taken for text before all of it is seen: a file of a million
-# rows with eight such columns took four times as long to open otherwise.
+# A column with so many values that are not numbers, if they are the majority, is text; the rest of it is not looked
+# at. Otherwise a file of a million rows with eight text columns took four times as long to open.
 ENOUGH_TEXT = 10_000
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many values of a text column are what; missing and blank ones do not count."""
+    """Counts of the values of a text column by kind, without missing and blank ones."""
 
     plain: int = 0
     commas: int = 0
-    """With a comma that separates decimals."""
+    """Numbers with a decimal comma."""
     unclear: int = 0
-    """With a comma that may separate thousands."""
+    """Numbers with a comma that may separate thousands."""
     others: int = 0
 
     def __add__(self, other: Tally) -> Tally:
@@ -40,12 +40,12 @@ class Tally:
 
     @property
     def looks_like_numbers(self) -> bool:
-        """Whether nearly all values look like numbers, and more than a handful."""
+        """Whether nearly all values, and more than a handful, look like numbers."""
         return self._numbers >= FEWEST_NUMBERS and self._numbers >= SMALLEST_SHARE * (self._numbers + self.others)
 
     @property
     def is_surely_text(self) -> bool:
-        """Whether so few of so many values look like numbers that the rest of the column need not be looked at."""
+        """Whether so many values are not numbers that the rest of the column need not be looked at."""
         return self.others >= ENOUGH_TEXT and self.others > self._numbers
 
     @property
@@ -55,16 +55,16 @@ class Tally:
 
 @dataclass(frozen=True)
 class Mixed:
-    """A column with numbers and with other values."""
+    """A text column with numbers and other values."""
 
     values: int
-    """All that are not missing or blank."""
+    """Number of values that are not missing or blank."""
     not_numbers: int
-    """Those that are not numbers; with a comma only if commas are decimal in this column."""
+    """How many of them are not numbers; those with a comma are numbers only if the column has decimal commas."""
     examples: tuple[str, ...]
-    """The most frequent of these."""
+    """The most frequent values that are not numbers."""
     categories: int
-    """Different values, where it is read as text."""
+    """Number of different values; 0 if the column is read as numbers."""
 
 
 def tally(column: Any) -> Tally:
@@ -78,7 +78,7 @@ def tally(column: Any) -> Tally:
 
 
 class Details:
-    """What is found in a text column, piece by piece."""
+    """Collects what is in a text column, piece by piece."""
 
     def __init__(self, read_as_numbers: bool, decimal_commas: bool) -> None:
         self._read_as_numbers, self._decimal_commas = read_as_numbers, decimal_commas
@@ -87,7 +87,7 @@ class Details:
         self._distinct: set[str] = set()
 
     def add(self, column: Any) -> None:
-        """Look at a piece of the column."""
+        """Add a piece of the column."""
         import pyarrow.compute as pc
 
         counted = pc.value_counts(column)
@@ -101,13 +101,13 @@ class Details:
             self._distinct.update(values.filter(present).to_pylist())
 
     def result(self) -> Mixed:
-        """Of all pieces."""
+        """What was found in all pieces."""
         examples = tuple(value for value, _ in self._odd.most_common(EXAMPLES))
         return Mixed(self._n_values, self._odd.total(), examples, len(self._distinct))
 
 
 def to_numbers(column: Any, decimal_commas: bool) -> Any:
-    """A text column as numbers; what is none is missing."""
+    """Parse a text column; values that are not numbers become missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -119,7 +119,7 @@ def to_numbers(column: Any, decimal_commas: bool) -> Any:
 
 
 def _kinds(values: Any) -> tuple[Any, Any, Any, Any]:
-    """Which values are plain numbers, have a decimal comma, an unclear one, or are something else."""
+    """Masks of the values of each kind, in the order of the fields of `Tally`."""
     import pyarrow.compute as pc
 
     trimmed = pc.utf8_trim_whitespace(values)
@@ -135,7 +135,7 @@ def _any(*masks: Any) -> Any:
 
 
 def _matches(values: Any, pattern: str) -> Any:
-    """Where a pattern is found; not in missing values."""
+    """Mask of the values that match a pattern; missing values do not."""
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.match_substring_regex(values, pattern), False)

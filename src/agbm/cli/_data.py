@@ -108,7 +108,7 @@ class Question:
     streams: bool
     """Whether the table is read in pieces, since it may not fit into memory."""
     mixed: list[Column]
-    """Features, and the target, that are text with numbers and other values."""
+    """Features and target with values that are not numbers, if the column is read as numbers or seems to be."""
 
     def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The remaining rows, and a share of some rows that is held out."""
@@ -145,7 +145,7 @@ class Question:
 
     @property
     def mixed_columns(self) -> list[dict[str, Any]]:
-        """The columns with numbers and other values, for JSON."""
+        """`mixed` for JSON."""
         return [
             {"column": column.name, "read_as": column.kind, **vars(column.mixed)}
             for column in self.mixed
@@ -225,7 +225,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
 
 
 def warn_of_missed(file: DataFile) -> None:
-    """Say how many values of columns that are read as numbers are not numbers."""
+    """Warn of values that are not numbers in columns that are read as numbers."""
     for column in file.columns:
         if column.mixed is not None and column.kind == "number":
             warnings.warn(
@@ -235,7 +235,7 @@ def warn_of_missed(file: DataFile) -> None:
 
 
 def _warn_of_text(file: DataFile, column: Column, is_target: bool) -> None:
-    """Say that a column is read as text, and how to read it as numbers."""
+    """Warn of a column that is read as text but looks like numbers, with what to do about it."""
     assert column.mixed is not None
     name = shlex.quote(column.name)
     otherwise = "--task classification if it has classes" if is_target else f"--categorical {name} if it has categories"

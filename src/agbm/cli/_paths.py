@@ -62,12 +62,21 @@ def _check_can_write(option: str, path: Path) -> None:
 
 
 def _reason(error: OSError) -> str:
-    """Without the name of the temporary file that could not be written."""
+    """The reason alone, without the name of the temporary file."""
     return f"{error.strerror}." if error.strerror else str(error)
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of writing a file, with its name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{str(path)!r} could not be written: {_reason(error)}") from error
+
+
 def check_categories(question: Question) -> None:
-    """Refuse more categories than a model file can hold, which would otherwise be known after training."""
+    """Refuse tables with more categories than a model file can hold, before they are trained on."""
     if not question.categorical:
         return
     known: dict[str, set[Any]] = {name: set() for name in question.categorical}
@@ -80,9 +89,9 @@ def check_categories(question: Question) -> None:
         if sum(n_bytes.values()) > LARGEST_DESCRIPTION:
             name = max(n_bytes, key=lambda name: n_bytes[name])
             raise ValueError(
-                f"{question.file.name!r}: column {name!r} has {len(known[name]):,} different values or more. A model "
-                f"file has room for {size(LARGEST_DESCRIPTION)} of categories, and this column alone would take "
-                f"{size(n_bytes[name])}; leave it out with --drop {shlex.quote(name)}."
+                f"{question.file.name!r}: its categories take more than {size(LARGEST_DESCRIPTION)}, for which a model "
+                f"file has no room. Column {name!r} has the most, {len(known[name]):,} or more; leave it out with "
+                f"--drop {shlex.quote(name)}."
             )
 
 
@@ -98,7 +107,7 @@ def save(model: Model, path: Path) -> None:
             except OSError:
                 continue
             raise OSError(f"{message} The model is in {str(place)!r} instead.") from error
-        raise OSError(f"{message} The model is lost: no other folder could be written to either.") from error
+        raise OSError(f"{message} No other folder could be written to either; the model is lost.") from error
 
 
 @contextmanager
@@ -121,7 +130,7 @@ def _other_places(path: Path) -> Iterator[Path]:
     Not beside a pipe or a device: their folders, such as /dev, are not for files.
     """
     folders = [Path()] if is_special(path) else [path.parent, Path()]
-    with suppress(OSError):  # where there is none
+    with suppress(OSError):  # no such folder can be used
         folders.append(Path(tempfile.gettempdir()))
     for folder in folders:
         names = (f"{path.stem}.rescued{i or ''}{path.suffix or '.agbm'}" for i in count())

@@ -66,7 +66,17 @@ def run(arguments: argparse.Namespace) -> None:
     peers = installed_peers() if arguments.peers is None else arguments.peers
     contenders = [*arguments.methods, *peers]
     tried = sorted(_run(split, question, contenders, arguments), key=_main)
-    if arguments.report is not None:
+    if arguments.json:
+        show_json(
+            {
+                "command": arguments.command_line,
+                "mixed_columns": question.mixed_columns,
+                "contenders": [_plain(t, tried[0]) for t in tried],
+            }
+        )
+    else:
+        _show(tried)
+    if arguments.report is not None:  # after the results are shown, which would be lost if it could not be written
         ours = [t for t in tried if t.model is not None]
         write_findings(
             arguments.report,
@@ -78,17 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
             model=ours[0].model if ours else None,
             seed=str(arguments.seed),
         )
-    if arguments.json:
-        show_json(
-            {
-                "command": arguments.command_line,
-                "mixed_columns": question.mixed_columns,
-                "contenders": [_plain(t, tried[0]) for t in tried],
-            }
-        )
-    else:
-        _show(tried)
-        if arguments.report is not None:
+        if not arguments.json:
             print(written(arguments.report))
     if len(tried) < len(contenders):
         raise KeyboardInterrupt

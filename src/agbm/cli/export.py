@@ -11,7 +11,7 @@ from .._whole_file import replacing
 from ..saving import load
 from ._data import Model
 from ._output import add_command, show_json
-from ._paths import check_files, written
+from ._paths import check_files, writing, written
 
 
 def _onnx(model: Model, tree: int) -> bytes:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_files(reads={"MODEL": arguments.model}, writes={"--out": arguments.out})
     converted = FORMATS[arguments.to](load(arguments.model), arguments.tree)
     content = converted.encode() if isinstance(converted, str) else converted
-    with replacing(arguments.out) as fresh:
+    with writing(arguments.out), replacing(arguments.out) as fresh:
         fresh.write_bytes(content)
     if arguments.json:
         show_json({"out": str(arguments.out), "bytes": len(content)})

@@ -17,7 +17,7 @@ from ..saving import load
 from ._data import Model, add_file
 from ._model import judge, noted_metrics
 from ._output import add_command, show_json
-from ._paths import check_files, written
+from ._paths import check_files, writing, written
 
 EXAMPLES = """
   agbm report adult.agbm --out adult.html
@@ -107,4 +107,5 @@ def write_findings(
         "seed": seed,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
-    report.write(report.Findings(title, command, facts, data, columns, tried, model), path)
+    with writing(path):
+        report.write(report.Findings(title, command, facts, data, columns, tried, model), path)
