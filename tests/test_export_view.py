@@ -96,7 +96,8 @@ def test_encode_gives_the_numbers_of_categories():
     fitted = model("squared")
     X = table()[:4].assign(town=["a", "never seen", None, "b"])
     towns = fitted._categories.of[2]
-    np.testing.assert_array_equal(export.encode(fitted, X)[:, 2], [towns.index("a"), np.nan, np.nan, towns.index("b")])
+    expected = [towns.index("a"), len(towns), np.nan, towns.index("b")]
+    np.testing.assert_array_equal(export.encode(fitted, X)[:, 2], expected)
     only_categories = AGBMRegressor(max_iter=1).fit(table()[["town"]], np.arange(300.0))
     assert export.encode(only_categories, table()[["town"]]).dtype == np.float64
     assert export.encode(only_categories, table()[["town"]], np.float32).dtype == np.float32

@@ -42,7 +42,6 @@ VALUES = {
     "early_stopping": (True, True),
     "validation_fraction": (0.25, 0.25),
     "n_iter_no_change": (4, 4),
-    "tol": (0.5, 0.5),
     "monotonic_cst": ([1, 0, -1], [1, 0, -1]),
     "interaction_cst": ([[0, 1], [2]], [[0, 1], [2]]),
     "categorical_features": ([2], [2]),

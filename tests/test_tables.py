@@ -14,6 +14,7 @@ from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import Ridge
+from sklearn.metrics import log_loss
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.tables import Categories
@@ -236,6 +237,20 @@ class TestSparse:
             AGBMRegressor(categorical_features=[1]).fit(csr_array(X), y)
 
 
+def with_timestamps(n, seed):
+    rng = np.random.default_rng(seed)
+    size = rng.choice([1, 2, 4, 12, 18], n, p=[0.9, 0.05, 0.04, 0.005, 0.005])
+    when = np.repeat(np.arange(n), size)[:n]
+    X = rng.normal(size=(n, 6))
+    score = 0.5 * X @ rng.normal(size=(6, 4)) + np.log([0.42, 0.37, 0.16, 0.05])
+    own, of_time = (score + rng.gumbel(size=score.shape)).argmax(1), (score + rng.gumbel(size=score.shape)).argmax(1)
+    y = np.where((size[when] > 1) & (rng.random(n) < 0.8), of_time[when], own)
+    table = pd.DataFrame(X, columns=list("abcdef"))
+    table["when"] = [f"2014-02-12 {i:06d}" for i in rng.permutation(n)[when]]
+    order = rng.permutation(n)
+    return table.iloc[order].reset_index(drop=True), y[order]
+
+
 class TestCategories:
     @without_rnb
     def test_subsets_need_one_split(self, method):
@@ -320,6 +335,47 @@ class TestCategories:
         predicted = model.fit(table, y).predict(table)
         assert np.abs(predicted - y)[names < 10].max() < 0.5
         assert np.abs(predicted - y).mean() < 0.1
+
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_values_that_mostly_do_not_come_again(self, seed):
+        """As timestamps in text: few are repeated, with labels mostly alike, and most test rows have new ones."""
+        table, y = with_timestamps(6_000, seed)
+        train, test = slice(0, 4_500), slice(4_500, None)
+        new = ~table["when"][test].isin(table["when"][train]).to_numpy()
+        assert new.mean() > 0.7
+        all_rows, new_rows = [], []
+        for columns in (table, table.drop(columns="when")):
+            model = AGBMClassifier(max_iter=40).fit(columns[train], y[train])
+            predicted = model.predict_proba(columns[test])
+            all_rows.append(log_loss(y[test], predicted, labels=model.classes_))
+            new_rows.append(log_loss(y[test][new], predicted[new], labels=model.classes_))
+        assert all_rows[0] < all_rows[1]
+        assert new_rows[0] < 1.01 * new_rows[1]
+
+    @pytest.mark.parametrize("least", [1, 3])
+    def test_values_that_never_come_again(self, least):
+        """Whole groups of rows are held out: what training finds in them is of no use."""
+        rng = np.random.default_rng(0)
+        group = np.repeat(np.arange(5_000), rng.integers(least, 2 * least + 1, 5_000))[:5_000]
+        X = rng.normal(size=(5_000, 3))
+        y = np.where(rng.random(5_000) < 0.5, rng.integers(0, 2, 5_000)[group], X[:, 0] > 0)
+        table = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "group": [f"g{i}" for i in rng.permutation(5_000)[group]]})
+        n_train = int(np.searchsorted(group, group[3_500]))
+        losses = []
+        for columns in (table, table[["x", "z"]]):
+            model = AGBMClassifier(max_iter=40).fit(columns[:n_train], y[:n_train])
+            losses.append(log_loss(y[n_train:], model.predict_proba(columns[n_train:])))
+        assert losses[0] < 1.03 * losses[1]
+
+    def test_new_categories_are_rare_ones(self):
+        rng = np.random.default_rng(0)
+        names = np.array([f"n{i}" for i in range(700)] + ["often"] * 1_500)
+        y = np.where(names == "often", 0.0, 5.0) + 0.1 * rng.normal(size=2_200)
+        model = AGBMRegressor(max_iter=20).fit(pd.DataFrame({"name": names}), y)
+        new, rare, missing = model.predict(pd.DataFrame({"name": ["never seen", "n0", None]}))
+        assert new == rare
+        assert new > 3.5
+        assert missing < 1.0  # there were none: they go where most rows go
 
     def test_numbers_by_frequency(self):
         columns = pd.DataFrame({"x": ["b", "a", "c", "a", None, "c", "d"]})

@@ -675,7 +675,7 @@ def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
     X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), 0.0, X)
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
     repeats = rng.integers(1, 4, size=n_train) if data.draw(st.booleans()) else None
-    bins = Bins.from_data(X[:n_train], max_bins, categorical=categorical, residual=gradients)
+    bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients)
     whole = bins.encode(X, n_threads)
     expected = grow(whole, gradients, hessians, rules, n_threads, repeats, sample)
     leaf = LeafRows(rules.min_samples_leaf, n_train, repeats)

@@ -153,8 +153,10 @@ def damage(data, array):
 
 def category_counts(X, categorical):
     """How many categories the columns of numbers of categories have, 0 for other columns."""
-    largest = [np.nanmax(np.append(column, 0.0)) for column in np.asarray(X, dtype=float).T]
-    return np.where(categorical, np.array(largest).astype(int) + 1, 0)
+    columns = np.asarray(X, dtype=float).T
+    return np.array(
+        [np.nanmax(np.append(columns[f], 0.0)) + 1 if categorical[f] else 0 for f in range(len(columns))], int
+    )
 
 
 def three_parts(n_rows, classes):

@@ -629,12 +629,14 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _l2(self, problem: Problem) -> float:
         """What leaves add to their sums of hessians, or to their rows."""
         given = None if isinstance(self.l2_regularization, str) else self.l2_regularization
+        if given is not None and problem.quantile is None:
+            return given
         hessian = problem.hessian(problem.start)
         if hessian is None:
             return AUTO_L2_OF_COUNTS if given is None else given
         mean = exact_mean(hessian, problem.train_weight, problem.n_threads)
         if given is not None:
-            return given if problem.quantile is None else given * mean
+            return given * mean
         if isinstance(problem.loss, (LogLoss, Exponential, Multinomial)):
             return AUTO_L2_OF_CLASSES * min(1.0, mean / AUTO_L2_HESSIAN)
         return AUTO_L2_ROWS * mean

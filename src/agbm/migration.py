@@ -136,6 +136,7 @@ _GPU = "training runs on processor cores; n_jobs is their number"
 _BOOSTING = "trees are boosted, all rows alike; subsample draws some of them, dropout is DART"
 _BOOSTED = ("gbdt", "gbrt", "gbtree", "dart")
 _FREQUENCY = "rows are drawn anew for every iteration"
+_TOL = "tol is relative here: a share of what the validation loss has fallen by since the start"
 _CATEGORY = "splits on categories have a rule of their own instead of a parameter"
 
 LIGHTGBM = Library(
@@ -182,7 +183,6 @@ LIGHTGBM = Library(
             "early_stopping_round early_stopping_rounds early_stopping n_iter_no_change",
             _positive,
         ),
-        Setting("tol", "early_stopping_min_delta", float),
         Setting("monotonic_cst", "monotone_constraints mc monotone_constraint monotonic_cst", _monotone),
         Setting("interaction_cst", "interaction_constraints", _groups),
         Setting(
@@ -221,6 +221,7 @@ LIGHTGBM = Library(
         "metric": _METRIC,
         "eval_metric": _METRIC,
         "extra_trees": "thresholds are always searched; colsample_bynode makes trees differ",
+        "early_stopping_min_delta": _TOL,
         "path_smooth": "l2_regularization holds small leaves back",
         "linear_tree": "leaves are constants; learner= takes any scikit-learn regressor",
         "skip_drop": "dropout is drawn in every iteration; with LightGBM's default, 0.5, in half of them",
@@ -436,7 +437,6 @@ HIST_GRADIENT_BOOSTING = Library(
         Setting("early_stopping", "early_stopping"),
         Setting("validation_fraction", "validation_fraction"),
         Setting("n_iter_no_change", "n_iter_no_change", int),
-        Setting("tol", "tol", float),
         Setting("random_state", "random_state"),
         Setting("class_weight", "class_weight"),
     ),
@@ -450,8 +450,8 @@ HIST_GRADIENT_BOOSTING = Library(
     },
     needless="quantile verbose",
     none_is_a_value=True,
-    instead={"scoring": _METRIC},
-    fine={"scoring": ("loss",)},
+    instead={"scoring": _METRIC, "tol": _TOL},
+    fine={"scoring": ("loss",), "tol": (1e-7,)},
 )
 
 LIBRARIES = {

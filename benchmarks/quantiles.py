@@ -1,0 +1,103 @@
+"""Pinball loss of quantile regression on test rows, for this library and its peers.
+
+    python benchmarks/quantiles.py [FILE ...] [--target COLUMN] [--rows N]
+
+Every library fits each quantile with its default parameters, on the same training rows. Files are tables in CSV format,
+of which numeric columns are used; two synthetic tables are always there, one with noise of equal and one with noise of
+unequal spread. Figures are means over random splits.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import gmean
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.metrics import mean_pinball_loss
+
+from agbm import AGBMRegressor
+from agbm.losses import Quantile
+
+QUANTILES = (0.01, 0.05, 0.5, 0.95, 0.99)
+MOST_TEST_ROWS = 20_000
+
+Table = tuple[np.ndarray, np.ndarray]
+
+
+def main() -> None:
+    """Measure, and print a line for each table and quantile."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--target", default="target", help="column to predict (%(default)s)")
+    parser.add_argument("--rows", type=int, default=3_000, help="training rows (%(default)s)")
+    parser.add_argument("--splits", type=int, default=3, help="random splits (%(default)s)")
+    options = parser.parse_args()
+    tables = {name: synthetic(2 * options.rows, unequal=name == "unequal") for name in ("equal", "unequal")}
+    tables |= {path.name.split(".")[0]: read(path, options.target) for path in options.files}
+    print(f"pinball loss on test rows, {options.rows:,} training rows, mean over {options.splits} random split(s)")
+    print(f"{'table':24s} {'quantile':>8s} " + " ".join(f"{name:>12s}" for name in LIBRARIES) + "   agbm / best other")
+    ratios: dict[float, list[float]] = {q: [] for q in QUANTILES}
+    for name, table in tables.items():
+        for q in QUANTILES:
+            losses = measure(table, q, options.rows, options.splits)
+            ratios[q].append(losses["agbm"] / min(loss for other, loss in losses.items() if other != "agbm"))
+            shown = " ".join(f"{loss:12.5g}" for loss in losses.values())
+            print(f"{name:24s} {q:8g} {shown}   {ratios[q][-1]:.3f}", flush=True)
+    for q in QUANTILES:
+        print(f"{'geometric mean':24s} {q:8g} {'':{13 * len(LIBRARIES) - 1}s}   {gmean(ratios[q]):.3f}")
+
+
+def synthetic(n_rows: int, *, unequal: bool) -> Table:
+    """A smooth function of two features of five, with noise whose spread may depend on a third one."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n_rows, 5))
+    spread = 0.5 * np.exp(X[:, 2]) if unequal else 0.3
+    return X, 2.0 * X[:, 0] + X[:, 1] ** 2 + spread * random.normal(size=n_rows)
+
+
+def read(path: Path, target: str) -> Table:
+    """The numeric columns of a file, and the one to predict."""
+    rows = pd.read_csv(path, low_memory=False)
+    y = rows.pop(target).to_numpy(float)
+    return rows.select_dtypes("number").to_numpy(float), y
+
+
+def measure(table: Table, q: float, n_train: int, n_splits: int) -> dict[str, float]:
+    """The loss of every library."""
+    X, y = table
+    losses: dict[str, list[float]] = {name: [] for name in LIBRARIES}
+    for seed in range(n_splits):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[:n_train], order[n_train:][:MOST_TEST_ROWS]
+        for name, predict in LIBRARIES.items():
+            losses[name].append(mean_pinball_loss(y[test], predict(X[train], y[train], X[test], q), alpha=q))
+    return {name: float(np.mean(values)) for name, values in losses.items()}
+
+
+def _agbm(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, q: float) -> np.ndarray:
+    return AGBMRegressor(loss=Quantile(q)).fit(X, y).predict(X_test)
+
+
+def _hist_gradient_boosting(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, q: float) -> np.ndarray:
+    return HistGradientBoostingRegressor(loss="quantile", quantile=q).fit(X, y).predict(X_test)
+
+
+def _lightgbm(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, q: float) -> np.ndarray:
+    import lightgbm
+
+    settings = {"objective": "quantile", "alpha": q, "verbosity": -1}
+    return np.asarray(lightgbm.train(settings, lightgbm.Dataset(X, y), 100).predict(X_test))
+
+
+LIBRARIES: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]] = {
+    "agbm": _agbm,
+    "HistGB": _hist_gradient_boosting,
+    "LightGBM": _lightgbm,
+}
+
+if __name__ == "__main__":
+    main()
