@@ -1,6 +1,6 @@
 """Pinball loss of quantile regression on test rows, for this library and its peers.
 
-    python benchmarks/quantiles.py [FILE ...] [--target COLUMN] [--rows N]
+    python benchmarks/pinball.py [FILE ...] [--target COLUMN] [--rows N]
 
 Every library fits each quantile with its default parameters, on the same training rows. Files are tables in CSV format,
 of which numeric columns are used; two synthetic tables are always there, one with noise of equal and one with noise of
