@@ -79,11 +79,11 @@ def measure(table: Table, q: float, n_train: int, n_splits: int) -> dict[str, fl
 
 
 def _agbm(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, q: float) -> np.ndarray:
-    return AGBMRegressor(loss=Quantile(q)).fit(X, y).predict(X_test)
+    return np.asarray(AGBMRegressor(loss=Quantile(q)).fit(X, y).predict(X_test))
 
 
 def _hist_gradient_boosting(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, q: float) -> np.ndarray:
-    return HistGradientBoostingRegressor(loss="quantile", quantile=q).fit(X, y).predict(X_test)
+    return np.asarray(HistGradientBoostingRegressor(loss="quantile", quantile=q).fit(X, y).predict(X_test))
 
 
 def _lightgbm(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, q: float) -> np.ndarray:

@@ -218,7 +218,7 @@ def test_parameters_of_losses(value):
         with pytest.raises(ValueError, match=rf"{name}=.* must be a number between"):
             kind(value)
     if value not in (1.0, 2.0):
-        with pytest.raises(ValueError, match=r"delta=.* must be a number positive and finite"):
+        with pytest.raises(ValueError, match=r"delta=.* must be a positive, finite number"):
             Huber(value)
     with pytest.raises(ValueError, match=r"use the squared error"):
         Huber(np.inf)

@@ -115,8 +115,8 @@ def _sigmoid(f: ArrayLike, n_threads: int) -> Array:
 def _checked(name: str, value: float, low: float, high: float, instead: str = "") -> float:
     """A parameter of a loss as a float of Python: it is printed, compared and saved as such."""
     if not isinstance(value, Real) or not low < value < high:
-        bounds = f"between {low:g} and {high:g}" if math.isfinite(high) else "positive and finite"
-        raise ValueError(f"{name}={value!r} must be a number {bounds}{instead}.")
+        allowed = f"a number between {low:g} and {high:g}" if math.isfinite(high) else "a positive, finite number"
+        raise ValueError(f"{name}={value!r} must be {allowed}{instead}.")
     return float(value)
 
 
