@@ -37,8 +37,8 @@ class Quantile(Twin):
 
     def hessian(self, y, f):
         distance = np.abs(y - f)
-        middle = np.sort(distance)[(len(distance) - 1) // 2]
-        return 0.5 / np.maximum(distance, middle if middle > 0.0 else 1.0)
+        apart = np.sort(distance[distance > 0.0])
+        return 0.5 / np.maximum(distance, apart[(len(apart) - 1) // 2] if len(apart) else 1.0)
 
 
 class AbsoluteError(Quantile):

@@ -310,6 +310,14 @@ def test_leaves_that_are_quantiles(parameters, weights):
     compare(model_of("numbers", **parameters), X, np.round(signal, 1), weight)
 
 
+@pytest.mark.parametrize("share", [0.7, 0.999, 1.0])
+def test_quantiles_of_labels_that_are_mostly_equal(share):
+    X, signal = rows_of()
+    y = np.where(signal > np.quantile(signal, share), signal, 0.0)
+    for weight in (None, np.random.default_rng(1).random(len(X))):
+        compare(model_of("numbers", loss=Quantile(0.8)), X, y, weight)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_quantiles_of_several_outputs(strategy):
     X, signal = rows_of()

@@ -56,6 +56,16 @@ class TestUnit:
         np.testing.assert_array_equal(other, one)
         assert n_iter == as_many
 
+    @pytest.mark.parametrize("unit", [2.0**-40, 2.0**30])
+    @pytest.mark.parametrize("loss", OF_NUMBERS)
+    def test_labels_that_are_mostly_equal(self, loss, unit):
+        """The distance of most rows is zero at first, and says nothing of the unit."""
+        X, y = rows()
+        y = np.where(y > 2.5, y, 0.0)
+        assert np.mean(y == 0.0) > 0.6
+        one, _ = predictions(OF_NUMBERS[loss], "default", X, y, 1.0)
+        np.testing.assert_array_equal(predictions(OF_NUMBERS[loss], "default", X, y, unit)[0], one)
+
     @every_variant
     @pytest.mark.parametrize("unit", [1e-7, 3.0, 1e9])
     @pytest.mark.parametrize("loss", OF_NUMBERS)
@@ -70,7 +80,8 @@ class TestUnit:
         else:
             quantile = {"absolute": 0.5, "low quantile": 0.05, "high quantile": 0.9}[loss]
             losses = [Quantile(quantile).value(y, found).mean() for found in (one, other)]
-            assert losses[0] == pytest.approx(losses[1], rel=0.05)
+            stops = "early_stopping" in VARIANTS[variant]  # the best iteration may be another one of nearly the same loss
+            assert losses[0] == pytest.approx(losses[1], rel=0.15 if stops else 0.05)
 
     @pytest.mark.parametrize("variant", ["default", "early stopping", "agbm"])
     @pytest.mark.parametrize("unit", [1e-30, 1e-12, 0.01, 100.0, 1e20])

@@ -180,7 +180,8 @@ class Shard:
         ((f,), (k, search)) = self._needed(order), order.given
         n = self._problem.n_train
         distances = cast(Quantile, self._problem.loss).distance(self._problem.train_y[k], f[k, :n])
-        return Reply((search.tally(distances, self._problem.train_weight),))
+        apart, weight = distances > 0.0, self._problem.train_weight
+        return Reply((search.tally(distances[apart], None if weight is None else weight[apart]),))
 
     def _distance(self, order: Order) -> None:
         self._give(order, self._problem.distance(*self._needed(order)))
@@ -379,7 +380,7 @@ class Log:
 
 @dataclass(frozen=True)
 class BitSearch:
-    """Looks for the weighted median of numbers that are not negative: their bits have the same order as they."""
+    """Looks for the weighted median of positive numbers, whose bits have the same order; it is 0 if there are none."""
 
     weight_step: float | None
     step: int = 0
@@ -397,7 +398,7 @@ class BitSearch:
 
     def tally(self, numbers: Array, weight: Array | None) -> Array:
         """For each way in which the next bits may go on: rows, or weight, of the numbers that do."""
-        bits = np.abs(numbers).view(np.uint64)  # a zero may have a sign
+        bits = numbers.view(np.uint64)
         if self.step > 0:
             begin_so = (bits >> np.uint64(self._shift + self.bits)) == np.uint64(self.known)
             bits, weight = bits[begin_so], None if weight is None else weight[begin_so]
@@ -411,7 +412,7 @@ class BitSearch:
         """The search when the tallies of all shards are known."""
         wanted, total = self.wanted, np.cumsum(tally)
         if self.step == 0:
-            wanted = enough(0.5, float(total[-1]))
+            wanted = enough(0.5, float(total[-1])) if total[-1] > 0.0 else 0.0
         digit = int(np.searchsorted(total, wanted))
         before = float(total[digit - 1]) if digit > 0 else 0.0
         return BitSearch(self.weight_step, self.step + 1, self.known << self.bits | digit, wanted - before)
@@ -524,7 +525,7 @@ class ClusterProblem:
         return math.sqrt(self._log.ask("inner", [r, r]).sums[0] / self._facts.train_weight)
 
     def _median_distance(self, f: Function, k: int) -> float:
-        """Of the labels of output k: bits are settled from the highest on, some at a time."""
+        """Of the labels of output k that f does not meet: bits are settled from the highest on, some at a time."""
         search = BitSearch(self._facts.weight_step)
         for _ in range(BitSearch.steps):
             search = search.after(self._log.ask("tally", [f], k, search).sums[0])

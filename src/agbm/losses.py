@@ -125,8 +125,12 @@ def _quantile(x: Array, share: float, weight: Array | None) -> float:
     if weight is None:
         place = enough(share, len(x)) - 1
         return float(np.partition(x, place)[place])
+    return _quantile_by_steps(x, share, whole_weights(weight, weight_step(weight)))
+
+
+def _quantile_by_steps(x: Array, share: float, steps: Array) -> float:
     order = np.argsort(x)
-    total = np.cumsum(whole_weights(weight, weight_step(weight))[order])
+    total = np.cumsum(steps[order])
     return float(x[order[np.searchsorted(total, enough(share, float(total[-1])))]])
 
 
@@ -235,7 +239,8 @@ class Quantile(_Identity):
     The loss has no second derivative. Trees are grown with the curvature 1 / (2 |y - f|) of the parabola that touches
     the loss at f and lies above it (Hunter and Lange, "Quantile regression via an MM algorithm", 2000), and so do not
     depend on the unit of y. The median distance stands for distances below it: without it, the few rows that are
-    fitted best would hold all others back. A leaf then takes the q-quantile of y - f over its rows, which is the best
+    fitted best would hold all others back. Distances of zero do not count in it, since more than half of the labels may
+    be equal. A leaf then takes the q-quantile of y - f over its rows, which is the best
     constant for them; steps by the curvature alone would be far too short where q is near 0 or 1. Gradient steps
     (second_order=False) move by at most the learning rate, in the unit of y.
     """
@@ -256,14 +261,21 @@ class Quantile(_Identity):
         """One over twice the distance, or over twice the median distance where that is larger."""
         if np.ndim(y) == np.ndim(f) == 2:
             return np.stack([self.hessian(labels, scores, weight) for labels, scores in zip(y, f, strict=True)])
-        return self.hessian_beyond(_quantile(self.distance(y, f), 0.5, weight), y, f)
+        distance = self.distance(y, f)
+        apart = distance > 0.0
+        if not apart.any():
+            return self.hessian_beyond(0.0, y, f)
+        if weight is None:
+            return self.hessian_beyond(_quantile(distance[apart], 0.5, None), y, f)
+        steps = whole_weights(weight, weight_step(weight))
+        return self.hessian_beyond(_quantile_by_steps(distance[apart], 0.5, steps[apart]), y, f)
 
     def distance(self, y: Array, f: Array) -> Array:
         """From the labels to the scores."""
         return np.asarray(self._fill(_native.loss_value, y, f, 0.5) * self._distance_unit)
 
     def hessian_beyond(self, middle: float, y: Array, f: Array) -> Array:
-        """The hessian with the given median distance."""
+        """The hessian with the given median of the distances that are not zero; 0 if all are."""
         return self._fill(_native.loss_hessian, y, f, middle if middle > 0.0 else 1.0)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
