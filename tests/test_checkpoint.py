@@ -21,7 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
-from agbm._parameters import fingerprint
+from agbm._identity import fingerprint
 from agbm.losses import HalfSquaredError
 from toys import damage, rewrite
 from variants import methods, shared, strategies

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -298,16 +297,3 @@ def interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
         raise ValueError(f"interaction_cst={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
     left_over = sorted(set(range(n_features)).difference(*groups))
     return [*groups, left_over] if left_over else groups
-
-
-def fingerprint(value: Any) -> str:
-    """What a parameter is, in words that are the same in every process."""
-    if isinstance(value, np.ndarray):
-        return f"array{value.shape}{value.dtype}{value.tolist()}"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{fingerprint(k)}: {fingerprint(v)}' for k, v in value.items())}}}"
-    if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(map(fingerprint, value))})"
-    if " at 0x" in repr(value):  # which tells where in memory it is
-        return f"{type(value).__module__}.{type(value).__qualname__}({fingerprint(getattr(value, '__dict__', {}))})"
-    return repr(value)

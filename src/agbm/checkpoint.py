@@ -6,18 +6,14 @@ as model_file.py writes them: data only, and whole at every moment.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import model_file
-from ._parameters import fingerprint
 from .ensemble import Ensemble
 from .model_file import ModelFileError
 from .stored_ensemble import ensemble_of, stack_of, to_arrays
@@ -109,15 +105,3 @@ class Checkpoint:
 
     def _save(self, ensemble: Ensemble, seed: int) -> None:
         model_file.write(self.path, KIND, {"identity": self._identity, "seed": seed}, to_arrays(ensemble))
-
-
-def identity_of(parameters: Mapping[str, Any], arrays: Iterable[NDArray[Any] | None]) -> str:
-    """A digest of everything that the model depends on but the number of iterations."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(parameters):
-        digest.update(f"{name}={fingerprint(parameters[name])};".encode())
-    for array in arrays:
-        if array is not None:
-            digest.update(f"{array.shape}{array.dtype}".encode())
-            digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

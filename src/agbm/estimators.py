@@ -6,6 +6,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Real
@@ -27,7 +28,8 @@ from sklearn.utils.validation import (
 )
 
 from . import _threads, boosting
-from ._parameters import CONSTRAINTS, check_combinations, documentation, fingerprint, interaction_groups
+from ._identity import UnidentifiedError, fingerprints, identity_of
+from ._parameters import CONSTRAINTS, check_combinations, documentation, interaction_groups
 from .batches import Batches, blocks_of
 from .blocks import (
     BlockReader,
@@ -43,7 +45,7 @@ from .blocks import (
     gather,
     naming,
 )
-from .checkpoint import Checkpoint, identity_of
+from .checkpoint import Checkpoint
 from .dropout import Dropout
 from .ensemble import Ensemble
 from .explanation import explanation
@@ -216,7 +218,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _prepare(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
         """A run on a table."""
         rows = self._check_training_rows(X, y, sample_weight)
-        plan = self._plan(rows, X_val is not None, lambda parameters: identity_of(parameters, rows.arrays()))
+        plan = self._plan(rows, X_val is not None, lambda parts: identity_of(parts, rows.arrays()))
         n_train = rows.n
         if X_val is not None:
             rows = rows.followed_by(*self._check_validation_rows(X_val, y_val))
@@ -245,7 +247,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         plan = self._plan(
             rows,
             validation is not None,
-            lambda parameters: identity_of(parameters, [*rows.arrays()[1:], *self._digested(table)]),
+            lambda parts: identity_of(parts, [*rows.arrays()[1:], *self._digested(table)]),
         )
         n_rows, n_train = given.n_rows, rows.n
         if validation is not None:
@@ -286,11 +288,18 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return table.look(self.categorical_features, start_values, sample_weight, train_weights, known)
 
     def _digested(self, table: BlockTable) -> Iterator[NDArray[Any]]:
-        """What a checkpoint knows the features of blocks by: names, categories, and some of the rows."""
-        looked = self._look(table, None, None)
+        """What a checkpoint knows the features of blocks by: names, categories, some of the rows, values of init.
+
+        The sample does not tell categories apart. Their sums of random numbers, one per row, tell which rows have them.
+        """
+        n_rows = table.places.n_train
+        largest = 2 ** (52 - n_rows.bit_length())  # such that sums are exact
+        looked = self._look(table, None, Weights(np.random.default_rng(0).integers(1, largest, n_rows), None))
         yield np.array(list(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_)))))
         yield np.array([repr(looked.categories.of)])
+        yield from looked.category_weight.values()
         yield np.asarray(looked.sample, dtype=np.float64)
+        yield from ([] if looked.start is None else [looked.start])
 
     def _for_reading(self) -> Self:
         """A copy that checks tables as this estimator does and has no model: it may travel."""
@@ -327,8 +336,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             check_columns(watched.head, given.head, "X")
         return watched, self._encode_validation(watched.y, watched.total)
 
-    def _plan(self, rows: Rows, has_validation: bool, identity: Callable[[dict[str, Any]], str]) -> Plan:
-        """What follows from the labels; `identity` tells parameters with these rows from others."""
+    def _plan(self, rows: Rows, has_validation: bool, identity: Callable[[dict[str, str]], str]) -> Plan:
+        """What follows from the labels; `identity` tells fingerprints with these rows from others."""
         loss = self._make_loss()
         stops_early = self._stops_early(rows.n, has_validation)
         held_out = stops_early and not has_validation
@@ -378,6 +387,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         if diverged:
             warn_diverged(history, best)
         self._fitted_parameters = self._parameters_with_effect()
+        self._fitted_fingerprints = self._known_fingerprints()
         self._fitted_start = run.start
         self._fitted_loss = plan.loss
         self._ensemble = ensemble
@@ -395,7 +405,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             loss.check(labels[:n_train])
             loss.check(labels)
 
-    def _earlier_run(self, held_out: bool, identity: Callable[[dict[str, Any]], str]) -> tuple[Ensemble | None, int]:
+    def _earlier_run(self, held_out: bool, identity: Callable[[dict[str, str]], str]) -> tuple[Ensemble | None, int]:
         """The run that this one goes on from, of warm_start or a checkpoint, and the seed of both."""
         earlier, seed = None, seed_of(self.random_state)
         if self._goes_on():
@@ -407,14 +417,22 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 )
             earlier, seed = self._ensemble, self._seed
         for checkpoint in self._checkpoints():
-            parameters = self._parameters_with_effect()
-            seeded = isinstance(self.random_state, (int, np.integer))
-            parameters["seed"] = seed if seeded else None
-            parameters["held_out"] = held_out
-            saved = checkpoint.load(identity(parameters), self.n_features_in_, self._n_outputs)
+            saved = checkpoint.load(
+                identity(self._fingerprints(checkpoint, seed, held_out)), self.n_features_in_, self._n_outputs
+            )
             if saved is not None and len(saved[0]) > (0 if earlier is None else len(earlier)):
                 earlier, seed = saved
         return earlier, seed
+
+    def _fingerprints(self, checkpoint: Checkpoint, seed: int, held_out: bool) -> dict[str, str]:
+        """Of everything but rows that the run of a checkpoint depends on."""
+        parameters = self._parameters_with_effect()
+        parameters["seed"] = seed if isinstance(self.random_state, (int, np.integer)) else None
+        parameters["held_out"] = held_out
+        if not isinstance(self.init, str):  # a run depends on its values, which are among the rows
+            parameters["init"] = None
+        with naming(repr(checkpoint)):
+            return fingerprints(parameters)
 
     def _checkpoints(self) -> list[Checkpoint]:
         return [callback for callback in self.callbacks or () if isinstance(callback, Checkpoint)]
@@ -448,20 +466,34 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_going_on(self) -> None:
         """A run that goes on is the same run: what would have changed its earlier iterations must not change."""
-        changed = {
-            name: f"{name}={value!r} (was {self._fitted_parameters[name]!r})"
-            for name, value in self._parameters_with_effect().items()
-            if fingerprint(value) != fingerprint(self._fitted_parameters[name])
-        }
+        parameters = self._parameters_with_effect()
+        with naming("warm_start=True"):
+            now = fingerprints(parameters)
+            # A model that was read from a file has none; its parameters are those of the file.
+            then = getattr(self, "_fitted_fingerprints", None) or fingerprints(self._fitted_parameters)
+        changed = [self._change(name) for name in parameters if now[name] != then.get(name)]
         if changed:
             raise ValueError(
-                f"warm_start=True goes on with the parameters of the last fit, got {', '.join(changed.values())}; set "
-                "them back, or use warm_start=False."
+                f"warm_start=True goes on with the parameters of the last fit, got {', '.join(changed)}; set them "
+                "back, or use warm_start=False."
             )
+
+    def _change(self, name: str) -> str:
+        """What has become of a parameter since the last fit."""
+        now, then = repr(getattr(self, name)), repr(self._fitted_parameters[name])
+        return f"{name}={now} (was {then})" if now != then else f"{name}={now} (has changed inside)"
 
     def _parameters_with_effect(self) -> dict[str, Any]:
         """Those that change the model of a given number of iterations."""
         return {name: getattr(self, name) for name in self._parameter_constraints if name not in _WITHOUT_EFFECT}
+
+    def _known_fingerprints(self) -> dict[str, str]:
+        """Of the parameters now: objects may change later. Those that have none cannot be gone on with."""
+        known: dict[str, str] = {}
+        for name, value in self._parameters_with_effect().items():
+            with suppress(UnidentifiedError):
+                known |= fingerprints({name: value})
+        return known
 
     def _goes_on(self) -> bool:
         return self.warm_start and self.__sklearn_is_fitted__()

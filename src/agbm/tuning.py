@@ -26,8 +26,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from . import _threads
-from ._parameters import fingerprint
-from .checkpoint import identity_of
+from ._identity import fingerprints, identity_of
 from .estimators import AGBMClassifier, AGBMRegressor
 from .evaluation import Metric, Split, check_labels, judged, paired_difference
 from .losses import Array
@@ -429,7 +428,7 @@ def _identity(split: Split, fixed: Mapping[str, Any], seed: int, space: Space) -
     parts = [(X, split.y), (X_val, split.y_val)]
     arrays = [array for X, y in parts for array in Rows(X, np.array(list(map(str, y))), None, None).arrays()]
     settings = {**fixed, "seed": seed, "space": {name: repr(space[name]) for name in space}}
-    return {"rows": identity_of({}, arrays), "parameters": fingerprint(settings)}
+    return {"rows": identity_of({}, arrays), "parameters": identity_of(fingerprints(settings), [])}
 
 
 @contextmanager
