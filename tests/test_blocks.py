@@ -4,7 +4,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -401,6 +401,110 @@ def test_numbers_that_are_all_missing_in_a_block(same_bits, hole):
     same_bits(AGBMRegressor(max_iter=5).fit(whole, y), AGBMRegressor(max_iter=5).fit(batches))
 
 
+def changing(read):
+    """Batches of read(0) in the first pass, of read(1) in the second one and so on."""
+    passes = count()
+    return Batches(lambda: iter(read(next(passes))))
+
+
+def with_text(X):
+    table = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    table["kind"] = [None if i % 7 == 0 else f"k{i % 5}" for i in range(len(X))]
+    return table
+
+
+KINDS = {
+    "array": lambda X: X,
+    "float32": lambda X: X.astype(np.float32),
+    "lists": lambda X: X.tolist(),
+    "objects": lambda X: with_text(X).to_numpy(dtype=object),
+    "pandas": with_text,
+    "categories": lambda X: with_text(X).astype({"kind": "category"}),
+    "nullable": lambda X: with_text(X).convert_dtypes(),
+    "polars": lambda X: pl.from_pandas(with_text(X)),
+    "polars categories": lambda X: pl.from_pandas(with_text(X).astype({"kind": "category"})),
+    "arrow": lambda X: pa.Table.from_pandas(with_text(X)),
+    "arrow dictionary": lambda X: pa.Table.from_pandas(with_text(X).astype({"kind": "category"})),
+    "csr": csr_array,
+    "csc": csc_array,
+}
+
+
+class TestPasses:
+    """Every pass must give the same rows."""
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda X, y, w, k: (X[::-1], y[::-1], w[::-1]) if k else (X, y, w), "y and sample_weight and X have"),
+            (lambda X, y, w, k: (X + k, y, w), "X has"),
+            (lambda X, y, w, k: (X, np.append(y[:-1], y[-1] + k), w), "y has"),
+            (lambda X, y, w, k: (X, y, w + k), "sample_weight has"),
+        ],
+        ids=["order", "features", "last label", "weights"],
+    )
+    def test_rows_that_change(self, change, message):
+        X, y = numbers()
+        w = np.linspace(1.0, 2.0, len(y))
+        source = changing(lambda k: [(X[:50], y[:50], w[:50]), change(X[50:], y[50:], w[50:], k)])
+        with pytest.raises(ValueError, match=f"^block 1: {message} other values than in the pass before"):
+            AGBMRegressor(max_iter=3).fit(source)
+
+    def test_validation_rows_that_change(self):
+        X, y = numbers()
+        stable = Batches(lambda: iter([(X, y)]))
+        with pytest.raises(ValueError, match=r"^X_val: block 0: y has other values than in the pass before"):
+            AGBMRegressor(max_iter=3).fit(stable, X_val=changing(lambda k: [(X, y + k)]))
+        AGBMRegressor(max_iter=3).fit(stable, X_val=stable)
+
+    def test_labels_that_are_text(self):
+        X, y = numbers()
+        labels = np.where(y > 0, "a", "b").astype(object)
+        with pytest.raises(ValueError, match="block 0: y has other values"):
+            AGBMClassifier(max_iter=3).fit(changing(lambda k: [(X, np.roll(labels, k))]))
+        AGBMClassifier(max_iter=3).fit(changing(lambda k: [(X, labels.copy())]))
+
+    def test_sources_that_shuffle(self):
+        X, y = numbers()
+
+        def shuffled(seed):
+            order = np.random.default_rng(seed).permutation(len(y))
+            return [(X[part], y[part]) for part in np.array_split(order, 3)]
+
+        with pytest.raises(ValueError, match=r"block 0: y and X have other values .* fix the seed of a source"):
+            AGBMRegressor(max_iter=3).fit(changing(shuffled))
+        AGBMRegressor(max_iter=3).fit(changing(lambda k: shuffled(0)))
+
+    def test_numbers_of_blocks_that_change(self):
+        X, y = numbers()
+        with pytest.raises(ValueError, match=r"X has more blocks than in the pass before \(1\)"):
+            AGBMRegressor(max_iter=3).fit(changing(lambda k: [(X, y)] * (k + 1)))
+        with pytest.raises(ValueError, match="X has 1 blocks, 2 in the pass before"):
+            AGBMRegressor(max_iter=3).fit(changing(lambda k: [(X, y)] * (2 - k)))
+
+    @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+    def test_tables_of_all_kinds(self, kind):
+        X, y = numbers()
+        empty = kind(X)[:0] if not isinstance(kind(X), (list, csc_array)) else None
+        parts = [X[:700], X[700:]]
+
+        def read(k):
+            tables = [kind(part.copy()) for part in parts]
+            return [(X, y) for X, y in zip(tables, (y[:700], y[700:]), strict=True)]
+
+        AGBMRegressor(max_iter=3).fit(changing(read))
+        if empty is not None:
+            AGBMRegressor(max_iter=3).fit(changing(lambda k: [(empty, y[:0]), *read(k)]))
+        with pytest.raises(ValueError, match="block 0: X has other values"):
+            AGBMRegressor(max_iter=3).fit(changing(lambda k: [(kind(np.roll(X, k, axis=0)), y)]))
+
+    def test_categories_that_change(self):
+        X, y = numbers()
+        table = with_text(X)
+        with pytest.raises(ValueError, match="block 0: X has other values"):
+            AGBMRegressor(max_iter=3).fit(changing(lambda k: [(table.assign(kind=np.roll(table["kind"], k)), y)]))
+
+
 class TestErrors:
     def fit(self, *tables, y=None, weight=None, model=None, **validation):
         return (model or AGBMRegressor(max_iter=3)).fit(Batches(lambda: iter(tables)), y, weight, **validation)
@@ -414,10 +518,10 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"source=\[1\] must be a function"):
             Batches([1])
         once = iter([(X, y)])
-        with pytest.raises(ValueError, match="X was read again and has changed: there are 0 blocks"):
+        with pytest.raises(ValueError, match=r"X has 0 blocks, 1 in the pass before.*return a new iterator"):
             AGBMRegressor(max_iter=3).fit(Batches(lambda: once))
         sizes = iter([5, 5, 6, 6])
-        with pytest.raises(ValueError, match="X was read again and has changed: block 0 has 6 rows"):
+        with pytest.raises(ValueError, match="block 0: X has 6 rows, 5 in the pass before"):
             AGBMRegressor(max_iter=3, early_stopping=False).fit(
                 Batches(lambda: [(X[:n], y[:n]) for n in [next(sizes)]])
             )

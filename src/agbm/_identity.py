@@ -51,8 +51,16 @@ def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[NDArray[Any] |
             digest.update(b"None")
         else:
             digest.update(f"{array.shape}{array.dtype}".encode())
-            digest.update(np.ascontiguousarray(array).data)
+            digest.update(content_of(array))
     return digest.hexdigest()
+
+
+def content_of(array: NDArray[Any]) -> bytes | memoryview:
+    """The bytes of an array; of objects, those of their text."""
+    if array.dtype.hasobject:
+        return repr(array.tolist()).encode()
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8).data if flat.nbytes else b""
 
 
 def fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
@@ -168,8 +176,7 @@ def _parts_of_array(array: NDArray[Any]) -> Iterable[Any]:
         return "array", array.shape, [array[name] for name in array.dtype.names], list(array.dtype.names)
     if array.dtype.hasobject:
         return "array", array.shape, array.ravel().tolist()
-    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
-    return "array", array.shape, str(array.dtype), content.data
+    return "array", array.shape, str(array.dtype), content_of(array)
 
 
 def _parts_of_ufunc(ufunc: np.ufunc) -> Iterable[Any]:

@@ -10,7 +10,8 @@ Functions that passes call, their arguments and their results can be pickled and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -21,10 +22,20 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, check_array
 
 from . import _native
+from ._identity import content_of
 from .losses import Array
 from .rows import plain
 from .sums import weight_step, whole_weights
-from .tables import Categories, as_table, by_weight, categorical_mask, category_sums, column_names, needs_reading
+from .tables import (
+    Categories,
+    as_table,
+    by_weight,
+    categorical_mask,
+    category_sums,
+    column_names,
+    contents,
+    needs_reading,
+)
 from .tables import missing_columns as missing_columns_of
 from .tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
 from .tree.learner import TreeLearner
@@ -32,6 +43,10 @@ from .weights import Weights
 
 # The place of a row that is not in the matrix.
 UNUSED = np.uint32(2**32 - 1)
+
+# Rows and values of X that a block is recognised by: as many as take little time compared with their bins.
+RECOGNISED_ROWS = 100, 1_000
+RECOGNISED_VALUES = 1_000_000
 
 NUMBERS = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
@@ -52,6 +67,56 @@ class Labels(NamedTuple):
     weight: NDArray[Any] | None
     head: Any
     """X without its rows: for the names of its columns."""
+
+
+class Seen(NamedTuple):
+    """What a block is recognised by when it is read again: checksums of all labels and weights, and of some rows."""
+
+    n_rows: int
+    y: int
+    sample_weight: int
+    X: int
+
+    @classmethod
+    def of(cls, block: Block) -> Seen:
+        """Of a block that `labels_of` takes."""
+        X = as_table(block.X)
+        y, weight = (None if given is None else np.asarray(given) for given in (block.y, block.weight))
+        return cls(n_rows_of(X), _checksum([y]), _checksum([weight]), _checksum(contents(_some_rows(X))))
+
+    def check(self, block: Block) -> None:
+        """Raise a ValueError if a block is another one."""
+        if n_rows_of(block.X) != self.n_rows:
+            raise _changed(f"X has {n_rows_of(block.X)} rows, {self.n_rows} in the pass before")
+        now = Seen.of(block)
+        changed = [name for name in self._fields if getattr(now, name) != getattr(self, name)]
+        if changed:
+            verb = "has" if len(changed) == 1 else "have"
+            raise _changed(f"{' and '.join(changed)} {verb} other values than in the pass before")
+
+
+def _changed(how: str) -> ValueError:
+    return ValueError(
+        f"{how}. Blocks are read in several passes, and every pass must give the same rows in the same order: return a "
+        "new iterator at every call, and fix the seed of a source that shuffles (of Dask: persist the collection)."
+    )
+
+
+def _checksum(arrays: Iterable[NDArray[Any] | None]) -> int:
+    """Of arrays; it takes a fraction of the time of a digest, and nobody tries to deceive it."""
+    checksum = 0
+    for array in arrays:
+        checksum = zlib.crc32(b"None" if array is None else content_of(array), checksum)
+    return checksum
+
+
+def _some_rows(X: Any) -> Any:
+    """One of a hundred rows of X, within bounds, at equal distances."""
+    n_rows, n_columns = X.shape
+    fewest, most = RECOGNISED_ROWS
+    n_some = min(max(fewest, n_rows // 100), most, max(1, RECOGNISED_VALUES // max(1, n_columns)), n_rows)
+    rows = np.linspace(0, n_rows - 1, n_some).astype(np.intp)
+    return X.tocsr()[rows] if issparse(X) else _safe_indexing(X, rows)
 
 
 class Blocks(Protocol):
@@ -93,6 +158,7 @@ class LocalBlocks:
         self._read = read
         self._read_labels = read_labels
         self._n_rows: list[int] | None = None
+        self._seen: list[Seen] = []
         self.folder = folder
 
     def labels(self) -> list[Labels]:
@@ -105,20 +171,24 @@ class LocalBlocks:
         """See Blocks."""
         results: list[Any] = []
         for i, block in enumerate(self._read()):
-            if self._n_rows is not None and (i >= len(self._n_rows) or n_rows_of(block.X) != self._n_rows[i]):
-                raise self._changed(f"{self.noun} {i} has {n_rows_of(block.X)} rows")
             with naming(self.noun, i):
+                self._check_known(i, block)
                 results.append(function(block, *(() if arguments is None else arguments[i])))
+                if i == len(self._seen):
+                    self._seen.append(Seen.of(block))
             del block
         if self._n_rows is not None and len(results) < len(self._n_rows):
-            raise self._changed(f"there are {len(results)} {self.noun}s")
+            raise _changed(f"X has {len(results)} {self.noun}s, {len(self._n_rows)} in the pass before")
         return results
 
-    def _changed(self, now: str) -> ValueError:
-        return ValueError(
-            f"X was read again and has changed: {now}; every reading must give the same rows. A function given to "
-            "Batches must return a new iterator whenever it is called."
-        )
+    def _check_known(self, i: int, block: Block) -> None:
+        """Whether a block is the one of earlier passes, as far as these have seen it."""
+        if self._n_rows is not None and i >= len(self._n_rows):
+            raise _changed(f"X has more {self.noun}s than in the pass before ({len(self._n_rows)})")
+        if i < len(self._seen):
+            self._seen[i].check(block)
+        elif self._n_rows is not None and n_rows_of(block.X) != self._n_rows[i]:
+            raise _changed(f"X has {n_rows_of(block.X)} rows, {self._n_rows[i]} in the pass before")
 
 
 class OneTable:

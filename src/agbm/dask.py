@@ -24,7 +24,7 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, WithValidation, labels_of, n_rows_of, naming
+from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, Seen, WithValidation, labels_of, naming
 from .checkpoint import Checkpoint
 from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
@@ -135,22 +135,20 @@ class DaskBlocks:
         columns = [parts["X"], parts.get("y", missing), parts.get("sample_weight", missing)]
         make = delayed(Block, pure=True)
         self.blocks = [make(*row) for row in zip(*columns, strict=True)]
-        self._n_rows: list[int | None] = [None] * len(self.blocks)
+        self.seen: list[Seen | None] = [None] * len(self.blocks)
 
     def labels(self) -> list[Labels]:
         """See Blocks."""
-        found = self.map(labels_of)
-        self._n_rows = [labels.n_rows for labels in found]
-        return found
+        found = self.map(labels_and_seen)
+        self.seen = [seen for _, seen in found]
+        return [labels for labels, _ in found]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""
         call = delayed(call_named, pure=False)
         tasks = [
-            call(
-                function, self.noun, i, self._n_rows[i], block, *map(packed, () if arguments is None else arguments[i])
-            )
-            for i, block in enumerate(self.blocks)
+            call(function, self.noun, i, seen, block, *map(packed, () if arguments is None else arguments[i]))
+            for i, (seen, block) in enumerate(zip(self.seen, self.blocks, strict=True))
         ]
         futures = self._client.compute(tasks)
         distributed.wait(futures)
@@ -158,16 +156,18 @@ class DaskBlocks:
         return cast(list[Any], self._client.gather(futures))
 
 
+def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
+    """A task: what a partition has besides features, and what it is recognised by."""
+    return labels_of(block), Seen.of(block)
+
+
 def call_named(
-    function: Callable[..., Any], noun: str, number: int, n_rows: int | None, block: Block, *arguments: Any
+    function: Callable[..., Any], noun: str, number: int, seen: Seen | None, block: Block, *arguments: Any
 ) -> Any:
-    """A task: what a function says of a partition, which must have so many rows. Errors name the partition."""
+    """A task: what a function says of a partition, which must be the one seen before. Errors name the partition."""
     with naming(noun, number):
-        if n_rows is not None and n_rows_of(block.X) != n_rows:
-            raise ValueError(
-                f"X has {n_rows_of(block.X)} rows, and had {n_rows} when it was read before; every reading must give "
-                "the same rows: persist the collection if its source changes."
-            )
+        if seen is not None:
+            seen.check(block)
         return function(block, *map(unpacked, arguments))
 
 
@@ -583,7 +583,9 @@ class _OnDask(_BaseAGBM):
         if isinstance(found, WithValidation):
             sources = {"": cast(Any, found.training), "X_val: ": cast(Any, found.validation)}
         blocks = [
-            (f"{of}{source.noun}", i, block) for of, source in sources.items() for i, block in enumerate(source.blocks)
+            (f"{of}{source.noun}", i, seen, block)
+            for of, source in sources.items()
+            for i, (seen, block) in enumerate(zip(source.seen, source.blocks, strict=True))
         ]
         n_train = table.places.n_train
         plans = [PartPlan.of(places, n_train, weights) for places in table.places.of_blocks()]
@@ -591,8 +593,8 @@ class _OnDask(_BaseAGBM):
         lazy_reader, estimator = (delayed(given, traverse=False) for given in (reader, self._for_reading()))
         call = delayed(call_named, pure=False)
         parts = [
-            call(encode_part, noun, i, plan.n_rows, block, lazy_reader, estimator, plan)
-            for (noun, i, block), plan in zip(blocks, plans, strict=True)
+            call(encode_part, noun, i, seen, block, lazy_reader, estimator, plan)
+            for (noun, i, seen, block), plan in zip(blocks, plans, strict=True)
         ]
         client = self._client
 

@@ -7,7 +7,7 @@ scikit-learn reads the others, arrays, and sparse matrices.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -215,6 +215,19 @@ def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]
         return values, np.asarray(series.is_null().to_numpy()) | missing(values)
 
     return column
+
+
+def contents(X: Any) -> Iterator[NDArray[Any]]:
+    """All values of a table, as arrays of the types that it has."""
+    if issparse(X):
+        rows = X.tocsr()
+        yield from (rows.data, rows.indices, rows.indptr)
+        return
+    frame = _frame(X)
+    if frame is None:
+        yield np.asarray(X)
+        return
+    yield from (series.to_numpy() for series in frame.iter_columns())
 
 
 def _absent() -> set[int]:
