@@ -654,6 +654,24 @@ def die():
     os._exit(1)
 
 
+def shuffle(table):
+    return table.sample(frac=1.0, random_state=np.random.default_rng().integers(2**31))
+
+
+@pytest.mark.parametrize("of", ["X", "y", "X_val"])
+def test_partitions_that_are_made_anew_with_other_rows(two_workers, of):
+    """Dask makes a partition again for every pass, unless it is persisted."""
+    tables, ys = halves()
+    parts = {"X": [delayed(table) for table in tables], "y": [delayed(y) for y in ys]}
+    if of == "X_val":
+        parts |= {"X_val": [delayed(shuffle)(tables[0])], "y_val": [delayed(ys[0])]}
+    else:
+        parts[of][1] = delayed(shuffle)(parts[of][1])
+    message = {"X": "partition 1: X has", "y": "partition 1: y has", "X_val": "X_val: partition 0: X has"}[of]
+    with pytest.raises(ValueError, match=f"^{message} other values than in the pass before.*persist the collection"):
+        DaskAGBMRegressor(**SMALL).fit(**parts)
+
+
 def test_a_partition_that_kills_workers(cluster):
     """Dask gives up after some of them; the error says which partition it was."""
     cluster.resize(5)
