@@ -7,7 +7,8 @@ import subprocess
 import sys
 import textwrap
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
 from agbm._identity import fingerprint
 from agbm.losses import HalfSquaredError
+from agbm.model_file import ModelFileError
 from toys import damage, rewrite
 from variants import methods, shared, strategies
 
@@ -35,6 +37,17 @@ def stop_at(iteration):
             raise KeyboardInterrupt
 
     return stop
+
+
+@contextmanager
+def naming(path):
+    """An error, if there is one, must say which file is damaged, and what to do."""
+    caught = None
+    try:
+        yield
+    except ModelFileError as error:
+        caught = str(error)
+    assert caught is None or (str(path) in caught and "Remove it, or use another path" in caught)
 
 
 class TestGoingOn:
@@ -199,7 +212,7 @@ class TestFiles:
     @settings(max_examples=150, deadline=None)
     @given(data=st.data())
     def test_numbers_that_make_no_forest(self, tmp_path_factory, data):
-        """Whatever a file holds: an error, or a run that goes on; never a crash."""
+        """Whatever a file holds: an error that names it, or a run that goes on; never a crash."""
         path = tmp_path_factory.mktemp("damaged") / "run"
         X, y = load_diabetes(return_X_y=True)
         model = AGBMRegressor(max_iter=3, max_depth=2, callbacks=[Checkpoint(path, every=2)]).fit(X, y)
@@ -214,7 +227,20 @@ class TestFiles:
                 del arrays[name]
 
         rewrite(path, change)
-        with suppress(ValueError, ConvergenceWarning):
+        with naming(path), suppress(ConvergenceWarning):
+            model.fit(X, y)
+
+    @settings(max_examples=100, deadline=None)
+    @given(data=st.data())
+    def test_bytes_that_were_changed_or_cut_off(self, tmp_path_factory, data):
+        path = tmp_path_factory.mktemp("damaged") / "run"
+        X, y = load_diabetes(return_X_y=True)
+        model = AGBMRegressor(max_iter=3, max_depth=2, callbacks=[Checkpoint(path, every=2)]).fit(X, y)
+        content = bytearray(path.read_bytes())
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(data.draw(st.sampled_from([bytes(content), bytes(content[:place]), bytes(content) + b"\0"])))
+        with naming(path):
             model.fit(X, y)
 
     def test_nothing_in_a_file_runs(self, regression, tmp_path):
@@ -235,6 +261,25 @@ class TestFiles:
         X, y = regression
         with pytest.raises(FileNotFoundError, match=r"every=3\): there is no folder .*nowhere"):
             AGBMRegressor(callbacks=[Checkpoint(tmp_path / "nowhere" / "run", every=3)]).fit(X, y)
+
+    @pytest.mark.parametrize("how", ["refused", "folder"])
+    def test_a_path_that_cannot_be_written_is_noticed_before_training(self, regression, tmp_path, monkeypatch, how):
+        X, y = regression
+        path = tmp_path / "run"
+        seen = []
+
+        def refuse(*args, **kwargs):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        if how == "refused":
+            monkeypatch.setattr(Path, "touch", refuse)  # as root, no folder is read-only
+            message = r"run', every=10\): there can be no file in .* \(Permission denied\); use another path"
+        else:
+            path.mkdir()
+            message = r"run', every=10\): .* is a folder; name a file in it"
+        with pytest.raises(OSError, match=message):
+            AGBMRegressor(callbacks=[Checkpoint(path), seen.append]).fit(X, y)
+        assert not seen
 
     def test_a_disk_that_takes_nothing(self, regression, tmp_path, monkeypatch):
         X, y = regression

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from . import model_file
+from ._whole_file import check_can_replace
 from .ensemble import Ensemble
 from .model_file import ModelFileError
 from .stored_ensemble import ensemble_of, stack_of, to_arrays
+from .tree import Forest
 from .watch import Record
 
 KIND = "checkpoint"
@@ -53,11 +55,17 @@ class Checkpoint:
     def __repr__(self) -> str:
         return f"Checkpoint({str(self.path)!r}, every={self.every})"
 
+    def check_path(self) -> None:
+        """Raise an OSError if the file could not be written, before any time is spent on training."""
+        try:
+            check_can_replace(self.path)
+        except OSError as error:
+            how = f"there can be no file in {self.path.parent} ({error.strerror}); use another path."
+            raise type(error)(f"{self!r}: {error if error.strerror is None else how}") from error
+
     def load(self, identity: str, n_features: int, n_outputs: int) -> tuple[Ensemble, int] | None:
         """The saved run and its seed; None where there is no file yet."""
         self._identity = identity
-        if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"{self!r}: there is no folder {self.path.parent}; make it, or use another path.")
         if not self.path.exists():
             return None
         try:
@@ -74,9 +82,11 @@ class Checkpoint:
                 "or use another path."
             )
         try:
-            stack = stack_of(stored, n_outputs)
-            return ensemble_of(stored, stack, n_features, n_outputs), seed
-        except ModelFileError as error:
+            ensemble = ensemble_of(stored, stack_of(stored, n_outputs), n_features, n_outputs)
+            for forest in ensemble.models:
+                cast(Forest, forest).check()
+            return ensemble, seed
+        except ValueError as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> ModelFileError:

@@ -458,6 +458,8 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_combinations(self, X_val: Any, y_val: Any) -> None:
         """Parameters that are fine alone and not together."""
         check_combinations(self, saves_checkpoints=bool(self._checkpoints()))
+        for checkpoint in self._checkpoints():
+            checkpoint.check_path()
         if self._goes_on():
             self._check_going_on()
         if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # which may have labels of their own
