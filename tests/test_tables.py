@@ -1,6 +1,8 @@
 """Tables of every kind, and categories in them."""
 
 import datetime
+import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -16,7 +18,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 
-from agbm import AGBMClassifier, AGBMRegressor
+from agbm import AGBMClassifier, AGBMRegressor, Batches
 from agbm.tables import Categories
 from variants import methods, without_rnb
 
@@ -432,6 +434,88 @@ class TestCategories:
         columns, y = mixed
         with pytest.raises(ValueError, match=r"column 'colour' must have numbers, or be named in categorical_features"):
             AGBMRegressor(categorical_features=None).fit(as_pandas_object(columns), y)
+
+
+CODES = [10001, 10002, 10003, 10004]
+
+
+class TestFormsOfCategories:
+    """Columns that have another type at prediction than in fit."""
+
+    def fitted(self, convert):
+        table = pd.DataFrame({"code": pd.Series([convert(CODES[i % 4]) for i in range(200)], dtype=object)})
+        y = np.arange(200) % 4 * 1.0
+        return AGBMRegressor(max_iter=3, categorical_features=["code"]).fit(table, y)
+
+    def table(self, *values):
+        return pd.DataFrame({"code": pd.Series(values, dtype=object)})
+
+    @pytest.mark.parametrize(
+        ("in_fit", "here"),
+        [
+            (int, str),
+            (str, int),
+            (str, float),
+            (float, str),
+            (int, lambda code: f"{code}.0"),
+            (str, lambda code: f"{code}.0"),
+            (lambda code: f"{code}.0", str),
+            (str, lambda code: str(code).encode()),
+            (lambda code: str(code).encode(), str),
+            (lambda code: code == 10001, lambda code: str(code == 10001)),
+            (lambda code: str(code == 10001), lambda code: code == 10001),
+        ],
+    )
+    def test_other_forms(self, in_fit, here):
+        model = self.fitted(in_fit)
+        table = self.table(*map(here, CODES))
+        message = (
+            f"column 'code' has categories in another form than in fit: {here(10001)!r} "
+            f"({type(here(10001)).__name__}), in fit {in_fit(10001)!r} ({type(in_fit(10001)).__name__})"
+        )
+        with pytest.warns(UserWarning, match=re.escape(message)):
+            first = model.predict(table)
+        assert np.array_equal(model.predict(table), first), "and no second warning"
+
+    @pytest.mark.parametrize(
+        ("in_fit", "here"),
+        [(int, float), (float, int), (int, np.int64), (str, np.str_), (np.str_, str), (int, np.float32)],
+    )
+    def test_forms_that_are_equal(self, in_fit, here):
+        model = self.fitted(in_fit)
+        same = model.predict(self.table(*map(in_fit, CODES)))
+        assert np.array_equal(model.predict(self.table(*map(here, CODES))), same)
+
+    def test_values_of_another_kind(self):
+        with pytest.warns(UserWarning, match=r"'red' \(str\), in fit 1000\d \(int\)"):
+            self.fitted(int).predict(self.table("red", None))
+
+    def test_values_that_are_new(self):
+        """Are no reason for a warning, nor are strange ones among others."""
+        model = self.fitted(int)
+        model.predict(self.table(7, 8.5, None))
+        model.predict(self.table("red", 10001))
+        model = self.fitted(lambda code: f"1.{code % 10}")
+        model.predict(self.table("1.10", "2", "nan", "1.1"))
+
+    def test_positions_and_validation_rows(self):
+        X = np.array([[1, "a"], [2, "b"]] * 50, dtype=object)
+        y = np.arange(100) % 2 * 1.0
+        model = AGBMRegressor(max_iter=3, categorical_features=[0, 1])
+        with pytest.warns(UserWarning, match="column 0 has categories in another form"):
+            model.fit(X, y, X_val=np.array([["1", "a"]], dtype=object), y_val=[0.0])
+        with pytest.warns(UserWarning, match="column 0 has categories in another form"):
+            pickle.loads(pickle.dumps(model)).predict(X.astype(str).astype(object))
+
+    def test_batches(self):
+        X = np.array([[1, "a"], [2, "b"]] * 50, dtype=object)
+        y = np.arange(100) % 2 * 1.0
+        model = AGBMRegressor(max_iter=3, categorical_features=[0, 1])
+        drifted = np.array([["1", "a"], ["2", "b"]], dtype=object)
+        validation = Batches(lambda: iter([(drifted, np.zeros(2)), (drifted, np.ones(2))]))
+        with pytest.warns(UserWarning, match="column 0 has categories in another form") as caught:
+            model.fit(Batches(lambda: iter([(X[:50], y[:50]), (X[50:], y[50:])])), X_val=validation)
+        assert len(caught) == 1
 
 
 class TestNames:

@@ -7,8 +7,11 @@ scikit-learn reads the others, arrays, and sparse matrices.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,9 @@ from scipy.sparse import issparse
 
 from .losses import Array
 from .sums import weight_step, whole_weights
+
+# Values without a category that are compared with the categories in other forms: enough to see a pattern.
+UNKNOWN_TO_LOOK_AT = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +58,11 @@ class Categories:
         encoded: list[NDArray[Any]] = []
         for f in range(n_features):
             values, absent = column(f)
-            encoded.append(self._codes(f, values, absent) if f in self.of else _numbers(values, absent, names[f]))
+            if f in self.of:
+                encoded.append(self._codes(f, values, absent))
+                self._warn_of_other_forms(f, names[f], values, encoded[-1])
+            else:
+                encoded.append(_numbers(values, absent, names[f]))
         dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
         matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
         for f, codes in enumerate(encoded):
@@ -64,11 +74,81 @@ class Categories:
         return self._codes(f, *columns_of(X)(f))
 
     def _codes(self, f: int, values: NDArray[Any], absent: NDArray[np.bool_]) -> Array:
-        number = {category: float(i) for i, category in enumerate(self.of[f])}
+        number = self._number[f]
         unknown = float(max(1, len(number)))
         codes = np.array([number.get(value, unknown) for value in values.tolist()], dtype=np.float64)
         codes[absent] = np.nan
         return codes
+
+    @cached_property
+    def _number(self) -> dict[int, dict[Any, float]]:
+        """For each categorical feature the numbers of its categories."""
+        return {f: {category: float(i) for i, category in enumerate(known)} for f, known in self.of.items()}
+
+    @cached_property
+    def _kinds(self) -> dict[int, set[type]]:
+        """For each categorical feature what its categories are: text, numbers, or other types."""
+        return {f: set(map(_kind, known)) for f, known in self.of.items()}
+
+    @cached_property
+    def _warned(self) -> set[int]:
+        """Features that there was a warning about: one for each is enough, however many batches there are."""
+        return set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the rest follows from."""
+        return {"of": self.of}
+
+    def _warn_of_other_forms(self, f: int, name: Any, values: NDArray[Any], codes: Array) -> None:
+        """Say so if categories are unknown because a column has another type than in fit."""
+        known = self.of[f]
+        unknown = np.flatnonzero(codes == max(1, len(known)))
+        if not len(unknown) or not known or f in self._warned:
+            return
+        here = values[unknown[:UNKNOWN_TO_LOOK_AT]].tolist()
+        pair = self._same_in_another_form(f, here)
+        if pair is None and not (codes < len(known)).any() and self._kinds[f].isdisjoint(map(_kind, here)):
+            pair = here[0], known[0]
+        if pair is not None:
+            self._warned.add(f)
+            value, category = pair
+            warnings.warn(
+                f"X: column {name!r} has categories in another form than in fit: {value!r} ({type(value).__name__}), "
+                f"in fit {category!r} ({type(category).__name__}). They count as unknown categories; give the column "
+                "the type and the form that it had in fit.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _same_in_another_form(self, f: int, values: Sequence[Any]) -> tuple[Any, Any] | None:
+        """The first value that would be a category if it were text, or a number; with that category."""
+        for value in values:
+            for form in _forms(value):
+                if form in self._number[f]:
+                    return value, self.of[f][int(self._number[f][form])]
+        return None
+
+
+def _forms(value: Any) -> Iterator[Any]:
+    """What a value may have been before somebody wrote or read a file."""
+    if isinstance(value, bytes):
+        yield value.decode(errors="replace")
+    elif not isinstance(value, str):
+        yield str(value)
+        if isinstance(value, float) and value.is_integer():
+            yield str(int(value))
+    else:
+        yield value.encode(errors="replace")
+        yield value.removesuffix(".0") if value.endswith(".0") else f"{value}.0"
+        if value in ("True", "False"):
+            yield value == "True"
+        with suppress(ValueError):
+            yield float(value)  # which is equal to the integer
+
+
+def _kind(value: Any) -> type:
+    """The type of a category; all numbers are of one."""
+    return float if isinstance(value, (int, float)) else str if isinstance(value, str) else type(value)
 
 
 def as_table(X: Any) -> Any:
