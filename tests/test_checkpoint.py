@@ -15,13 +15,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 
-from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
+from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
 from agbm._identity import fingerprint
 from agbm.losses import HalfSquaredError
 from agbm.model_file import ModelFileError
@@ -198,6 +199,52 @@ class TestFiles:
             with pytest.raises(ValueError, match="other data"):
                 clone(model).fit(other_X, other_y)
         assert (tmp_path / "run").read_bytes() == before
+
+    def test_of_other_features(self, tmp_path):
+        """The same numbers may be text in a table, belong to other names, or to fewer columns."""
+        rng = np.random.default_rng(0)
+        numbers = pd.DataFrame({"a": rng.permutation([0.0, 0.0, 0.0, 1.0, 1.0] * 60), "b": rng.random(300)})
+        text = numbers.assign(a=np.where(numbers["a"] == 0.0, "x", "y"))
+        sparse = csr_array(numbers.to_numpy())
+        wider = csr_array((sparse.data, sparse.indices, sparse.indptr), shape=(300, 3))
+        y = numbers["b"] + numbers["a"]
+        for i, (one, other) in enumerate(
+            [(text, numbers), (numbers, numbers.rename(columns={"a": "b", "b": "a"})), (sparse, wider)]
+        ):
+            model = AGBMRegressor(max_iter=2, callbacks=[Checkpoint(tmp_path / f"run{i}", every=1)])
+            clone(model).fit(one, y)
+            with pytest.raises(ValueError, match="other data or other parameters"):
+                clone(model).fit(other, y)
+
+    def test_of_rows_with_other_categories_in_batches(self, tmp_path):
+        kind = np.array([["abc"[i % 3]] for i in range(300)], dtype=object)
+        swapped = kind.copy()
+        swapped[[0, 1]] = swapped[[1, 0]]
+        y = np.arange(300) % 3 * 1.0
+        model = AGBMRegressor(max_iter=2, callbacks=[Checkpoint(tmp_path / "run", every=1)])
+        clone(model).fit(Batches(lambda: iter([(kind[:100], y[:100]), (kind[100:], y[100:])])))
+        clone(model).fit(Batches(lambda: iter([(kind, y)])))  # in other pieces
+        with pytest.raises(ValueError, match="other data or other parameters"):
+            clone(model).fit(Batches(lambda: iter([(swapped, y)])))
+
+    def test_other_validation_rows(self, regression, tmp_path):
+        """Trees do not depend on them: a run goes on as if it had had them from the start."""
+        X, y = regression
+        model = AGBMRegressor(max_iter=8, early_stopping=True, n_iter_no_change=20)
+        saving = clone(model).set_params(max_iter=4, callbacks=[Checkpoint(tmp_path / "run", every=2)])
+        saving.fit(X, y, X_val=X[:50], y_val=y[:50])
+        resumed = saving.set_params(max_iter=8).fit(X, y, X_val=X[50:], y_val=y[50:])
+        whole = model.fit(X, y, X_val=X[50:], y_val=y[50:])
+        assert np.array_equal(resumed.history_["validation_loss"], whole.history_["validation_loss"])
+        assert np.array_equal(resumed.predict(X), whole.predict(X))
+
+    def test_init_models_on_batches(self, regression, tmp_path):
+        X, y = regression
+        rows = Batches(lambda: iter([(X, y)]))
+        model = AGBMRegressor(max_iter=2, callbacks=[Checkpoint(tmp_path / "run", every=1)])
+        model.set_params(init=LinearRegression().fit(X, y)).fit(rows)
+        with pytest.raises(ValueError, match="other data or other parameters"):
+            model.set_params(init=LinearRegression().fit(X, y * 1.001)).fit(rows)
 
     def test_damaged_files(self, regression, tmp_path):
         X, y = regression

@@ -218,7 +218,9 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _prepare(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
         """A run on a table."""
         rows = self._check_training_rows(X, y, sample_weight)
-        plan = self._plan(rows, X_val is not None, lambda parts: identity_of(parts, rows.arrays()))
+        plan = self._plan(
+            rows, X_val is not None, lambda parts: identity_of(parts, [self._known_categorical(), *rows.arrays()])
+        )
         n_train = rows.n
         if X_val is not None:
             rows = rows.followed_by(*self._check_validation_rows(X_val, y_val))
@@ -287,15 +289,18 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         known = self._categories if self._goes_on() else None
         return table.look(self.categorical_features, start_values, sample_weight, train_weights, known)
 
+    def _known_categorical(self) -> NDArray[np.intp]:
+        """Features that are categories: in a table of codes they look like numbers."""
+        return np.array(sorted(self._categories.of), dtype=np.intp)
+
     def _digested(self, table: BlockTable) -> Iterator[NDArray[Any]]:
-        """What a checkpoint knows the features of blocks by: names, categories, some of the rows, values of init.
+        """What a checkpoint knows the features of blocks by: categories, some of the rows, values of init.
 
         The sample does not tell categories apart. Their sums of random numbers, one per row, tell which rows have them.
         """
         n_rows = table.places.n_train
         largest = 2 ** (52 - n_rows.bit_length())  # such that sums are exact
         looked = self._look(table, None, Weights(np.random.default_rng(0).integers(1, largest, n_rows), None))
-        yield np.array(list(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_)))))
         yield np.array([repr(looked.categories.of)])
         yield from looked.category_weight.values()
         yield np.asarray(looked.sample, dtype=np.float64)
@@ -429,6 +434,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         parameters = self._parameters_with_effect()
         parameters["seed"] = seed if isinstance(self.random_state, (int, np.integer)) else None
         parameters["held_out"] = held_out
+        parameters["features"] = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         if not isinstance(self.init, str):  # a run depends on its values, which are among the rows
             parameters["init"] = None
         with naming(repr(checkpoint)):
