@@ -1,5 +1,6 @@
 """Model files: the same model after loading, and nothing but an error from a file that breaks a rule."""
 
+import datetime
 import errno
 import json
 import os
@@ -8,6 +9,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
 
 import agbm
-from agbm import AGBMClassifier, AGBMRegressor, Checkpoint, ModelFileError, losses, model_file, saving
+from agbm import AGBMClassifier, AGBMRegressor, Checkpoint, ModelFileError, losses, model_file, saving, stored_values
 from agbm.tree.forest import NODE
 from toys import damage, rewrite
 from variants import methods, strategies
@@ -146,6 +148,16 @@ class TestRoundTrip:
         new.loc[4, "text"] = None
         assert_same_model(saved_and_loaded(model, tmp_path), model, new)
 
+    def test_names_and_categories_have_no_limit(self, tmp_path, monkeypatch):
+        """They are not in the description, whose size is limited."""
+        monkeypatch.setattr(model_file, "LARGEST_DESCRIPTION", 4000)
+        rng = np.random.default_rng(0)
+        X = pd.DataFrame(rng.normal(size=(3000, 300)), columns=[f"column {i}" for i in range(300)])
+        X["column 0"] = [f"user-{i:09d}" for i in range(len(X))]
+        y = rng.choice([f"class {i}" for i in range(3)], len(X))
+        model = AGBMClassifier(max_iter=1).fit(X, y)
+        assert_same_model(saved_and_loaded(model, tmp_path), model, X)
+
     def test_sparse_and_float32(self, tmp_path):
         X, y = load_diabetes(return_X_y=True)
         X = X.astype(np.float32)
@@ -250,14 +262,64 @@ class TestSaving:
         ):
             with pytest.raises(ValueError, match=message):
                 model.fit(X, y).save(tmp_path / "m.agbm")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(("classes", "message"), [
+        (np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]"), r"classes of type datetime64\[D\]"),
+        (np.array([b"a", b"b", b"c"]), r"y: .* classes of type \|S1"),
+        (np.array([Decimal(1), Decimal(2), Decimal(3)]), r"y: the class Decimal\('1'\) is a Decimal"),
+    ], ids=str)  # fmt: skip
+    def test_classes_that_cannot_be_saved(self, classes, message, tmp_path):
         X, y = load_iris(return_X_y=True)
-        days = np.array(["2020-01-01", "2020-01-02", "2020-01-03"], dtype="datetime64[D]")
-        with pytest.raises(ValueError, match="no place for classes of type datetime64"):
-            AGBMClassifier(max_iter=2).fit(X, days[y]).save(tmp_path / "m.agbm")
-        X = pd.DataFrame({"a": [("x", 1), ("y", 2)] * 50})
-        model = AGBMRegressor(max_iter=2, categorical_features=["a"]).fit(X, np.arange(100.0) % 2)
-        with pytest.raises(ModelFileError, match="categories"):
-            saved_and_loaded(model, tmp_path)
+        codes = AGBMClassifier(max_iter=2).fit(X, y)
+        codes.classes_ = classes  # scikit-learn's checks refuse some of them in fit, depending on its version
+        with pytest.raises(ValueError, match=message):
+            codes.save(tmp_path / "m.agbm")
+
+    @pytest.mark.parametrize("values", [
+        [("x", 1), ("y", 2)], [b"x", b"y"], [Decimal(1), Decimal(2)],
+        [datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)],
+    ], ids=str)  # fmt: skip
+    def test_categories_that_cannot_be_saved(self, values, tmp_path):
+        column = np.empty((100, 1), dtype=object)
+        column[:, 0] = values * 50
+        model = AGBMRegressor(max_iter=2, categorical_features=[0]).fit(column, np.arange(100.0) % 2)
+        with pytest.raises(ValueError, match=r"X: the category .* which a model file cannot hold; use"):
+            model.save(tmp_path / "m.agbm")
+
+    def test_what_load_would_refuse_leaves_the_old_file(self, regression, tmp_path):
+        """Subclasses, parameters that fit would refuse, and attributes that were changed."""
+        X, y = regression
+
+        class Mine(AGBMRegressor):
+            pass
+
+        def changed(**attributes):
+            model = AGBMRegressor(max_iter=2).fit(X, y)
+            model.__dict__.update(attributes)
+            return model
+
+        deep = []
+        for _ in range(5000):
+            deep = [deep]
+        path = tmp_path / "m.agbm"
+        AGBMRegressor(max_iter=1).fit(X, y).save(path)
+        before = path.read_bytes()
+        for model, message in (
+            (Mine(max_iter=2).fit(X, y), "Mine is a class of its own, and a model file holds no code"),
+            (AGBMRegressor(max_iter=2, n_iter_no_change=10**20).fit(X, y), "n_iter_no_change=1000.*: a model file"),
+            (changed(n_jobs=0), "cannot be saved, since .*: parameters: The 'n_jobs' parameter .* Got 0 instead.$"),
+            (changed(learner=Ridge()), r"learner=Ridge\(\): a model file cannot hold this Ridge"),
+            (changed(interaction_cst=deep), "nested too deeply"),
+            (changed(categorical_features=[b"a"]), "categorical_features=.*: a model file cannot hold this bytes"),
+            (changed(feature_names_in_=np.array(["a"], dtype=object)), "feature_names must be 10 texts"),
+            (changed(n_iter_=7), "n_iter_ would not be the same after loading"),
+            (changed(notes_={"a": "x" * 2**24}), "most of them for 'notes'; a model file has room for 16777216"),
+        ):
+            with pytest.raises((ValueError, TypeError), match=message):
+                model.save(path)
+            assert path.read_bytes() == before
+        assert [file.name for file in tmp_path.iterdir()] == ["m.agbm"]
 
     def test_a_full_disk_leaves_the_old_file(self, regression, tmp_path, monkeypatch):
         X, y = regression
@@ -420,7 +482,7 @@ class _Latin:
     def __init__(self, content):
         self.content = content
 
-    def encode(self):
+    def encode(self, *how):
         return self.content
 
 
@@ -441,21 +503,10 @@ class TestRulesOfModels:
         ("seed", 2**40, "seed: .* is not between"),
         ("seed", True, "description: 'seed' must be int, got True"),
         ("n_features", 2**24 + 1, "n_features: .* is not between 1 and 16777216"),
-        ("n_features", 2, "feature_names: must be 2 texts"),
-        ("feature_names", ["a", "b", "c", 4], "feature_names: must be 4 texts"),
-        ("categories", [[4, []]], "feature: 4 is not between 0 and 3"),
-        ("categories", [[1]], "categories: must be pairs"),
-        ("categories", [], "trees: features .* are split by categories, which not all have"),
-        ("categories", [[1, [None]]], "categories: those of feature 1 must be texts or numbers"),
-        ("classes", {"type": "str", "values": ["a"]}, "classes: must be at least two"),
-        ("classes", {"type": "str", "values": ["b", "a", "c"]}, "classes: must be at least two, in ascending order"),
-        ("classes", {"type": "<U999999999", "values": ["a", "b", "c"]}, "classes: must be texts or numbers"),
-        ("classes", {"type": "int8", "values": [1, 2, 1000]}, "classes: "),
-        ("classes", {"type": "int8", "values": [0, 1.5, 2.5]}, "classes: some are not of type int8"),
-        ("classes", {"type": "bool", "values": [0, 1]}, "classes: some are not of type bool"),
-        ("classes", {"type": "str", "values": ["a" * 10**6, *map(str, range(100))]}, "classes: .* are too many"),
+        ("n_features", 2, "feature_names must be 2 texts, or none"),
+        ("class_type", "<U999999999", "classes: there are none of type '<U999999999'"),
+        ("class_type", "int8", "classes: "),
         ("parameters", {"learning_rate": 10**400}, "a whole number of more than 64 bits"),
-        ("classes", {"type": "str", "values": ["a", "b", "c", "d"]}, "start: must be 4 finite numbers"),
         ("start", [0.0, 0.0], "start: must be 3 finite numbers"),
         ("start", [0.0, 0.0, {"float": "nan"}], "start: must be 3 finite numbers"),
         ("loss", {"loss": "LogLoss", "made_of": {}}, "loss: .* is not for labels as they are here"),
@@ -470,11 +521,43 @@ class TestRulesOfModels:
 
     @pytest.mark.parametrize("name", [
         "estimator", "parameters", "fitted_parameters", "seed", "held_out", "loss", "start", "n_features",
-        "feature_names", "categories", "classes",
+        "class_type",
     ])  # fmt: skip
     def test_no_such_entry(self, written, name):
         rewrite(written, lambda description, arrays: description.pop(name))
         refused(written, f"description: there is no entry '{name}'")
+
+    @pytest.mark.parametrize(("values", "kind", "rule"), [
+        (["a"], "str", "classes: must be at least two"),
+        (["b", "a", "c"], "str", "classes: must be at least two, in ascending order"),
+        ([1, 2, 1000], "int8", "classes: "),
+        ([0, 1.5, 2.5], "int8", "classes: some are not of type int8"),
+        ([0, 1], "bool", "classes: some are not of type bool"),
+        (sorted(["a" * 10**6, *map(str, range(100))]), "str", "classes: 101 texts of up to 1000000 characters are too"),
+        (["a", "b", "c", "d"], "str", "start: must be 4 finite numbers"),
+        ([1, "b"], "object", "classes: "),
+    ], ids=lambda value: str(value)[:40])  # fmt: skip
+    def test_classes(self, written, values, kind, rule):
+        def change(description, arrays):
+            description["class_type"] = kind
+            arrays.update(stored_values.to_arrays("classes", values, ""))
+
+        rewrite(written, change)
+        refused(written, rule)
+
+    @pytest.mark.parametrize(("of", "rule"), [
+        ({4: []}, "'categories.feature' must rise within 0 to 3"),
+        ({}, "trees: features .* are split by categories, which not all have"),
+    ])  # fmt: skip
+    def test_categories(self, written, of, rule):
+        rewrite(written, lambda description, arrays: arrays.update(saving._category_arrays(of)))
+        refused(written, rule)
+
+    @pytest.mark.parametrize("names", [["a", "b", "c", 4], ["a"]], ids=str)
+    def test_feature_names(self, written, names):
+        changed = stored_values.to_arrays("feature_names", names, "")
+        rewrite(written, lambda description, arrays: arrays.update(changed))
+        refused(written, "feature_names must be 4 texts")
 
     @pytest.mark.parametrize(("field", "value", "rule"), [
         ("left", 0, "left: node 0 has children out of place"),
@@ -541,6 +624,17 @@ class TestRulesOfModels:
         ("theta", 1, np.nan, "updates: theta is not finite"),
         ("primary", 1, 77, "updates: iteration 1 uses functions that are not there"),
         ("restart", 1, 2, "updates: iteration 1"),
+        ("categories.kind", 0, 5, "categories: there is no kind 5 of values"),
+        ("categories.kind", 0, 3, "categories: booleans must be 0 or 1|ends of texts"),
+        ("categories.word", 0, -1, "sizes: the ends of texts must rise to the length of section 'categories.text'"),
+        ("categories.word", 3, 2**62, "sizes: the ends of texts"),
+        ("categories.text", 0, 0xFF, "categories: a text is not UTF-8"),
+        ("categories.feature", 0, -1, "'categories.feature' must rise"),
+        ("categories.feature", 1, 1, "'categories.feature' must rise"),
+        ("categories.feature", 1, -(2**63), "'categories.feature' must rise"),
+        ("categories.count", 0, 2**62, "'categories.count' does not add up"),
+        ("categories.count", 0, -3, "'categories.count' does not add up"),
+        ("feature_names.kind", 0, 1, "sizes: "),
         ("history.iteration", 1, 7, "history: its iterations must be 0, 1, 2"),
         ("n_dropped", 1, 1, "updates: iteration 1 drops 1 iterations, which are not there"),
     ])  # fmt: skip
@@ -673,7 +767,7 @@ class TestFuzzing:
             *(["parameters", name] for name in AGBMClassifier().get_params()), ["fitted_parameters", "loss"],
             *([name] for name in (
                 "kind", "library", "estimator", "parameters", "fitted_parameters", "seed", "loss", "start",
-                "n_features", "feature_names", "categories", "classes",
+                "n_features", "class_type",
             )),
         ]),
         value=json_values,

@@ -95,14 +95,27 @@ def write(
     path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write a file, or replace one; there is a whole one at every moment."""
-    text = json.dumps({"kind": kind, **description}, allow_nan=False, separators=(",", ":")).encode()
-    if len(text) > LARGEST_DESCRIPTION:
-        raise ValueError(
-            f"the names and categories take {len(text)} bytes; a model file has place for {LARGEST_DESCRIPTION}."
-        )
-    sections = {_DESCRIPTION: np.frombuffer(text, np.uint8), **arrays}
+    sections = {_DESCRIPTION: _to_json(kind, description), **arrays}
     with replacing(path) as fresh, open(fresh, "wb") as file:
         _write_sections(file, sections)
+
+
+def as_read(kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Stored:
+    """What `read` gives after `write`, without a file and without a copy of the arrays."""
+    return Stored(kind, _parse_description(_to_json(kind, description)), arrays)
+
+
+def _to_json(kind: str, description: Mapping[str, Any]) -> NDArray[np.uint8]:
+    # Not in ASCII: the two halves of a surrogate pair, each escaped, would be read as one character.
+    text = json.dumps({"kind": kind, **description}, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    content = text.encode("utf-8", "surrogatepass")
+    if len(content) > LARGEST_DESCRIPTION:
+        largest = max(description, key=lambda name: len(json.dumps(description[name])))
+        raise ValueError(
+            f"the description of the model takes {len(content)} bytes, most of them for {largest!r}; a model file has "
+            f"room for {LARGEST_DESCRIPTION}. Make that shorter, or pickle the model."
+        )
+    return np.frombuffer(content, np.uint8)
 
 
 def _write_sections(file: Any, sections: Mapping[str, NDArray[Any]]) -> None:
@@ -173,7 +186,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def shortened(value: Any) -> str:
     """What a value is, for a message."""
-    if isinstance(value, int) and abs(value) >= 1 << 64:  # Python refuses to print very large ones
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large ones
         return "a very large number"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

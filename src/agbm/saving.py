@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from . import _native, _threads, losses, model_file
+from . import _native, _threads, losses, model_file, stored_values
 from .estimators import AGBMClassifier, AGBMRegressor
 from .learners import Model, WeightedSum
 from .losses import Array, BuiltInLoss, Multinomial, is_built_in
-from .model_file import LARGEST_DESCRIPTION, ModelFileError, Stored
+from .model_file import ModelFileError, Stored
 from .stored_ensemble import ensemble_of, stack_of, to_arrays
 from .tables import Categories
 from .tree import Forest
@@ -40,14 +40,24 @@ _LOSSES = {
         losses.Tweedie, losses.LogLoss, losses.Exponential, losses.Multinomial,
     )
 }  # fmt: skip
-_CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(32|64)|str|object")
+LARGEST_CLASS_ARRAY = 1 << 24
+"""Characters. An array of texts has room for the longest in each place: a small file could ask for a large one."""
+_CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|str|object")
 
 
 def save(model: AGBMClassifier | AGBMRegressor, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file."""
+    """Write a fitted model to a file. What `load` would refuse or change is refused before anything is written."""
     check_is_fitted(model)
     _check_can_be_saved(model)
-    model_file.write(path, KIND, _description(model), _arrays(model))
+    try:
+        description, arrays = _description(model), _arrays(model)
+        _check_same(model, restore(model_file.as_read(KIND, description, arrays)))
+    except RecursionError as error:
+        raise ValueError("the model cannot be saved: one of its parameters is nested too deeply.") from error
+    except ModelFileError as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(f"the model cannot be saved, since its file could not be loaded: {reason}.") from error
+    model_file.write(path, KIND, description, arrays)
 
 
 def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
@@ -74,6 +84,11 @@ def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
 
 
 def _check_can_be_saved(model: Any) -> None:
+    if type(model) not in ESTIMATORS.values():
+        raise ValueError(
+            f"{type(model).__name__} is a class of its own, and a model file holds no code; it can hold "
+            f"{' and '.join(ESTIMATORS)} only. Pickle the model instead."
+        )
     if not all(isinstance(learner, Forest) for learner in model._ensemble.models):
         raise ValueError(f"learner={model.learner!r}: a model file holds trees only; pickle the model instead.")
     if not isinstance(model._fitted_start, np.ndarray):
@@ -89,8 +104,36 @@ def _check_can_be_saved(model: Any) -> None:
         raise ValueError(f"X had {model.n_features_in_} features; a model file has place for {_native.MAX_FEATURES}.")
 
 
+def _check_same(model: Any, restored: Any) -> None:
+    found = _facts(restored)
+    changed = [name for name, fact in _facts(model).items() if fact != found[name]]
+    if changed:
+        raise ValueError(
+            f"the model cannot be saved: {', '.join(changed)} would not be the same after loading. Were attributes of "
+            "the model changed after fit? Fit it again, or pickle it."
+        )
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    """All that a model has besides numbers of its trees and its history, which are written as they are."""
+    facts = _description(model) | {
+        "feature_names_in_": _names(model),
+        "categories": model._categories.of,
+        "n_iter_": model.n_iter_,
+        "best_iteration_": model.best_iteration_,
+        "n_trees_": model.n_trees_,
+    }
+    if isinstance(model, AGBMClassifier):
+        facts["classes_"] = model.classes_.tolist()
+    return facts
+
+
+def _names(model: Any) -> list[Any]:
+    """Of the features; none where the table had none."""
+    return list(getattr(model, "feature_names_in_", ()))
+
+
 def _description(model: Any) -> dict[str, Any]:
-    names = getattr(model, "feature_names_in_", None)
     described = {
         "library": version("agbm"),
         "estimator": type(model).__name__,
@@ -101,13 +144,11 @@ def _description(model: Any) -> dict[str, Any]:
         "loss": _encode("loss", model._fitted_loss),
         "start": _encode("start", model._fitted_start),
         "n_features": model.n_features_in_,
-        "feature_names": None if names is None else names.tolist(),
-        "categories": [[f, _encode("X", values)] for f, values in model._categories.of.items()],
     }
     if model.notes_:
         described["notes"] = _checked_notes(model.notes_)
     if isinstance(model, AGBMClassifier):
-        return described | {"classes": _encode_classes(model.classes_)}
+        return described | {"class_type": _class_type(model.classes_)}
     return described | {"label_shape": list(model._label_shape)}
 
 
@@ -128,9 +169,23 @@ def _parameters(model: Any) -> dict[str, Any]:
 def _arrays(model: Any) -> dict[str, NDArray[Any]]:
     folded = model._folded.value if isinstance(model._folded, Forest) else np.zeros(0)
     arrays = {**to_arrays(model._ensemble), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
+    arrays |= stored_values.to_arrays("feature_names", _names(model), "X: the name")
+    arrays |= _category_arrays(model._categories.of)
+    if isinstance(model, AGBMClassifier):
+        arrays |= stored_values.to_arrays("classes", model.classes_.tolist(), "y: the class")
     for name, dtype in _HISTORY.items():
         arrays[f"history.{name}"] = model.history_[name].astype(dtype)
     return arrays
+
+
+def _category_arrays(categories: Mapping[int, list[Any]]) -> dict[str, NDArray[Any]]:
+    features = sorted(categories)
+    values = [value for feature in features for value in categories[feature]]
+    return {
+        "categories.feature": np.array(features, dtype=np.int64),
+        "categories.count": np.array([len(categories[feature]) for feature in features], dtype=np.int64),
+        **stored_values.to_arrays("categories", values, "X: the category"),
+    }
 
 
 def restore(stored: Stored) -> AGBMClassifier | AGBMRegressor:
@@ -180,25 +235,30 @@ def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> d
 
 
 def _restore_columns(model: Any, stored: Stored) -> None:
-    names = stored.entry("feature_names", list, type(None))
-    if names is not None:
+    names = stored_values.from_arrays("feature_names", stored)
+    if names:
         if len(names) != model.n_features_in_ or not all(isinstance(name, str) for name in names):
-            raise ModelFileError(f"feature_names: must be {model.n_features_in_} texts")
+            raise ModelFileError(f"sizes: feature_names must be {model.n_features_in_} texts, or none")
         model.feature_names_in_ = np.array(names, dtype=object)
-    categories: dict[int, list[Any]] = {}
-    for pair in stored.entry("categories", list):
-        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], list)):
-            raise ModelFileError("categories: must be pairs of a feature and its categories")
-        feature = model_file.whole({"feature": pair[0]}, "feature", 0, model.n_features_in_ - 1)
-        categories[feature] = _decode(pair[1])
-        if not all(isinstance(value, (str, int, float)) for value in categories[feature]):
-            raise ModelFileError(f"categories: those of feature {feature} must be texts or numbers")
-    model._categories = Categories(categories)
+    model._categories = Categories(_restored_categories(model.n_features_in_, stored))
+
+
+def _restored_categories(n_features: int, stored: Stored) -> dict[int, list[Any]]:
+    features = stored.array("categories.feature", np.int64)
+    counts = stored.array("categories.count", np.int64)
+    values = stored_values.from_arrays("categories", stored)
+    if (features < 0).any() or (features >= n_features).any() or (np.diff(features) <= 0).any():
+        raise ModelFileError(f"sizes: section 'categories.feature' must rise within 0 to {n_features - 1}")
+    if len(counts) != len(features) or (counts < 0).any() or sum(counts.tolist()) != len(values):
+        raise ModelFileError("sizes: section 'categories.count' does not add up to the categories")
+    ends = np.cumsum(counts).tolist()
+    begins = [0, *ends[:-1]]
+    return {f: values[begin:end] for f, begin, end in zip(features.tolist(), begins, ends, strict=False)}
 
 
 def _restore_labels(model: Any, stored: Stored) -> None:
     if isinstance(model, AGBMClassifier):
-        model.classes_ = _decode_classes(stored.entry("classes", dict))
+        model.classes_ = _restored_classes(stored)
         return
     shape = stored.entry("label_shape", list)
     if len(shape) > 1 or not all(type(n) is int and n >= 1 for n in shape):
@@ -266,7 +326,7 @@ def _restored_notes(stored: Stored) -> dict[str, str]:
     return cast(dict[str, str], notes)
 
 
-# Values of parameters, categories and labels. JSON has no tuples, no infinity and no keys but texts.
+# Values of parameters. JSON has no tuples, no infinity and no keys but texts.
 
 
 def _encode_all(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,22 +336,26 @@ def _encode_all(values: Mapping[str, Any]) -> dict[str, Any]:
 def _encode(name: str, value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, str)):
         return value
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 64:
+        return int(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, (list, tuple)):
+        return float(value) if math.isfinite(value) else {"float": str(float(value))}
+    if isinstance(value, Set):
+        return sorted((_encode(name, entry) for entry in value), key=repr)  # in an order that is always the same
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [_encode(name, entry) for entry in value]
-    if isinstance(value, (set, frozenset)):
-        return [_encode(name, entry) for entry in sorted(value)]
     if isinstance(value, Mapping):
         return {"map": [[_encode(name, key), _encode(name, entry)] for key, entry in value.items()]}
     if is_built_in(value):
         made_of = inspect.signature(type(value)).parameters
         return {"loss": type(value).__name__, "made_of": {part: getattr(value, part) for part in made_of}}
+    if hasattr(value, "__array__") and not isinstance(value, np.generic):  # pandas, polars, arrow; not long doubles
+        return _encode(name, np.asarray(value).tolist())
     raise ValueError(
-        f"{name}={value!r} is a {type(value).__name__}, which a model file has no place for; use numbers and texts, or "
-        "pickle the model."
+        f"{name}={model_file.shortened(value)}: a model file cannot hold this {type(value).__name__}; use texts, "
+        "numbers of at most 64 bits and lists of these, or pickle the model."
     )
 
 
@@ -328,21 +392,23 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
         raise ModelFileError(f"loss: {error}") from error
 
 
-def _encode_classes(classes: NDArray[Any]) -> dict[str, Any]:
+def _class_type(classes: NDArray[Any]) -> str:
     kind = "str" if classes.dtype.kind == "U" else classes.dtype.name
     if not _CLASS_TYPES.fullmatch(kind):
-        raise ValueError(f"y: a model file has no place for classes of type {classes.dtype}; use numbers or texts.")
-    return {"type": kind, "values": _encode("y", classes)}
+        raise ValueError(
+            f"y: a model file cannot hold classes of type {classes.dtype}; use texts or numbers, or pickle the model."
+        )
+    return kind
 
 
-def _decode_classes(encoded: Mapping[str, Any]) -> NDArray[Any]:
-    kind = model_file.entry_of(encoded, "type", str)
-    values = _decode(model_file.entry_of(encoded, "values", list))
-    if not _CLASS_TYPES.fullmatch(kind) or not all(isinstance(value, (str, int, float)) for value in values):
-        raise ModelFileError("classes: must be texts or numbers")
+def _restored_classes(stored: Stored) -> NDArray[Any]:
+    kind = stored.entry("class_type", str)
+    values = stored_values.from_arrays("classes", stored)
+    if not _CLASS_TYPES.fullmatch(kind):
+        raise ModelFileError(f"classes: there are none of type {model_file.shortened(kind)}")
     longest = max((len(value) for value in values if isinstance(value, str)), default=0)
-    if len(values) * longest > LARGEST_DESCRIPTION:  # an array has a place of the longest length for each
-        raise ModelFileError(f"classes: {len(values)} texts of {longest} characters are too many")
+    if kind == "str" and len(values) * longest > LARGEST_CLASS_ARRAY:
+        raise ModelFileError(f"classes: {len(values)} texts of up to {longest} characters are too many for an array")
     try:
         classes = np.array(values, dtype=kind)
         sorted_and_different = len(values) >= 2 and bool(np.all(classes[:-1] < classes[1:]))
