@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 
 import agbm
 from agbm import cli, files
-from agbm.cli import _data, _paths
+from agbm.cli import _data
 from commands import FEW, SOLD, agbm_table, fails, mixed, run
 
 SOLD_FROM = ["train", "--target", "sold", "--drop", "price", "id", *FEW, "--quiet"]
@@ -156,31 +155,6 @@ class TestWhatCannotBeWrittenIsSaidFirst:
             assert "--out p.xls: its ending must be" in fails(
                 capsys, command, "sold.agbm", "mixed.csv", "--out", "p.xls"
             )
-
-
-class TestCategoriesThatNoFileHasRoomFor:
-    @pytest.fixture
-    def ids(self, here):
-        mixed().assign(user=[f"user-{i:05d}" for i in range(400)]).to_csv("mixed.csv", index=False)
-
-    @pytest.mark.parametrize(
-        "arguments", [SOLD, [*SOLD, "--stream"], ["tune", "mixed.csv", "--target", "sold", "--out", "m.agbm"]], ids=str
-    )
-    def test_they_are_refused_before_the_training(self, arguments, ids, capsys, monkeypatch):
-        monkeypatch.setattr(_paths, "LARGEST_DESCRIPTION", 3000)
-        monkeypatch.setattr(files, "BLOCK_VALUES", 300)
-        monkeypatch.setattr(_data.Question, "fit", None)
-        line = fails(capsys, *arguments, "--quiet")
-        assert re.search(r"'mixed.csv': its categories take more than 3 kB, .*Column 'user' has the most, \d+", line)
-        assert line.endswith("leave it out with --drop user.")
-
-    def test_what_is_refused_could_not_be_saved(self, ids, capsys, monkeypatch):
-        """Where the limit lies: what the check lets pass is saved, up to the rest of the description."""
-        values = len(json.dumps([f"user-{i:05d}" for i in range(400)], separators=(",", ":")))
-        for limit, fits in (values + 5000, True), (values, False):
-            monkeypatch.setattr(_paths, "LARGEST_DESCRIPTION", limit)
-            monkeypatch.setattr("agbm.model_file.LARGEST_DESCRIPTION", limit)
-            assert cli.main([*SOLD, *FEW, "--test-fraction", "0", "--quiet"]) == (0 if fits else 1)
 
 
 class TestPipes:

@@ -128,10 +128,6 @@ class Question:
             return pyarrow().concat_tables([piece for piece, _ in self._pieces(rows)])
         return take(self._all, rows)
 
-    def categories(self) -> Iterator[Any]:
-        """The columns with categories, of all rows or in pieces."""
-        return self.file.pieces(self.categorical) if self.streams else iter([self._all.select(self.categorical)])
-
     def judge(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
         """Metrics over the rows of all pairs, each predicted by its model."""
         rows = np.concatenate([part for _, part in models])

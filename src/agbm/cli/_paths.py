@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from .._whole_file import check_can_replace, is_special
-from ..model_file import LARGEST_DESCRIPTION
-from ._data import Model, Question
+from ._data import Model
 from ._output import size
 
 Paths = Mapping[str, str | Path | None]
@@ -73,26 +69,6 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(f"{str(path)!r} could not be written: {_reason(error)}") from error
-
-
-def check_categories(question: Question) -> None:
-    """Refuse tables with more categories than a model file can hold, before they are trained on."""
-    if not question.categorical:
-        return
-    known: dict[str, set[Any]] = {name: set() for name in question.categorical}
-    n_bytes = dict.fromkeys(known, 0)
-    for table in question.categories():
-        for name, values in known.items():
-            new = set(table[name].unique().to_pylist()) - values
-            values |= new
-            n_bytes[name] += sum(len(json.dumps(value)) + 1 for value in new)
-        if sum(n_bytes.values()) > LARGEST_DESCRIPTION:
-            name = max(n_bytes, key=lambda name: n_bytes[name])
-            raise ValueError(
-                f"{question.file.name!r}: its categories take more than {size(LARGEST_DESCRIPTION)}, for which a model "
-                f"file has no room. Column {name!r} has the most, {len(known[name]):,} or more; leave it out with "
-                f"--drop {shlex.quote(name)}."
-            )
 
 
 def save(model: Model, path: Path) -> None:

@@ -30,7 +30,7 @@ from ._data import (
 from ._describe import describe, describe_columns, notes_of, title
 from ._model import important, judge, shares_in_words
 from ._output import add_command, add_output, plain, show, show_json, speaks
-from ._paths import check_categories, check_files, saving, written
+from ._paths import check_files, saving, written
 from .report import write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -78,7 +78,6 @@ def run(arguments: argparse.Namespace) -> None:
     _check(arguments)
     shows = speaks(arguments)
     question = ask(arguments, streams=arguments.stream)
-    check_categories(question)
     if arguments.test is not None:
         _check_test(question, arguments)
     parts = _parts(question, arguments)

@@ -15,7 +15,7 @@ from ..tuning import Trial, Tuned, tune
 from ._data import Question, add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
 from ._describe import describe, notes_of, title
 from ._output import add_command, add_output, plain, show, show_json, show_table, speaks
-from ._paths import check_categories, check_files, save, written
+from ._paths import check_files, save, written
 
 EXAMPLES = """
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm
@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> None:
     shows = speaks(arguments)
     question = ask(arguments)
     split = divide(question, arguments)
-    check_categories(question)
     if shows:
         print(title(question))
         show(describe(question) | {"rows": rows_in_words(split), "study": str(study)})
