@@ -365,7 +365,7 @@ class TestPredict:
         [
             (["sold.agbm", "part.csv"], r"has no columns \['size'\], which the model needs"),
             (["sold.agbm", "mixed.csv", "--keep", "idd"], r"--keep idd: .*did you mean 'id'"),
-            (["mixed.csv", "mixed.csv"], r"'mixed.csv' is no model that can be loaded"),
+            (["mixed.csv", "mixed.csv"], r"'mixed.csv' cannot be loaded"),
             (["none.agbm", "mixed.csv"], r"none.agbm"),
             (["sold.agbm", "named.csv", "--keep", "prediction"], r"--keep prediction: the predictions have that name"),
             (["sold.agbm", "empty.csv"], r"'empty.csv' has no rows"),

@@ -77,6 +77,16 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
 
 
 @variants
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_the_weights_of_the_last_iteration_are_found_without_a_replay(variant, dropout):
+    X, y = load_diabetes(return_X_y=True)
+    dropout = 0.0 if variant == "gbm line search" else dropout  # which takes none
+    ensemble = regressor(variant, max_iter=40, dropout=dropout).fit(X, y)._ensemble
+    weights, (expected, _) = ensemble._last_weights(), ensemble.coefficients()
+    np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
+
+
+@variants
 def test_all_weights_are_non_negative(variant):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant).fit(X, y)

@@ -89,6 +89,9 @@ class TestRoundTrip:
         {"method": "agbm", "shared_structure": False, "momentum": 0.2},
         {"method": "agbm", "momentum": 0.2, "correction": 1.0},
         {"method": "agbmr", "momentum": 0.5, "learning_rate": 0.5},
+        {"method": "agbmr", "shared_structure": False, "momentum": 1.0, "learning_rate": 1.0, "dropout": 0.2},
+        {"method": "agbmr", "shared_structure": False, "restart": "gradient", "momentum": 1.0, "early_stopping": True},
+        {"method": "agbm", "early_stopping": True, "n_iter_no_change": 3, "learning_rate": 1.0},
         {"dropout": 0.3},
         {"early_stopping": True, "n_iter_no_change": 3},
         {"max_leaf_nodes": 7, "max_depth": None},
@@ -410,7 +413,7 @@ class TestRulesOfTheContainer:
 
     def test_the_name_of_the_file_is_said(self, written):
         patched(written, 0, b"X")
-        refused(written, r"m.agbm' is no model that can be loaded: magic")
+        refused(written, r"m.agbm' cannot be loaded: magic")
 
     @pytest.mark.parametrize(("offset", "content", "rule"), [
         (8, struct.pack("<I", 2), "version: the file has format 2, this library reads format 1; a newer agbm"),
@@ -622,7 +625,7 @@ class TestRulesOfModels:
         ("function_model", 0, 99, "functions: there is no function 0 of model 99"),
         ("function_number", 0, 1, "functions: there is no function 1 of model 0"),
         ("theta", 1, np.nan, "updates: theta is not finite"),
-        ("primary", 1, 77, "updates: iteration 1 uses functions that are not there"),
+        ("primary", 1, 77, "updates: iteration 1 must use the next functions, from 1 on"),
         ("restart", 1, 2, "updates: iteration 1"),
         ("categories.kind", 0, 5, "categories: there is no kind 5 of values"),
         ("categories.kind", 0, 3, "categories: booleans must be 0 or 1|ends of texts"),

@@ -33,7 +33,7 @@ def test_load():
 
 def test_a_file_that_is_no_model(tmp_path):
     (tmp_path / "m.agbm").write_bytes(b"no model")
-    for path, message in ((tmp_path / "m.agbm", "is no model that can be loaded"), (tmp_path / "none", "No such file")):
+    for path, message in ((tmp_path / "m.agbm", "cannot be loaded"), (tmp_path / "none", "No such file")):
         run = subprocess.run([sys.executable, EXAMPLES / "serve.py", path], capture_output=True, text=True)
         assert run.returncode == 1
         assert message in run.stderr

@@ -132,7 +132,8 @@ _PARAMETERS = """
         For the validation split, sampling, dropout, and learners that are random. A number, as by default, gives the
         same model in every run; None draws one.
     n_jobs : int, default=None
-        Threads. None means all cores that the process may use. The model is the same, bit for bit, for every value.
+        Threads. None means all cores that the process may use. More than two per core, and more than 64, are not
+        started. The model is the same, bit for bit, for every value.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +96,29 @@ class Ensemble:
 
     def model_weights(self) -> list[Array]:
         """For each model, the weights of its functions in f."""
-        a, _ = self.coefficients()
+        return self._by_model(self._last_weights())
+
+    def _last_weights(self) -> Array:
+        """Weights of all functions in f after the last step, up to rounding what `coefficients` gives.
+
+        One pass backwards: `of_f` and `of_h` are the weights that f and h of a step have in the last f. `coefficients`
+        takes time that grows with the square of the steps, which somebody else's model file should not cost.
+        """
+        weights = np.zeros(len(self.functions))
+        kept = np.ones(len(self.functions))
+        of_f, of_h = 1.0, 0.0
+        for update in reversed(self.updates):
+            weights[update.primary] += of_f * update.eta * kept[update.primary]
+            if update.momentum is not None:
+                weights[update.momentum] += of_h * update.alpha * kept[update.momentum]
+            of_f, of_h = of_f * (1 - update.theta), of_h + of_f * update.theta
+            if update.dropped:
+                kept[self.functions_of(update.dropped)] *= 1.0 - 1.0 / (len(update.dropped) + 1.0)
+            if update.restart:
+                of_f, of_h = of_f + of_h, 0.0
+        return weights
+
+    def _by_model(self, a: Array) -> list[Array]:
         weights = [np.zeros(model.n_functions) for model in self.models]
         for (model, number), weight in zip(self.functions, a.tolist(), strict=True):
             weights[model][number] += weight
@@ -106,7 +128,7 @@ class Ensemble:
         """The model of the last iteration as one model: weights folded into the learners."""
         if not self.models:
             return WeightedSum([], [], n_outputs)
-        return learner.combine(self.models, self.model_weights())
+        return learner.combine(self.models, self._by_model(self.coefficients()[0]))
 
     def staged(self, X: Any, start: Array, n_threads: int) -> Iterator[Array]:
         """f^1, f^2, ... (output, row) on the rows of X, from f^0 = start; each model is evaluated once.
@@ -144,7 +166,10 @@ class Ensemble:
     def _replay(self, values: Callable[[int], Array], start: Array) -> Iterator[tuple[Array, Array]]:
         """The steps once more, on the functions' values: (f, h) after each."""
         f = h = start
-        for update, (a, d) in zip(self.updates, self._weights(), strict=False):
+        none = np.zeros(0)
+        drops = any(update.dropped for update in self.updates)
+        weights = self._weights() if drops else repeat((none, none))  # which nothing else needs
+        for update, (a, d) in zip(self.updates, weights, strict=False):
             if update.restart:
                 h, d = f, a
             for function in self.functions_of(update.dropped):

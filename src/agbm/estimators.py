@@ -73,6 +73,7 @@ from .sums import exact_mean
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
 from .theory import Fading, Momentum, Schedule
 from .tree import Forest, TreeLearner
+from .tree.forest import gain_by_feature
 from .watch import EarlyStopping, Watcher, after, warn_diverged, watch
 from .weights import Weights, check_sample_weight, class_factors
 
@@ -814,24 +815,32 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def feature_importances_(self) -> Array:
         """Gain of the splits on each feature, each tree times its weight in the model, with sum 1."""
-        check_is_fitted(self)
+        features, gains = self._gains()
         total = np.zeros(self.n_features_in_)
-        for model, weights in zip(self._ensemble.models, self._ensemble.model_weights(), strict=True):
-            if not isinstance(model, Forest):
-                raise AttributeError("feature_importances_ exists for trees only, this model has another learner.")
-            total += weights.sum() * model.gain_by_feature()
+        total[features] = gains
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
+
+    def _gains(self) -> tuple[NDArray[np.int64], Array]:
+        """The features that trees split on, and the gain of each, trees times their weights."""
+        forests, weights = self._weighted_forests("feature_importances_")
+        if not forests:
+            return np.zeros(0, dtype=np.int64), np.zeros(0)
+        return gain_by_feature(forests, [weight.sum() for weight in weights])
+
+    def _weighted_forests(self, asked: str) -> tuple[list[Forest], list[Array]]:
+        """The forests, and the weights of their functions."""
+        check_is_fitted(self)
+        if not all(isinstance(model, Forest) for model in self._ensemble.models):
+            raise AttributeError(f"{asked} exists for trees only, this model has another learner.")
+        return cast(list[Forest], self._ensemble.models), self._ensemble.model_weights()
 
     @property
     def split_counts_(self) -> NDArray[np.intp]:
         """Number of splits on each feature, in the trees that have weight in the model."""
-        check_is_fitted(self)
-        total = np.zeros(self.n_features_in_, dtype=np.intp)
-        for model, weights in zip(self._ensemble.models, self._ensemble.model_weights(), strict=True):
-            if not isinstance(model, Forest):
-                raise AttributeError("split_counts_ exists for trees only, this model has another learner.")
-            total += model.splits_by_feature() if weights.any() else 0
-        return total
+        forests, weights = self._weighted_forests("split_counts_")
+        used = [forest.nodes["feature"] for forest, weight in zip(forests, weights, strict=True) if weight.any()]
+        feature = np.concatenate([np.zeros(0, dtype=np.int32), *used])
+        return np.bincount(feature[feature >= 0], minlength=self.n_features_in_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that agbm.load reads; docs/model-file.md has its format.

@@ -78,9 +78,9 @@ def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
     try:
         return restore(model_file.read(path))
     except RecursionError as error:
-        raise ModelFileError(f"{os.fspath(path)!r} is no model that can be loaded: it is nested too deeply.") from error
+        raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: it is nested too deeply.") from error
     except ModelFileError as error:
-        raise ModelFileError(f"{os.fspath(path)!r} is no model that can be loaded: {error}.") from error
+        raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: {error}.") from error
 
 
 def _check_can_be_saved(model: Any) -> None:
@@ -313,6 +313,8 @@ def _restore_history(model: Any, stored: Stored) -> None:
         raise ModelFileError("sizes: the sections of the history have different lengths, or none")
     if (columns["iteration"] != np.arange(len(columns["iteration"]))).any():
         raise ModelFileError("history: its iterations must be 0, 1, 2, ...")
+    if len(columns["iteration"]) <= len(model._ensemble):
+        raise ModelFileError(f"sizes: the history ends before iteration {len(model._ensemble)}, the last of the model")
     model.history_ = columns | {"restart": columns["restart"].astype(bool)}
     model.n_iter_ = len(columns["iteration"]) - 1
     model.n_trees_ = model._ensemble.n_learners

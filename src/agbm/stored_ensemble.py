@@ -78,6 +78,8 @@ def ensemble_of(stored: Stored, stack: Stack | None, n_features: int, n_outputs:
     for model, number in functions:
         if not (0 <= model < len(models) and 0 <= number < models[model].n_functions):
             raise ModelFileError(f"functions: there is no function {number} of model {model}")
+    if sorted(set(functions)) != functions or len(set(columns[0])) != len(models):
+        raise ModelFileError("functions: every model must have some, in their order and each once")
     return Ensemble(models, functions, _updates(stored, len(functions)))
 
 
@@ -90,17 +92,20 @@ def _updates(stored: Stored, n_functions: int) -> list[Update]:
             raise ModelFileError(f"updates: {name} is not finite")
     dropped = stored.array("dropped", np.int64).tolist()
     updates: list[Update] = []
-    done = 0
+    done = used = 0
     for theta, eta, primary, alpha, momentum, restart, n in zip(*(c.tolist() for c in columns.values()), strict=True):
-        if not (0 <= primary < n_functions and -1 <= momentum < n_functions and restart in (0, 1)):
-            raise ModelFileError(f"updates: iteration {len(updates)} uses functions that are not there")
+        if primary != used or momentum not in (-1, used, used + 1) or restart not in (0, 1):
+            raise ModelFileError(f"updates: iteration {len(updates)} must use the next functions, from {used} on")
+        used = max(primary, momentum) + 1
         if not 0 <= n <= len(dropped) - done:
             raise ModelFileError(f"updates: iteration {len(updates)} drops {n} iterations, which are not there")
         earlier = tuple(dropped[done : done + n])
         done += n
-        if any(not 0 <= i < len(updates) for i in earlier):
-            raise ModelFileError(f"updates: iteration {len(updates)} drops iterations that are not there")
+        if any(not 0 <= i < len(updates) for i in earlier) or sorted(set(earlier)) != list(earlier):
+            raise ModelFileError(f"updates: iteration {len(updates)} must drop earlier iterations, in order, each once")
         updates.append(Update(theta, eta, primary, alpha, None if momentum < 0 else momentum, bool(restart), earlier))
     if done != len(dropped):
         raise ModelFileError("sizes: section 'dropped' is too long")
+    if used != n_functions:
+        raise ModelFileError(f"sizes: the iterations use {used} functions, there are {n_functions}")
     return updates

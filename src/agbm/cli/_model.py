@@ -23,9 +23,10 @@ DECIMAL_COMMAS = "decimal commas"
 
 def important(model: Model) -> dict[str, float]:
     """Features that the model uses, with their shares of the gain, the most important first."""
-    names = feature_names(model)
-    shares = model.feature_importances_
-    return {names[i]: float(shares[i]) for i in np.argsort(-shares, kind="stable") if shares[i] > 0.0}
+    features, gains = model._gains()
+    order = np.argsort(-gains, kind="stable")
+    order = order[gains[order] > 0.0]
+    return dict(zip(feature_names(model, features[order]), (gains[order] / gains.sum()).tolist(), strict=True))
 
 
 def shares_in_words(shares: Mapping[str, float]) -> str:

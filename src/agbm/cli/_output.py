@@ -97,10 +97,13 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Names with commas, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+MOST_LISTED = 12
+
+
+def listed(names: Sequence[str], most: int = MOST_LISTED, n: int | None = None) -> str:
+    """Names with commas, and how many more there are; n where `names` are only the first of them."""
+    shown, n = ", ".join(names[:most]), n or len(names)
+    return shown if n <= most else f"{shown} and {n - most} more"
 
 
 def size(n_bytes: int) -> str:

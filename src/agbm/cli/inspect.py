@@ -12,7 +12,7 @@ from ..report import changed_parameters
 from ..saving import load
 from ._data import Model
 from ._model import important, noted_metrics, shares_in_words
-from ._output import add_command, listed, show, show_json, size
+from ._output import MOST_LISTED, add_command, listed, show, show_json, size
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,6 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _facts(model: Model) -> dict[str, Any]:
+    known = model._categories.of
     return {
         "estimator": type(model).__name__,
         "classes": model.classes_.tolist() if isinstance(model, AGBMClassifier) else None,
@@ -54,8 +55,9 @@ def _facts(model: Model) -> dict[str, Any]:
         "seconds": float(model.history_["seconds"][-1]),
         "train_loss": float(model.history_["train_loss"][model.best_iteration_]),
         "validation_loss": float(model.history_["validation_loss"][model.best_iteration_]),
-        "features": feature_names(model),
-        "categories": {feature_names(model)[f]: len(known) for f, known in model._categories.of.items()},
+        "n_features": model.n_features_in_,
+        "features": feature_names(model) if hasattr(model, "feature_names_in_") else None,
+        "categories": dict(zip(feature_names(model, known), map(len, known.values()), strict=True)),
         "importances": important(model),
         "notes": model.notes_ | ({"metrics": noted_metrics(model)} if "metrics" in model.notes_ else {}),
     }
@@ -63,11 +65,12 @@ def _facts(model: Model) -> dict[str, Any]:
 
 def _in_words(model: Model) -> dict[str, str]:
     facts = _facts(model)
-    names, categories = facts["features"], facts["categories"]
+    n_features, categories = facts["n_features"], facts["categories"]
+    first = feature_names(model, range(min(n_features, MOST_LISTED)))
     words = {"estimator": f"{facts['estimator']}, loss {facts['loss']}"}
     if facts["classes"] is not None:
         words["classes"] = listed(list(map(str, facts["classes"])))
-    words["features"] = f"{len(names):,}: {listed(names)}"
+    words["features"] = f"{n_features:,}: {listed(first, n=n_features)}"
     if categories:
         words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
     words["model"] = f"{model.method}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "

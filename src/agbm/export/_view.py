@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -109,9 +109,11 @@ class View:
         return self.trees[int(number)]
 
 
-def feature_names(model: Any) -> list[str]:
-    """Names of the columns that a model was fitted to, or x0, x1 and so on."""
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{f}" for f in range(model.n_features_in_)])]
+def feature_names(model: Any, features: Iterable[int] | None = None) -> list[str]:
+    """Names of the columns that a model was fitted to, all or some, or x0, x1 and so on."""
+    known = getattr(model, "feature_names_in_", None)
+    chosen = range(model.n_features_in_) if features is None else features
+    return [f"x{f}" if known is None else str(known[f]) for f in chosen]
 
 
 def view(model: Any) -> View:

@@ -150,17 +150,6 @@ class Forest:
         for first in range(0, max(rows.shape[0], 1), step):
             yield rows[first : first + step].toarray()
 
-    def gain_by_feature(self) -> Array:
-        """Total gain of the splits on each feature."""
-        splits = self.nodes[self.nodes["feature"] >= 0]
-        total = np.bincount(splits["feature"], weights=splits["gain"], minlength=self.n_features)
-        return np.asarray(total, dtype=np.float64)
-
-    def splits_by_feature(self) -> NDArray[np.intp]:
-        """Number of splits on each feature."""
-        feature = self.nodes["feature"]
-        return np.bincount(feature[feature >= 0], minlength=self.n_features)
-
 
 def one_output_each(trees: Sequence[Forest]) -> Forest:
     """One forest of single trees with one output: the k-th gives output k."""
@@ -185,6 +174,21 @@ def _weighted(forest: Forest, weight: Array) -> Array:
     for function in range(1, forest.n_functions):
         total += by_function[..., function] * weight[function]
     return np.asarray(total)
+
+
+def gain_by_feature(forests: Sequence[Forest], weights: Sequence[float]) -> tuple[NDArray[np.int64], Array]:
+    """The features that some forests, at least one, split on, and the gain of each: sums over forests, times weights.
+
+    Nothing here has a place for every feature of the table, of which there may be far more than nodes.
+    """
+    feature = np.concatenate([forest.nodes["feature"] for forest in forests]).astype(np.int64)
+    gain = np.concatenate([forest.nodes["gain"] for forest in forests])
+    forest = np.repeat(np.arange(len(forests)), [len(forest.nodes) for forest in forests])
+    inner, n_features = feature >= 0, forests[0].n_features
+    pairs, place = np.unique(forest[inner] * n_features + feature[inner], return_inverse=True)
+    of_pairs = np.bincount(place, gain[inner], len(pairs)) * np.asarray(weights)[pairs // n_features]
+    features, place = np.unique(pairs % n_features, return_inverse=True)
+    return features, np.asarray(np.bincount(place, of_pairs, len(features)), dtype=np.float64)
 
 
 class Sizes(NamedTuple):
