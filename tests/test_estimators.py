@@ -1,5 +1,6 @@
 """The estimators: scikit-learn's rules, bad input, divergence, interruption."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -985,6 +986,24 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(regression):
     with pytest.raises(KeyboardInterrupt):
         classifier.set_params(callbacks=[fail]).fit(X[:, :4], np.where(y > 100, "yes", "no"))
     assert np.array_equal(classifier.predict(X), before)
+
+
+def test_pickles_and_files_of_fitted_models_are_without_callbacks(regression, tmp_path):
+    """Callbacks may be lambdas, or hold what cannot be pickled."""
+    X, y = regression
+    callbacks = [lambda record: None]
+    model = AGBMRegressor(max_iter=2, callbacks=callbacks)
+    with pytest.raises((pickle.PicklingError, AttributeError)):  # not fitted: it would fit something else without them
+        pickle.dumps(model)
+    model.fit(X, y)
+    model.save(tmp_path / "m.agbm")
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), agbm.load(tmp_path / "m.agbm")):
+        assert again.callbacks is None
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model.callbacks is callbacks
+    assert model.get_params()["callbacks"] is callbacks
+    assert clone(model).callbacks == callbacks
+    assert pickle.loads(pickle.dumps(AGBMRegressor(callbacks=[print]))).callbacks == [print]
 
 
 def test_pickle_and_read_only_models(regression):

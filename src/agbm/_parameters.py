@@ -121,7 +121,8 @@ _PARAMETERS = """
     callbacks : list of callables, default=None
         Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
-        agbm.Checkpoint is one that saves the run to a file, and from which a later fit goes on.
+        agbm.Checkpoint is one that saves the run to a file, and from which a later fit goes on. Model files,
+        pickles and copies of a fitted model are without callbacks; sklearn.base.clone keeps them.
     warm_start : bool, default=False
         Go on from the model of the last fit, to max_iter iterations in all. With the same data the result is, bit for
         bit, that of a single fit; parameters that shape the model must not change. Callbacks see the new iterations

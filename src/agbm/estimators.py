@@ -852,6 +852,14 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
         saving.save(self, path)
 
+    def __getstate__(self) -> Any:
+        """For pickles and copies: a fitted model goes without its callbacks, which have done their work.
+
+        They may hold files, connections or lambdas, with which a model could not be pickled.
+        """
+        state = super().__getstate__()
+        return {**state, "callbacks": None} if self.__sklearn_is_fitted__() else state
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_folded")
 
