@@ -845,8 +845,10 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that agbm.load reads; docs/model-file.md has its format.
 
-        It holds trees, with what is needed to predict, to look at every iteration and to go on training. Not callbacks,
-        and no code: models with a learner, a loss or an init estimator of one's own cannot be saved so.
+        It holds trees, with what is needed to predict, to look at every iteration and to continue training, but neither
+        callbacks nor code. Raises ValueError, before anything is written, for a model that load could not give back:
+        one with a learner, a user-defined loss or an init estimator, a subclass, or one whose classes or categories
+        are neither texts nor numbers.
         """
         from . import saving  # here, not above: it needs this module
 
