@@ -2,7 +2,8 @@
 
 import gzip
 import os
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -115,6 +116,17 @@ def test_types_of_other_programs(tmp_path):
     read = file.table(["text", "moment"]).take([2, 1, 0])
     assert read.to_pydict() == {"text": ["b", None, "a"], "moment": [None, 1.0, 1.0]}
     assert file.vector("text")[1].tolist() == [False, True, False]
+
+
+def test_dictionaries_of_what_a_model_file_cannot_hold(tmp_path):
+    """They were categories: a model was trained, and could not be saved."""
+    kinds = {}
+    for values in (["a", "b"], [1, 2], [True, False], [b"a", b"b"], [date(2020, 1, 1)], [Decimal(1)]):
+        table = pa.table({"x": pa.array(values).dictionary_encode()})
+        pyarrow.feather.write_feather(table, tmp_path / "table.arrow", compression="uncompressed")
+        kinds[type(values[0])] = open_table(tmp_path / "table.arrow").columns[0].kind
+    assert [kind for kind, found in kinds.items() if found == "category"] == [str, int, bool]
+    assert [kind for kind, found in kinds.items() if found == "other"] == [bytes, date, Decimal]
 
 
 def test_a_folder_without_files(tmp_path):

@@ -350,11 +350,15 @@ def _first_line(path: Path) -> str:
 
 def _kind_of(type: Any) -> str:
     types = pyarrow().types
+    if types.is_dictionary(type):  # of anything else, a model file could not hold the categories
+        values = type.value_type
+        holds = _is_text(values) or types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)
+        return "category" if holds else "other"
     if types.is_integer(type) or types.is_floating(type) or types.is_decimal(type) or types.is_null(type):
         return "number"
     if types.is_boolean(type):
         return "truth"
-    if types.is_string(type) or types.is_large_string(type) or types.is_string_view(type) or types.is_dictionary(type):
+    if _is_text(type):
         return "category"
     if types.is_timestamp(type) or types.is_date(type):
         return "time"
