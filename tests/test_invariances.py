@@ -80,7 +80,7 @@ class TestUnit:
         else:
             quantile = {"absolute": 0.5, "low quantile": 0.05, "high quantile": 0.9}[loss]
             losses = [Quantile(quantile).value(y, found).mean() for found in (one, other)]
-            stops = "early_stopping" in VARIANTS[variant]  # the best iteration may be another one of nearly the same loss
+            stops = "early_stopping" in VARIANTS[variant]  # at another iteration of nearly the same loss
             assert losses[0] == pytest.approx(losses[1], rel=0.15 if stops else 0.05)
 
     @pytest.mark.parametrize("variant", ["default", "early stopping", "agbm"])
