@@ -95,8 +95,8 @@ def gbm(
     """Algorithm 1, gradient boosting machine. `eta=None` searches the step along each learner.
 
     `damping` is that of regularised Newton boosting (arXiv 2605.00581): a multiple of the root of the residual's norm
-    is added to every hessian. Other than there the norm is relative to that of the start function's residual, so that
-    the units of the labels do not matter.
+    is added to every hessian. Other than there the norm is relative to that of the start function's residual. If
+    `damping` has the unit of the hessians, the units of the labels do not matter.
     """
     f = problem.start
     first_norm = problem.norm(problem.residual(f)) if damping > 0.0 else 0.0
