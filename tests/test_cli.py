@@ -215,6 +215,12 @@ class TestTrain:
         run(*SOLD, *many, "--checkpoint", "run.checkpoint")
         np.testing.assert_array_equal(agbm.load("sold.agbm").predict_proba(agbm_table()), expected)
 
+    def test_a_header_without_rows(self, here, capsys):
+        (here / "header.csv").write_text("x,y\n")
+        assert "--target y: the table has no rows" in fails(
+            capsys, "train", "header.csv", "--target", "y", "--out", "m.agbm"
+        )
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

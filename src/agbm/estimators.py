@@ -1210,7 +1210,7 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
     def _encode_fit(self, y: NDArray[Any]) -> Array:
         classes, codes = self._unique_labels(y)
         if len(classes) < 2:
-            raise ValueError(f"y has one class only ({classes[0]!r}); a classifier needs rows of two classes.")
+            raise ValueError(f"y has one class only ({classes.tolist()[0]!r}); a classifier needs rows of two classes.")
         if self._goes_on() and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"y has classes {classes.tolist()}, with warm_start=True they must be those of before: "

@@ -287,6 +287,8 @@ def _task(
 ) -> tuple[NDArray[Any], bool, str]:
     """Labels as the estimator should see them, whether they are classes, and why."""
     present = y[~absent]
+    if not len(y):
+        raise ValueError(f"--target {target}: the table has no rows.")
     if not len(present):
         raise ValueError(f"--target {target}: all of its values are missing.")
     if kind in ("time", "other"):
