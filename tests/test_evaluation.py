@@ -15,6 +15,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
+from agbm import AGBMClassifier
 from agbm.evaluation import metrics_of_classes, metrics_of_values, paired_difference
 
 
@@ -110,3 +111,15 @@ def test_paired_intervals_hold_the_truth_in_95_percent_of_samples():
 def test_unknown_labels_are_named():
     with pytest.raises(ValueError, match=r"labels \['z'\]"):
         metrics_of_classes(np.array(["a", "z"]), np.full((2, 2), 0.5), np.array(["a", "b"]))
+
+
+def test_many_unknown_labels_are_counted():
+    """A column of numbers, taken for classes, has as many labels as rows."""
+    numbers = np.arange(100_000).astype(str)
+    with pytest.raises(ValueError, match=r"have labels \[.*'1000'.*\] and 99,990 more, which") as raised:
+        metrics_of_classes(numbers, np.full((100_000, 2), 0.5), np.array(["a", "b"]))
+    assert len(str(raised.value)) < 500
+    X = np.zeros((100_000, 1))
+    with pytest.raises(ValueError, match=r"y_val has labels \[.*\] and 99,990 more that y has not") as raised:
+        AGBMClassifier().fit(X[:2], ["a", "b"], X_val=X, y_val=numbers)
+    assert len(str(raised.value)) < 500

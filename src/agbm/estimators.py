@@ -67,7 +67,7 @@ from .predictor import Predictor
 from .problem import Outputs, Problem, of_each_output, start_residual
 from .progress import progress
 from .resume import ReplayingFitter
-from .rows import Rows, check_y_val, plain, refuse_dates, weighted_rows
+from .rows import Rows, check_y_val, plain, refuse_dates, some_of, weighted_rows
 from .run import Plan, Run
 from .sums import exact_mean
 from .tables import Categories, as_table, categorical_mask, explain, missing, needs_reading
@@ -1213,8 +1213,8 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
             raise ValueError(f"y has one class only ({classes.tolist()[0]!r}); a classifier needs rows of two classes.")
         if self._goes_on() and not np.array_equal(classes, self.classes_):
             raise ValueError(
-                f"y has classes {classes.tolist()}, with warm_start=True they must be those of before: "
-                f"{self.classes_.tolist()}."
+                f"y has classes {some_of(classes.tolist())}, with warm_start=True they must be those of before: "
+                f"{some_of(self.classes_.tolist())}."
             )
         self.classes_ = classes
         return self._codes(codes)
@@ -1228,7 +1228,8 @@ class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]  # noqa:
         known = set(self.classes_.tolist())
         unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
         if unknown:
-            raise ValueError(f"y_val has labels {unknown} that y has not; y has {self.classes_.tolist()}.")
+            known_ones = some_of(self.classes_.tolist())
+            raise ValueError(f"y_val has labels {some_of(unknown)} that y has not; y has {known_ones}.")
         return self._codes(np.searchsorted(self.classes_, y))
 
     def _stratify(self, y: Array) -> NDArray[np.intp] | None:

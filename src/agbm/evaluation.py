@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
 from .losses import Array
+from .rows import some_of
 
 Z = 1.959963984540054  # of a normal distribution, 95 % of which are within ± Z
 
@@ -85,14 +86,19 @@ def check_labels(split: Split) -> None:
     for name, labels in (("y_val", split.y_val), ("y_test", split.y_test)):
         strange = np.setdiff1d(labels, split.y).tolist()
         if strange:
-            raise ValueError(f"{name} has labels {strange} that no training row has; split the rows otherwise.")
+            raise ValueError(
+                f"{name} has labels {some_of(strange)} that no training row has; split the rows otherwise."
+            )
 
 
 def losses_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> Array:
     """The log loss of each row. A label of no known class is an error."""
     unknown = sorted(set(np.unique(y).tolist()) - set(classes.tolist()))
     if unknown:
-        raise ValueError(f"the test rows have labels {unknown}, which the model does not know: {classes.tolist()}.")
+        raise ValueError(
+            f"the test rows have labels {some_of(unknown)}, which the model does not know; it knows "
+            f"{some_of(classes.tolist())}."
+        )
     smallest = np.finfo(probabilities.dtype).eps  # as scikit-learn's log_loss
     return -np.log(np.maximum(probabilities[np.arange(len(y)), np.searchsorted(classes, y)], smallest))
 

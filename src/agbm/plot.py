@@ -17,6 +17,7 @@ from .estimators import AGBMClassifier
 from .export import plot_tree as tree
 from .export._view import check_fitted, feature_names
 from .losses import Array
+from .rows import some_of
 from .tables import missing
 
 try:
@@ -424,7 +425,7 @@ def _check_two_classes(name: str, model: Any, y: Any) -> None:
         )
     unknown = [label for label in np.unique(y).tolist() if label not in classes]
     if unknown:
-        raise ValueError(f"y has labels {unknown}, which {name!r} has not; it has {classes}.")
+        raise ValueError(f"y has labels {some_of(unknown)}, which {name!r} has not; it has {classes}.")
 
 
 # What all pictures share.

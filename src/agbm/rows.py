@@ -14,6 +14,15 @@ from sklearn.utils import check_array
 from .losses import Array
 from .weights import Weights
 
+# Labels that an error message shows: a column of numbers by mistake has one per row.
+MOST_SHOWN = 10
+
+
+def some_of(labels: list[Any]) -> str:
+    """Labels for an error message: all, or the first ones and how many more there are."""
+    more = len(labels) - MOST_SHOWN
+    return repr(labels) if more <= 0 else f"{labels[:MOST_SHOWN]} and {more:,} more"
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
