@@ -228,6 +228,7 @@ class TestTrain:
             (["mixed.csv"], r"--target is missing: name the column to predict, one of 'id', 'size'"),
             (["mixed.csv", "--target", "sol"], r"--target sol: there is no such column; did you mean 'sold'\?"),
             (["mixed.csv", "--target", "sold", "--drop", "idd"], r"--drop idd: .* did you mean 'id'\?"),
+            (["mixed.csv", "--target", "sold", "--drop", "sold"], r"--drop sold: it is the target"),
             (["mixed.csv", "--target", "id", "--task", "classification", "--test-fraction", "2"], r"--test-fraction 2"),
             (["mixed.csv", "--target", "sold", "--task", "regression"], r"the target 'sold' is text, such as"),
             (["mixed.csv", "--target", "price", "--task", "classification"], r"numbers that are not whole are no cla"),

@@ -195,6 +195,8 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
             if file.format == "svmlight":
                 raise ValueError(f"--{option} {name}: an svmlight file has no names of columns; leave it out.")
             check_column(name, f"--{option}", list(kinds))
+    if target in arguments.drop:
+        raise ValueError(f"--drop {target}: it is the target; leave it out of --drop, or choose another --target.")
     left_out = {target, arguments.weight, *arguments.drop}
     features = [name for name in kinds if name not in left_out]
     useless = [name for name in features if kinds[name] == "other"]
