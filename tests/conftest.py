@@ -3,9 +3,14 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 # Without it scikit-learn skips its check of array API inputs.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+# No test depends on how fast a machine is.
+settings.register_profile("agbm", deadline=None)
+settings.load_profile("agbm")
 
 
 @pytest.fixture(scope="session")

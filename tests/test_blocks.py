@@ -124,7 +124,7 @@ class TestSameBits:
         same_bits(expected, clone(model).fit(batches_of(cut, frame, y, weight)))
         same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight))
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(
         st.lists(st.integers(0, N), max_size=50),
         st.sampled_from(["fading", "gbm", "vagbm", "agbm", "agbmr"]),

@@ -256,7 +256,7 @@ class TestFiles:
             with pytest.raises(ValueError, match="not a checkpoint that can be read"):
                 clone(model).fit(X, y)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(data=st.data())
     def test_numbers_that_make_no_forest(self, tmp_path_factory, data):
         """Whatever a file holds: an error that names it, or a run that goes on; never a crash."""
@@ -277,7 +277,7 @@ class TestFiles:
         with naming(path), suppress(ConvergenceWarning):
             model.fit(X, y)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(data=st.data())
     def test_bytes_that_were_changed_or_cut_off(self, tmp_path_factory, data):
         path = tmp_path_factory.mktemp("damaged") / "run"

@@ -427,7 +427,7 @@ class Runaway:
         pass
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_random_cuts_and_troubles(data):
     draw = data.draw
@@ -609,7 +609,7 @@ def growths(draw):
     return X, categorical, gradients, hessians, repeats, rows, cuts, draw(st.sampled_from([0, 5]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(growths())
 def test_trees_grown_from_sums_equal_those_grown_on_rows(growth):
     X, categorical, gradients, hessians, repeats, rows, cuts, max_leaf_nodes = growth

@@ -49,7 +49,7 @@ class TestMonotone:
         assert np.abs(moves(model.predict, X, 2)).max() > 0.1
         assert model.score(X, y) > 0.3
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(
         seed=st.integers(0, 2**32 - 1),
         method=st.sampled_from(METHODS),

@@ -78,7 +78,7 @@ def twin(forest, n_features, n_columns, X):
     return out
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32),
     n_rows=st.sampled_from([4, 0, 1]),

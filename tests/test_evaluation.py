@@ -39,7 +39,7 @@ def test_metrics_of_classes_are_those_of_scikit_learn(k):
         assert metric.low < metric.value < metric.high
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(3, 40))
 def test_area_under_roc_with_ties(seed, n):
     rng = np.random.default_rng(seed)

@@ -96,7 +96,7 @@ def test_rounding_down_keeps_the_order(threshold, x):
     assert (np.float32(x) <= rounded) == (x <= threshold)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_features=st.integers(1, 4),

@@ -71,7 +71,7 @@ def test_infinities_take_the_same_way():
     np.testing.assert_allclose(predict(to_treelite(fitted), extreme, pred_margin=True), expected, **CLOSE)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), n_categories=st.integers(1, 150), share_missing=st.sampled_from([0.0, 0.3]))
 def test_any_categories(seed, n_categories, share_missing):
     rng = np.random.default_rng(seed)

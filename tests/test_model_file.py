@@ -733,7 +733,7 @@ class TestFuzzing:
         except (ValueError, UserWarning):
             pass  # such as other features than those of X
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(data=st.data())
     def test_changed_bytes(self, data, tmp_path_factory):
         content = bytearray(KEPT_FILE.read_bytes())
@@ -744,7 +744,7 @@ class TestFuzzing:
         path.write_bytes(with_right_checksums(content))
         self.use(path)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(data=st.data())
     def test_changed_numbers(self, data, tmp_path_factory):
         path = tmp_path_factory.getbasetemp() / "fuzzed.agbm"
@@ -764,7 +764,7 @@ class TestFuzzing:
         max_leaves=6,
     )
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     @given(
         place=st.sampled_from([
             *(["parameters", name] for name in AGBMClassifier().get_params()), ["fitted_parameters", "loss"],

@@ -81,7 +81,7 @@ LAYOUTS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     n_rows=st.sampled_from([0, 1, 2, 31, 32, 33, 255, 256, 257, 300, 530]),

@@ -152,7 +152,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("saved")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(values=categories)
 def test_categories(values, folder):
     X = tiled(values)[:, np.newaxis]
@@ -169,7 +169,7 @@ def test_categories_that_are_dates(unit, as_table, folder):
     check(AGBMRegressor(categorical_features=[0], **FEW).fit(X, np.arange(N_ROWS) % 4), X, folder)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(values=classes, weighted=st.booleans())
 def test_classes(values, weighted, folder):
     X, y = table(), values[np.arange(N_ROWS) % len(values)]
@@ -179,7 +179,7 @@ def test_classes(values, weighted, folder):
         event(check(model, X, folder))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(names=feature_names, chosen=st.booleans())
 def test_feature_names(names, chosen, folder):
     X = table(names)
@@ -187,7 +187,7 @@ def test_feature_names(names, chosen, folder):
     event(check(model.fit(X, X[names[2]]), X, folder))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(given=parameters, loss=regression_losses)
 def test_parameters(given, loss, folder):
     X = table()

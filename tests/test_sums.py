@@ -61,7 +61,7 @@ def test_sums_are_exact(numbers):
     assert float(found) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(x=wide_vectors(), seed=st.integers(0, 2**32 - 1))
 def test_order_partition_and_threads_do_not_matter(x, seed):
     rng = np.random.default_rng(seed)
@@ -119,7 +119,7 @@ def test_sums_of_many_machines():
     assert len(pickle.dumps(total)) < 500
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.sampled_from([1, 17, 1025, 20_000]), weighted=st.booleans())
 def test_inner_products_round_each_row_and_nothing_else(seed, n_rows, weighted):
     rng = np.random.default_rng(seed)

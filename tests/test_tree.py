@@ -123,7 +123,7 @@ def samples(draw, n_train, n_features):
     return sample
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_growth_equals_the_twin(data):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
@@ -171,7 +171,7 @@ def walk(grown, codes):
     return np.array(values)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.07, 0.5, 0.9]), st.integers(0, 2))
 def test_leaves_that_are_quantiles(case, seed, share, weighted):
     """Of the distances of their rows, shrunk by l2 as Newton steps are; of the first function of each output."""
@@ -210,7 +210,7 @@ def test_leaves_that_are_quantiles(case, seed, share, weighted):
             assert found["value"][leaf, k] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
@@ -235,7 +235,7 @@ def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
         assert np.all(low.max(axis=0) <= high.min(axis=0))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_repeats_equal_repeated_rows(case, seed):
     X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
@@ -259,7 +259,7 @@ def test_repeats_equal_repeated_rows(case, seed):
         assert np.array_equal(weighted[name], repeated[name]), name
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(growths())
 def test_histogram_equals_the_twin(case):
     X, n_train, gradients, hessians, _, max_bins, _, n_threads = case
@@ -288,7 +288,7 @@ def test_histogram_equals_the_twin(case):
         assert offset == len(cells)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 80),
@@ -338,7 +338,7 @@ def in_range(X, dtype):
     return np.where(np.isinf(X), X, np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([1, 2, 30, 300, 1100, 5000]),
@@ -363,7 +363,7 @@ def test_thresholds_and_codes_of_the_kernel_equal_the_twin(seed, n_rows, max_bin
         assert np.array_equal(codes[:, f], np.where(np.isnan(others[:, f]), matrix.n_bins[f], expected))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([1, 30, 2000]),
@@ -411,7 +411,7 @@ def test_thresholds_of_many_rows_come_from_a_sample(dtype, weighted):
             )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.floats(allow_nan=False, width=64), min_size=1, max_size=40))
 @example([-1.7976931348623157e308, 1.7976931348623157e308])
 @example([-np.inf, np.inf])
@@ -433,7 +433,7 @@ def test_quantile_bins_hold_equal_shares():
     assert counts.max() < 1010
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 200)), min_size=1, max_size=60),
     st.integers(2, 20),
@@ -646,7 +646,7 @@ def test_prediction_equals_the_values_of_training(dtype, form, n_outputs, vector
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_features=st.integers(1, 60), share=st.floats(0.0, 0.4), missing=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n_features, share, missing):
     """One-hot columns, columns with several values on both sides of zero, stored zeros, and rows that are watched."""
     rng = np.random.default_rng(seed)
@@ -666,7 +666,7 @@ def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n
     assert np.array_equal(grown[0].values, grown[1].values)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
     """Against the twin, which sees all features; rows, features and weights of all kinds, dense and sparse."""
@@ -795,7 +795,7 @@ class TestGroupedCategories:
         assert (grouped.n_bins, grouped.n_told_apart) == (1, 1)
         assert grouped.bins.tolist() == [-1, -1]
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 3), st.booleans())
     def test_many_share_with_those_that_are_alike(self, seed, max_bins, n_outputs, weighted):
         rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from agbm import _native
 SIZES = st.sampled_from([1, 7, 8, 9, 100, 16383, 16384, 16385, 40_000])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), n_rows=SIZES, n_outputs=st.integers(1, 3), n_threads=st.integers(1, 3))
 def test_sums_and_products_are_those_of_numpy(seed, n_rows, n_outputs, n_threads):
     rng = np.random.default_rng(seed)

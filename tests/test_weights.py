@@ -33,7 +33,7 @@ def assert_same_bits(one, other, X):
 
 
 class TestSums:
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(seed=st.integers(0, 2**32 - 1), n=st.sampled_from([1, 15, 1025, 20_000]), exponent=st.integers(-300, 300))
     def test_a_count_adds_what_repeated_rows_add(self, seed, n, exponent):
         rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ class TestScale:
         assert exact_mean(weights.total) == pytest.approx(1.0, abs=1e-7)
         np.testing.assert_array_equal(weights.total.astype(np.float32), weights.total)
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(seed=st.integers(0, 1000))
     def test_counts_times_relative_weights_are_exact(self, seed):
         rng = np.random.default_rng(seed)
