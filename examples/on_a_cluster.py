@@ -21,7 +21,7 @@ def main() -> None:
     y = table["a"] + table["b"] * table["c"] + rng.normal(size=len(table))
     # Workers of a real cluster are processes on other machines: Client("tcp://scheduler:8786") is all that changes.
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
         X = dd.from_pandas(table, npartitions=5)
