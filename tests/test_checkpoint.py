@@ -51,6 +51,13 @@ def naming(path):
     assert caught is None or (str(path) in caught and "Remove it, or use another path" in caught)
 
 
+def small_run(folder):
+    """The checkpoint of a run, its model and its rows."""
+    path = folder / "run"
+    X, y = load_diabetes(return_X_y=True)
+    return path, AGBMRegressor(max_iter=3, max_depth=2, callbacks=[Checkpoint(path, every=2)]).fit(X, y), X, y
+
+
 class TestGoingOn:
     @methods
     @shared
@@ -260,9 +267,7 @@ class TestFiles:
     @given(data=st.data())
     def test_numbers_that_make_no_forest(self, tmp_path_factory, data):
         """Whatever a file holds: an error that names it, or a run that goes on; never a crash."""
-        path = tmp_path_factory.mktemp("damaged") / "run"
-        X, y = load_diabetes(return_X_y=True)
-        model = AGBMRegressor(max_iter=3, max_depth=2, callbacks=[Checkpoint(path, every=2)]).fit(X, y)
+        path, model, X, y = small_run(tmp_path_factory.mktemp("damaged"))
 
         def change(description, arrays):
             name = data.draw(st.sampled_from([*sorted(arrays), "seed"]))
@@ -280,9 +285,7 @@ class TestFiles:
     @settings(max_examples=100)
     @given(data=st.data())
     def test_bytes_that_were_changed_or_cut_off(self, tmp_path_factory, data):
-        path = tmp_path_factory.mktemp("damaged") / "run"
-        X, y = load_diabetes(return_X_y=True)
-        model = AGBMRegressor(max_iter=3, max_depth=2, callbacks=[Checkpoint(path, every=2)]).fit(X, y)
+        path, model, X, y = small_run(tmp_path_factory.mktemp("damaged"))
         content = bytearray(path.read_bytes())
         place = data.draw(st.integers(0, len(content) - 1))
         content[place] ^= data.draw(st.integers(1, 255))

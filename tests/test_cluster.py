@@ -24,11 +24,10 @@ from agbm.cluster import (
     Order,
     Reply,
     Shard,
-    numbers_of_ordered_bits,
 )
 from agbm.losses import Quantile
 from agbm.problem import Problem
-from agbm.sums import weight_step
+from agbm.sums import of_ordered_bits, ordered_bits, weight_step
 from agbm.tree.bins import Bins
 from toys import category_counts
 from variants import STRATEGIES, methods, newton, shared, strategies
@@ -331,7 +330,8 @@ def test_bits_in_the_order_of_numbers():
     )
     bits = np.where(x.view(np.uint64) >> np.uint64(63), ~x.view(np.uint64), x.view(np.uint64) | np.uint64(1 << 63))
     assert np.all(np.diff(bits.astype(object)) >= 0)
-    np.testing.assert_array_equal(numbers_of_ordered_bits(bits), x)
+    np.testing.assert_array_equal(of_ordered_bits(bits), x)
+    np.testing.assert_array_equal(ordered_bits(x), bits)
 
 
 VARIANTS = {

@@ -1,8 +1,11 @@
 """Infinite values in X: the largest and the smallest number, for every part that looks at values."""
 
+import lightgbm
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
+import treelite
 from scipy.sparse import csr_array
 
 import agbm
@@ -122,14 +125,12 @@ def extreme():
 
 
 def test_lightgbm_takes_the_same_way(extreme):
-    lightgbm = pytest.importorskip("lightgbm")
     model, X = extreme
     found = lightgbm.Booster(model_str=to_lightgbm(model)).predict(encode(model, X))
     np.testing.assert_allclose(found, model.predict(X), rtol=1e-9, atol=1e-9)
 
 
 def test_treelite_takes_the_same_way(extreme):
-    treelite = pytest.importorskip("treelite")
     model, X = extreme
     found = treelite.gtil.predict(to_treelite(model), encode(model, X)).ravel()
     np.testing.assert_allclose(found, model.predict(X), rtol=1e-9, atol=1e-9)
@@ -137,7 +138,6 @@ def test_treelite_takes_the_same_way(extreme):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_onnx_takes_the_same_way(extreme, dtype):
-    onnxruntime = pytest.importorskip("onnxruntime")
     model, X = extreme
     with np.errstate(over="ignore"):
         X = X.astype(dtype)

@@ -27,7 +27,7 @@ from . import _native
 from .learners import DivergedError, Fit, Model, Newton
 from .losses import Array, Quantile, enough
 from .problem import Problem
-from .sums import ExactSum, whole_weights
+from .sums import ExactSum, of_ordered_bits, whole_weights
 from .theory import cosine
 from .tree import Forest
 from .tree.bins import Bins
@@ -610,10 +610,4 @@ class _TreeSums:
             digit = (total < wanted[:, np.newaxis]).sum(axis=1)  # the first one with enough at or below it
             before = np.where(digit > 0, total[np.arange(n), digit - 1], 0)
             known, wanted = known << np.uint64(width) | digit.astype(np.uint64), wanted - before
-        return numbers_of_ordered_bits(known)
-
-
-def numbers_of_ordered_bits(bits: NDArray[np.uint64]) -> Array:
-    """Numbers whose bits were turned such that they are in the order of the numbers, as the kernel does it."""
-    sign = np.uint64(1 << 63)
-    return np.where(bits & sign, bits ^ sign, ~bits).view(np.float64)
+        return of_ordered_bits(known)

@@ -483,7 +483,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         changed = [self._change(name) for name in parameters if now[name] != then.get(name)]
         if changed:
             raise ValueError(
-                f"warm_start=True goes on with the parameters of the last fit, got {', '.join(changed)}; set them "
+                f"warm_start=True needs the parameters of the last fit, got {', '.join(changed)}; set them "
                 "back, or use warm_start=False."
             )
 

@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike
 
 from . import _native
 from .sums import Array as Array
-from .sums import ExactSum, exact_mean, exact_sum, rows_together, weight_step, whole_weights
+from .sums import (
+    ExactSum,
+    exact_mean,
+    exact_sum,
+    of_ordered_bits,
+    ordered_bits,
+    rows_together,
+    weight_step,
+    whole_weights,
+)
 
 
 class Loss(Protocol):
@@ -84,21 +93,16 @@ def _crossing(falls: Callable[[float], bool], low: float, high: float) -> float:
     Halves the bits between the two rather than their distance: 64 steps find it to the last bit, whatever the units
     and however far the ends are apart.
     """
-    below, at = _ordered(low) - 1, _ordered(high)
+    lowest, highest = ordered_bits(np.array([low, high])).tolist()
+    below, at = lowest - 1, highest
     while at - below > 1:
         middle = (below + at) // 2
-        below, at = (middle, at) if falls(_number(middle)) else (below, middle)
-    return _number(at)
+        below, at = (middle, at) if falls(_of_bits(middle)) else (below, middle)
+    return _of_bits(at)
 
 
-def _ordered(x: float) -> int:
-    """The bits of a number as an integer that is in the order of numbers."""
-    bits = int(np.float64(x).view(np.int64))
-    return bits if bits >= 0 else -(bits & (2**63 - 1))
-
-
-def _number(ordered: int) -> float:
-    return float(np.int64(abs(ordered)).view(np.float64)) * (1.0 if ordered >= 0 else -1.0)
+def _of_bits(bits: int) -> float:
+    return float(of_ordered_bits(np.array([bits], dtype=np.uint64))[0])
 
 
 def _elementwise(kernel: Callable[[Array, Array, int], None], x: ArrayLike, n_threads: int) -> Array:
@@ -120,18 +124,18 @@ def _checked(name: str, value: float, low: float, high: float, instead: str = ""
     return float(value)
 
 
-def _quantile(x: Array, share: float, weight: Array | None) -> float:
-    """The smallest number with at least that share of the weight at or below it."""
-    if weight is None:
+def _quantile(x: Array, share: float, steps: Array | None) -> float:
+    """The smallest number with at least that share of the weight, in whole steps, at or below it."""
+    if steps is None:
         place = enough(share, len(x)) - 1
         return float(np.partition(x, place)[place])
-    return _quantile_by_steps(x, share, whole_weights(weight, weight_step(weight)))
-
-
-def _quantile_by_steps(x: Array, share: float, steps: Array) -> float:
     order = np.argsort(x)
     total = np.cumsum(steps[order])
     return float(x[order[np.searchsorted(total, enough(share, float(total[-1])))]])
+
+
+def _steps(weight: Array | None) -> Array | None:
+    return None if weight is None else whole_weights(weight, weight_step(weight))
 
 
 def enough(share: float, total: float) -> int:
@@ -240,9 +244,9 @@ class Quantile(_Identity):
     the loss at f and lies above it (Hunter and Lange, "Quantile regression via an MM algorithm", 2000), and so do not
     depend on the unit of y. The median distance stands for distances below it: without it, the few rows that are
     fitted best would hold all others back. Distances of zero do not count in it, since more than half of the labels may
-    be equal. A leaf then takes the q-quantile of y - f over its rows, which is the best
-    constant for them; steps by the curvature alone would be far too short where q is near 0 or 1. Gradient steps
-    (second_order=False) move by at most the learning rate, in the unit of y.
+    be equal. A leaf then takes the q-quantile of y - f over its rows, which is the best constant for them; steps by the
+    curvature alone would be far too short where q is near 0 or 1. Gradient steps (second_order=False) move by at most
+    the learning rate, in the unit of y.
     """
 
     _kernel = "quantile"
@@ -261,14 +265,10 @@ class Quantile(_Identity):
         """One over twice the distance, or over twice the median distance where that is larger."""
         if np.ndim(y) == np.ndim(f) == 2:
             return np.stack([self.hessian(labels, scores, weight) for labels, scores in zip(y, f, strict=True)])
-        distance = self.distance(y, f)
+        distance, steps = self.distance(y, f), _steps(weight)
         apart = distance > 0.0
-        if not apart.any():
-            return self.hessian_beyond(0.0, y, f)
-        if weight is None:
-            return self.hessian_beyond(_quantile(distance[apart], 0.5, None), y, f)
-        steps = whole_weights(weight, weight_step(weight))
-        return self.hessian_beyond(_quantile_by_steps(distance[apart], 0.5, steps[apart]), y, f)
+        middle = _quantile(distance[apart], 0.5, None if steps is None else steps[apart]) if apart.any() else 0.0
+        return self.hessian_beyond(middle, y, f)
 
     def distance(self, y: Array, f: Array) -> Array:
         """From the labels to the scores."""
@@ -280,7 +280,7 @@ class Quantile(_Identity):
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The weighted quantile."""
-        return _quantile(y, self.quantile, weight)
+        return _quantile(y, self.quantile, _steps(weight))
 
 
 class AbsoluteError(Quantile):

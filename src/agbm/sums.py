@@ -113,3 +113,17 @@ def weight_step(weight: Array) -> float:
 def whole_weights(weight: Array, step: float) -> Array:
     """Weights in steps, as above; one that is not zero is one step at least."""
     return np.asarray(np.ceil(weight / step))
+
+
+_SIGN = np.uint64(1 << 63)
+
+
+def ordered_bits(x: Array) -> NDArray[np.uint64]:
+    """The bits of numbers, turned such that they are in the order of the numbers, as the kernels do it."""
+    bits = (x + 0.0).view(np.uint64)  # -0 becomes 0
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def of_ordered_bits(bits: NDArray[np.uint64]) -> Array:
+    """The numbers of such bits."""
+    return np.where(bits & _SIGN, bits ^ _SIGN, ~bits).view(np.float64)
