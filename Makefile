@@ -42,10 +42,10 @@ test: $(SET_UP) lint browser
 
 # The tests of reports look at pages in a browser. Where there is none and none can be fetched, they are skipped.
 browser: $(SET_UP)
-	$(BIN)/python tests/browser.py
+	$(BIN)/python tests/support/browser.py
 
 test-kills: $(SET_UP)
-	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/test_dask.py -k killed
+	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/distributed/test_dask.py -k killed
 
 lint: $(SET_UP)
 	$(BIN)/ruff check .
@@ -65,7 +65,7 @@ wheel: $(SET_UP)
 test-install: $(SET_UP)
 	rm -rf build/wheel
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w build/wheel .
-	$(BIN)/python tests/installed_docs.py build/wheel/*.whl
+	$(BIN)/python tests/support/installed_docs.py build/wheel/*.whl
 
 docs: $(SET_UP)
 	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs
@@ -103,8 +103,9 @@ bench-sparse: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/sparse_memory.py
 
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
-KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,tree predict vectors losses model_file contributions sums cluster))
-THREAD_TESTS := tests/test_threads.py tests/test_predict.py --deselect tests/test_threads.py::test_fork_after_training
+KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_contributions core/test_vectors core/test_losses \
+  core/test_sums storage/test_model_file distributed/test_cluster))
+THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py --deselect tests/test_threads.py::test_fork_after_training
 SANITIZED := -q -p no:cacheprovider --capture=sys
 # The sanitizer of threads fears some random addresses; not every container lets a process do without.
 SAME_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)

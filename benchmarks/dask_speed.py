@@ -29,12 +29,12 @@ from typing import Any, Protocol
 
 import dask
 import dask.array as da
-import distributed
 import numpy as np
 from dask.delayed import delayed
 
+import distributed
 from agbm import AGBMClassifier
-from agbm.cluster import Message, Reply
+from agbm._distributed.cluster import Message, Reply
 from agbm.dask import DaskAGBMClassifier, DaskShards
 from document import fill_in, table
 from measure import machine, take_turns
@@ -302,7 +302,7 @@ def timed_rounds(client: Any) -> Iterator[list[Round]]:
 
 def watch_kernels() -> None:
     """In a worker: note how long a shard takes for each message. A worker has one shard, so they are in order."""
-    import agbm.cluster as module
+    import agbm._distributed.cluster as module
 
     found: Any = module
     if not hasattr(found, "kernel_seconds"):
@@ -319,7 +319,7 @@ def watch_kernels() -> None:
 
 
 def kernel_seconds() -> list[float]:
-    import agbm.cluster as module
+    import agbm._distributed.cluster as module
 
     found: Any = module
     return list(found.kernel_seconds)

@@ -101,8 +101,9 @@ def train(folder: str, bins: str, n_trees: int, limit: int) -> dict[str, float]:
     """Seconds of each pass and of training, and gigabytes at the most."""
     import pyarrow.dataset
 
-    from agbm import AGBMRegressor, Batches, estimators
-    from agbm.blocks import BlockTable
+    from agbm import AGBMRegressor, Batches
+    from agbm import _estimators as estimators
+    from agbm._data.blocks import BlockTable
 
     seconds: dict[str, float] = {}
 

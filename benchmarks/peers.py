@@ -88,11 +88,11 @@ class Ours(Library):
     def grower(self, X: np.ndarray, y: np.ndarray, setting: Setting, kind: str = "gbm") -> Work:
         """See Library. An iteration of `kind`: "gbm", or accelerated with a "shared" structure or "separate" trees."""
         from agbm import _native
-        from agbm.boosting import agbm, gbm
+        from agbm._core.boosting import agbm, gbm
+        from agbm._core.objective import Problem, of_each_output
+        from agbm._core.theory import Momentum
+        from agbm._tree import TreeLearner
         from agbm.losses import HalfSquaredError, LogLoss
-        from agbm.problem import Problem, of_each_output
-        from agbm.theory import Momentum
-        from agbm.tree import TreeLearner
 
         loss = (LogLoss() if setting.logistic else HalfSquaredError()).with_threads(setting.threads)
         start = np.full((1, len(y)), y.mean())
@@ -112,7 +112,7 @@ class Ours(Library):
 
     def binner(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> Work:
         """See Library."""
-        from agbm.tree.bins import Bins
+        from agbm._tree.bins import Bins
 
         return lambda: Bins.from_data(X, BINS, n_threads=setting.threads).encode(X, setting.threads)
 

@@ -30,18 +30,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import distributed
 import numpy as np
 from numpy.typing import NDArray
 
-from agbm import boosting
-from agbm.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+import distributed
+from agbm._core import boosting
+from agbm._core.objective import Problem, of_each_output
+from agbm._core.sums import ExactSum
+from agbm._distributed.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from agbm._tree import TreeLearner
+from agbm._tree.bins import Bins
 from agbm.dask import FAN_OUT, DaskShard, DaskShards, Held, add_up, branches
 from agbm.losses import LogLoss
-from agbm.problem import Problem, of_each_output
-from agbm.sums import ExactSum
-from agbm.tree import TreeLearner
-from agbm.tree.bins import Bins
 from dask_speed import DEPTH, FEATURES, bytes_of, cluster, kind_of, make_rows, steady, timed_rounds
 from document import fill_in, table
 from measure import machine

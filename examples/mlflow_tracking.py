@@ -15,8 +15,7 @@ import mlflow
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
-from agbm import AGBMClassifier
-from agbm.watch import Record
+from agbm import AGBMClassifier, Record
 
 
 def log_losses(record: Record) -> None:

@@ -10,8 +10,7 @@ from optuna.trial import TrialState
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
-from agbm import AGBMRegressor
-from agbm.watch import Record, Watcher
+from agbm import AGBMRegressor, Record, Watcher
 
 X, y = load_diabetes(return_X_y=True)
 X_train, X_val, y_train, y_val = train_test_split(X, y, random_state=0)

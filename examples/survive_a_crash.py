@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from agbm import AGBMRegressor, Checkpoint
-from agbm.watch import Record, Watcher
+from agbm import AGBMRegressor, Checkpoint, Record, Watcher
 
 
 def train(*callbacks: Watcher) -> AGBMRegressor:

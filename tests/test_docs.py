@@ -20,8 +20,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 import installed_docs
-from agbm import cli
-from agbm.migration import LIBRARIES
+from agbm import _cli as cli
+from agbm._migration import LIBRARIES
 from documents import BLOCK, DOCUMENTS, ROOT, blocks, commands
 
 with warnings.catch_warnings():

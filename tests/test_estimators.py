@@ -635,7 +635,9 @@ class TestGoingOn:
         model = AGBMRegressor(max_iter=10, warm_start=True).fit(X, y)
         before = model.predict(X)
         name = next(iter(change))
-        with pytest.raises(ValueError, match=rf"warm_start=True needs the parameters of the last fit, got {name}=.* \(was "):
+        with pytest.raises(
+            ValueError, match=rf"warm_start=True needs the parameters of the last fit, got {name}=.* \(was "
+        ):
             model.set_params(**change).fit(X, y)
         assert np.array_equal(model.predict(X), before)
         model.set_params(**{name: AGBMRegressor().get_params()[name]}, max_iter=12, n_jobs=1, tol=0.0, verbose=0)

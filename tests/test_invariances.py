@@ -6,8 +6,8 @@ import pytest
 from sklearn.base import clone
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._core.training import EarlyStopping, Record
 from agbm.losses import Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
-from agbm.watch import EarlyStopping, Record
 
 N = 700
 

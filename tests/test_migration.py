@@ -14,8 +14,8 @@ from sklearn.model_selection import train_test_split
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._migration import CLASSIFICATION, LIBRARIES, REGRESSION
 from agbm.losses import Huber, Quantile, Tweedie
-from agbm.migration import CLASSIFICATION, LIBRARIES, REGRESSION
 
 NAMES = ["lightgbm", "xgboost", "catboost", "hist_gradient_boosting"]
 OBJECTIVE = {name: library.objective.split()[0] for name, library in LIBRARIES.items()}

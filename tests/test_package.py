@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import agbm
-from agbm import _native, estimators
+from agbm import _estimators as estimators
+from agbm import _native
 
 
 def test_import_is_light():

@@ -16,10 +16,10 @@ import nbformat
 import numpy as np
 import pytest
 
-import agbm.progress as module
+import agbm._progress as module
 from agbm import AGBMRegressor
-from agbm.progress import counting, progress
-from agbm.watch import Record
+from agbm._core.training import Record
+from agbm._progress import counting, progress
 
 HELD_OUT = [0.9, 0.5, 0.25, 0.3, 0.25, 0.4]
 """Validation losses, the lowest at iteration 2."""

@@ -6,12 +6,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
 import paper_twin as twin
-from agbm import AGBMClassifier, AGBMRegressor, boosting
-from agbm.dropout import Dropout
-from agbm.ensemble import Ensemble
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm._core import boosting
+from agbm._core.dropout import Dropout
+from agbm._core.ensemble import Ensemble
+from agbm._core.theory import Fading, Momentum
+from agbm._tree.learner import TreeLearner
 from agbm.losses import HalfSquaredError
-from agbm.theory import Fading, Momentum
-from agbm.tree.learner import TreeLearner
 from toys import VectorFitter, best_stump, problem_of
 from variants import methods, shared
 

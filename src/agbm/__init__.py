@@ -1,10 +1,28 @@
 """Accelerated gradient boosting machines with a scikit-learn interface."""
 
-from .batches import Batches
-from .checkpoint import Checkpoint
-from .estimators import AGBMClassifier, AGBMRegressor
-from .migration import from_params
-from .model_file import ModelFileError
-from .saving import load
+from importlib.metadata import version as _version
 
-__all__ = ["AGBMClassifier", "AGBMRegressor", "Batches", "Checkpoint", "ModelFileError", "from_params", "load"]
+from ._core.training import Record, Watcher
+from ._data.batches import Batches
+from ._estimators import AGBMClassifier, AGBMRegressor
+from ._migration import from_params
+from ._predictor import Predictor
+from ._storage.checkpoint import Checkpoint
+from ._storage.container import ModelFileError
+from ._storage.model import load
+
+__version__ = _version("agbm")
+
+__all__ = [
+    "AGBMClassifier",
+    "AGBMRegressor",
+    "Batches",
+    "Checkpoint",
+    "ModelFileError",
+    "Predictor",
+    "Record",
+    "Watcher",
+    "__version__",
+    "from_params",
+    "load",
+]

@@ -18,24 +18,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self, cast
 
-import distributed
 import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .blocks import UNUSED, Block, BlockReader, Blocks, BlockTable, Labels, Seen, WithValidation, labels_of, naming
-from .checkpoint import Checkpoint
-from .cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
-from .estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
-from .learners import Fitter, Model
-from .losses import Array, Loss, is_built_in
-from .problem import Outputs, Problem
-from .sums import weight_step
-from .tree import Forest, TreeLearner
-from .tree.bins import Bins
-from .weights import Weights
-from .weights import joined as joined_weights
+import distributed
+
+from ._core.learners import Fitter, Model
+from ._core.losses import Array, Loss, is_built_in
+from ._core.objective import Outputs, Problem
+from ._core.sums import weight_step
+from ._core.weights import Weights
+from ._core.weights import joined as joined_weights
+from ._data.blocks import (
+    UNUSED,
+    Block,
+    BlockReader,
+    Blocks,
+    BlockTable,
+    Labels,
+    Seen,
+    WithValidation,
+    labels_of,
+    naming,
+)
+from ._distributed.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from ._estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
+from ._storage.checkpoint import Checkpoint
+from ._tree import Forest, TreeLearner
+from ._tree.bins import Bins
 
 FAN_OUT = 8
 """Shards that one process sends a message on to, and whose replies it adds up."""

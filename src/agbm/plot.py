@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimators import AGBMClassifier
+from ._core.losses import Array
+from ._data.rows import some_of
+from ._data.tables import missing
+from ._estimators import AGBMClassifier
 from .export import plot_tree as tree
 from .export._view import check_fitted, feature_names
-from .losses import Array
-from .rows import some_of
-from .tables import missing
 
 try:
     import matplotlib.pyplot as plt

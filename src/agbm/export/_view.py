@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import AGBMClassifier, AGBMRegressor
-from ..losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
-from ..tree import Forest
+from .._core.losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
+from .._estimators import AGBMClassifier, AGBMRegressor
+from .._tree import Forest
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..losses import AbsoluteError, Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
+from .._core.losses import AbsoluteError, Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
 from ._view import Tree, View, view
 
 # Bits of decision_type: a set of categories decides; missing values go left; what is missing is NaN.

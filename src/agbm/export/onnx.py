@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..losses import Array
+from .._core.losses import Array
 from ._view import Tree, View, library, view
 
 # What the operators need: TreeEnsemble came with version 5, and with it this version of the file format.

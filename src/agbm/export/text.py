@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..losses import Array
+from .._core.losses import Array
 from ._view import Tree, View, library, view
 
 

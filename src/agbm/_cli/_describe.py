@@ -1,0 +1,83 @@
+"""A question in words: for terminals, for pages, and for the notes of models."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+
+from .. import _report as report
+from ._data import Question
+from ._model import DECIMAL_COMMAS, FIRST_INDEX
+from ._output import listed
+
+
+def title(question: Question) -> str:
+    """The file and its size."""
+    return f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns"
+
+
+def describe(question: Question) -> dict[str, str]:
+    """What is learnt from what."""
+    kinds = {column.name: column.kind for column in question.file.columns}
+    numbers = [name for name in question.features if name not in question.categorical]
+    facts = {"target": f"{question.target}: {_labels_in_words(question)}"}
+    facts["task"] = f"{question.task}: {question.reason}"
+    facts["numbers"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
+    if question.categorical:
+        facts["categories"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
+    times = [name for name in numbers if kinds.get(name) == "time"]
+    if times:
+        facts["times"] = f"{listed(times)}: as microseconds"
+    without = question.file.n_rows - len(question.rows)
+    if without:
+        facts["left out"] = f"{without:,} rows without a target"
+    if question.streams:
+        facts["memory"] = "the table is read in pieces, more than once"
+    return facts
+
+
+def in_short(question: Question) -> dict[str, str]:
+    """The same for a page that shows columns elsewhere."""
+    return {
+        "data": question.file.name,
+        "target": question.target,
+        "task": question.task,
+        "labels": _labels_in_words(question),
+        "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categories",
+    }
+
+
+def describe_columns(question: Question) -> list[report.Column]:
+    """The columns for a page; their values are looked at where they are in memory."""
+    if not question.streams:
+        return report.describe_columns(question.table(question.rows), question.categorical or "from_dtype")
+    return [report.Column(name, "category" if name in question.categorical else "number") for name in question.features]
+
+
+def _labels_in_words(question: Question) -> str:
+    y = question.y[question.rows]
+    if not question.classifies:
+        return f"numbers from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
+    classes, counts = np.unique(y, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shares = [f"{classes[i]} {100 * counts[i] / len(y):.3g} %" for i in order]
+    return f"{len(classes):,} classes: {listed(shares, 6)}"
+
+
+def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
+    """How a model was made, for whoever has the file alone."""
+    notes = {
+        "command": command,
+        "trained": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": question.file.name,
+        "target": question.target,
+        "rows": rows,
+    }
+    if question.file.first_index is not None:
+        notes[FIRST_INDEX] = str(question.file.first_index)
+    with_commas = [column.name for column in question.file.columns if column.decimal_commas]
+    if with_commas:
+        notes[DECIMAL_COMMAS] = json.dumps(with_commas, ensure_ascii=False)
+    return notes

@@ -1,0 +1,473 @@
+"""Tables in files, whole or in pieces: csv, parquet and arrow through pyarrow, svmlight through scikit-learn.
+
+Columns are numbers or categories. Truth values and times are numbers here: 0 and 1, and microseconds. A CSV file says
+nothing of its types, so all of it is looked at before any of it is used: a column is what all of its values are, except
+that text columns can be read as numbers, with missing values for everything else.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._data.batches import BLOCK_VALUES, tables_of
+from .._storage.whole_file import is_special, replacing
+from ._text_numbers import Details, Mixed, Tally, tally, to_numbers
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+}
+
+# What a fit in memory takes for a value: the file's table, the rows taken of it, their matrix of numbers, those of it
+# that are not held out to stop by, and bins. The peak of `agbm train` on 3 million rows of 40 columns was 37.
+BYTES_OF_A_VALUE = 8 + 8 + 8 + 8 + 2
+
+# Blank cells of a CSV file are missing values, as are those that Arrow takes for missing.
+BLANKS = [blank * length for blank in " \t" for length in range(1, 65)]
+
+# What a column of a CSV file may begin as and turn out to have numbers of another kind; all others become text.
+_NARROW = "null", "int64"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, and what it is used as."""
+
+    name: str
+    kind: str
+    """number, truth, time or category; "other" is of no use."""
+    mixed: Mixed | None = None
+    """For a text column that is read as numbers, or seems to be meant so: its values that are not numbers."""
+    decimal_commas: bool = False
+    """Whether the column is text that is read as numbers with decimal commas."""
+
+
+class DataFile(ABC):
+    """A table in a file or in a folder of files."""
+
+    name: str
+    format: str
+    n_rows: int
+    columns: Sequence[Column]
+    first_index: int | None = None
+    """Of the columns of an svmlight file: 0 or 1."""
+
+    @abstractmethod
+    def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """A column, and which of its values are missing."""
+
+    @abstractmethod
+    def table(self, names: Sequence[str]) -> Any:
+        """Some columns of all rows, as `fit` takes them."""
+
+    def pieces(self, names: Sequence[str]) -> Iterator[Any]:
+        """The same, some rows at a time."""
+        return (piece for piece, _ in self.pieces_beside(names, ()))
+
+    @abstractmethod
+    def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        """The same, with other columns of the same rows as the file has them."""
+
+    @abstractmethod
+    def bytes_in_memory(self, n_columns: int) -> int:
+        """About what a fit takes with the whole table in memory."""
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    header: bool = True,
+    text: Collection[str] = (),
+    numeric: Collection[str] = (),
+    decimal_commas: Collection[str] = (),
+    n_features: int | None = None,
+    first_index: int | None = None,
+) -> DataFile:
+    """Look at a file, or a folder of parquet files.
+
+    `format` is told by the ending where it is None. Of a CSV file, columns named in `text` are text whatever they look
+    like, and without a header they are named c0, c1 and so on. Text columns named in `numeric` are read as numbers;
+    those in `decimal_commas` have decimal commas even if all of them may separate thousands here. `n_features` is that
+    of a model that will see an svmlight file, and `first_index` that of the file it was trained on; a file without a 0
+    is taken to begin with 1.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{str(path)!r}: there is no such file.")
+    format = _format_of(path) if format is None else format
+    if format == "svmlight":
+        return _SparseFile(path, n_features, first_index)
+    return _ArrowFile(path, format, header, text, set(numeric), decimal_commas)
+
+
+def _format_of(path: Path) -> str:
+    if path.is_dir():
+        return "parquet"
+    ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2", ".zst") else path.suffix
+    if ending.lower() not in FORMATS:
+        raise ValueError(
+            f"{str(path)!r} has none of the endings {', '.join(FORMATS)}; say what it is with --format "
+            f"{'|'.join(dict.fromkeys(FORMATS.values()))}."
+        )
+    return FORMATS[ending.lower()]
+
+
+def pyarrow() -> Any:
+    """The package, with all of it that is needed here."""
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(f"csv, parquet and arrow files need pyarrow ({error}): pip install 'agbm[cli]'") from error
+    return pyarrow
+
+
+class _ArrowFile(DataFile):
+    """What pyarrow reads."""
+
+    def __init__(
+        self,
+        path: Path,
+        format: str,
+        header: bool,
+        text: Collection[str],
+        numeric: Collection[str],
+        decimal_commas: Collection[str],
+    ) -> None:
+        self.name, self.format = str(path), format
+        with _said_of(path):
+            if format == "csv":
+                self._dataset, self.n_rows, tallies = _open_csv(path, header, text, numeric)
+            else:
+                self._dataset, self.n_rows, tallies = _open_typed(path, format, numeric)
+            self._decimal_commas = {
+                name: found.commas > 0 or name in decimal_commas for name, found in tallies.items() if name in numeric
+            }
+            """The text columns that are read as numbers, and whether they have decimal commas."""
+            suspects = [name for name, found in tallies.items() if name not in numeric and found.looks_like_numbers]
+            mixed = _details(self._dataset, self._decimal_commas, suspects)
+        self.columns = [
+            Column(field.name, "number", mixed.get(field.name), self._decimal_commas[field.name])
+            if field.name in self._decimal_commas
+            else Column(field.name, _kind_of(field.type), mixed.get(field.name))
+            for field in self._dataset.schema
+        ]
+
+    def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        with _said_of(self.name):
+            column = _plain(self._with_numbers(self._dataset.to_table(columns=[name])), {})[name].combine_chunks()
+        absent = np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+        if pyarrow().types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        return np.asarray(column.to_numpy(zero_copy_only=False)), absent
+
+    def table(self, names: Sequence[str]) -> Any:
+        with _said_of(self.name):
+            return _plain(self._with_numbers(self._dataset.to_table(columns=list(names))), self._kinds())
+
+    def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        wanted = list(dict.fromkeys([*names, *others]))
+        rows = max(1, BLOCK_VALUES // max(1, len(wanted)))
+        with _said_of(self.name):
+            for table in tables_of(self._dataset, wanted, rows):
+                features = self._with_numbers(table.select(list(names)))
+                yield _plain(features, self._kinds()), {name: table[name] for name in others}
+
+    def bytes_in_memory(self, n_columns: int) -> int:
+        return self.n_rows * n_columns * BYTES_OF_A_VALUE
+
+    def _with_numbers(self, table: Any) -> Any:
+        """A table of the file, in which text columns that are read as numbers are numbers."""
+        for i, name in enumerate(table.column_names):
+            if name in self._decimal_commas:
+                numbers = to_numbers(_as_text(table.column(i)), self._decimal_commas[name])
+                table = table.set_column(i, name, numbers)
+        return table
+
+    def _kinds(self) -> dict[str, str]:
+        return {column.name: column.kind for column in self.columns}
+
+
+@contextmanager
+def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors with the name of the file, in one line."""
+    try:
+        yield
+    except (pyarrow().ArrowException, ValueError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"{os.fspath(path)!r} cannot be read: {line}") from error
+
+
+def _open_typed(path: Path, format: str, numeric: Collection[str]) -> tuple[Any, int, dict[str, Tally]]:
+    """A file in a format with types, its number of rows, and counts of the values of text columns in `numeric`."""
+    dataset = pyarrow().dataset.dataset(
+        path, format={"parquet": "parquet", "arrow": "ipc"}[format], partitioning="hive"
+    )
+    if not dataset.schema.names:
+        raise ValueError(f"there is no {format} file with columns.")
+    n_rows = dataset.count_rows()
+    _check_names(dataset.schema.names)
+    _check_fragments(dataset)
+    texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name in numeric]
+    return dataset, n_rows, _scan(dataset.to_batches(columns=texts), texts, numeric)[1] if texts else {}
+
+
+def _open_csv(
+    path: Path, header: bool, text: Collection[str], numeric: Collection[str]
+) -> tuple[Any, int, dict[str, Tally]]:
+    """The file with types that all of its values have, its number of rows, and counts of the values of text columns.
+
+    Columns that are text for sure have no counts.
+    """
+    pa = pyarrow()
+    first = _first_line(path)
+    delimiter = max(",;\t|", key=first.count)  # of the usual ones that which the first line has most of
+    names = _names_of_csv(first, delimiter, header)
+    _check_names(names)
+    types = {name: pa.string() for name in text if name in names}
+    while True:
+        options = pa.dataset.CsvFileFormat(
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            read_options=pa.csv.ReadOptions(column_names=None if header else names),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=types,
+                strings_can_be_null=True,
+                null_values=[*pa.csv.ConvertOptions().null_values, *BLANKS],
+            ),
+        )
+        dataset = pa.dataset.dataset(path, format=options)
+        foreign = [field.name for field in dataset.schema if pa.types.is_binary(field.type)]
+        if foreign:
+            raise ValueError(f"columns {foreign} have text that is not UTF-8; save the file as UTF-8.")
+        try:
+            texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name not in text]
+            return dataset, *_scan(dataset.to_batches(), texts, numeric)
+        except pa.ArrowInvalid as error:
+            found = re.search(r"In CSV column #(\d+): .*conversion error to ([\w\[\]]+)", str(error))
+            if found is None:
+                raise
+            name = dataset.schema.names[int(found[1])]  # not of ours: those of a header of two lines are not whole
+            if types.get(name) == pa.string():
+                raise
+            types[name] = pa.float64() if found[2] in _NARROW else pa.string()
+
+
+def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]) -> tuple[int, dict[str, Tally]]:
+    """The number of rows, and counts of the values of text columns that are read as numbers or may be meant so."""
+    n_rows, tallies = 0, dict.fromkeys(texts, Tally())
+    for batch in batches:
+        n_rows += batch.num_rows
+        for name in list(tallies):
+            tallies[name] += tally(_as_text(batch.column(name)))
+            if tallies[name].is_surely_text and name not in numeric:
+                del tallies[name]
+    return n_rows, tallies
+
+
+def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str]) -> dict[str, Mixed]:
+    """The text columns, read as numbers or suspected to be meant so, that have values that are not numbers."""
+    details = {name: Details(True, commas) for name, commas in numeric.items()}
+    details |= {name: Details(False, False) for name in suspects}
+    for batch in dataset.to_batches(columns=list(details)) if details else ():
+        for name, found in details.items():
+            found.add(_as_text(batch.column(name)))
+    mixed = {name: found.result() for name, found in details.items()}
+    for name in numeric:
+        if mixed[name].not_numbers == mixed[name].values > 0:
+            examples = ", ".join(map(repr, mixed[name].examples))
+            raise ValueError(f"column {name!r} must have numbers, and has none; its values are {examples}.")
+    return {name: found for name, found in mixed.items() if found.not_numbers}
+
+
+def _is_text(type: Any) -> bool:
+    types = pyarrow().types
+    values = type.value_type if types.is_dictionary(type) else type
+    return bool(types.is_string(values) or types.is_large_string(values) or types.is_string_view(values))
+
+
+def _as_text(column: Any) -> Any:
+    """Text of any Arrow type as a type that all functions of Arrow support."""
+    pa = pyarrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"there are several columns named {twice}; give every column a name of its own.")
+
+
+def _check_fragments(dataset: Any) -> None:
+    """A folder has the columns of its first file; those that only later ones have would be left out without a word."""
+    for fragment in dataset.get_fragments():
+        more = sorted(set(fragment.physical_schema.names) - set(dataset.schema.names))
+        if more:
+            raise ValueError(
+                f"{Path(fragment.path).name!r} has columns {more}, which the first file has not; add them."
+            )
+
+
+def _names_of_csv(first: str, delimiter: str, header: bool) -> list[str]:
+    if not first.strip():
+        raise ValueError("it is empty: its first line has no columns.")
+    cells = next(csv.reader([first], delimiter=delimiter))
+    if "\ufffd" in first:
+        raise ValueError(f"its first line, {cells}, is not UTF-8; save the file as UTF-8.")
+    return cells if header else [f"c{i}" for i in range(len(cells))]
+
+
+def _first_line(path: Path) -> str:
+    with io.TextIOWrapper(pyarrow().input_stream(path, compression="detect"), "utf-8-sig", "replace") as file:
+        return file.readline().rstrip("\r\n")
+
+
+def _kind_of(type: Any) -> str:
+    types = pyarrow().types
+    if types.is_dictionary(type):  # of anything else, a model file could not hold the categories
+        values = type.value_type
+        holds = _is_text(values) or types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)
+        return "category" if holds else "other"
+    if types.is_integer(type) or types.is_floating(type) or types.is_decimal(type) or types.is_null(type):
+        return "number"
+    if types.is_boolean(type):
+        return "truth"
+    if _is_text(type):
+        return "category"
+    if types.is_timestamp(type) or types.is_date(type):
+        return "time"
+    return "other"
+
+
+def _plain(table: Any, kinds: dict[str, str]) -> Any:
+    """Numbers as such that NumPy knows, whatever the file has them as; categories as they are."""
+    pa = pyarrow()
+    for i, field in enumerate(table.schema):
+        kind = kinds.get(field.name, "")
+        column = table.column(i)
+        if kind == "time":  # the same number for the same moment, whatever the unit and the zone of a file are
+            column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None)), safe=False).cast(pa.int64())
+        if pa.types.is_string_view(field.type):  # of which rows cannot be taken
+            column = column.cast(pa.large_string())
+        if kind in ("number", "truth", "time") and field.type != pa.float32():
+            column = column.cast(pa.float64(), safe=False)
+        table = table.set_column(i, field.name, column)
+    return table
+
+
+class _SparseFile(DataFile):
+    """Labels and a sparse matrix; it is small enough for memory, since nothing else can read it."""
+
+    def __init__(self, path: Path, n_features: int | None, first_index: int | None) -> None:
+        from sklearn.datasets import load_svmlight_file
+
+        self.name, self.format = str(path), "svmlight"
+        try:
+            X, self._y = load_svmlight_file(self.name, zero_based=True)
+            self.first_index = int(X.indices.min(initial=1) > 0) if first_index is None else first_index
+            self._X = _with_columns(X[:, self.first_index :], n_features)
+        except ValueError as error:
+            raise ValueError(f"{self.name!r} cannot be read as svmlight: {error}") from error
+        self.n_rows = self._X.shape[0]
+        self.columns = [Column(f"x{i}", "number") for i in range(self._X.shape[1])]
+
+    def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        return self._y, np.isnan(self._y)
+
+    def table(self, names: Sequence[str]) -> Any:
+        return self._X
+
+    def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        yield self._X, {}
+
+    def bytes_in_memory(self, n_columns: int) -> int:
+        return 0
+
+
+def _with_columns(X: Any, n_columns: int | None) -> Any:
+    """A sparse matrix with columns of zeros behind its own, which a file does not mention."""
+    if n_columns is not None and X.shape[1] > n_columns:
+        raise ValueError(f"it has {X.shape[1]} columns, and the model {n_columns}")
+    X.resize((X.shape[0], X.shape[1] if n_columns is None else n_columns))
+    return X
+
+
+def available_memory() -> int:
+    """Bytes that a process may still take, where the system says so; else very many."""
+    limits = [2**62]
+    for path, pattern, unit in (
+        ("/proc/meminfo", r"MemAvailable:\s+(\d+) kB", 1024),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),  # of a container
+    ):
+        try:
+            limits += [unit * int(found) for found in re.findall(pattern, Path(path).read_text())]
+        except OSError:
+            continue
+    return min(limits)
+
+
+def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
+    """Write tables with the same columns one behind the other; gives the number of rows.
+
+    A file appears when all of it is written, and not before.
+    """
+    pa = pyarrow()
+    if not isinstance(out, Path):
+        return _write(pieces, lambda schema: pa.csv.CSVWriter(out, schema))
+    format = output_format(out)
+    delimiter = "\t" if out.suffix.lower() == ".tsv" else ","
+    writers = {
+        "csv": partial(pa.csv.CSVWriter, write_options=pa.csv.WriteOptions(delimiter=delimiter)),
+        "parquet": pa.parquet.ParquetWriter,
+        "arrow": pa.ipc.new_file,
+    }
+    with replacing(out) as unfinished:
+        return _write(pieces, lambda schema: writers[format](str(unfinished), schema))
+
+
+def output_format(out: Path) -> str:
+    """The format in which to write a table, by the ending of its file; csv for a pipe without an ending."""
+    format = FORMATS.get(out.suffix.lower(), "csv" if is_special(out) else "")
+    if format not in ("csv", "parquet", "arrow"):
+        raise ValueError(f"--out {out}: its ending must be .csv, .parquet or .arrow.")
+    return format
+
+
+def _write(pieces: Iterable[Mapping[str, Any]], open_writer: Callable[[Any], Any]) -> int:
+    pa = pyarrow()
+    n_rows = 0
+    tables = (pa.table(dict(piece)) for piece in pieces)
+    first = next(tables, None)
+    if first is None:
+        raise ValueError("there are no rows to write.")
+    with open_writer(first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table.cast(first.schema))
+            n_rows += table.num_rows
+    return n_rows

@@ -1,0 +1,89 @@
+"""`agbm inspect`: what is in a model file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .._estimators import AGBMClassifier
+from .._report import changed_parameters
+from .._storage.model import load
+from ..export._view import feature_names
+from ._data import Model
+from ._model import important, noted_metrics, shares_in_words
+from ._output import MOST_LISTED, add_command, listed, show, show_json, size
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its arguments."""
+    parser = add_command(
+        commands,
+        "agbm inspect MODEL [--json]",
+        help="say what is in a model file",
+        description="Say what is in a model file: what it predicts from what, how it was made, which features matter. "
+        "Nothing in a file can run code, wherever it comes from.",
+        examples="\n  agbm inspect adult.agbm\n  agbm inspect adult.agbm --json | jq .importances",
+    )
+    parser.add_argument("model", help="a file that agbm train or model.save wrote")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Load, and say what is there."""
+    model = load(arguments.model)
+    if arguments.json:
+        show_json(_facts(model))
+        return
+    print(f"{arguments.model} ({size(Path(arguments.model).stat().st_size)})")
+    show(_in_words(model))
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    known = model._categories.of
+    return {
+        "estimator": type(model).__name__,
+        "classes": model.classes_.tolist() if isinstance(model, AGBMClassifier) else None,
+        "loss": type(model._fitted_loss).__name__,
+        "method": model.method,
+        "parameters": model.get_params(deep=False),
+        "changed_parameters": changed_parameters(model),
+        "trees": model.n_trees_,
+        "iterations": model.n_iter_,
+        "best_iteration": model.best_iteration_,
+        "seconds": float(model.history_["seconds"][-1]),
+        "train_loss": float(model.history_["train_loss"][model.best_iteration_]),
+        "validation_loss": float(model.history_["validation_loss"][model.best_iteration_]),
+        "n_features": model.n_features_in_,
+        "features": feature_names(model) if hasattr(model, "feature_names_in_") else None,
+        "categories": dict(zip(feature_names(model, known), map(len, known.values()), strict=True)),
+        "importances": important(model),
+        "notes": model.notes_ | ({"metrics": noted_metrics(model)} if "metrics" in model.notes_ else {}),
+    }
+
+
+def _in_words(model: Model) -> dict[str, str]:
+    facts = _facts(model)
+    n_features, categories = facts["n_features"], facts["categories"]
+    first = feature_names(model, range(min(n_features, MOST_LISTED)))
+    words = {"estimator": f"{facts['estimator']}, loss {facts['loss']}"}
+    if facts["classes"] is not None:
+        words["classes"] = listed(list(map(str, facts["classes"])))
+    words["features"] = f"{n_features:,}: {listed(first, n=n_features)}"
+    if categories:
+        words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
+    words["model"] = f"{model.method}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
+    words["model"] += f"{model.n_iter_:,}, {facts['seconds']:.3g} s"
+    words["loss"] = f"training {facts['train_loss']:.5g}"
+    if facts["validation_loss"] == facts["validation_loss"]:
+        words["loss"] += f", validation {facts['validation_loss']:.5g}"
+    words["parameters"] = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
+    words["parameters"] = words["parameters"] or "the defaults"
+    words["important"] = shares_in_words(facts["importances"])
+    for name, text in model.notes_.items():
+        words[f"note: {name}"] = text
+    metrics = noted_metrics(model)
+    if metrics:
+        words["note: metrics"] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
+    return words

@@ -1,0 +1,107 @@
+"""`agbm predict`: a model and a table to a table of predictions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._estimators import AGBMClassifier
+from .._storage.model import load
+from ..export._view import feature_names
+from ._data import Model, add_file, check_column
+from ._files import DataFile, output_format, write_pieces
+from ._model import open_for
+from ._output import add_command, show_json
+from ._paths import check_files
+
+EXAMPLES = """
+  agbm predict adult.agbm new.csv --out predictions.csv
+  agbm predict adult.agbm new.parquet --proba --keep id --out probabilities.parquet
+  agbm predict adult.agbm new.csv --out - | head"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its arguments."""
+    parser = add_command(
+        commands,
+        "agbm predict MODEL DATA --out FILE [options]",
+        help="predict the rows of a file with a model",
+        description="Predict the rows of a file, piece by piece: it may be larger than memory. Columns are found by "
+        "their names; those that the model does not know are left out.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("model", help="a file that agbm train or model.save wrote")
+    add_file(parser)
+    parser.add_argument("--out", required=True, help="a file, csv, parquet or arrow by its ending; - prints csv")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--proba", action="store_true", help="probabilities of the classes instead of the most probable")
+    what.add_argument("--scores", action="store_true", help="raw scores: log-odds, or values before the inverse link")
+    parser.add_argument(
+        "--keep", metavar="COLUMN", nargs="+", default=[], help="columns to copy, such as an identifier"
+    )
+    parser.add_argument("--json", action="store_true", help="say what was done as a JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Predict all pieces."""
+    out = None if arguments.out == "-" else Path(arguments.out)
+    to_csv = out is None or output_format(out) == "csv"
+    if out is None and arguments.json:
+        raise ValueError("--json with --out -: both would print; give --out a file.")
+    check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": out})
+    model = load(arguments.model)
+    if arguments.proba and not isinstance(model, AGBMClassifier):
+        raise ValueError("--proba: the model is a regressor, which has no probabilities; leave it out.")
+    file, features = open_for(
+        model, arguments.data, arguments.format, header=not arguments.no_header,
+        texts=_copied(model, arguments.keep) if to_csv else (),
+    )  # fmt: skip
+    if arguments.keep and file.format == "svmlight":
+        raise ValueError(f"--keep {' '.join(arguments.keep)}: an svmlight file has no columns to copy; leave it out.")
+    for name in arguments.keep:
+        check_column(name, "--keep", [column.name for column in file.columns])
+    n_rows = write_pieces(_predictions(model, file, features, arguments), sys.stdout.buffer if out is None else out)
+    if arguments.json:
+        show_json({"rows": n_rows, "out": arguments.out})
+    elif out is not None:
+        print(f"{arguments.out}: {n_rows:,} rows")
+
+
+def _copied(model: Model, keep: Sequence[str]) -> list[str]:
+    """Columns that go from a CSV file to a CSV file letter by letter: 007 is to stay 007."""
+    return [name for name in keep if name not in feature_names(model)]
+
+
+def _predictions(
+    model: Model, file: DataFile, features: list[str], arguments: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    for X, kept in file.pieces_beside(features, arguments.keep):
+        found = _columns(model, X, arguments)
+        both = [name for name in kept if name in found]
+        if both:
+            raise ValueError(f"--keep {' '.join(both)}: the predictions have that name; leave it out, or rename it.")
+        yield {**kept, **found}
+
+
+def _columns(model: Model, X: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Predictions of a piece, by the names of their columns."""
+    if arguments.proba:
+        return _named("probability", model.predict_proba(X), [str(label) for label in model.classes_])
+    if arguments.scores:
+        scores = np.asarray(model._raw_predict(X)).T
+        names = [str(label) for label in model.classes_] if isinstance(model, AGBMClassifier) else None
+        return _named("score", scores if scores.shape[1] > 1 else scores[:, 0], names)
+    return _named("prediction", np.asarray(model.predict(X)), None)
+
+
+def _named(what: str, values: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    if values.ndim == 1:
+        return {what: values}
+    names = [str(i) for i in range(values.shape[1])] if names is None else names
+    return {f"{what}_{name}": values[:, i] for i, name in enumerate(names)}

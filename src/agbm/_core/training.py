@@ -1,0 +1,202 @@
+"""What happens between iterations: history, early stopping, divergence, callbacks.
+
+`watch` runs an algorithm to its end. Watchers see a `Record` of every iteration and may end the run; none of them
+changes what the algorithm computes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from .. import _native
+from .boosting import Step
+from .ensemble import Ensemble
+from .learners import DivergedError
+from .objective import Problem
+
+
+class Record(NamedTuple):
+    """What is known after an iteration. Iteration 0 is the start function."""
+
+    iteration: int
+    trees: int
+    """Learners with weight in the model of this iteration."""
+    train_loss: float
+    validation_loss: float
+    """NaN where there are no validation rows."""
+    theta: float = math.nan
+    momentum: float = math.nan
+    """gamma as used."""
+    cosine_residual: float = math.nan
+    cosine_corrected: float = math.nan
+    restart: bool = False
+    seconds: float = 0.0
+    """Since the start of the run."""
+
+
+Watcher = Callable[[Record], bool | None]
+"""Returns True to end the run."""
+
+
+def after(iteration: int, watcher: Watcher) -> Watcher:
+    """A watcher that sees only what comes after an iteration, which it has seen before; 0 for one that sees all."""
+
+    def late(record: Record) -> bool | None:
+        return watcher(record) if record.iteration > iteration or iteration == 0 else None
+
+    return late
+
+
+class History:
+    """All records of a run."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def __call__(self, record: Record) -> None:
+        """Keep the record."""
+        self.records.append(record)
+
+    def best_iteration(self, by_validation: bool) -> int:
+        """The first iteration with the smallest finite loss."""
+        losses = [r.validation_loss if by_validation else r.train_loss for r in self.records]
+        return int(np.nanargmin([loss if math.isfinite(loss) else math.nan for loss in losses]))
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """One array a quantity; a data frame can be made of it as it is."""
+        return {
+            name: np.array(values) for name, values in zip(Record._fields, zip(*self.records, strict=True), strict=True)
+        }
+
+
+class EarlyStopping:
+    """Ends the run when the validation loss has not improved for n_iter_no_change iterations.
+
+    Improvements count that are more than the share tol of what the loss has fallen by since the start: neither the unit
+    of the labels nor a constant that is added to the loss matters then.
+    """
+
+    def __init__(self, n_iter_no_change: int, tol: float) -> None:
+        self._patience = n_iter_no_change
+        self._tol = tol
+        self._start: float | None = None
+        self._reference = math.inf
+        self._since = 0
+
+    def __call__(self, record: Record) -> bool:
+        """Whether patience has run out."""
+        loss = record.validation_loss
+        if self._start is None:
+            self._start = self._reference = loss
+        elif loss < self._reference - self._tol * (self._start - self._reference):
+            self._reference = loss
+            self._since = 0
+        else:
+            self._since += 1
+        return self._since >= self._patience
+
+
+class Divergence:
+    """Ends the run when the training loss is no longer finite or has grown a hundredfold.
+
+    Growth counts from the lowest loss so far, but not from below a thousandth of the first: a loss that is nearly zero
+    may well multiply.
+    """
+
+    growth = 100.0
+    floor = 1e-3
+
+    def __init__(self) -> None:
+        self._start: float | None = None
+        self._lowest = math.inf
+
+    def __call__(self, record: Record) -> bool:
+        """Whether the loss is out of hand."""
+        if not math.isfinite(record.train_loss):
+            return True
+        if self._start is None:
+            self._start = record.train_loss
+        self._lowest = min(self._lowest, record.train_loss)
+        return self._start > 0.0 and record.train_loss > self.growth * max(self._lowest, self.floor * self._start)
+
+
+@contextmanager
+def _memory_of_a_run() -> Iterator[None]:
+    _native.begin_run()
+    try:
+        yield
+    finally:
+        _native.end_run()
+
+
+def watch(
+    steps: Iterator[Step], problem: Problem, ensemble: Ensemble, watchers: Sequence[Watcher]
+) -> tuple[History, bool]:
+    """Run an algorithm, filling the ensemble. Returns the history, and whether the run diverged."""
+    history, divergence = History(), Divergence()
+    began = time.perf_counter()
+
+    def over(record: Record) -> bool:
+        history(record)
+        answers = [watcher(record) for watcher in watchers]  # every watcher sees every record
+        return any(answers)
+
+    with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
+        start = Record(0, 0, problem.train_loss(problem.start), problem.validation_loss(problem.start))
+        if divergence(start) or (problem.has_validation and not math.isfinite(start.validation_loss)):
+            raise ValueError(
+                f"The loss of the start function is not finite (training {start.train_loss}, validation "
+                f"{start.validation_loss}): y, y_val or sample_weight has numbers too large to square and to add up; "
+                "scale them down."
+            )
+        if over(start):
+            return history, False
+        try:
+            for step in steps:
+                ensemble.append(step)
+                record = _record(step, len(ensemble), ensemble.n_learners, time.perf_counter() - began)
+                del step  # and its vectors, before the next one needs room
+                stop = over(record)
+                if divergence(record):
+                    return history, True
+                if stop:
+                    break
+        except DivergedError:
+            return history, True
+    return history, False
+
+
+def _record(step: Step, iteration: int, trees: int, seconds: float) -> Record:
+    return Record(
+        iteration=iteration,
+        trees=trees,
+        train_loss=step.train_loss,
+        validation_loss=step.validation_loss,
+        theta=step.theta,
+        momentum=step.gamma,
+        cosine_residual=step.cosine_residual,
+        cosine_corrected=step.cosine_corrected,
+        restart=step.restart,
+        seconds=seconds,
+    )
+
+
+def warn_diverged(history: History, kept: int) -> None:
+    """Say what happened, what was kept, and what to change."""
+    last = history.records[-1]
+    warnings.warn(
+        f"Training diverged at iteration {last.iteration} (training loss {last.train_loss:.6g}, at the start "
+        f"{history.records[0].train_loss:.6g}); the model of iteration {kept} is kept. "
+        "Lower learning_rate, entry, momentum or correction.",
+        ConvergenceWarning,
+        stacklevel=5,  # the line that called fit
+    )

@@ -1,0 +1,1 @@
+"""Input: tables, categories, blocks of rows, held-out rows."""

@@ -1,0 +1,392 @@
+"""Tables of every kind to matrices of numbers: categories become numbers, the most frequent first.
+
+Data frames (pandas, polars, arrow) are read through narwhals, a column at a time, where they have more than numbers;
+scikit-learn reads the others, arrays, and sparse matrices.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from .._core.losses import Array
+from .._core.sums import weight_step, whole_weights
+
+# Values without a category that are compared with the categories in other forms: enough to see a pattern.
+UNKNOWN_TO_LOOK_AT = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The categories of the categorical features of a table, as fit has seen them."""
+
+    of: dict[int, list[Any]] = field(default_factory=dict)
+    """For each categorical feature its categories, by their numbers."""
+
+    @classmethod
+    def learn(cls, X: Any, features: NDArray[np.bool_], weight: Array | None) -> Categories:
+        """The categories in X, the heaviest first; those of rows without weight are none."""
+        if not features.any():
+            return cls()
+        weights = None if weight is None else whole_weights(weight, weight_step(weight))
+        sums = category_sums(X, features, [weights])
+        return cls({f: by_weight({value: total for value, (total,) in seen.items()}) for f, seen in sums.items()})
+
+    def counts(self, n_features: int) -> NDArray[np.intp]:
+        """For each feature the number of its categories; 0 where it has numbers."""
+        counts = np.zeros(n_features, dtype=np.intp)
+        counts[list(self.of)] = [max(1, len(known)) for known in self.of.values()]
+        return counts
+
+    def encode(self, X: Any) -> Any:
+        """X as a matrix of numbers. Missing categories are NaN; unknown ones have the number after the last."""
+        if issparse(X):
+            raise ValueError(
+                f"X is sparse, the model has categorical features ({sorted(self.of)}); give a dense table."
+            )
+        n_features = _n_columns(X)
+        column, names = columns_of(X), column_names(X)
+        encoded: list[NDArray[Any]] = []
+        for f in range(n_features):
+            values, absent = column(f)
+            if f in self.of:
+                encoded.append(self._codes(f, values, absent))
+                self._warn_of_other_forms(f, names[f], values, encoded[-1])
+            else:
+                encoded.append(_numbers(values, absent, names[f]))
+        dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
+        matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
+        for f, codes in enumerate(encoded):
+            matrix[:, f] = codes
+        return matrix
+
+    def codes(self, X: Any, f: int) -> Array:
+        """One categorical column of X in numbers."""
+        return self._codes(f, *columns_of(X)(f))
+
+    def _codes(self, f: int, values: NDArray[Any], absent: NDArray[np.bool_]) -> Array:
+        number = self._number[f]
+        unknown = float(max(1, len(number)))
+        codes = np.array([number.get(value, unknown) for value in values.tolist()], dtype=np.float64)
+        codes[absent] = np.nan
+        return codes
+
+    @cached_property
+    def _number(self) -> dict[int, dict[Any, float]]:
+        """For each categorical feature the numbers of its categories."""
+        return {f: {category: float(i) for i, category in enumerate(known)} for f, known in self.of.items()}
+
+    @cached_property
+    def _kinds(self) -> dict[int, set[type]]:
+        """For each categorical feature what its categories are: text, numbers, or other types."""
+        return {f: set(map(_kind, known)) for f, known in self.of.items()}
+
+    @cached_property
+    def _warned(self) -> set[int]:
+        """Features that there was a warning about: one for each is enough, however many batches there are."""
+        return set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the rest follows from."""
+        return {"of": self.of}
+
+    def _warn_of_other_forms(self, f: int, name: Any, values: NDArray[Any], codes: Array) -> None:
+        """Say so if categories are unknown because a column has another type than in fit."""
+        known = self.of[f]
+        unknown = np.flatnonzero(codes == max(1, len(known)))
+        if not len(unknown) or not known or f in self._warned:
+            return
+        here = values[unknown[:UNKNOWN_TO_LOOK_AT]].tolist()
+        pair = self._same_in_another_form(f, here)
+        if pair is None and not (codes < len(known)).any() and self._kinds[f].isdisjoint(map(_kind, here)):
+            pair = here[0], known[0]
+        if pair is not None:
+            self._warned.add(f)
+            value, category = pair
+            warnings.warn(
+                f"X: column {name!r} has categories in another form than in fit: {value!r} ({type(value).__name__}), "
+                f"in fit {category!r} ({type(category).__name__}). They count as unknown categories; give the column "
+                "the type and the form that it had in fit.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _same_in_another_form(self, f: int, values: Sequence[Any]) -> tuple[Any, Any] | None:
+        """The first value that would be a category if it were text, or a number; with that category."""
+        for value in values:
+            for form in _forms(value):
+                if form in self._number[f]:
+                    return value, self.of[f][int(self._number[f][form])]
+        return None
+
+
+def _forms(value: Any) -> Iterator[Any]:
+    """What a value may have been before somebody wrote or read a file."""
+    if isinstance(value, bytes):
+        yield value.decode(errors="replace")
+    elif not isinstance(value, str):
+        yield str(value)
+        if isinstance(value, float) and value.is_integer():
+            yield str(int(value))
+    else:
+        yield value.encode(errors="replace")
+        yield value.removesuffix(".0") if value.endswith(".0") else f"{value}.0"
+        if value in ("True", "False"):
+            yield value == "True"
+        with suppress(ValueError):
+            yield float(value)  # which is equal to the integer
+
+
+def _kind(value: Any) -> type:
+    """The type of a category; all numbers are of one."""
+    return float if isinstance(value, (int, float)) else str if isinstance(value, str) else type(value)
+
+
+def as_table(X: Any) -> Any:
+    """Lists as an array, in which text stays text and numbers numbers; everything else as it is."""
+    if hasattr(X, "collect") and not hasattr(X, "shape"):
+        raise TypeError(f"X is a {type(X).__name__}, whose rows are not there yet; give X.collect().")
+    if not isinstance(X, (list, tuple)):
+        return X
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths: scikit-learn's checks will say so
+        return X
+    return np.array(X, dtype=object) if array.dtype.kind == "U" else array
+
+
+def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
+    """Which columns of X the parameter `categorical_features` names."""
+    n_features = _n_columns(X)
+    if wanted is None:
+        return np.zeros(n_features, dtype=bool)
+    if not isinstance(wanted, str) and len({isinstance(w, str) for w in np.asarray(wanted, dtype=object).flat}) > 1:
+        raise ValueError(f"categorical_features={wanted!r} must be names or positions, not both.")
+    if isinstance(wanted, str) and wanted == "from_dtype":
+        return _mask_from_types(X, n_features)
+    chosen = np.asarray(wanted)
+    if issparse(X) and chosen.size:
+        raise ValueError(f"categorical_features={wanted!r}: a sparse X has numbers only; use a dense table.")
+    if chosen.size == 0:
+        return np.zeros(n_features, dtype=bool)
+    if chosen.ndim != 1:
+        raise ValueError(f"categorical_features={wanted!r} must be one list, got an array of shape {chosen.shape}.")
+    if chosen.dtype.kind == "b":
+        if len(chosen) != n_features:
+            raise ValueError(
+                f"categorical_features is a mask of {len(chosen)} entries, X has {n_features} features; they must "
+                "agree."
+            )
+        return chosen
+    mask = np.zeros(n_features, dtype=bool)
+    if chosen.dtype.kind in "iu":
+        unknown = [int(f) for f in chosen if not 0 <= f < n_features]
+        if unknown:
+            raise ValueError(f"categorical_features={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
+        mask[chosen] = True
+        return mask
+    names = [] if not _is_frame(X) else column_names(X)
+    unknown_names = [name for name in chosen.tolist() if name not in names]
+    if unknown_names:
+        known = f"its columns are {names}" if names else "it has no column names; give positions"
+        raise ValueError(f"categorical_features={wanted!r}: X has no columns {unknown_names}; {known}.")
+    mask[[names.index(name) for name in chosen.tolist()]] = True
+    return mask
+
+
+def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
+    """Columns of text or categories."""
+    frame = _frame(X)
+    if frame is not None:
+        import narwhals as nw
+
+        column = columns_of(X)
+        return np.array(
+            [
+                isinstance(dtype, (nw.Categorical, nw.Enum, nw.String))
+                or (isinstance(dtype, nw.Object) and _is_text(column(f)[0]))
+                for f, dtype in enumerate(frame.schema.values())
+            ],
+            dtype=bool,
+        )
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OU":
+        return np.array([_is_text(X[:, f]) for f in range(n_features)], dtype=bool)
+    return np.zeros(n_features, dtype=bool)
+
+
+def missing_columns(X: Any, features: Sequence[int]) -> list[int]:
+    """Which of some columns have no value."""
+    column = columns_of(X)
+    return [f for f in features if column(f)[1].all()]
+
+
+def needs_reading(X: Any) -> bool:
+    """Whether scikit-learn would stumble over a column that we can read, or read one that we refuse: dates, NA."""
+    frame = _frame(X)
+    if frame is not None:
+        return not all(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.schema.values())
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        absent = _absent() - {id(None)}  # which scikit-learn reads as NaN
+        return X.dtype.kind in "Mm" or (X.dtype.kind == "O" and any(id(v) in absent for v in X.flat))
+    return False
+
+
+def _is_text(column: NDArray[Any]) -> bool:
+    if column.dtype.kind == "U":
+        return True
+    present = column[~missing(column)].tolist()
+    return len(present) > 0 and all(isinstance(value, str) for value in present)
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray)
+
+
+def _frame(X: Any) -> Any:
+    """X as a narwhals frame; None where it is no data frame, or narwhals is not there to read it."""
+    if not _is_frame(X):
+        return None
+    try:
+        import narwhals as nw
+    except ImportError as error:
+        kinds = [getattr(dtype, "kind", "f") for dtype in getattr(X, "dtypes", ())]
+        if any(kind not in "iufb" for kind in kinds):
+            raise ImportError("X has columns that are no numbers: to read them, pip install 'agbm[tables]'.") from error
+        return None
+    names = list(getattr(X, "column_names", X.columns))
+    twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise ValueError(f"X has several columns named {twice}; give every column a name of its own.")
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _n_columns(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    if shape is None or len(shape) != 2:
+        return 0  # scikit-learn's checks will say what is wrong with it
+    return int(shape[1])
+
+
+def column_names(X: Any) -> list[Any]:
+    """Names of the columns, or their numbers where they have none."""
+    frame = _frame(X)
+    return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
+
+
+def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
+    """A function that gives the values of a column and which of them are missing."""
+    frame = _frame(X)
+    if frame is None:
+        return lambda f: (X[:, f], missing(X[:, f]))
+
+    def column(f: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        series = frame[:, f]
+        values = np.asarray(series.to_numpy())
+        return values, np.asarray(series.is_null().to_numpy()) | missing(values)
+
+    return column
+
+
+def contents(X: Any) -> Iterator[NDArray[Any]]:
+    """All values of a table, as arrays of the types that it has."""
+    if issparse(X):
+        rows = X.tocsr()
+        yield from (rows.data, rows.indices, rows.indptr)
+        return
+    frame = _frame(X)
+    if frame is None:
+        yield np.asarray(X)
+        return
+    yield from (series.to_numpy() for series in frame.iter_columns())
+
+
+def _absent() -> set[int]:
+    """Objects that stand for what is missing, by identity; those of pandas where somebody has imported it."""
+    pandas = sys.modules.get("pandas")
+    return set(map(id, (None,) if pandas is None else (None, pandas.NA, pandas.NaT)))
+
+
+def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values are missing: NaN, NaT, None or NA."""
+    if values.dtype.kind in "fMm":
+        return np.asarray(values != values)
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    absent, with_nan = _absent(), (float, np.floating, np.datetime64, np.timedelta64)
+    return np.array([id(v) in absent or (isinstance(v, with_nan) and v != v) for v in values.tolist()], dtype=bool)
+
+
+def category_sums(
+    X: Any, features: NDArray[np.bool_], weights: Sequence[Array | None]
+) -> dict[int, dict[Any, list[float]]]:
+    """For some columns of X the distinct values, each with the sums of its rows' weights; None weighs 1 each."""
+    column, names = columns_of(X), column_names(X)
+    return {f: _sums_by_value(*column(f), weights, names[f]) for f in np.flatnonzero(features).tolist()}
+
+
+def _sums_by_value(
+    values: NDArray[Any], absent: NDArray[np.bool_], weights: Sequence[Array | None], name: Any
+) -> dict[Any, list[float]]:
+    place: dict[Any, int] = {}
+    try:
+        codes = np.array([place.setdefault(value, len(place)) for value in values[~absent].tolist()], dtype=np.intp)
+    except TypeError as error:
+        raise ValueError(
+            f"X: column {name!r} has categories that cannot be told apart ({error}); give text or numbers."
+        ) from error
+    sums = [np.bincount(codes, None if weight is None else weight[~absent], len(place)) for weight in weights]
+    return dict(zip(place, np.column_stack(sums).tolist(), strict=True))
+
+
+def by_weight(totals: Mapping[Any, float]) -> list[Any]:
+    """Values by their weights, the heaviest first; ties by type and value. Those without weight are left out."""
+    seen = [(-total, type(value).__name__, value) for value, total in totals.items() if total]
+    try:
+        return [value for _, _, value in sorted(seen)]
+    except TypeError:  # values of a type that has no order
+        return [value for _, _, value in sorted(seen, key=lambda entry: (entry[0], entry[1], repr(entry[2])))]
+
+
+def _numbers(values: NDArray[Any], absent: NDArray[np.bool_], name: Any) -> NDArray[Any]:
+    """A column of numbers; an error says which column has none."""
+    if values.dtype.kind == "f":
+        return values
+    if values.dtype.kind in "Mm":
+        raise ValueError(f"X: column {name!r} has dates or times ({values.dtype}); make numbers of them.")
+    numbers = np.full(len(values), np.nan)
+    try:
+        numbers[~absent] = values[~absent].astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"X: column {name!r} must have numbers, or be named in categorical_features: {error}."
+        ) from error
+    return numbers
+
+
+def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueError:
+    """An error of scikit-learn's about a table, with what the user needs to find the place."""
+    text = str(error)
+    if "Feature names must be in the same order" in text and names is not None:
+        moved = [
+            f"column {i} is {given!r}, in fit it was {known!r}"
+            for i, (given, known) in enumerate(zip(column_names(X), names, strict=True))
+            if given != known
+        ]
+        more = f"; and {len(moved) - 5} more" if len(moved) > 5 else ""
+        return ValueError(f"{text}\nX: {'; '.join(moved[:5])}{more}.")
+    if "could not convert string" in text and "X: column" not in text:
+        return ValueError(
+            f"X and the y of a regressor must be numbers: {text}. Columns of X with text only are categories: name "
+            "them in categorical_features, or leave that at 'from_dtype'."
+        )
+    return error

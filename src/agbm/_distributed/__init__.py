@@ -1,0 +1,1 @@
+"""Training on rows that are in other processes."""

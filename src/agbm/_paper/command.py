@@ -1,0 +1,158 @@
+"""`agbm paper`: the arguments, and what each part does with them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+
+import joblib
+
+from .._progress import counting
+from . import curves, proof, results, table
+from . import data_sets as data
+from .printed import SETS
+from .protocol import METHODS, Conventions
+
+THEORY_SETS = ("housing", "diabetes")
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its parts."""
+    paper = commands.add_parser(
+        "paper",
+        help="rerun the experiments of the paper",
+        description="Reruns the experiments of Lu, Karimireddy, Ponomareva and Mirrokni (AISTATS 2020) and puts the "
+        "printed numbers beside its own. Every part writes its numbers as JSON and CSV, its pictures, and a page of "
+        "all parts in the folder (index.html, index.md).",
+        epilog="example: agbm paper table --sets sonar housing --out sonar-and-housing",
+    )
+    parts = paper.add_subparsers(metavar="part", required=True)
+    _add_table(parts)
+    for name, run, text in (
+        ("figures", run_figures, "losses against the number of trees, on a1a and housing"),
+        ("theory", run_theory, "cosines, admissible momentum, bound and potential along runs"),
+    ):
+        part = parts.add_parser(name, help=text, description=text.capitalize() + ".")
+        _add_common(part)
+        part.set_defaults(run=run)
+    every = parts.add_parser("all", help="all of it", description="Table, figures and theory, one after the other.")
+    _add_common(every)
+    _add_conventions(every)
+    every.set_defaults(run=run_all)
+
+
+def _add_table(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "losses after tuning, beside the printed ones"
+    part = parts.add_parser(
+        "table",
+        help=text,
+        description="Losses after tuning, beside the printed ones. A run that was stopped goes on where it was.",
+    )
+    _add_common(part)
+    _add_conventions(part)
+    part.set_defaults(run=run_table)
+
+
+def _add_common(part: argparse.ArgumentParser) -> None:
+    part.add_argument("--out", type=Path, default=Path("agbm-paper"), help="folder for the results (%(default)s)")
+    part.add_argument(
+        "--data",
+        type=Path,
+        help=f"folder with LIBSVM's files (default: what {data.VARIABLE} names, else they are downloaded)",
+    )
+    part.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes (%(default)s)")
+    part.add_argument("--seed", type=int, default=0, help="of the splits and of the search (%(default)s)")
+
+
+def _add_conventions(part: argparse.ArgumentParser) -> None:
+    part.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET", help=", ".join(SETS))
+    part.add_argument(
+        "--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD", help=", ".join(METHODS)
+    )
+    part.add_argument("--draws", type=int, help="draws of the random search for each parameter of a method (10)")
+    part.add_argument("--levels", type=int, help="levels of splits in a tree (3, as the text says)")
+    part.add_argument(
+        "--judge",
+        choices=("held-out", "test", "none"),
+        help="rows that early stopping is judged on (held-out training rows; the released scripts use the test rows)",
+    )
+    part.add_argument(
+        "--keep", choices=("best", "last"), help="model that early stopping keeps (best; the released scripts: last)"
+    )
+    part.add_argument(
+        "--released", action="store_true", help="the released scripts' conventions: --levels 4 --judge test --keep last"
+    )
+
+
+def conventions_of(arguments: argparse.Namespace) -> Conventions:
+    """What was asked for; single options go before --released."""
+    base = Conventions.released() if arguments.released else Conventions()
+    asked = {name: getattr(arguments, name) for name in ("levels", "judge", "keep", "draws", "seed")}
+    return Conventions(**{**vars(base), **{name: value for name, value in asked.items() if value is not None}})
+
+
+def run_table(arguments: argparse.Namespace) -> None:
+    """`agbm paper table`."""
+    methods = [method for method in METHODS if method in {*arguments.methods, table.BASELINE}]
+    sets = [data.load(name, arguments.data) for name in SETS if name in arguments.sets]
+    units = arguments.out / "units"
+    with counting("table") as progress:
+        found = table.run(sets, methods, conventions_of(arguments), units, arguments.jobs, progress)
+    results.save_table(found, _made(arguments), arguments.out)
+    _show_page(arguments)
+
+
+def run_figures(arguments: argparse.Namespace) -> None:
+    """`agbm paper figures`."""
+    pictures = _pictures()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    sets = {name: data.load(name, arguments.data) for name in {plan.data for plan in curves.PLANS}}
+    with counting("figures") as progress:
+        found = curves.run(curves.PLANS, sets, arguments.seed, arguments.jobs, progress)
+    for plan in curves.PLANS:
+        pictures.draw_curves(plan, found, arguments.out)
+    results.save_curves(found, _made(arguments), arguments.out)
+    _show_page(arguments)
+
+
+def run_theory(arguments: argparse.Namespace) -> None:
+    """`agbm paper theory`."""
+    pictures = _pictures()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    found, spans = [], {}
+    with counting("theory") as progress:
+        for number, name in enumerate(THEORY_SETS):
+            progress(number, len(THEORY_SETS))
+            known = proof.known_problem(data.load(name, arguments.data), arguments.jobs)
+            tracks = list(proof.tracks(known))
+            pictures.draw_tracks(tracks, arguments.out)
+            found += tracks
+            spans[name] = known.spans
+        progress(len(THEORY_SETS), len(THEORY_SETS))
+    results.save_tracks(found, spans, _made(arguments), arguments.out)
+    _show_page(arguments)
+
+
+def run_all(arguments: argparse.Namespace) -> None:
+    """`agbm paper all`."""
+    _pictures()  # what is missing is said before the long part
+    for run in (run_table, run_figures, run_theory):
+        run(arguments)
+
+
+def _pictures() -> ModuleType:
+    try:
+        from . import pictures
+    except ImportError as error:
+        raise ImportError(f"figures need matplotlib ({error}): pip install 'agbm[paper]'") from error
+    return pictures
+
+
+def _made(arguments: argparse.Namespace) -> dict[str, str]:
+    return results.made_by(arguments.command_line, arguments.seed)
+
+
+def _show_page(arguments: argparse.Namespace) -> None:
+    for path in results.write_page(arguments.out):
+        print(path)

@@ -1,0 +1,136 @@
+"""Losses against the number of trees: the paper's figures, for both signs of the correction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning
+
+from .data_sets import DataSet
+from .protocol import FIXED, N_SPLITS, TWO_TREES, diverged, estimator_of, split
+
+MOMENTA = (0.1, 0.3, 1.0)
+"""Of the range that the paper tunes in; its figures do not say which three they show."""
+WIDER_MOMENTA = (0.01, 0.1, 1.0)
+"""For the question which of them converge."""
+SIGNS = {1.0: "", -1.0: ", sign of the released code"}
+
+
+class Line(NamedTuple):
+    """A method in a panel."""
+
+    title: str
+    parameters: Mapping[str, Any]
+
+
+GBM = Line("GBM", {"method": "gbm"})
+VAGBM = Line("VAGBM", {"method": "vagbm", "momentum": 1.0})
+
+
+def agbm_lines(momenta: Sequence[float]) -> tuple[Line, ...]:
+    """AGBM with both signs."""
+    return tuple(
+        Line(
+            f"AGBM, γ = {gamma:g}{of_sign}",
+            {**TWO_TREES, "momentum": gamma, "correction": sign},
+        )
+        for sign, of_sign in SIGNS.items()
+        for gamma in momenta
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A figure: a column of panels for each step, training loss above test loss."""
+
+    name: str
+    title: str
+    data: str
+    levels: int
+    steps: tuple[float, ...]
+    lines: tuple[Line, ...]
+    trees: int
+
+
+PLANS = (
+    Plan("a1a", "Logistic loss on a1a", "a1a", 3, (1.0, 0.1, 0.01), (GBM, *agbm_lines(MOMENTA)), 200),
+    Plan("stumps", "Logistic loss on a1a, stumps", "a1a", 1, (1.0, 0.1, 0.01), (GBM, *agbm_lines(MOMENTA)), 200),
+    Plan(
+        "vanilla",
+        "Squared error on housing",
+        "housing",
+        3,
+        (1.0, 0.3, 0.1, 0.03),
+        (VAGBM, GBM, *agbm_lines(WIDER_MOMENTA)),
+        600,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a panel: losses after each iteration, mean over the splits, up to where the first of them diverged."""
+
+    figure: str
+    step: float
+    title: str
+    trees: list[int]
+    train: list[float]
+    test: list[float]
+    diverged: int
+    """Splits on which it did."""
+    lowest_test: float
+    """The smallest mean test loss."""
+    trees_at_lowest: int
+
+
+def run(
+    plans: Sequence[Plan],
+    data_sets: Mapping[str, DataSet],
+    seed: int,
+    n_jobs: int,
+    progress: Callable[[int, int], None],
+) -> list[Curve]:
+    """All curves of some figures. `progress` gets curves done and in all."""
+    wanted = [(plan, step, line) for plan in plans for step in plan.steps for line in plan.lines]
+    progress(0, len(wanted))
+    work = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(curve)(plan, data_sets[plan.data], step, line, seed) for plan, step, line in wanted
+    )
+    found = []
+    for one in work:
+        found.append(one)
+        progress(len(found), len(wanted))
+    return found
+
+
+def curve(plan: Plan, data: DataSet, step: float, line: Line, seed: int) -> Curve:
+    """One line, over all splits."""
+    runs = [_run(plan, data, step, line, number, seed) for number in range(N_SPLITS)]
+    length = min(len(run["trees"]) for run in runs)
+    mean = {name: np.mean([run[name][:length] for run in runs], axis=0) for name in ("train_loss", "validation_loss")}
+    trees = runs[0]["trees"][:length]
+    best = int(np.argmin(mean["validation_loss"]))
+    return Curve(
+        plan.name, step, line.title, [int(n) for n in trees], mean["train_loss"].tolist(),
+        mean["validation_loss"].tolist(), sum(run["diverged"] for run in runs),
+        float(mean["validation_loss"][best]), int(trees[best]),
+    )  # fmt: skip
+
+
+def _run(plan: Plan, data: DataSet, step: float, line: Line, number: int, seed: int) -> dict[str, Any]:
+    train, test = split(data, number, seed)
+    asked = {"learning_rate": step, "max_depth": plan.levels, "early_stopping": False}
+    model = estimator_of(data, {**FIXED, **line.parameters, **asked}, plan.trees, seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(data.X[train], data.y[train], X_val=data.X[test], y_val=data.y[test])
+    finite = np.isfinite(model.history_["train_loss"]) & np.isfinite(model.history_["validation_loss"])
+    end = len(finite) if finite.all() else int(np.argmin(finite))
+    history = {name: values[:end] for name, values in model.history_.items()}
+    return {**history, "diverged": diverged(caught)}

@@ -1,0 +1,258 @@
+"""The protocol of the paper's appendix: five splits, a search over the named grids, a final fit that stops early.
+
+What the text leaves open is decided here, once:
+
+* Functions start from zero and learners fit the residual itself (gradient steps), as in Algorithms 1 and 2.
+* The search finds the parameters for all numbers of trees at once: the model of 30 trees is on the way to that of 100.
+  A candidate whose run diverges counts with the model of its best iteration, which is what the estimator keeps.
+* Every split and every set sees the same candidates.
+* Whether to stop early is judged on held-out training rows. The released scripts judge it on the test rows and keep the
+  last model instead of the best one, and their trees have one more level: `Conventions` has all of that as options.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from scipy.stats import uniform
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import RandomizedSearchCV, ShuffleSplit
+
+from .._core.losses import HalfSquaredError, LogLoss
+from .._estimators import AGBMClassifier, AGBMRegressor
+from .data_sets import DataSet
+from .printed import TREES
+
+N_SPLITS = 5
+TEST_SHARE = 0.2
+FOLDS = 5
+EARLY_STOPPING_ROUNDS = 5
+
+GRIDS: Mapping[str, Any] = {
+    "min_split_gain": [10, 5, 2, 1, 0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5],
+    "l2_regularization": [0.01, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 64],
+    # From 0.1 to 1, as gamma is at most 1. The appendix writes uniform(0.1, 1), which in SciPy would end at 1.1.
+    "momentum": uniform(0.1, 0.9),
+}
+
+# What the paper fixes for every method. Thresholds come from 100 quantiles of all rows; the released trees take those
+# of the rows of each node.
+FIXED: Mapping[str, Any] = {
+    "learning_rate": 0.1,
+    "init": "zero",
+    "second_order": False,
+    "min_samples_leaf": 1,
+    "l2_regularization": 0.0,
+    "colsample_bytree": 1.0,
+    "max_bins": 100,
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A column of the table."""
+
+    title: str
+    parameters: Mapping[str, Any]
+    tuned: tuple[str, ...]
+    """Without any, a method keeps the defaults of the library instead of what the paper fixes."""
+    printed: str | None = None
+    """Its column in the paper, if it has one."""
+
+    @property
+    def trees_an_iteration(self) -> int:
+        """That are added to the model."""
+        return trees_an_iteration(self.parameters)
+
+
+def trees_an_iteration(parameters: Mapping[str, Any]) -> int:
+    """Two where both residuals have a tree of their own."""
+    return 1 if parameters.get("shared_structure", True) else 2
+
+
+_TREE = ("min_split_gain", "l2_regularization")
+TWO_TREES: Mapping[str, Any] = {"method": "agbm", "shared_structure": False}
+
+METHODS: Mapping[str, Method] = {
+    "gbm": Method("GBM", {"method": "gbm"}, _TREE, printed="gbm"),
+    "agbm": Method("AGBM", {**TWO_TREES, "correction": 1.0}, (*_TREE, "momentum"), printed="agbm"),
+    "agbm-minus": Method(
+        "AGBM, sign of the released code", {**TWO_TREES, "correction": -1.0}, (*_TREE, "momentum"), printed="agbm"
+    ),
+    "vagbm": Method("VAGBM", {"method": "vagbm", "momentum": 1.0}, _TREE),
+    "agbm-shared": Method(
+        "AGBM, one structure",
+        {"method": "agbm", "shared_structure": True, "correction": 1.0},
+        (*_TREE, "momentum"),
+    ),
+    "default": Method("default of this library", {}, ()),
+}
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """Where the text can be read in more than one way, or the released code does otherwise."""
+
+    levels: int = 3
+    """Of splits in a tree. The released code makes one more than its max_depth."""
+    judge: Literal["held-out", "test", "none"] = "held-out"
+    """The rows on which early stopping is judged."""
+    keep: Literal["best", "last"] = "best"
+    """The model that early stopping keeps."""
+    draws: int = 10
+    """Of the random search, for each parameter that a method is tuned on: "proportionally more" for more parameters."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Readings that go together."""
+        if self.keep == "last" and self.judge == "held-out":
+            raise ValueError(
+                "keep='last' needs judge='test' (the released scripts) or 'none', got 'held-out': the last model would "
+                "be one of fewer rows."
+            )
+        for name in ("levels", "draws"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
+
+    @classmethod
+    def released(cls) -> Conventions:
+        """Those of the released code."""
+        return cls(levels=4, judge="test", keep="last")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One method on one split: losses, by number of trees."""
+
+    trees: int
+    train_loss: float
+    test_loss: float
+    iterations: int
+    """That the model kept."""
+    diverged: bool
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    """What the search chose."""
+
+
+def constants() -> str:
+    """What the protocol fixes, as a text."""
+    grids = {name: grid if isinstance(grid, list) else (grid.dist.name, grid.args) for name, grid in GRIDS.items()}
+    return repr((N_SPLITS, TEST_SHARE, FOLDS, EARLY_STOPPING_ROUNDS, grids, dict(FIXED)))
+
+
+def diverged(caught: Sequence[warnings.WarningMessage]) -> bool:
+    """Whether a fit said so: its training loss left the numbers, or grew a hundredfold from its lowest."""
+    return any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+
+
+def split(data: DataSet, number: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Training and test rows of one of the five splits: the same for every method."""
+    splits = ShuffleSplit(N_SPLITS, test_size=TEST_SHARE, random_state=seed).split(np.zeros(len(data.y)))
+    train, test = list(splits)[number]
+    return train, test
+
+
+def run(data: DataSet, number: int, method: Method, conventions: Conventions) -> list[Outcome]:
+    """Search and final fits of one method on one split: an outcome for each number of trees."""
+    train, test = split(data, number, conventions.seed)
+    chosen = search(data, train, method, conventions)
+    return [final(data, train, test, method, trees, chosen[trees], conventions) for trees in TREES]
+
+
+def estimator(data: DataSet, method: Method, trees: int, conventions: Conventions, **parameters: Any) -> Any:
+    """The method for so many trees."""
+    fixed = {**FIXED, "max_depth": conventions.levels} if method.tuned else {}
+    return estimator_of(data, {**fixed, **method.parameters, **parameters}, trees, conventions.seed)
+
+
+def estimator_of(data: DataSet, parameters: Mapping[str, Any], trees: int, seed: int) -> Any:
+    """On one thread: processes share the work."""
+    kind = AGBMClassifier if data.classifies else AGBMRegressor
+    return kind(**parameters, max_iter=trees // trees_an_iteration(parameters), n_jobs=1, random_state=seed)
+
+
+def search(
+    data: DataSet, train: NDArray[np.intp], method: Method, conventions: Conventions
+) -> dict[int, dict[str, float]]:
+    """The parameters with the smallest loss in cross-validation, for each number of trees."""
+    if not method.tuned:
+        return {trees: {} for trees in TREES}
+    model = estimator(data, method, max(TREES), conventions, early_stopping=False)
+    found = RandomizedSearchCV(
+        model,
+        {name: GRIDS[name] for name in method.tuned},
+        n_iter=conventions.draws * len(method.tuned),
+        scoring=_Scores(method.trees_an_iteration),
+        refit=False,
+        cv=FOLDS,
+        random_state=conventions.seed,
+        error_score="raise",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found.fit(data.X[train], data.y[train])
+    results = found.cv_results_
+    return {trees: results["params"][int(np.argmax(results[f"mean_test_{trees}"]))] for trees in TREES}
+
+
+class _Scores:
+    """Minus the mean loss of a model at each number of trees; of one that diverged before, that of what it kept."""
+
+    def __init__(self, trees_an_iteration: int) -> None:
+        self._trees_an_iteration = trees_an_iteration
+
+    def __call__(self, model: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+        """By number of trees."""
+        losses = staged_losses(model, X, y)
+        return {str(trees): -losses[min(trees // self._trees_an_iteration, len(losses)) - 1] for trees in TREES}
+
+
+def final(
+    data: DataSet,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    method: Method,
+    trees: int,
+    chosen: Mapping[str, float],
+    conventions: Conventions,
+) -> Outcome:
+    """The fit on all training rows, with early stopping, and its losses."""
+    stopping: dict[str, Any] = {
+        "early_stopping": conventions.judge != "none",
+        "n_iter_no_change": EARLY_STOPPING_ROUNDS,
+    }
+    model = estimator(data, method, trees, conventions, **stopping, **chosen)
+    judged = {"X_val": data.X[test], "y_val": data.y[test]} if conventions.judge == "test" else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(data.X[train], data.y[train], **judged)
+        if conventions.keep == "last" and conventions.judge == "test":
+            model.set_params(early_stopping=False, max_iter=max(model.n_iter_, 1)).fit(data.X[train], data.y[train])
+    return Outcome(
+        trees=trees,
+        train_loss=staged_losses(model, data.X[train], data.y[train])[-1],
+        test_loss=staged_losses(model, data.X[test], data.y[test])[-1],
+        iterations=model.best_iteration_,
+        diverged=diverged(caught),
+        parameters={name: float(value) for name, value in chosen.items()},
+    )
+
+
+def staged_losses(model: Any, X: Any, y: NDArray[Any]) -> list[float]:
+    """The mean loss of f^1, f^2, ... on some rows; of a model that kept no iteration, that of its start function."""
+    X = X.toarray() if issparse(X) else X  # it is small, and would be made dense for every tree
+    if isinstance(model, AGBMClassifier):
+        staged, whole = model.staged_decision_function, model.decision_function
+        loss: Any = LogLoss()
+        labels = (y == model.classes_[1]).astype(np.float64)
+    else:
+        staged, whole = model.staged_predict, model.predict
+        loss, labels = HalfSquaredError(), y
+    scores = list(staged(X)) or [whole(X)]
+    return [loss.total(labels, f, None) / len(labels) for f in scores]

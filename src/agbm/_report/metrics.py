@@ -1,0 +1,151 @@
+"""Metrics of models on test rows: a sentence, and a table with the intervals drawn to scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from .._study.evaluation import Metric, Tried
+from .markup import Html, element, joined, number, pairs, seconds, table
+
+_NOTE = (
+    "Bars are intervals of 95 % for the sampling of the test rows; they say nothing of other splits or seeds. "
+    "↓ lower is better, ↑ higher is better."
+)
+
+
+def in_a_sentence(tried: Sequence[Tried]) -> str:
+    """The best result, and how sure it is."""
+    ranked = [one for one in _ranked(tried) if _first_metric(tried, one) is not None]
+    if not ranked:
+        failed = [one for one in tried if one.failure]
+        return f"No model was trained: {failed[0].failure}" if failed else "There are no test metrics."
+    best, metric = ranked[0], _first_metric(tried, ranked[0])
+    assert metric is not None
+    interval = f"95 % interval {number(metric.low, 3)} to {number(metric.high, 3)}"
+    figures = f"{number(metric.value)} ({interval}){_cost(best)}."
+    if len(ranked) == 1:
+        return f"On test rows, {best.name} has {metric.name} {figures}"
+    which = "lowest" if metric.lower_is_better else "highest"
+    text = f"Of {len(ranked)} models, {best.name} has the {which} {metric.name} on test rows: {figures}"
+    n_unclear = sum(_overlap(metric, _metric(other, metric.name)) for other in ranked[1:])
+    others = "The interval of another overlaps" if n_unclear == 1 else f"The intervals of {n_unclear} others overlap"
+    return f"{text} {others} with it: the order may be chance." if n_unclear else text
+
+
+def _cost(tried: Tried) -> str:
+    trees = f", with {tried.trees:,} trees" if tried.trees else ""
+    return trees if math.isnan(tried.seconds) else f"{trees}, trained in {seconds(tried.seconds)}"
+
+
+def metrics(tried: Sequence[Tried]) -> Html:
+    """All figures of all models, best first, and why there are none of some."""
+    ranked, failed = _ranked(tried), [one for one in tried if one.failure]
+    columns = {name: [_metric(one, name) for one in ranked] for name in _metric_names(tried)}
+    body = []
+    if ranked:
+        body.append(_table(ranked, columns))
+    if columns:
+        body.append(element("p", _NOTE, _overlap_note(columns), class_="note"))
+    if failed:
+        body.append(element("h3", "Not trained"))
+        body.append(pairs([(one.name, one.failure) for one in failed], "failures"))
+    return joined(body)
+
+
+def _table(ranked: Sequence[Tried], columns: Mapping[str, Sequence[Metric | None]]) -> Html:
+    arrows = [f"{name} {'↓' if _lower_is_better(column) else '↑'}" for name, column in columns.items()]
+    rows = [
+        [
+            one.name,
+            *(_metric_cell(column, place) for column in columns.values()),
+            f"{one.trees:,}",
+            seconds(one.seconds),
+        ]
+        for place, one in enumerate(ranked)
+    ]
+    return table("Metrics on test rows, best first", ["model", *arrows, "trees", "fit"], rows, "metrics")
+
+
+def _metric_cell(column: Sequence[Metric | None], place: int) -> Html:
+    metric = column[place]
+    if metric is None:
+        return Html("–")
+    is_best = place in _best(column)
+    words = [element("span", number(metric.value), class_="value")]
+    if is_best and len(column) > 1:
+        words.append(element("span", "best", class_="badge"))
+    words.append(element("span", f"{number(metric.low, 3)} to {number(metric.high, 3)}", class_="range"))
+    ends = [end for one in column if one is not None for end in (one.low, one.high) if math.isfinite(end)]
+    if not ends or not math.isfinite(metric.low + metric.high):
+        return joined(words)
+    low, width = min(ends), (max(ends) - min(ends)) or 1.0
+
+    def place_of(value: float) -> float:
+        return 3.0 + 94.0 * (value - low) / width
+
+    start, end = place_of(metric.low), place_of(metric.high)
+    drawing = element(
+        "span",
+        element("span", class_="line", style=f"left:{start:.2f}%;width:{end - start:.2f}%"),
+        element("span", class_="dot", style=f"left:{place_of(metric.value):.2f}%"),
+        class_="interval best" if is_best else "interval",
+        aria_hidden="true",
+    )
+    return joined([*words, drawing])
+
+
+def _overlap_note(columns: Mapping[str, Sequence[Metric | None]]) -> str:
+    """Which bests are not clear of all others."""
+    unclear = [name for name, column in columns.items() if _best_overlaps(column)]
+    if not unclear:
+        return ""
+    return f" The best interval overlaps with others in {', '.join(unclear)}: the order may be chance there."
+
+
+def _best_overlaps(column: Sequence[Metric | None]) -> bool:
+    return any(
+        _overlap(column[best], other) for best in _best(column)[:1] for k, other in enumerate(column) if k != best
+    )
+
+
+def _metric_names(tried: Sequence[Tried]) -> list[str]:
+    return list(dict.fromkeys(metric.name for one in tried if not one.failure for metric in one.metrics))
+
+
+def _metric(tried: Tried, name: str) -> Metric | None:
+    return next((metric for metric in tried.metrics if metric.name == name), None)
+
+
+def _first_metric(tried: Sequence[Tried], one: Tried) -> Metric | None:
+    """What all are ranked by."""
+    names = _metric_names(tried)
+    return _metric(one, names[0]) if names else None
+
+
+def _ranked(tried: Sequence[Tried]) -> list[Tried]:
+    """Those that have a model, best first; those without the metric at the end."""
+
+    def key(one: Tried) -> float:
+        metric = _first_metric(tried, one)
+        return math.inf if metric is None or math.isnan(metric.value) else _badness(metric)
+
+    return sorted((one for one in tried if not one.failure), key=key)
+
+
+def _badness(metric: Metric) -> float:
+    return metric.value if metric.lower_is_better else -metric.value
+
+
+def _best(column: Sequence[Metric | None]) -> list[int]:
+    """The places of the best value, which several may have."""
+    known = {place: _badness(metric) for place, metric in enumerate(column) if metric and not math.isnan(metric.value)}
+    return [place for place, badness in known.items() if badness == min(known.values())]
+
+
+def _lower_is_better(column: Sequence[Metric | None]) -> bool:
+    return next(metric.lower_is_better for metric in column if metric is not None)
+
+
+def _overlap(first: Metric | None, second: Metric | None) -> bool:
+    return first is not None and second is not None and first.low <= second.high and second.low <= first.high

@@ -1,0 +1,192 @@
+"""The container of model files and checkpoints: named arrays, and a description in JSON.
+
+docs/model-file.md has the bytes. Files are data only: nothing in one can run code, and every rule is checked before a
+number is used. They are written beside the old file and then put in its place, so that there is a whole file at every
+moment, and whoever has mapped the old one keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from .._tree.forest import NODE
+from .whole_file import replacing
+
+MAGIC = b"AGBM\r\n\x1a\n"
+VERSION = 1
+LARGEST_DESCRIPTION = 1 << 24
+"""Bytes. Parsed, it takes up to fifty times as many."""
+
+_HEADER = struct.Struct("<8sIIQI36x")
+_ENTRY = struct.Struct("<32sIIQQ8x")
+_ALIGNMENT = 64
+_DESCRIPTION = "description"
+
+# Element types, by the numbers that files have for them.
+_TYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype("<i4"),
+    3: np.dtype("<i8"),
+    4: np.dtype("<u8"),
+    5: np.dtype("<f8"),
+    6: NODE,
+}
+
+
+class ModelFileError(ValueError):
+    """A file breaks a rule of the format; the message says which."""
+
+
+class Stored:
+    """What a file holds. Its arrays are mapped, not read: only those that are asked for are looked at."""
+
+    def __init__(self, kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.kind = kind
+        self.description = description
+        self._arrays = arrays
+
+    def array(self, name: str, dtype: Any) -> NDArray[Any]:
+        """One of the arrays, if it is there and has that type."""
+        found = self._arrays.get(name)
+        if found is None:
+            raise ModelFileError(f"sections: there is no section {name!r}")
+        if found.dtype != np.dtype(dtype):
+            raise ModelFileError(f"type: section {name!r} has {found.dtype}, it must have {np.dtype(dtype)}")
+        return found
+
+    def names(self) -> list[str]:
+        """Of the arrays."""
+        return list(self._arrays)
+
+    def entry(self, name: str, *kinds: type) -> Any:
+        """An entry of the description, if it is there and is of one of some kinds; true and false are no numbers."""
+        return entry_of(self.description, name, *kinds)
+
+
+def entry_of(description: Mapping[str, Any], name: str, *kinds: type) -> Any:
+    """An entry of a description, if it is there and is of one of some kinds."""
+    if name not in description:
+        raise ModelFileError(f"description: there is no entry {name!r}")
+    value = description[name]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise ModelFileError(f"description: {name!r} must be {wanted}, got {shortened(value)}")
+    return value
+
+
+def whole(description: Mapping[str, Any], name: str, smallest: int, largest: int) -> int:
+    """An entry that is a whole number within bounds."""
+    value = entry_of(description, name, int)
+    if not smallest <= value <= largest:
+        raise ModelFileError(f"{name}: {shortened(value)} is not between {smallest} and {largest}")
+    return int(value)
+
+
+def write(
+    path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a file, or replace one; there is a whole one at every moment."""
+    sections = {_DESCRIPTION: _to_json(kind, description), **arrays}
+    with replacing(path) as fresh, open(fresh, "wb") as file:
+        _write_sections(file, sections)
+
+
+def as_read(kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Stored:
+    """What `read` gives after `write`, without a file and without a copy of the arrays."""
+    return Stored(kind, _parse_description(_to_json(kind, description)), arrays)
+
+
+def _to_json(kind: str, description: Mapping[str, Any]) -> NDArray[np.uint8]:
+    # Not in ASCII: the two halves of a surrogate pair, each escaped, would be read as one character.
+    text = json.dumps({"kind": kind, **description}, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    content = text.encode("utf-8", "surrogatepass")
+    if len(content) > LARGEST_DESCRIPTION:
+        largest = max(description, key=lambda name: len(json.dumps(description[name])))
+        raise ValueError(
+            f"the description of the model takes {len(content)} bytes, most of them for {largest!r}; a model file has "
+            f"room for {LARGEST_DESCRIPTION}. Make that shorter, or pickle the model."
+        )
+    return np.frombuffer(content, np.uint8)
+
+
+def _write_sections(file: Any, sections: Mapping[str, NDArray[Any]]) -> None:
+    numbers = {dtype: number for number, dtype in _TYPES.items()}
+    end = _HEADER.size + len(sections) * _ENTRY.size
+    entries, contents = [], []
+    for name, array in sections.items():
+        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        offset = -(-end // _ALIGNMENT) * _ALIGNMENT
+        entries.append(_ENTRY.pack(name.encode(), numbers[array.dtype], zlib.crc32(content), offset, array.size))
+        contents.append((offset, content))
+        end = offset + len(content)
+    table = b"".join(entries)
+    file.write(_HEADER.pack(MAGIC, VERSION, len(entries), end, zlib.crc32(table)))
+    file.write(table)
+    position = _HEADER.size + len(table)  # not file.tell(), which pipes refuse
+    for offset, content in contents:
+        file.write(bytes(offset - position))
+        file.write(content)
+        position = offset + len(content)
+
+
+def read(path: str | os.PathLike[str]) -> Stored:
+    """Map a file and check its header, its table, its checksums and its description."""
+    if os.path.getsize(path) == 0:  # which cannot be mapped
+        return parse(np.zeros(0, np.uint8))
+    return parse(np.memmap(path, np.uint8, mode="r").view(np.ndarray))
+
+
+def parse(file: NDArray[np.uint8]) -> Stored:
+    """What the bytes of a file say."""
+    try:
+        checksum, sections = _native.model_file_table(file)
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
+    _compare("of the table", checksum, file[_HEADER.size : _HEADER.size + len(sections) * _ENTRY.size])
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, number, checksum, offset, count in sections:
+        dtype = _TYPES[number]
+        content = file[offset : offset + count * dtype.itemsize]
+        _compare(f"of section {name!r}", checksum, content)
+        arrays[name] = content.view(dtype)
+    description = _parse_description(arrays.pop(_DESCRIPTION, np.zeros(0, np.uint8)))
+    return Stored(entry_of(description, "kind", str), description, arrays)
+
+
+def _compare(what: str, checksum: int, content: NDArray[np.uint8]) -> None:
+    found = zlib.crc32(content.data)
+    if found != checksum:
+        raise ModelFileError(f"checksum {what}: the file was damaged (it says {checksum:08x}, its bytes {found:08x})")
+
+
+def _parse_description(content: NDArray[Any]) -> dict[str, Any]:
+    if content.dtype != np.uint8 or not 0 < content.size <= LARGEST_DESCRIPTION:
+        raise ModelFileError(f"description: must be text of 1 to {LARGEST_DESCRIPTION} bytes")
+    try:
+        parsed = json.loads(content.tobytes(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"description: is not JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise ModelFileError("description: must be a JSON object")
+    return parsed
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def shortened(value: Any) -> str:
+    """What a value is, for a message."""
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large ones
+        return "a very large number"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

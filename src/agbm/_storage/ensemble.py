@@ -1,0 +1,111 @@
+"""An ensemble of trees as arrays, for model files and checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.ensemble import Ensemble, Update
+from .._tree.forest import NODE, Forest, Sizes, Stack
+from .container import ModelFileError, Stored
+
+# Arrays and their types: of the stack of forests, of the functions, and of the updates.
+_STACK: dict[str, Any] = {
+    "sizes": np.int64,
+    "roots": np.int32,
+    "first_column": np.int32,
+    "nodes": NODE,
+    "category_start": np.int64,
+    "category_words": np.uint64,
+    "value": np.float64,
+}
+_FUNCTIONS = {"function_model": np.int64, "function_number": np.int64}
+_UPDATES: dict[str, Any] = {
+    "theta": np.float64,
+    "eta": np.float64,
+    "primary": np.int64,
+    "alpha": np.float64,
+    "momentum": np.int64,
+    "restart": np.uint8,
+    "n_dropped": np.int64,
+}
+
+
+def to_arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
+    """Everything that an ensemble of trees consists of."""
+    forests = [cast(Forest, model) for model in ensemble.models]
+    arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _STACK.items()}
+    if forests:
+        stack = Stack.of(forests)
+        arrays = {name: getattr(stack, name).ravel() for name in _STACK}
+    functions = np.array(ensemble.functions, dtype=np.int64).reshape(-1, 2)
+    arrays |= dict(zip(_FUNCTIONS, functions.T, strict=True))
+    rows = [
+        (u.theta, u.eta, u.primary, u.alpha, -1 if u.momentum is None else u.momentum, u.restart, len(u.dropped))
+        for u in ensemble.updates
+    ]
+    for column, (name, dtype) in enumerate(_UPDATES.items()):
+        arrays[name] = np.array([row[column] for row in rows], dtype=dtype)
+    arrays["dropped"] = np.array([i for u in ensemble.updates for i in u.dropped], dtype=np.int64)
+    return arrays
+
+
+def stack_of(stored: Stored, n_outputs: int) -> Stack | None:
+    """The forests, whose sizes are right; what the nodes say is checked where they are used. None without forests."""
+    arrays = {name: stored.array(name, dtype) for name, dtype in _STACK.items()}
+    n_sizes = len(Sizes._fields)
+    if len(arrays["sizes"]) % n_sizes:
+        raise ModelFileError(f"sizes: section 'sizes' has {len(arrays['sizes'])} entries, not {n_sizes} a forest")
+    if not len(arrays["sizes"]):
+        return None
+    stack = Stack(**{**arrays, "sizes": arrays["sizes"].reshape(-1, n_sizes)})
+    try:
+        stack.check(n_outputs)
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
+    return stack
+
+
+def ensemble_of(stored: Stored, stack: Stack | None, n_features: int, n_outputs: int) -> Ensemble:
+    """The ensemble, with every number of the updates checked."""
+    models = [] if stack is None else stack.forests(n_features, n_outputs)
+    columns = [stored.array(name, dtype).tolist() for name, dtype in _FUNCTIONS.items()]
+    if len(columns[0]) != len(columns[1]):
+        raise ModelFileError("sizes: the sections of the functions have different lengths")
+    functions = list(zip(*columns, strict=True))
+    for model, number in functions:
+        if not (0 <= model < len(models) and 0 <= number < models[model].n_functions):
+            raise ModelFileError(f"functions: there is no function {number} of model {model}")
+    if sorted(set(functions)) != functions or len(set(columns[0])) != len(models):
+        raise ModelFileError("functions: every model must have some, in their order and each once")
+    return Ensemble(models, functions, _updates(stored, len(functions)))
+
+
+def _updates(stored: Stored, n_functions: int) -> list[Update]:
+    columns = {name: stored.array(name, dtype) for name, dtype in _UPDATES.items()}
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ModelFileError("sizes: the sections of the updates have different lengths")
+    for name in ("theta", "eta", "alpha"):
+        if not np.isfinite(columns[name]).all():
+            raise ModelFileError(f"updates: {name} is not finite")
+    dropped = stored.array("dropped", np.int64).tolist()
+    updates: list[Update] = []
+    done = used = 0
+    for theta, eta, primary, alpha, momentum, restart, n in zip(*(c.tolist() for c in columns.values()), strict=True):
+        if primary != used or momentum not in (-1, used, used + 1) or restart not in (0, 1):
+            raise ModelFileError(f"updates: iteration {len(updates)} must use the next functions, from {used} on")
+        used = max(primary, momentum) + 1
+        if not 0 <= n <= len(dropped) - done:
+            raise ModelFileError(f"updates: iteration {len(updates)} drops {n} iterations, which are not there")
+        earlier = tuple(dropped[done : done + n])
+        done += n
+        if any(not 0 <= i < len(updates) for i in earlier) or sorted(set(earlier)) != list(earlier):
+            raise ModelFileError(f"updates: iteration {len(updates)} must drop earlier iterations, in order, each once")
+        updates.append(Update(theta, eta, primary, alpha, None if momentum < 0 else momentum, bool(restart), earlier))
+    if done != len(dropped):
+        raise ModelFileError("sizes: section 'dropped' is too long")
+    if used != n_functions:
+        raise ModelFileError(f"sizes: the iterations use {used} functions, there are {n_functions}")
+    return updates

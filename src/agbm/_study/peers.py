@@ -1,0 +1,299 @@
+"""Other boosting libraries on the user's rows, each at its own defaults, for `comparison.py`.
+
+benchmarks/peers.py asks the same libraries for something else, namely trees of the same size and no early stopping,
+so that seconds can be compared; nothing of that is of use here.
+
+Categories are given as codes, in the way of each library. A missing or unknown one is NaN, which LightGBM, XGBoost and
+HistGradientBoosting treat as missing; for CatBoost it is a category of its own. In a sparse matrix the entries that
+are not stored are zeros, and missing values for XGBoost, as it reads such matrices.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, issparse
+from sklearn.utils import check_array
+
+from .._core.losses import Array
+from .._data.tables import Categories, as_table, categorical_mask, needs_reading
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What all contenders may spend."""
+
+    max_iter: int
+    patience: int
+    """Iterations without a lower validation loss before a fit stops."""
+    seed: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The rows of a split as matrices of numbers, categories as codes, classes as 0, 1, ..."""
+
+    X: Any
+    y: NDArray[Any]
+    X_val: Any
+    y_val: NDArray[Any]
+    X_test: Any
+    categorical: NDArray[np.bool_]
+    n_classes: int
+    """0 for values."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores of a row, for each of which most libraries grow a tree in an iteration."""
+        return self.n_classes if self.n_classes > 2 else 1
+
+    def choose(self, values: str, two_classes: str, classes: str) -> str:
+        """One of three names, by what is to be predicted."""
+        return values if not self.n_classes else two_classes if self.n_classes == 2 else classes
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came of a fit: see `evaluation.Tried`. Losses are log losses, or mean squared errors."""
+
+    predicted: Array
+    """Of the test rows: probabilities (row, class), or values (row)."""
+    seconds: float
+    best: int
+    curve: Mapping[str, Sequence[float]]
+    parameters: Mapping[str, Any]
+    model: Any = None
+    """Where it is one of ours."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One library."""
+
+    module: str
+    package: str
+    fit: Callable[[Numbers, Effort], Fitted]
+
+
+def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any], NDArray[np.bool_]]:
+    """Tables as matrices of numbers, with the categories of the first one as codes; and which columns these are."""
+    tables = [as_table(table) for table in tables]
+    mask = categorical_mask(tables[0], categorical_features)
+    if not mask.any() and not any(map(needs_reading, tables)):
+        return [_checked(table) for table in tables], mask
+    categories = Categories.learn(tables[0], mask, None)
+    unknown = np.where(mask, categories.counts(len(mask)), np.inf)
+    encoded = [np.ascontiguousarray(categories.encode(table)) for table in tables]
+    return [np.where(matrix == unknown, np.nan, matrix) for matrix in encoded], mask
+
+
+def _checked(table: Any) -> Any:
+    """Numbers as scikit-learn reads them, which also takes sparse matrices."""
+    checked = check_array(table, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False, order="C")
+    return csr_matrix(checked) if issparse(checked) else checked  # not every library knows sparse arrays
+
+
+class _Stopwatch:
+    """Seconds since the fit began, which includes what a library makes of the matrices."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self.at: list[float] = []
+        """After each iteration."""
+
+    def now(self) -> float:
+        return time.perf_counter() - self._began
+
+    def lap(self) -> None:
+        self.at.append(self.now())
+
+
+def _curve(seconds: Sequence[float], trees_at_once: int, first: int, **losses: Sequence[float]) -> dict[str, Any]:
+    """Columns with an entry for each iteration from `first` on."""
+    trees = [trees_at_once * iteration for iteration in range(first, first + len(seconds))]
+    return {"trees": trees, "seconds": list(seconds), **{name: list(column) for name, column in losses.items()}}
+
+
+def _both_classes(second: NDArray[Any]) -> Array:
+    return np.column_stack([1.0 - second, second])
+
+
+def _fit_lightgbm(data: Numbers, effort: Effort) -> Fitted:
+    import lightgbm
+
+    parameters: dict[str, Any] = {
+        "objective": data.choose("regression", "binary", "multiclass"),
+        "metric": data.choose("l2", "binary_logloss", "multi_logloss"),
+        "num_threads": effort.threads,
+        "seed": effort.seed,
+        "verbosity": -1,
+    }
+    if data.n_outputs > 1:
+        parameters["num_class"] = data.n_outputs
+    record: dict[str, dict[str, list[float]]] = {}
+    watch = _Stopwatch()
+    train = lightgbm.Dataset(
+        data.X, data.y, categorical_feature=np.flatnonzero(data.categorical).tolist(), params=parameters
+    )
+    model = lightgbm.train(
+        parameters,
+        train,
+        effort.max_iter,
+        valid_sets=[lightgbm.Dataset(data.X_val, data.y_val, reference=train)],
+        valid_names=["validation"],
+        callbacks=[
+            lambda environment: watch.lap(),
+            lightgbm.record_evaluation(record),
+            lightgbm.early_stopping(effort.patience, verbose=False),
+        ],
+    )
+    seconds = watch.now()
+    predicted = np.asarray(model.predict(data.X_test, num_threads=effort.threads))
+    return Fitted(
+        _both_classes(predicted) if data.n_classes == 2 else predicted,
+        seconds,
+        model.best_iteration - 1,
+        _curve(watch.at, data.n_outputs, 1, validation_loss=record["validation"][parameters["metric"]]),
+        {"num_boost_round": effort.max_iter, "early_stopping_rounds": effort.patience},
+    )
+
+
+def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
+    import xgboost
+
+    metric = data.choose("rmse", "logloss", "mlogloss")
+    parameters: dict[str, Any] = {
+        "objective": data.choose("reg:squarederror", "binary:logistic", "multi:softprob"),
+        "eval_metric": metric,
+        "nthread": effort.threads,
+        "seed": effort.seed,
+        "verbosity": 0,
+    }
+    if data.n_outputs > 1:
+        parameters["num_class"] = data.n_outputs
+    kinds = ["c" if categorical else "q" for categorical in data.categorical]
+    shared = {"feature_types": kinds, "enable_categorical": True, "nthread": effort.threads}
+    record: dict[str, dict[str, list[float]]] = {}
+    watch = _Stopwatch()
+
+    class Laps(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            watch.lap()
+            return False
+
+    train = xgboost.QuantileDMatrix(data.X, data.y, **shared)
+    model = xgboost.train(
+        parameters,
+        train,
+        effort.max_iter,
+        evals=[(xgboost.QuantileDMatrix(data.X_val, data.y_val, ref=train, **shared), "validation")],
+        evals_result=record,
+        early_stopping_rounds=effort.patience,
+        verbose_eval=False,
+        callbacks=[Laps()],
+    )
+    seconds = watch.now()
+    best = model.best_iteration
+    predicted = np.asarray(model.predict(xgboost.DMatrix(data.X_test, **shared), iteration_range=(0, best + 1)))
+    losses = np.array(record["validation"][metric])
+    return Fitted(
+        _both_classes(predicted) if data.n_classes == 2 else predicted,
+        seconds,
+        best,
+        _curve(watch.at, data.n_outputs, 1, validation_loss=(losses if data.n_classes else losses**2).tolist()),
+        {"num_boost_round": effort.max_iter, "early_stopping_rounds": effort.patience},
+    )
+
+
+def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
+    """Its trees have a value for each class in a leaf."""
+    import catboost
+
+    metric = data.choose("RMSE", "Logloss", "MultiClass")
+    categorical = np.flatnonzero(data.categorical).tolist()
+
+    def pool(X: Any, y: NDArray[Any] | None = None) -> Any:
+        if not categorical:
+            return catboost.Pool(X, y, thread_count=effort.threads)
+        import pandas as pd  # CatBoost needs it itself
+
+        columns: dict[int, Any] = dict(enumerate(X.T))
+        for f in categorical:
+            columns[f] = np.where(np.isnan(X[:, f]), -1, X[:, f]).astype(np.int64)
+        return catboost.Pool(pd.DataFrame(columns), y, cat_features=categorical, thread_count=effort.threads)
+
+    watch = _Stopwatch()
+
+    class Laps:
+        def after_iteration(self, info: Any) -> bool:
+            watch.lap()
+            return True
+
+    model = catboost.CatBoost({
+        "loss_function": metric, "iterations": effort.max_iter, "early_stopping_rounds": effort.patience,
+        "random_seed": effort.seed, "thread_count": effort.threads, "logging_level": "Silent",
+        "allow_writing_files": False,
+    })  # fmt: skip
+    model.fit(pool(data.X, data.y), eval_set=pool(data.X_val, data.y_val), callbacks=[Laps()])
+    seconds = watch.now()
+    record = model.get_evals_result()
+    train, validation = (np.array(record[part][metric]) for part in ("learn", "validation"))
+    if not data.n_classes:
+        train, validation = train**2, validation**2
+    form = "Probability" if data.n_classes else "RawFormulaVal"
+    return Fitted(
+        np.asarray(model.predict(pool(data.X_test), prediction_type=form, thread_count=effort.threads)),
+        seconds,
+        model.get_best_iteration(),
+        _curve(watch.at, 1, 1, train_loss=train.tolist(), validation_loss=validation.tolist()),
+        {"iterations": effort.max_iter, "early_stopping_rounds": effort.patience},
+    )
+
+
+def _fit_hist_gradient_boosting(data: Numbers, effort: Effort) -> Fitted:
+    """Its model is the one of its last iteration, not of its best. Its seconds are taken to pass evenly."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits
+
+    kind = HistGradientBoostingClassifier if data.n_classes else HistGradientBoostingRegressor
+    parameters = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience}
+    model = kind(early_stopping=True, categorical_features=data.categorical, random_state=effort.seed, **parameters)
+    with threadpool_limits(effort.threads, user_api="openmp"):
+        watch = _Stopwatch()
+        model.fit(data.X, data.y, X_val=data.X_val, y_val=data.y_val)
+        seconds = watch.now()
+        predicted = model.predict_proba(data.X_test) if data.n_classes else model.predict(data.X_test)
+    scale = -1.0 if data.n_classes else -2.0  # of half the square it gives the negative
+    return Fitted(
+        np.asarray(predicted),
+        seconds,
+        model.n_iter_,
+        _curve(
+            np.linspace(0.0, seconds, model.n_iter_ + 1).tolist(),
+            data.n_outputs,
+            0,
+            train_loss=(scale * model.train_score_).tolist(),
+            validation_loss=(scale * model.validation_score_).tolist(),
+        ),
+        parameters,
+    )
+
+
+PEERS: Mapping[str, Peer] = {
+    "LightGBM": Peer("lightgbm", "lightgbm", _fit_lightgbm),
+    "XGBoost": Peer("xgboost", "xgboost", _fit_xgboost),
+    "CatBoost": Peer("catboost", "catboost", _fit_catboost),
+    "HistGradientBoosting": Peer("sklearn", "scikit-learn", _fit_hist_gradient_boosting),
+}
+
+
+def installed_peers() -> list[str]:
+    """Those that could be imported; none of them is."""
+    return [name for name, peer in PEERS.items() if find_spec(peer.module) is not None]

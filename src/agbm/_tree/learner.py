@@ -1,0 +1,284 @@
+"""Histogram trees as a weak learner."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
+from .._core.losses import Array
+from .._core.weights import Weights
+from .bins import Bins, LeafRows
+from .forest import NODE, Forest, fold, one_output_each
+
+_LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
+FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
+
+# If a sample has so many rows on average, it has one.
+ROWS_WITHOUT_DOUBT = 64
+
+
+_Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeLearner:
+    """Regression trees: how to bin the data, what a tree may see, and when to stop splitting."""
+
+    max_depth: int | None = 6
+    max_leaf_nodes: int | None = None
+    min_samples_leaf: int = 20
+    min_leaf_hessian: float = 0.0
+    """Sum of hessians in a leaf, at least, after a Newton fit."""
+    l2_regularization: float = 0.0
+    min_split_gain: float = 0.0
+    max_bins: int = 255
+    shared_structure: bool = False
+    """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
+    vector_leaves: bool = False
+    """Whether all outputs get one tree, with a value a leaf for each, instead of a tree each."""
+    n_categories: NDArray[np.intp] | None = None
+    """Of each feature whose values are numbers of categories, 0 for the others; None where all are others."""
+    monotone: Sequence[int] = ()
+    """For each feature 1 (increasing), -1 (decreasing) or 0; empty where no feature is constrained."""
+    interactions: Sequence[Sequence[int]] = ()
+    """Groups of features that may meet on a path; empty where all may."""
+    subsample: float = 1.0
+    colsample_bytree: float = 1.0
+    colsample_bynode: float = 1.0
+    seed: int = 0
+    n_threads: int = 1
+
+    @property
+    def min_category_rows(self) -> int:
+        """Rows that a category needs for a mean residual."""
+        # As few as the kernels ask of a category, but two: one row's residual would be its label.
+        return max(2, min(10, self.min_samples_leaf))
+
+    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
+        """See Learner."""
+        bins = Bins.from_data(
+            X[:n_train], self.max_bins, weights, self.n_categories, residual, self.min_category_rows, self.n_threads
+        )
+        repeats = None if weights is None else weights.repeats
+        leaf = LeafRows(min(self.min_samples_leaf, _LARGEST), n_train, repeats)
+        return self.bind_codes(bins, bins.encode(X, self.n_threads, leaf), n_train, weights)
+
+    def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
+        """The same for rows that are in bins already."""
+        return TreeFitter(self, bins, self.grower(_native.Grower, bins, matrix), n_train, weights)
+
+    def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
+        """A grower of such trees."""
+        return kind(
+            matrix,
+            bins.flat_thresholds,
+            max_depth=_native.MAX_DEPTH if self.max_depth is None else min(self.max_depth, _native.MAX_DEPTH),
+            max_leaf_nodes=min(self.max_leaf_nodes or 0, _LARGEST),
+            min_samples_leaf=min(self.min_samples_leaf, _LARGEST),
+            l2_regularization=self.l2_regularization,
+            min_split_gain=self.min_split_gain,
+            monotone=list(self.monotone),
+            interactions=[list(group) for group in self.interactions],
+            n_threads=self.n_threads,
+        )
+
+    def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
+        """See Learner."""
+        return fold([cast(Forest, model) for model in models], weights)
+
+
+class TreesOfIterations(ABC):
+    """What there is to a Fitter of trees, but growing them: where the rows are does not matter here."""
+
+    def __init__(self, learner: TreeLearner, bins: Bins, n_train: int) -> None:
+        self._learner = learner
+        self._bins = bins
+        self._n_train = n_train
+        self._iteration = 0
+
+    def skip(self) -> None:
+        """See Fitter."""
+        self._iteration += 1
+
+    def fit(self, target: Array, newton: Newton | None) -> Fit:
+        """See Fitter."""
+        return self._fit_all([target], newton, self._draw())[0]
+
+    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
+        """See Fitter."""
+        sample = self._draw()
+        if self._learner.shared_structure:
+            first, other = self._fit_all([r, c], newton, sample)
+            return first, other
+        first = self._fit_all([r], newton, sample)[0]
+        return first, self._fit_all([c], newton, sample)[0] if second else None
+
+    def _draw(self) -> Sample:
+        """What the trees of this iteration see. It follows from the seed and the iteration alone."""
+        sample = Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
+        self._iteration += 1
+        return sample
+
+    def _fit_all(self, targets: Sequence[Array], newton: Newton | None, sample: Sample) -> list[Fit]:
+        """One function for each target, all with one structure: a tree with vector leaves, or a tree an output."""
+        n_outputs = len(targets[0])
+        together = self._learner.vector_leaves or n_outputs == 1
+        outputs = [range(n_outputs)] if together else [range(k, k + 1) for k in range(n_outputs)]
+        grown = [self._grow(targets, newton, some, sample) for some in outputs]
+        trees, values = [tree for tree, _ in grown], [values for _, values in grown]
+        return self._fits(trees[0] if together else one_output_each(trees), values, newton, len(targets))
+
+    @abstractmethod
+    def _grow(
+        self, targets: Sequence[Array], newton: Newton | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, Any]:
+        """A tree for some outputs of targets (output, row), of one function each, and its values on all rows."""
+
+    @abstractmethod
+    def _fits(self, model: Forest, values: Sequence[Any], newton: Newton | None, n_functions: int) -> list[Fit]:
+        """The functions of a model, from the values of its trees as _grow gives them."""
+
+    def _forest(
+        self, records: NDArray[np.uint8], left_codes: NDArray[np.uint64], value: Array, n_outputs: int, n_functions: int
+    ) -> Forest:
+        """A tree from the parts that a grower gives."""
+        nodes = np.frombuffer(records, NODE)
+        sets = self._bins.category_sets(nodes, left_codes)
+        return Forest(self._bins.n_features, n_outputs, n_functions, FIRST, FIRST, nodes, *sets, value)
+
+    def _growth(self, newton: Newton | None, sample: Sample) -> dict[str, Any]:
+        """How a grower is to grow the next tree, apart from what it is grown on."""
+        return {
+            "features": sample.draw_features(),
+            "node_share": self._learner.colsample_bynode,
+            "seed": sample.draw_seed(),
+            "min_hessian_leaf": 0.0 if newton is None else self._learner.min_leaf_hessian,
+        }
+
+
+class TreeFitter(TreesOfIterations):
+    """Trees bound to the binned rows of one problem."""
+
+    def __init__(
+        self, learner: TreeLearner, bins: Bins, grower: _native.Grower, n_train: int, weights: Weights | None
+    ) -> None:
+        super().__init__(learner, bins, n_train)
+        self._grower = grower
+        self._weights = weights
+
+    def _grow(
+        self, targets: Sequence[Array], newton: Newton | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, Array]:
+        try:
+            records, left_codes, value, row_values = self._grower.grow(
+                **weighted(targets, newton, outputs, self._weights),
+                rows=None if sample.lots is None else sample.lots.rows(0, self._n_train),
+                **self._growth(newton, sample),
+            )
+        except OverflowError as error:
+            raise DivergedError("a residual is not finite") from error
+        return self._forest(records, left_codes, value, len(outputs), len(targets)), row_values
+
+    def _fits(self, model: Forest, values: Sequence[Array], newton: Newton | None, n_functions: int) -> list[Fit]:
+        whole = by_function(values, n_functions)
+        return [
+            fit_of(model, j, whole[:, j], self._n_train, newton, self._learner.n_threads) for j in range(n_functions)
+        ]
+
+
+def by_function(values: Sequence[Array], n_functions: int) -> Array:
+    """Values (output, function, row) of some trees, each with one or more outputs of all functions, in this order."""
+    parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # rows may be none
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def weighted(
+    targets: Sequence[Array], newton: Newton | None, outputs: range, weights: Weights | None
+) -> dict[str, Any]:
+    """Residuals and hessians of some outputs for a grower, times relative weights, and how often rows are repeated.
+
+    A grower rounds the numbers of a row before it repeats them: it gives exactly the tree of the repeated rows.
+    """
+    gradients = [target[k] for k in outputs for target in targets]
+    hessians = None if newton is None else newton.hessian[outputs.start : outputs.stop]
+    distances = [] if newton is None or newton.distance is None else [newton.distance[k] for k in outputs]
+    relative = None if weights is None else weights.relative
+    if relative is not None:
+        gradients = [gradient * relative for gradient in gradients]
+        hessians = relative[np.newaxis] if hessians is None else hessians * relative
+    return {
+        "gradients": gradients,
+        "hessians": hessians,
+        "repeats": None if weights is None else weights.repeats,
+        "distances": distances,
+        "share": 0.0 if newton is None else newton.share,
+        "steps": None if relative is None or not distances else cast(Weights, weights).in_steps.astype(np.int64),
+    }
+
+
+class RowLots(NamedTuple):
+    """Draws the rows of an iteration, each by itself: a row's luck depends on its number alone."""
+
+    key: int
+    threshold: float
+
+    def rows(self, first: int, n: int) -> NDArray[np.uint32]:
+        """Those in the sample of n training rows, the first of which has the given number among all."""
+        return np.flatnonzero(self.lots(first, n) < self.threshold).astype(np.uint32)
+
+    def lots(self, first: int, n: int) -> Array:
+        """A random number from 0 to 1 for each row."""
+        names = np.arange(first, first + n, dtype=np.uint64) + np.uint64(self.key)
+        return np.asarray((_mixed(names) >> np.uint64(11)) * 2.0**-53)
+
+
+class Sample:
+    """Rows of one iteration, and features of one tree after the other."""
+
+    def __init__(self, learner: TreeLearner, n_train: int, n_features: int, iteration: int) -> None:
+        self._learner = learner
+        self._n_features = n_features
+        self._iteration = iteration
+        self.lots: RowLots | None = None
+        """Of the rows; None where all are in the sample."""
+        share = learner.subsample
+        if share < 1.0:
+            key = np.random.SeedSequence([learner.seed, iteration]).generate_state(1, np.uint64)
+            self.lots = RowLots(int(key[0]), share)
+            if share * n_train < ROWS_WITHOUT_DOUBT:  # one row at least
+                luckiest = float(self.lots.lots(0, n_train).min())
+                self.lots = RowLots(self.lots.key, max(share, float(np.nextafter(luckiest, 1.0))))
+
+    @cached_property
+    def _random(self) -> np.random.Generator:
+        return np.random.default_rng([self._learner.seed, self._iteration])
+
+    def draw_features(self) -> NDArray[np.uint8] | None:
+        """Which features a tree may use; None for all."""
+        if self._learner.colsample_bytree >= 1.0:
+            return None
+        n = math.ceil(self._learner.colsample_bytree * self._n_features)  # not down: of few columns all may matter
+        chosen = np.zeros(self._n_features, dtype=np.uint8)
+        chosen[self._random.choice(self._n_features, n, replace=False)] = 1
+        return chosen
+
+    def draw_seed(self) -> int:
+        """For the choices at the nodes of a tree."""
+        return int(self._random.integers(2**63)) if self._learner.colsample_bynode < 1.0 else 0
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A well mixed number from each other one: the finaliser of splitmix64, as in the kernels."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

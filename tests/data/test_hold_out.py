@@ -1,0 +1,133 @@
+"""Rows that are held out: classes in proportion, none lost, and the same rows for estimators and commands."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm._cli import _data
+from agbm._cli import _files as files
+from agbm._data.hold_out import hold_out, seed_of
+from commands import mixed, run
+
+
+def test_classes_in_proportion_and_every_row_once():
+    classes = np.repeat([0, 1], [900, 100])
+    remaining, held_out = hold_out(1000, 0.2, classes, seed=3)
+    assert sorted(np.concatenate([remaining, held_out])) == list(range(1000))
+    assert (len(remaining), len(held_out)) == (800, 200)
+    assert [classes[part].mean() for part in (remaining, held_out)] == pytest.approx([0.1] * 2)
+    assert all(np.array_equal(part, np.sort(part)) for part in (remaining, held_out))
+    again = hold_out(1000, 0.2, classes, seed=3)
+    assert all(np.array_equal(a, b) for a, b in zip(again, (remaining, held_out), strict=True))
+    assert not np.array_equal(hold_out(1000, 0.2, classes, seed=4)[1], held_out)
+    assert len(hold_out(1000, 0.0, None, seed=3)[1]) == 0
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2])
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.repeat([0, 1, 2], [50, 50, 1]),  # a class of one row
+        np.arange(600) % 300,  # more classes than rows held out
+        np.arange(30) // 2,
+    ],
+)
+def test_every_class_is_among_the_remaining_rows(classes, share):
+    for seed in range(20):
+        parts = hold_out(len(classes), share, classes, seed)
+        assert sorted(np.concatenate(parts)) == list(range(len(classes)))
+        assert set(classes[parts[0]]) == set(classes)
+        assert all(len(part) for part in parts)
+
+
+def test_a_class_of_one_row_leaves_the_others_in_proportion():
+    classes = np.repeat([0, 1, 2], [800, 200, 1])
+    _, held_out = hold_out(1001, 0.2, classes, seed=0)
+    assert np.mean(classes[held_out] == 1) == pytest.approx(0.2, abs=0.006)
+
+
+@pytest.mark.parametrize(
+    ("n", "classes", "message"),
+    [
+        (1, None, r"1 rows are too few to hold out 0\.2 of them"),
+        (2, np.array([0, 1]), r"2 rows are too few to hold out 0\.2 of them and to keep a row of every class"),
+    ],
+)
+def test_too_few_rows_are_named(n, classes, message):
+    with pytest.raises(ValueError, match=message):
+        hold_out(n, 0.2, classes, seed=0)
+    model = (AGBMRegressor if classes is None else AGBMClassifier)(early_stopping=True, validation_fraction=0.2)
+    with pytest.raises(ValueError, match=r"early_stopping=True with validation_fraction=0\.2: .* Give X_val and y_val"):
+        model.fit(np.zeros((n, 1)), np.zeros(n) if classes is None else classes)
+
+
+@pytest.mark.parametrize("classifies", [True, False])
+def test_an_estimator_holds_out_these_rows(classifies):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(250, 2)), rng.integers(0, 3, 250)
+    y[7] = 3  # the only one of its class
+    kind = AGBMClassifier if classifies else AGBMRegressor
+    own = kind(early_stopping=True, validation_fraction=0.3, max_iter=4, random_state=5).fit(X, y)
+    train, validation = hold_out(250, 0.3, y if classifies else None, seed_of(5))
+    given = kind(early_stopping=True, max_iter=4, random_state=5)
+    given.fit(X[train], y[train], X_val=X[validation], y_val=y[validation])
+    assert own.history_["train_loss"].tolist() == given.history_["train_loss"].tolist()
+    assert own.history_["validation_loss"].tolist() == given.history_["validation_loss"].tolist()
+
+
+class TestCommandsUseTheSameRows:
+    """Metrics and validation losses are equal only if training, validation and test rows are the same."""
+
+    SHARES = ("--test-fraction", "0.25", "--seed", "3")
+
+    @pytest.fixture
+    def table(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        table = mixed(seed=1)
+        table.loc[5, "sold"] = "perhaps"
+        table.loc[20:30, ["sold", "price"]] = None  # rows without a label
+        table.to_csv("mixed.csv", index=False)
+
+    @pytest.mark.parametrize("target", ["sold", "price"])
+    def test_in_memory_and_in_pieces(self, target, table, capsys, monkeypatch):
+        other = {"sold": "price", "price": "sold"}[target]
+        question = ["mixed.csv", "--target", target, "--drop", other, *self.SHARES, "--json"]
+        share = ["--validation-fraction", "0.15"]
+
+        def said(command, *more):
+            run(command, *question, *more)
+            return json.loads(capsys.readouterr().out)
+
+        def trained(*more):
+            found = said("train", "--out", "m.agbm", "--set", "validation_fraction=0.15", *more)
+            return found["metrics"], found["iterations"]
+
+        def compared(*more):
+            (found,) = said("compare", "--methods", "fading", "--peers", *share, *more)["contenders"]
+            return found["metrics"], len(found["curve"]["trees"]) - 1
+
+        def tuned(*more):
+            return said("tune", "--out", "m.agbm", "--trials", "1", *share, *more)["default_metrics"]
+
+        expected = trained()
+        assert len(expected[0]) > 1
+        assert trained("--stream") == expected
+        assert compared() == expected
+        assert tuned() == expected[0]
+        monkeypatch.setattr(_data, "available_memory", lambda: 1000)
+        monkeypatch.setattr(files, "BLOCK_VALUES", 300)
+        assert trained() == expected
+        assert compared("--rows", "400") == expected
+        assert tuned("--rows", "400", "--study", "second") == expected[0]
+
+    def test_the_test_rows_are_those_that_are_drawn_first(self, table, capsys):
+        run("train", "mixed.csv", "--target", "price", "--drop", "sold", *self.SHARES, "--out", "m.agbm", "--json")
+        metric = json.loads(capsys.readouterr().out)["metrics"][0]
+        labelled = pd.read_csv("mixed.csv")["price"].dropna()
+        _, test = hold_out(len(labelled), 0.25, None, seed=3)
+        pd.read_csv("mixed.csv").loc[labelled.index[test]].to_csv("test.csv", index=False)
+        run("report", "m.agbm", "test.csv", "--out", "page.html", "--json")
+        assert json.loads(capsys.readouterr().out)["metrics"][0] == metric

@@ -1,0 +1,171 @@
+"""What a model file of somebody else may cost: memory and time follow its size, whatever it claims."""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import agbm
+from agbm import AGBMRegressor, ModelFileError, _threads
+from agbm._cli import main
+from agbm._core.ensemble import Ensemble
+from agbm._storage import model as saving
+from agbm._storage import values as stored_values
+from toys import rewrite
+
+# docs/model-file.md promises these: of the description, and of everything else.
+DESCRIPTION_FACTOR = 50
+FACTOR = 20
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A file of a few kB."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    AGBMRegressor(max_iter=1, max_depth=1).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
+    return tmp_path / "m.agbm"
+
+
+def many_iterations(description, arrays, n=5_000):
+    """The only iteration again and again."""
+    for name in arrays:
+        if name.startswith("history."):
+            arrays[name] = np.resize(arrays[name], n + 1)
+        elif not name.startswith(("feature_names", "categories.")):
+            arrays[name] = np.tile(arrays[name], n)
+    arrays["history.iteration"] = np.arange(n + 1)
+    for name in ("function_model", "primary", "momentum"):
+        arrays[name] = np.arange(n)
+
+
+def many_categories(values):
+    return lambda description, arrays: arrays.update(saving._category_arrays({0: values}))
+
+
+def many_names(description, arrays):
+    description["n_features"] = 50_000
+    arrays.update(stored_values.to_arrays("feature_names", list(map(str, range(50_000))), ""))
+
+
+def many_lists(description, arrays):
+    description["parameters"]["monotonic_cst"] = [[] for _ in range(100_000)]
+
+
+CLAIMS = {
+    "iterations": (many_iterations, FACTOR),
+    "integers": (many_categories(list(range(1000, 80_000))), FACTOR),
+    "floats": (many_categories([i / 7 for i in range(80_000)]), FACTOR),
+    "short texts": (many_categories([chr(300 + i % 50_000) for i in range(80_000)]), FACTOR),
+    "long integers": (many_categories([1 << 64 + i % 100 for i in range(50_000)]), FACTOR),
+    "one wide character": (many_categories(["a" * 10**6 + "\U00010000"]), FACTOR),
+    "names": (many_names, FACTOR),
+    "lists": (many_lists, DESCRIPTION_FACTOR),
+    "features": (lambda description, arrays: description.update(n_features=2**24), FACTOR),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_memory_of_loading(claim, small):
+    change, factor = CLAIMS[claim]
+    agbm.load(small)  # what the first call of everything leaves behind
+    rewrite(small, change)
+    tracemalloc.start()
+    try:
+        agbm.load(small)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= factor * small.stat().st_size + 200_000
+
+
+def peak_of_inspect(path):
+    """Bytes that `agbm inspect` takes at its peak, in a process of its own."""
+    code = (
+        "import resource, sys; from agbm.cli import main; status = main(['inspect', sys.argv[1], *sys.argv[2:]]); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(status)"
+    )
+    peaks = []
+    for options in ([], ["--json"]):
+        command = [sys.executable, "-c", code, str(path), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        peaks.append(1024 * int(done.stderr.split()[-1]))
+    return max(peaks)
+
+
+@pytest.mark.parametrize("change", [
+    lambda description, arrays: description.update(n_features=2**24), many_iterations, many_names,
+], ids=["features", "iterations", "names"])  # fmt: skip
+def test_memory_of_inspect(change, small):
+    before = peak_of_inspect(small)
+    rewrite(small, change)
+    assert peak_of_inspect(small) <= before + FACTOR * small.stat().st_size + 20_000_000  # of which runs differ by some
+
+
+def test_inspect_replays_no_iterations(small, monkeypatch, capsys):
+    """Which would take time that grows with their square."""
+    rewrite(small, many_iterations)
+
+    def replayed(self):
+        raise AssertionError
+
+    monkeypatch.setattr(Ensemble, "_weights", replayed)
+    assert main(["inspect", str(small)]) == 0
+    assert "5,000 trees" in capsys.readouterr().out
+    for _ in agbm.load(small).staged_predict(np.zeros((1, 3))):
+        pass
+
+
+def test_any_number_of_features_is_named_by_need(small, capsys):
+    rewrite(small, lambda description, arrays: description.update(n_features=2**24))
+    assert main(["inspect", str(small)]) == 0
+    said = " ".join(capsys.readouterr().out.split())  # lines are as long as the terminal is wide
+    assert "16,777,216: x0, x1" in said
+    assert "x11 and 16777204 more" in said
+    assert main(["inspect", str(small), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n_features"], found["features"], found["importances"]) == (2**24, None, {"x0": 1.0})
+
+
+def test_number_of_threads_of_a_file(small):
+    rewrite(small, lambda description, arrays: description["parameters"].update(n_jobs=10**9))
+    assert _threads.resolve(agbm.load(small).n_jobs) <= max(64, 2 * _threads.resolve(None))
+
+
+def refused(path, change, rule):
+    rewrite(path, change)
+    with pytest.raises(ModelFileError, match=rule):
+        agbm.load(path)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_a_history_that_ends_before_the_model(n, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    AGBMRegressor(max_iter=4).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
+
+    def cut(description, arrays):
+        for name in arrays:
+            if name.startswith("history."):
+                arrays[name] = arrays[name][:n]
+
+    refused(tmp_path / "m.agbm", cut, "sizes: the history ends before iteration 4, the last of the model")
+
+
+@pytest.mark.parametrize(("changes", "rule"), [
+    ({"primary": [0, 0, 2]}, "updates: iteration 1 must use the next functions, from 1 on"),
+    ({"primary": [2, 1, 0]}, "updates: iteration 0 must use the next functions, from 0 on"),
+    ({"momentum": [0, 0, 2]}, "updates: iteration 1 must use the next functions"),
+    ({"momentum": [0, 1, 3]}, "sizes: the iterations use 4 functions, there are 3"),
+    ({"function_model": [0, 0, 2]}, "functions: every model must have some, in their order and each once"),
+    ({"function_model": [0, 2, 1]}, "functions: every model must have some"),
+    ({"n_dropped": [0, 0, 2], "dropped": [1, 0]}, "updates: iteration 2 must drop earlier iterations, in order"),
+    ({"n_dropped": [0, 0, 2], "dropped": [1, 1]}, "updates: iteration 2 must drop earlier iterations, in order"),
+    ({"n_dropped": [0, 0, 1], "dropped": [2]}, "updates: iteration 2 must drop earlier iterations"),
+], ids=str)  # fmt: skip
+def test_iterations_that_no_run_has(changes, rule, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    AGBMRegressor(max_iter=3).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
+    arrays = {name: np.array(values) for name, values in changes.items()}
+    refused(tmp_path / "m.agbm", lambda description, old: old.update(arrays), rule)

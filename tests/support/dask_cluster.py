@@ -1,0 +1,141 @@
+"""A cluster of processes on this machine, whose workers can be killed, and data for it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from dask.delayed import delayed
+
+from distributed import Client
+
+SECONDS = 60.0
+"""More than anything here takes; who waits longer waits for ever."""
+
+SUPPORT = Path(__file__).parent
+
+IMPORTS = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (SUPPORT.parents[1], SUPPORT)))}
+"""The environment of processes that import tests and what tests import, as workers do with what tests send them."""
+
+
+class Cluster:
+    """A scheduler and workers, each in a process of its own, without anyone who would start them again."""
+
+    def __init__(self, folder, host="127.0.0.1"):
+        self._folder = folder
+        self._log = open(folder / "log.txt", "w")  # noqa: SIM115 (processes write to it)
+        self.workers = {}
+        self._n_started = 0
+        file = folder / "scheduler.json"
+        self.processes = [self._start("scheduler", "--host", host, "--port", "0", "--scheduler-file", file)]
+        wait_until(file.exists)
+        self.client = Client(scheduler_file=str(file))
+        self.address = self.client.scheduler.address
+
+    def _start(self, what, *arguments, before=()):
+        command = [*before, sys.executable, "-m", "dask", what, *map(str, arguments), "--no-dashboard"]
+        return subprocess.Popen(command, env=IMPORTS, stdout=self._log, stderr=self._log)
+
+    def add(self, host="127.0.0.1", before=()):
+        """Start a worker, with a command in front of its own; it comes when it comes."""
+        name = f"worker-{self._n_started}"
+        self._n_started += 1
+        process = self._start(
+            "worker", self.address, "--host", host, "--nthreads", 1, "--no-nanny", "--name", name,
+            "--memory-limit", 0, "--local-directory", self._folder, before=before,
+        )  # fmt: skip
+        self.processes.append(process)
+        self.workers[name] = process
+        return name
+
+    def kill(self, name):
+        """At once, without a word to anyone."""
+        process = self.workers.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def resize(self, n):
+        """Have n workers, and wait until the scheduler knows them all and no others."""
+        self.workers = {name: process for name, process in self.workers.items() if process.poll() is None}
+        for name in list(self.workers)[n:]:
+            self.kill(name)
+        while len(self.workers) < n:
+            self.add()
+        self.wait()
+
+    def wait(self):
+        """Until the scheduler knows the workers that there are."""
+        wait_until(lambda: set(self.addresses()) == set(self.workers))
+
+    def addresses(self):
+        """Of the workers that the scheduler knows, by name."""
+        workers = self.client.run_on_scheduler(_addresses)
+        return {name: address for name, address in workers.items() if name in self.workers}
+
+    def close(self):
+        """End all processes, whatever state they are in."""
+        try:
+            self.client.close(timeout=5)
+        finally:
+            for process in self.processes:
+                process.kill()
+                process.wait()
+            self._log.close()
+
+
+def _addresses(dask_scheduler):
+    return {worker.name: worker.address for worker in dask_scheduler.workers.values()}
+
+
+def wait_until(condition):
+    end = time.monotonic() + SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.02)
+
+
+def frame(n=2000, seed=0):
+    """Columns of many types, with missing values."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    table.loc[rng.random(n) < 0.1, "b"] = np.nan
+    table["short"] = rng.normal(size=n).astype(np.float32)
+    table["whole"] = rng.integers(0, 9, n)
+    table["text"] = rng.choice(["u", "v", "w"], n)
+    table["kind"] = pd.Categorical(rng.choice(["p", "q", None], n), categories=["q", "p", "unused"])
+    table.index = np.arange(1000, 1000 + n)
+    return table
+
+
+def labels(kind, table, seed=1):
+    """What is to be predicted for a frame."""
+    rng = np.random.default_rng(seed)
+    score = table["a"] + table["c"] ** 2 + (table["text"] == "u") + rng.normal(size=len(table)) / 2
+    if kind == "numbers":
+        return score
+    if kind == "two outputs":
+        return np.column_stack([score, np.cos(score)])
+    numbers = np.digitize(score, [1.0] if kind == "two classes" else [0.5, 2.0])
+    return pd.Series(np.array(["no", "yes", "more"])[numbers], index=table.index)
+
+
+def cuts_of(n, n_parts, seed=0):
+    """Uneven parts of n rows; of several, some are empty."""
+    rng = np.random.default_rng(seed)
+    inner = np.sort(rng.integers(0, n + 1, n_parts - 1))
+    inner[: n_parts // 5] = 0
+    if n_parts > 3:
+        inner[n_parts // 2] = inner[n_parts // 2 - 1]
+    return np.concatenate([[0], inner, [n]])
+
+
+def in_parts(given, cuts):
+    """A table or vector as delayed parts."""
+    rows = given.iloc if hasattr(given, "iloc") else given
+    return [delayed(rows[a:b]) for a, b in pairwise(cuts)]

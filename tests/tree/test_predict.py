@@ -1,0 +1,145 @@
+"""Forests predict what a plain walk predicts, to the last bit, however many rows, whatever their layout."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_classification, make_regression
+from sklearn.linear_model import LinearRegression
+
+from agbm import AGBMClassifier, AGBMRegressor
+from forests import LAYOUTS, random_forest
+from toys import native_forest
+
+
+def walked(forest, n_columns, X):
+    """The prediction, by walking."""
+    out = np.zeros((len(X), n_columns))
+    n_values = forest["value"].shape[1]
+    for root, first in zip(forest["roots"], forest["first_column"], strict=True):
+        for row, x in enumerate(X.astype(np.float64)):
+            node = root
+            while forest["feature"][node] >= 0:
+                value, number = x[forest["feature"][node]], forest["categories"][node]
+                left = value <= forest["threshold"][node]
+                if np.isnan(value) or (number >= 0 and not 0 <= value < 64):
+                    left = forest["missing_left"][node]
+                elif number >= 0:
+                    left = int(forest["category_words"][number]) >> int(value) & 1
+                node = forest["left"][node] + (0 if left else 1)
+            out[row, first : first + n_values] += forest["value"][node]
+    return out
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32),
+    n_rows=st.sampled_from([0, 1, 2, 31, 32, 33, 255, 256, 257, 300, 530]),
+    n_features=st.integers(1, 5),
+    n_trees=st.integers(1, 11),
+    most_leaves=st.sampled_from([1, 2, 4, 9, 64, 256, 300]),
+    n_thresholds=st.sampled_from([1, 2, 30, 254, 255, 256, 1000]),
+    n_values=st.integers(1, 3),
+    more_columns=st.integers(0, 2),
+    n_sets=st.sampled_from([0, 0, 3]),
+    narrow=st.booleans(),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+)
+def test_forests_predict_what_a_walk_predicts(
+    seed, n_rows, n_features, n_trees, most_leaves, n_thresholds, n_values, more_columns, n_sets, narrow, layout
+):
+    random = np.random.default_rng(seed)
+    dtype = np.float32 if narrow else np.float64
+    grid = random.normal(size=n_thresholds) * 10.0 ** random.integers(-3, 4)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, 1e300, -1e300, 1e-300, 5e-324, 3.4028235e38, 16777217.0])
+    thresholds = np.append(grid, random.choice(special, random.integers(0, 4)))
+    n_columns = n_values + more_columns
+    forest = random_forest(random, n_features, n_trees, most_leaves, thresholds, n_values, n_columns, n_sets)
+    with np.errstate(over="ignore", under="ignore"):
+        equal = random.choice(thresholds, (n_rows, n_features)).astype(dtype)
+        beside = np.nextafter(equal, dtype(random.choice([-1, 1]) * np.inf))
+    X = np.where(random.random(equal.shape) < 0.5, equal, beside)
+    X = np.where(random.random(X.shape) < 0.2, random.integers(-1, 70, X.shape), X).astype(dtype)
+    X[random.random(X.shape) < 0.1] = np.nan
+    native = native_forest(n_features, n_columns, **forest)
+    expected = walked(forest, n_columns, X)
+    for n_threads in (1, 3):
+        np.testing.assert_array_equal(native.predict(LAYOUTS[layout](X), n_threads), expected)
+
+
+def test_thresholds_that_are_no_numbers():
+    forest = random_forest(np.random.default_rng(0), 2, 3, 8, np.array([0.0, np.nan, 1.0]), 1, 1, 0)
+    with pytest.raises(ValueError, match=r"threshold: node \d+ has a threshold that is no number"):
+        native_forest(2, 1, **forest)
+
+
+def fitted(kind):
+    """A small model and its rows."""
+    if kind == "regressor":
+        X, y = make_regression(400, 6, noise=1.0, random_state=0)
+        return AGBMRegressor(max_iter=8).fit(X, y), X
+    if kind == "two labels":
+        X, y = make_regression(400, 6, n_targets=2, random_state=0)
+        return AGBMRegressor(max_iter=8, loss="squared_error").fit(X, y), X
+    n_classes = 3 if kind == "three classes" else 2
+    X, y = make_classification(400, 6, n_informative=4, n_classes=n_classes, random_state=0)
+    return AGBMClassifier(max_iter=8).fit(X, np.array(["no", "yes", "perhaps"])[y]), X
+
+
+@pytest.mark.parametrize("kind", ["regressor", "two labels", "two classes", "three classes"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_predictor_gives_what_the_methods_give(kind, dtype):
+    model, X = fitted(kind)
+    X = X.astype(dtype)
+    X[::7, 2] = np.nan
+    predictors = {"predict": model.predictor()}
+    if isinstance(model, AGBMClassifier):
+        predictors |= {name: model.predictor(name) for name in ("predict", "predict_proba", "decision_function")}
+    for name, predictor in predictors.items():
+        expected = getattr(model, name)(X)
+        np.testing.assert_array_equal(predictor(X), expected)
+        np.testing.assert_array_equal(predictor(np.asfortranarray(X)[::2]), expected[::2])
+        np.testing.assert_array_equal(predictor(X[5]), expected[5])
+        assert np.shape(predictor(X[5])) == expected.shape[1:]
+        with ThreadPoolExecutor(8) as threads:
+            for row, result in enumerate(threads.map(predictor, X)):
+                np.testing.assert_array_equal(result, expected[row])
+
+
+def test_later_fits_do_not_change_a_predictor():
+    model, X = fitted("three classes")
+    predictor, expected = model.predictor("predict"), model.predict(X)
+    model.fit(X, X[:, 0] > 0)
+    np.testing.assert_array_equal(predictor(X), expected)
+
+
+def test_a_model_without_iterations_has_a_predictor():
+    X, y = np.zeros((40, 2)), np.arange(40.0)
+    model = AGBMRegressor(max_iter=1, early_stopping=True, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predictor()(X), model.predict(X))
+
+
+def test_predictors_take_numbers_of_the_right_shape():
+    model, X = fitted("regressor")
+    predictor = model.predictor()
+    for wrong in (X.tolist(), X.astype(object), X.astype(int), X.astype(">f8")):
+        with pytest.raises(TypeError, match="float32 or float64"):
+            predictor(wrong)
+    for wrong in (X[:, :3], X[0, :3], X[np.newaxis], np.zeros(())):
+        with pytest.raises(ValueError, match="shape"):
+            predictor(wrong)
+
+
+def test_models_that_have_no_predictor():
+    X, y = make_regression(100, 3, random_state=0)
+    codes = np.column_stack([X, np.arange(100) % 4])
+    with pytest.raises(ValueError, match=r"categorical features \(\[3\]\)"):
+        AGBMRegressor(max_iter=2, categorical_features=[3]).fit(codes, y).predictor()
+    with pytest.raises(ValueError, match="init"):
+        AGBMRegressor(max_iter=2, init=LinearRegression().fit(X, y)).fit(X, y).predictor()
+    with pytest.raises(ValueError, match="trees"):
+        AGBMRegressor(max_iter=2, learner=LinearRegression()).fit(X, y).predictor()
+    with pytest.raises(ValueError, match="method='log_odds'"):
+        AGBMClassifier(max_iter=2).fit(X, y > 0).predictor("log_odds")
