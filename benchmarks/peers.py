@@ -90,7 +90,7 @@ class Ours(Library):
         from agbm import _native
         from agbm._core.boosting import agbm, gbm
         from agbm._core.objective import Problem, of_each_output
-        from agbm._core.theory import Momentum
+        from agbm._core.schedules import PaperSchedule
         from agbm._tree import TreeLearner
         from agbm.losses import HalfSquaredError, LogLoss
 
@@ -107,7 +107,7 @@ class Ours(Library):
         if kind == "gbm":
             steps = gbm(problem, fitter, eta=RATE, max_iter=10**6)
         else:
-            steps = agbm(problem, fitter, schedule=Momentum(RATE, 0.02), correction=0.5, length=lambda gamma: 1e6)
+            steps = agbm(problem, fitter, schedule=PaperSchedule(RATE, 0.02), correction=0.5, length=lambda gamma: 1e6)
         return lambda: next(steps)
 
     def binner(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> Work:

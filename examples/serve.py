@@ -43,7 +43,7 @@ class Service:
         self.model = model
         self.n_features = model.n_features_in_
         self.names = [str(name) for name in getattr(model, "feature_names_in_", range(self.n_features))]
-        self.categorical = model._categories.counts(self.n_features)
+        self.categorical = model.model_.reader.categories.counts(self.n_features)
         # One thread a request: many are answered at the same time.
         model.set_params(n_jobs=1)
 

@@ -10,7 +10,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm._core import boosting
 from agbm._core.dropout import Dropout
 from agbm._core.ensemble import Ensemble
-from agbm._core.theory import Fading, Momentum
+from agbm._core.schedules import FadingSchedule, PaperSchedule
 from agbm._tree.learner import TreeLearner
 from agbm.losses import HalfSquaredError
 from toys import VectorFitter, best_stump, problem_of
@@ -199,7 +199,7 @@ class TestDropout:
     def test_agbm_is_the_definition(self, correction):
         steps, ensemble, fit, y = self.run(
             lambda p, fitter, drop: boosting.agbm(
-                p, fitter, schedule=Momentum(0.3, 0.2), correction=correction, length=lambda gamma: 10, drop=drop
+                p, fitter, schedule=PaperSchedule(0.3, 0.2), correction=correction, length=lambda gamma: 10, drop=drop
             )
         )
         trace, a, d = twin.agbm_with_dropout(np.zeros(60), lambda f: f - y, fit, 0.3, 0.2, 10, correction, self.DROPPED)
@@ -213,7 +213,7 @@ class TestDropout:
 
     @pytest.mark.parametrize("look_ahead", [0.0, 1.5])
     def test_fading_is_the_definition(self, look_ahead):
-        schedule = Fading(rate=0.1, entry=0.6, fade=0.3, growth=0.1, look_ahead=look_ahead)
+        schedule = FadingSchedule(rate=0.1, entry=0.6, fade=0.3, growth=0.1, look_ahead=look_ahead)
         steps, ensemble, fit, y = self.run(
             lambda p, fitter, drop: boosting.fading(p, fitter, schedule=schedule, max_iter=10, drop=drop)
         )
@@ -229,11 +229,11 @@ class TestDropout:
     def test_vagbm_is_agbm_without_correction(self):
         """With one learner for both residuals: that of the plain residual."""
         plain, _, _, _ = self.run(
-            lambda p, fitter, drop: boosting.vagbm(p, fitter, schedule=Momentum(0.3, 0.2), max_iter=10, drop=drop)
+            lambda p, fitter, drop: boosting.vagbm(p, fitter, schedule=PaperSchedule(0.3, 0.2), max_iter=10, drop=drop)
         )
         zero, _, _, _ = self.run(
             lambda p, fitter, drop: boosting.agbm(
-                p, fitter, schedule=Momentum(0.3, 0.2), correction=0.0, length=lambda gamma: 10, drop=drop
+                p, fitter, schedule=PaperSchedule(0.3, 0.2), correction=0.0, length=lambda gamma: 10, drop=drop
             )
         )
         for one, other in zip(plain, zero, strict=True):

@@ -4,12 +4,11 @@ from importlib.metadata import version as _version
 
 from ._core.training import Record, Watcher
 from ._data.batches import Batches
-from ._estimators import AGBMClassifier, AGBMRegressor
+from ._estimators import AGBMClassifier, AGBMRegressor, load
 from ._migration import from_params
 from ._predictor import Predictor
 from ._storage.checkpoint import Checkpoint
 from ._storage.container import ModelFileError
-from ._storage.model import load
 
 __version__ = _version("agbm")
 

@@ -3,57 +3,31 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
 from sklearn.base import is_regressor
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from ._core.methods import METHODS, Method, method_of
+from ._data.batches import Batches
+from ._storage.checkpoint import Checkpoint
+
 _PARAMETERS = """
     Parameters
     ----------
-    method : {"fading", "gbm", "vagbm", "agbm", "agbmr", "rnb"}, default="fading"
-        "fading": a tree enters the model with a large weight, and what it has beyond its lasting one fades away. "gbm":
-        gradient boosting (Algorithm 1 of the paper). "vagbm": accelerated boosting without correction. "agbm":
-        accelerated boosting with a corrected residual (Algorithm 2). "agbmr": the same with restarts. "rnb":
-        regularised Newton boosting, which makes whole steps and adds to every hessian the root of the residual's norm,
-        relative to that of the start function, over learning_rate.
+    method : {"fading", "gbm", "vagbm", "agbm", "agbmr"} or method object, default="fading"
+        The boosting algorithm. A name stands for the algorithm with the default settings of its object, which for those
+        of the paper is the algorithm as published; agbm.methods has the objects, with the settings of each. "fading":
+        trees enter with a large weight, which decays to a small one. "gbm": gradient boosting (Algorithm 1 of the
+        paper, with a constant step). "vagbm": accelerated boosting without correction (appendix). "agbm": accelerated
+        boosting with a corrected residual (Algorithm 2). "agbmr": the same with restarts when the training loss rises.
     max_iter : int or "auto", default="auto"
-        Boosting iterations. "agbm" and "agbmr" without shared_structure grow two trees in an iteration. "auto": up to
-        1,000 with early stopping, else 100.
-    learning_rate : float or "line_search", default=0.1
-        The step eta. Where weights fade, the one that the first trees come to have; later ones have more.
-        "line_search" (only "gbm") finds the best step for every tree.
-    momentum : "fading", float in (0, 1] or "theory", default="fading"
-        The schedule of "vagbm", "agbm" and "agbmr". A number is the paper's momentum parameter gamma; smaller values
-        overfit later. "theory": at each iteration the largest gamma that Theorem 4.1 admits for the cosine angles seen
-        so far, which is small. "fading": weights as those of method="fading", instead of the paper's.
-    entry : float, default=6.0
-        "fading": the next tree sees a new one with this many times learning_rate, at most with 1 or learning_rate
-        itself.
-    fade : float in [0, 1], default=0.4
-        "fading": the share that a tree loses in an iteration of what it has beyond its lasting weight.
-    rate_growth : float, default=0.01
-        "fading": by how much the lasting weight of new trees grows in an iteration, as a share of learning_rate; it
-        does not grow beyond what a tree enters with. Runs that stop after few trees so keep small weights, and long
-        ones make large steps.
-    look_ahead : float in [0, 1000], default=2.0
-        method="fading": how much more the next tree sees of what the newest trees have beyond their lasting weights
-        than the model does. 0: the next tree sees the model itself. Larger values make the model change more smoothly
-        from iteration to iteration.
-    correction : float in [-1, 1], default=0.5
-        How much of the fitting error the corrected residual of "agbm" and "agbmr" carries on. 1 is Algorithm 2, 0 fits
-        the momentum to the plain residual, -1 is what the authors' released scripts compute.
-    shared_structure : bool, default=True
-        "agbm" and "agbmr": grow one tree with two values a leaf for both residuals of an iteration instead of the two
-        trees of the paper. Only with trees.
-    restart : {"loss_rise", "fixed", "gradient", "validation_rise"}, default="loss_rise"
-        When "agbmr" restarts: when the training loss rises (option 2 of the paper); after a fixed number of iterations
-        that follows from strong_convexity (option 1); when a step goes against the gradient it started from; when the
-        validation loss rises.
-    strong_convexity : float, default=None
-        Strong-convexity constant mu of the loss; needed by restart="fixed". It is 1 for the squared error.
+        Boosting iterations. "agbm" and "agbmr" grow two trees per iteration. "auto": up to 1,000 with early stopping,
+        otherwise 100.
+    learning_rate : float, default=0.1
+        The step eta. For "fading", the weight that the first trees keep; later ones keep more.
     loss : {LOSSES} or loss object, default="auto"
         The loss to minimise; "auto" is the squared error in regression and the logistic loss in classification.
         Losses with parameters are given as objects: agbm.losses has Quantile, Huber and Tweedie, and any object with
@@ -61,9 +35,9 @@ _PARAMETERS = """
     multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
         With more than two classes, or several columns in y: a tree for each of them in every iteration, or one tree
         whose leaves have a value for each. Only with trees.
-{CLASS_WEIGHT}    second_order : bool, default=True
-        Newton leaves (sums of residuals over sums of hessians) instead of the paper's gradient leaves (means of
-        residuals).
+{CLASS_WEIGHT}    second_order : bool or "auto", default="auto"
+        If True, Newton leaves (sums of residuals over sums of hessians) instead of the paper's gradient leaves (means
+        of residuals). "auto": True for "fading", False for the algorithms of the paper.
     init : "prior", "zero" or fitted estimator, default="prior"
         The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
         sklearn.frozen.FrozenEstimator where this estimator will be cloned.
@@ -138,6 +112,11 @@ _PARAMETERS = """
 
     Attributes
     ----------
+    model_ : FittedModel
+        The fitted state; its attributes may change between versions.
+    resolved_params_ : dict
+        What "auto" became: method, loss, second_order, max_iter, learning_rate, early_stopping, and for trees
+        max_depth, max_leaf_nodes, min_samples_leaf and l2_regularization.
     n_iter_ : int
         Iterations that were run.
     best_iteration_ : int
@@ -172,20 +151,11 @@ def documentation(losses: str, classifies: bool) -> str:
 
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    "method": [StrOptions({"fading", "gbm", "rnb", "vagbm", "agbm", "agbmr"})],
+    "method": [StrOptions(set(METHODS)), Method],
     "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"line_search"})],
-    "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"fading", "theory"})],
-    "entry": [Interval(numbers.Real, 1, None, closed="left")],
-    "fade": [Interval(numbers.Real, 0, 1, closed="both")],
-    "rate_growth": [Interval(numbers.Real, 0, None, closed="left")],
-    "look_ahead": [Interval(numbers.Real, 0, 1000, closed="both")],
-    "correction": [Interval(numbers.Real, -1, 1, closed="both")],
-    "shared_structure": ["boolean"],
-    "restart": [StrOptions({"loss_rise", "fixed", "gradient", "validation_rise"})],
-    "strong_convexity": [Interval(numbers.Real, 0, None, closed="neither"), None],
+    "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
     "multi_strategy": [StrOptions({"one_output_per_tree", "multi_output_tree"})],
-    "second_order": ["boolean"],
+    "second_order": ["boolean", StrOptions({"auto"})],
     "warm_start": ["boolean"],
     "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],
     "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
@@ -217,48 +187,32 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-def check_combinations(model: Any, saves_checkpoints: bool) -> None:
-    """Parameters of an estimator that are fine alone and not together."""
-    if model.learning_rate == "line_search" and model.method != "gbm":
-        raise ValueError(
-            f"learning_rate='line_search' works with method='gbm' only, got method={model.method!r}; "
-            "give learning_rate a positive number."
-        )
-    if model.learning_rate == "line_search" and model.dropout > 0.0:
-        raise ValueError(
-            f"learning_rate='line_search' searches the step to the next model, which dropout={model.dropout} "
-            "changes; use dropout=0 or give learning_rate a positive number."
-        )
-    if model.method == "agbmr":
-        _check_restart(model, saves_checkpoints)
-    if model.learner is not None:
-        _check_learner(model, saves_checkpoints)
-    for callback in model.callbacks or ():
+# Parameters that do not affect the model of a given number of iterations.
+_WITHOUT_EFFECT = {
+    "max_iter", "n_iter_no_change", "tol", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
+}  # fmt: skip
+
+
+def shaping_parameters(settings: Any) -> dict[str, Any]:
+    """The parameters of an estimator that affect the model of a given number of iterations; the method is an object."""
+    parameters = settings.get_params(deep=False)
+    shaping = {name: value for name, value in parameters.items() if name not in _WITHOUT_EFFECT}
+    return {**shaping, "method": method_of(settings.method)}
+
+
+def check_combinations(settings: Any, X_val: Any, y_val: Any, checkpoints: Sequence[Checkpoint]) -> None:
+    """Raise for parameters of an estimator that are allowed alone and not together."""
+    method_of(settings.method).check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
+    if settings.learner is not None:
+        _check_learner(settings, saves_checkpoints=bool(checkpoints))
+    for callback in settings.callbacks or ():
         if not callable(callback):
             raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
-
-
-def _check_restart(model: Any, saves_checkpoints: bool) -> None:
-    if model.restart == "fixed" and model.strong_convexity is None:
-        raise ValueError(
-            "strong_convexity=None: restart='fixed' needs the strong-convexity constant of the loss, a positive "
-            "number (1 for the squared error); or use restart='loss_rise'."
-        )
-    if model.restart != "fixed" and model.strong_convexity is not None:
-        raise ValueError(
-            f"strong_convexity={model.strong_convexity} is for restart='fixed', got restart={model.restart!r}; "
-            "use restart='fixed' or strong_convexity=None."
-        )
-    if model.restart == "fixed" and model.momentum == "fading":
-        raise ValueError(
-            "restart='fixed' follows from the paper's schedule, got momentum='fading'; give momentum a number or "
-            "'theory', or use another restart."
-        )
-    if model.restart == "validation_rise" and (model.warm_start or saves_checkpoints):
-        raise ValueError(
-            "restart='validation_rise' depends on rows that are not kept, so that a run cannot go on; use "
-            "warm_start=False and no Checkpoint, or another restart."
-        )
+    for checkpoint in checkpoints:
+        checkpoint.check_path()
+    if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # which may have labels of their own
+        missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
+        raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
 
 
 def _check_learner(model: Any, saves_checkpoints: bool) -> None:

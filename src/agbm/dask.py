@@ -36,15 +36,16 @@ from ._data.blocks import (
     Block,
     BlockReader,
     Blocks,
-    BlockTable,
-    Labels,
     Seen,
     WithValidation,
     labels_of,
     naming,
 )
+from ._data.blocks import Labels as BlockLabels
 from ._distributed.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
 from ._estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
+from ._labels import Labels, StartScores
+from ._preparation import BlockRows
 from ._storage.checkpoint import Checkpoint
 from ._tree import Forest, TreeLearner
 from ._tree.bins import Bins
@@ -149,7 +150,7 @@ class DaskBlocks:
         self.blocks = [make(*row) for row in zip(*columns, strict=True)]
         self.seen: list[Seen | None] = [None] * len(self.blocks)
 
-    def labels(self) -> list[Labels]:
+    def labels(self) -> list[BlockLabels]:
         """See Blocks."""
         found = self.map(labels_and_seen)
         self.seen = [seen for _, seen in found]
@@ -168,7 +169,7 @@ class DaskBlocks:
         return cast(list[Any], self._client.gather(futures))
 
 
-def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
+def labels_and_seen(block: Block) -> tuple[BlockLabels, Seen]:
     """A task: what a partition has besides features, and what it is recognised by."""
     return labels_of(block), Seen.of(block)
 
@@ -280,17 +281,20 @@ class Part(NamedTuple):
     first: int
 
 
-def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: PartPlan) -> Part:
+def encode_part(block: Block, rows: RowReader, plan: PartPlan) -> Part:
     """A task: the codes of a partition."""
     used, watched = plan.rows()
-    codes = reader.bins.encode(reader.numbers(block, used), _threads_here()).columns()
-    start = None if isinstance(estimator.init, str) else np.empty((estimator._n_outputs, 0))
+    codes = rows.reader.bins.encode(rows.reader.numbers(block, used), _threads_here()).columns()
+    labels, start = rows.labels, None
     if used.any():
         # Labels of rows without weight may be of no class.
-        y = estimator._encode_validation(np.asarray(block.y)[used], len(watched))
-        start = None if start is None else cast(Array, estimator._init_values(block.X))[:, used]
+        y = labels.encode_validation(np.asarray(block.y)[used], len(watched))
+        start = rows.start_scores(block.X)
+        start = None if start is None else start[:, used]
     else:  # which no check of labels and no init model takes
-        y = np.empty((0,) if estimator._one_label_for_all_outputs() else (estimator._n_outputs, 0))
+        y = labels.of_no_rows()
+        if not isinstance(rows.start_scores.init, str):
+            start = np.empty((labels.n_outputs, 0))
 
     def both(x: NDArray[Any]) -> tuple[Any, Any]:
         return np.ascontiguousarray(x[..., ~watched]), np.ascontiguousarray(x[..., watched])
@@ -302,6 +306,14 @@ def encode_part(block: Block, reader: BlockReader, estimator: _BaseAGBM, plan: P
         None if start is None else both(start),
         plan.first,
     )
+
+
+class RowReader(NamedTuple):
+    """How partitions become codes, labels and start values; it travels to workers."""
+
+    reader: BlockReader
+    labels: Labels
+    start_scores: StartScores
 
 
 class Recipe(NamedTuple):
@@ -522,75 +534,46 @@ class DaskShards:
         self._client.cancel([of.shard for of in held], force=True)
 
 
-class _OnDask(_BaseAGBM):
-    """What both estimators have that the local ones have not."""
+class DaskRows:
+    """Rows in the partitions of Dask collections, which stay with the workers; see RowSource."""
 
-    _client: Any
-    _shards: list[DaskShards]
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._shards: list[DaskShards] = []
 
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
-        client: Any = None, checkpoint: Any = None,
-    ) -> Self:  # fmt: skip
-        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
-
-        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
-        iterations; a fit that finds one, of the same run, goes on from there.
-        """
-        self._client = distributed.get_client() if client is None else client
-        self._shards, callbacks = [], self.callbacks
-        try:
-            if checkpoint is not None:
-                self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
-            with talking_to_workers(self._client):
-                return self._fit(X, y, sample_weight, X_val, y_val)
-        finally:
-            for shards in self._shards:
-                shards.close()
-            self.callbacks = callbacks
-            del self._client, self._shards
-
-    def _blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+    def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+        """See RowSource."""
         return DaskBlocks(self._client, X, y, sample_weight), None, None
 
-    def _bind_blocks(
-        self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
-    ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
-        """See _BaseAGBM: the rows stay with the workers."""
-        self._check_row_wise(loss)
+    def bind(
+        self, rows: BlockRows, learner: TreeLearner, problem: Problem
+    ) -> tuple[Problem, Fitter, Callable[[Model], Sequence[Array]]]:
+        """See RowSource."""
+        loss, bins, n_outputs = problem.loss, rows.reader.bins, rows.labels.n_outputs
+        if problem.second_order:
+            _check_row_wise(rows.start_scores.loss)
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
-        recipe = Recipe(reader.bins, self._joint(loss), start, self.second_order)
-        make = self._maker(table, reader, recipe, problem.weights)
-        rows = table.places.n_rows
-        self._shards.append(DaskShards(self._client, rows, make))
-        log = Log(self._shards[-1], self._n_outputs)
+        recipe = Recipe(bins, loss, start, problem.second_order)
+        make = self._maker(rows, recipe, problem.weights)
+        self._shards.append(DaskShards(self._client, rows.table.places.n_rows, make))
+        log = Log(self._shards[-1], n_outputs)
         facts = Facts(
-            problem.n_train, self._n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
-            self.second_order and not loss.constant_hessian, problem.quantile,
+            problem.n_train, n_outputs, problem.train_weight_sum, problem.validation_weight_sum,
+            problem.second_order and not loss.constant_hessian, problem.quantile,
             None if problem.train_weight is None else weight_step(problem.train_weight),
         )  # fmt: skip
         remote = ClusterProblem(log, facts)
 
         def values(model: Model) -> Sequence[Any]:
             forest = cast(Forest, model)
-            return remote.values(forest, reader.bins.left_codes(forest))
+            return remote.values(forest, bins.left_codes(forest))
 
-        fitter = ClusterFitter(learner, reader.bins, log, problem.n_train)
-        return cast(Problem, remote), learner, cast(Fitter, fitter), values
+        fitter = ClusterFitter(learner, bins, log, problem.n_train)
+        return cast(Problem, remote), cast(Fitter, fitter), values
 
-    def _check_row_wise(self, loss: Loss) -> None:
-        """The hessians of a loss of the user's may depend on other rows, which a worker does not have."""
-        if self.second_order and not (loss.constant_hessian or is_built_in(loss) or getattr(loss, "row_wise", False)):
-            raise ValueError(
-                f"loss={loss!r}: on a cluster, its hessian sees the rows of one worker at a time. If the hessian of a "
-                "row depends on no other rows, say so with an attribute row_wise = True; else use second_order=False."
-            )
-
-    def _maker(
-        self, table: BlockTable, reader: BlockReader, recipe: Recipe, weights: Weights | None
-    ) -> Callable[[Sequence[int], str], Held]:
+    def _maker(self, rows: BlockRows, recipe: Recipe, weights: Weights | None) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions."""
-        found: Any = table.blocks
+        found: Any = rows.table.blocks
         sources = {"": found}
         if isinstance(found, WithValidation):
             sources = {"": cast(Any, found.training), "X_val: ": cast(Any, found.validation)}
@@ -599,13 +582,13 @@ class _OnDask(_BaseAGBM):
             for of, source in sources.items()
             for i, (seen, block) in enumerate(zip(source.seen, source.blocks, strict=True))
         ]
-        n_train = table.places.n_train
-        plans = [PartPlan.of(places, n_train, weights) for places in table.places.of_blocks()]
-        # All parts need these two: they travel once, and not with each.
-        lazy_reader, estimator = (delayed(given, traverse=False) for given in (reader, self._for_reading()))
+        places = rows.table.places
+        plans = [PartPlan.of(of_block, places.n_train, weights) for of_block in places.of_blocks()]
+        # All parts need it: it travels once, and not with each.
+        reader = delayed(RowReader(rows.reader, rows.labels, rows.start_scores), traverse=False)
         call = delayed(call_named, pure=False)
         parts = [
-            call(encode_part, noun, i, seen, block, lazy_reader, estimator, plan)
+            call(encode_part, noun, i, seen, block, reader, plan)
             for (noun, i, seen, block), plan in zip(blocks, plans, strict=True)
         ]
         client = self._client
@@ -617,6 +600,44 @@ class _OnDask(_BaseAGBM):
             return Held(worker, shard, dict(zip(partitions, futures, strict=True)))
 
         return make
+
+    def close(self) -> None:
+        """Let the workers drop all shards."""
+        for shards in self._shards:
+            shards.close()
+
+
+def _check_row_wise(loss: Loss) -> None:
+    """The hessians of a user-defined loss may depend on other rows, which a worker does not have."""
+    if not (loss.constant_hessian or is_built_in(loss) or getattr(loss, "row_wise", False)):
+        raise ValueError(
+            f"loss={loss!r}: on a cluster, its hessian sees the rows of one worker at a time. If the hessian of a "
+            "row depends on no other rows, say so with an attribute row_wise = True; else use second_order=False."
+        )
+
+
+class _OnDask(_BaseAGBM):
+    """What both estimators have that the local ones have not."""
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
+        client: Any = None, checkpoint: Any = None,
+    ) -> Self:  # fmt: skip
+        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
+
+        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
+        iterations; a fit that finds one, of the same run, resumes it.
+        """
+        client = distributed.get_client() if client is None else client
+        rows, callbacks = DaskRows(client), self.callbacks
+        try:
+            if checkpoint is not None:
+                self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
+            with talking_to_workers(client):
+                return self._fit(X, y, sample_weight, X_val, y_val, rows)
+        finally:
+            rows.close()
+            self.callbacks = callbacks
 
     def _lazily(self, method: str, X: Any) -> Any:
         """What a method gives, for each partition of X when it is computed."""
@@ -690,7 +711,7 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
         return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
 
     def _predicted(self, method: str) -> Predicted:
-        return Predicted(list(range(self._n_outputs)) if self._label_shape else None, np.float64)
+        return Predicted(list(range(self.model_.n_outputs)) if self._labels.shape else None, np.float64)
 
 
 class DaskAGBMClassifier(_OnDask, AGBMClassifier):

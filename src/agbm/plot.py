@@ -118,7 +118,7 @@ def importances(model: Any, kind: str = "gain", *, top: int = 20, ax: Any = None
     if kind not in attributes:
         raise ValueError(f"kind={kind!r} must be one of {list(attributes)}.")
     check_fitted(model)
-    model._check_has_trees("importances")
+    model.model_.check_has_trees("importances")
     _check_top(top)
     values = getattr(model, attributes[kind])
     if not values.any():
@@ -277,7 +277,7 @@ def partial_dependence(
             "pd_line_kw": {"color": BLACK, "linestyle": "--", "linewidth": 1.8},
         }
     for axis, panel in zip(axes, panels, strict=True):
-        known = {feature: model._categories.of[feature] for feature in panel if feature in model._categories.of}
+        known = {feature: model.model_.categories[feature] for feature in panel if feature in model.model_.categories}
         table = _with_all_values(model, X, panel)
         if len(panel) == 1 and known:
             asked = {name: value for name, value in options.items() if name in ("response_method", "sample_weight")}
@@ -507,12 +507,12 @@ def _word(value: Any) -> str:
 
 def _columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray[Any]]:
     """Some features of X as the model sees them: numbers with NaN, or categories with None."""
-    table = model._check_table(X)
+    table = model.model_.reader.numbers(X)
     table = table[:, list(features)]
     numbers = np.array(table.toarray() if hasattr(table, "toarray") else table, dtype=np.float64)
     columns: list[NDArray[Any]] = []
     for feature, column in zip(features, numbers.T, strict=True):
-        known = model._categories.of.get(feature)
+        known = model.model_.categories.get(feature)
         if known is not None:
             names = np.empty(
                 len(column), dtype=object
@@ -540,7 +540,7 @@ def _some(names: Sequence[str]) -> str:
 
 def _output_of(model: Any, target: Any) -> int:
     """The number of the output that `target` names; 0 where there is one alone."""
-    n_outputs = model._n_outputs
+    n_outputs = model.model_.n_outputs
     if n_outputs == 1:
         if target is not None:
             raise ValueError(f"target={target!r}: the model has one output; use target=None.")
@@ -555,8 +555,8 @@ def _output_of(model: Any, target: Any) -> int:
 def _of_output(model: Any, output: int) -> str:
     """What to write behind "score", such as " of class b"; nothing where there is one output."""
     if isinstance(model, AGBMClassifier):
-        return f" of class {model.classes_[1 if model._n_outputs == 1 else output]}"
-    return f" of output {output}" if model._n_outputs > 1 else ""
+        return f" of class {model.classes_[1 if model.model_.n_outputs == 1 else output]}"
+    return f" of output {output}" if model.model_.n_outputs > 1 else ""
 
 
 def _check_top(top: Any) -> None:

@@ -10,7 +10,8 @@ from sklearn.linear_model import LinearRegression
 import paper_twin as twin
 from agbm._core import boosting
 from agbm._core.learners import DivergedError, RegressorLearner
-from agbm._core.theory import Fading, Momentum, admissible_momentum, rate_bound
+from agbm._core.schedules import FadingSchedule, PaperSchedule
+from agbm._core.theory import admissible_momentum, rate_bound
 from agbm._core.weights import Weights
 from agbm._tree import TreeLearner
 from agbm.losses import HalfSquaredError, LogLoss
@@ -84,7 +85,7 @@ def test_gbm_with_damping_is_regularised_newton_boosting(loss, learner, second_o
 @pytest.mark.parametrize("gamma", [1.0, 0.2])
 def test_vagbm_is_the_appendix(loss, learner, gamma):
     problem, fitter, gradient, fit = setting(loss, learner)
-    steps = list(boosting.vagbm(problem, fitter, schedule=Momentum(0.1, gamma), max_iter=N_ITERATIONS))
+    steps = list(boosting.vagbm(problem, fitter, schedule=PaperSchedule(0.1, gamma), max_iter=N_ITERATIONS))
     assert_same(steps, twin.vagbm(problem.start[0], gradient, fit, 0.1, gamma, N_ITERATIONS))
 
 
@@ -103,7 +104,7 @@ fadings = pytest.mark.parametrize("fading", FADINGS, ids=str)
 )
 def test_weights_that_fade(loss, learner, fading, algorithm, definition):
     problem, fitter, gradient, fit = setting(loss, learner)
-    steps = list(algorithm(problem, fitter, schedule=Fading(**fading), max_iter=N_ITERATIONS))
+    steps = list(algorithm(problem, fitter, schedule=FadingSchedule(**fading), max_iter=N_ITERATIONS))
     assert_same(steps, definition(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
 
 
@@ -113,7 +114,7 @@ def test_weights_that_fade(loss, learner, fading, algorithm, definition):
 def test_weights_that_fade_seen_from_ahead(loss, learner, fading, look_ahead):
     """The same learners as without, in a model in which the newest have less weight."""
     problem, fitter, gradient, fit = setting(loss, learner)
-    schedule = Fading(**fading, look_ahead=look_ahead)
+    schedule = FadingSchedule(**fading, look_ahead=look_ahead)
     steps = list(boosting.fading(problem, fitter, schedule=schedule, max_iter=N_ITERATIONS))
     definition = twin.fading(problem.start[0], gradient, fit, **fading, look_ahead=look_ahead, iterations=N_ITERATIONS)
     assert_same(steps, definition)
@@ -126,7 +127,7 @@ def test_agbm_with_weights_that_fade(loss, learner, fading, correction):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(
         boosting.agbm(
-            problem, fitter, schedule=Fading(**fading), correction=correction, length=lambda gamma: N_ITERATIONS
+            problem, fitter, schedule=FadingSchedule(**fading), correction=correction, length=lambda gamma: N_ITERATIONS
         )
     )
     start = problem.start[0]
@@ -137,7 +138,7 @@ def test_vagbm_with_theory_momentum():
     """gamma_m follows from all fits up to iteration m, its own included."""
     problem, fitter, _, _ = setting("squared", "stump")
     smallest = 1.0
-    for step in boosting.vagbm(problem, fitter, schedule=Momentum(0.1, "theory"), max_iter=N_ITERATIONS):
+    for step in boosting.vagbm(problem, fitter, schedule=PaperSchedule(0.1, "theory"), max_iter=N_ITERATIONS):
         smallest = min(smallest, step.cosine_residual)
         assert step.gamma == admissible_momentum(smallest)
         assert step.alpha == step.gamma * 0.1 / step.theta
@@ -149,7 +150,7 @@ def test_agbm_is_algorithm_2(loss, learner, correction):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(
         boosting.agbm(
-            problem, fitter, schedule=Momentum(0.1, 0.1), correction=correction, length=lambda gamma: N_ITERATIONS
+            problem, fitter, schedule=PaperSchedule(0.1, 0.1), correction=correction, length=lambda gamma: N_ITERATIONS
         )
     )
     assert_same(steps, twin.agbm(problem.start[0], gradient, fit, 0.1, 0.1, N_ITERATIONS, correction))
@@ -162,7 +163,7 @@ def test_agbm_with_theory_momentum(loss, learner):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(
         boosting.agbm(
-            problem, fitter, schedule=Momentum(0.1, "theory"), correction=1.0, length=lambda gamma: N_ITERATIONS
+            problem, fitter, schedule=PaperSchedule(0.1, "theory"), correction=1.0, length=lambda gamma: N_ITERATIONS
         )
     )
     expected = twin.agbm_theory(problem.start[0], gradient, fit, 0.1, N_ITERATIONS)
@@ -183,7 +184,7 @@ def test_agbmr_restarts_as_its_option_says(loss, learner, option):
     rule = {"fixed": mu, "loss": boosting.loss_rises, "gradient": boosting.gradient_turns}[option]
     steps = list(
         boosting.agbmr(
-            problem, fitter, schedule=Momentum(eta, gamma), correction=1.0, max_iter=N_ITERATIONS, restart=rule
+            problem, fitter, schedule=PaperSchedule(eta, gamma), correction=1.0, max_iter=N_ITERATIONS, restart=rule
         )
     )
 
@@ -245,7 +246,7 @@ def test_strong_learner_gives_textbook_nesterov(correction):
     problem = problem_of(LogLoss(), labels)
     eta = 1.0
     steps = boosting.agbm(
-        problem, VectorFitter(lambda r: r.copy()), schedule=Momentum(eta, 1.0), correction=correction,
+        problem, VectorFitter(lambda r: r.copy()), schedule=PaperSchedule(eta, 1.0), correction=correction,
         length=lambda gamma: 80,
     )  # fmt: skip
     x = y = problem.start[0]
@@ -262,7 +263,7 @@ def test_lemma_of_the_auxiliary_sequence(gamma):
     problem = problem_of(HalfSquaredError(), y)
     h_hat = problem.start
     for step in boosting.agbm(
-        problem, VectorFitter(best_stump(X)), schedule=Momentum(0.2, gamma), correction=1.0,
+        problem, VectorFitter(best_stump(X)), schedule=PaperSchedule(0.2, gamma), correction=1.0,
         length=lambda gamma: 40,
     ):  # fmt: skip
         h_hat = h_hat + step.alpha * step.r
@@ -287,7 +288,7 @@ def test_theorem_4_1_holds_at_every_iteration(share, momentum):
     for name, loss, y, optimum in problems_with_known_optimum():
         problem, eta = problem_of(loss, y), 1.0 / loss.smoothness
         best = total_loss(problem, optimum[np.newaxis])
-        schedule = Momentum(eta, "theory" if momentum == "theory" else admissible_momentum(theta))
+        schedule = PaperSchedule(eta, "theory" if momentum == "theory" else admissible_momentum(theta))
         steps = boosting.agbm(
             problem, VectorFitter(strongest(share)), schedule=schedule, correction=1.0, length=lambda g: 300
         )
@@ -309,7 +310,7 @@ def test_the_rate_is_accelerated():
         return [total_loss(problem, step.f) / bound for step, bound in zip(steps, bounds, strict=False)]
 
     accelerated = boosting.agbm(
-        problem, fitter, schedule=Momentum(1.0, gamma), correction=1.0, length=lambda gamma: 3000
+        problem, fitter, schedule=PaperSchedule(1.0, gamma), correction=1.0, length=lambda gamma: 3000
     )
     assert max(ratios(accelerated)) <= 1.0
     assert max(ratios(boosting.gbm(problem, fitter, eta=1.0, max_iter=3000))) > 1.0
@@ -326,7 +327,7 @@ def test_option_1_halves_the_gap_at_every_restart(share):
     gaps = [before]
     last = None
     for step in boosting.agbmr(
-        problem, VectorFitter(strongest(share)), schedule=Momentum(1.0, gamma), correction=1.0, max_iter=2000,
+        problem, VectorFitter(strongest(share)), schedule=PaperSchedule(1.0, gamma), correction=1.0, max_iter=2000,
         restart=mu,
     ):  # fmt: skip
         if step.restart:

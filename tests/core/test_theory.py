@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from agbm import AGBMRegressor
 from agbm._core import boosting
 from agbm._core.ensemble import Ensemble, Update
+from agbm._core.schedules import FadingSchedule, PaperSchedule
 from agbm._core.sums import inner_sums
 from agbm._core.theory import (
     ErrorTerm,
-    Fading,
-    Momentum,
     admissible_momentum,
     cosine,
     potential,
@@ -47,7 +46,7 @@ def test_admissible_momentum_is_the_theorems():
 
 
 def test_momentum():
-    fixed, theory = Momentum(0.2, 0.7), Momentum(0.2, "theory")
+    fixed, theory = PaperSchedule(0.2, 0.7), PaperSchedule(0.2, "theory")
     for momentum in (fixed, theory):
         momentum.observe(0.9, 0.5)
         momentum.observe(0.6)
@@ -62,13 +61,13 @@ def test_momentum():
 
 class TestFading:
     def test_by_hand(self):
-        fading = Fading(rate=0.1, entry=0.5, fade=0.25, growth=1.0)
+        fading = FadingSchedule(rate=0.1, entry=0.5, fade=0.25, growth=1.0)
         fading.observe(0.0)
         assert fading.eta(0) == 0.5
         assert [fading.theta(m) for m in (0, 1, 100)] == [0.25, 0.25, 0.25]
         assert [fading.alpha(m) for m in (0, 1, 4, 100)] == [0.1, 0.2, 0.5, 0.5]
-        assert Fading(rate=0.6, entry=0.5, fade=0.25, growth=1.0).eta(0) == 0.6
-        ahead = Fading(rate=0.1, entry=0.5, fade=0.25, growth=1.0, look_ahead=3.0)
+        assert FadingSchedule(rate=0.6, entry=0.5, fade=0.25, growth=1.0).eta(0) == 0.6
+        ahead = FadingSchedule(rate=0.1, entry=0.5, fade=0.25, growth=1.0, look_ahead=3.0)
         assert [ahead.eta(m) for m in (0, 100)] == [0.2, 0.5]
 
     @given(
@@ -79,7 +78,7 @@ class TestFading:
         self, rate, entry, fade, growth, look_ahead, iterations
     ):
         """Nor does it fall below alpha, its weight in h."""
-        s = Fading(rate, entry, fade, growth, look_ahead)
+        s = FadingSchedule(rate, entry, fade, growth, look_ahead)
         updates = [Update(s.theta(m), s.eta(m), m, s.alpha(m), m, False, ()) for m in range(iterations)]
         ensemble = Ensemble(functions=[(m, 0) for m in range(iterations)], updates=updates)
         before = np.zeros(iterations)
@@ -101,7 +100,7 @@ class TestFading:
         assert np.abs(np.linalg.eigvals(step)).max() < 1.0
         problem = problem_of(StretchedSquaredError(np.full(3, curvature)), np.zeros(3), start=np.ones(3))
         fading = boosting.fading(
-            problem, VectorFitter(lambda r: r.copy()), schedule=Fading(alpha, eta, theta, 0.0), max_iter=5
+            problem, VectorFitter(lambda r: r.copy()), schedule=FadingSchedule(alpha, eta, theta, 0.0), max_iter=5
         )
         for m, result in enumerate(fading, start=1):
             expected = np.linalg.matrix_power(step, m) @ np.ones(2)
@@ -154,7 +153,7 @@ class TestProof:
         problem = problem_of(HalfSquaredError(), np.random.default_rng(0).normal(size=30))
         h_hat = problem.start
         for step in boosting.agbm(
-            problem, VectorFitter(strongest(0.3)), schedule=Momentum(1.0, 0.1), correction=1.0, length=lambda _: 20
+            problem, VectorFitter(strongest(0.3)), schedule=PaperSchedule(1.0, 0.1), correction=1.0, length=lambda _: 20
         ):
             h_hat = h_hat + step.alpha * step.r
             if step.momentum is not None:

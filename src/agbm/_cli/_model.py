@@ -23,7 +23,7 @@ DECIMAL_COMMAS = "decimal commas"
 
 def important(model: Model) -> dict[str, float]:
     """Features that the model uses, with their shares of the gain, the most important first."""
-    features, gains = model._gains()
+    features, gains = model.model_.gains()
     order = np.argsort(-gains, kind="stable")
     order = order[gains[order] > 0.0]
     return dict(zip(feature_names(model, features[order]), (gains[order] / gains.sum()).tolist(), strict=True))
@@ -72,7 +72,9 @@ def open_for(
     so are further columns in `texts` and `numbers`.
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    text = [names[f] for f, known in model._categories.of.items() if names and any(isinstance(c, str) for c in known)]
+    text = [
+        names[f] for f, known in model.model_.categories.items() if names and any(isinstance(c, str) for c in known)
+    ]
     first = model.notes_.get(FIRST_INDEX)
     file = open_table(
         path, format, header=header, text=[*text, *texts],

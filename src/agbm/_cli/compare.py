@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._estimators import AUTO_ITERATIONS
+from .._auto import ITERATIONS
 from .._progress import counting
 from .._study.comparison import METHODS, compare
 from .._study.evaluation import Metric, Split, Tried, paired_difference, reached
@@ -48,7 +48,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )  # fmt: skip
     add_parameters(parser, "parameters of our methods")
     add_shares(parser)
-    parser.add_argument("--max-iter", type=int, default=AUTO_ITERATIONS, help="iterations at most (%(default)s)")
+    parser.add_argument("--max-iter", type=int, default=ITERATIONS, help="iterations at most (%(default)s)")
     parser.add_argument("--report", metavar="PAGE", type=Path, help="write a page to look at, such as m.html")
     add_output(parser)
     parser.set_defaults(run=run)

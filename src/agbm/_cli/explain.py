@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.losses import Array
-from .._estimators import AGBMClassifier
-from .._storage.model import load
+from .._estimators import AGBMClassifier, load
 from ..export._view import feature_names
 from ._data import Model, add_file, take
 from ._files import output_format, write_pieces
@@ -69,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _n_outputs(model: Model) -> int:
-    return int(model._n_outputs)
+    return model.model_.n_outputs
 
 
 def _contributions(model: Model, X: Any) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import export
-from .._storage.model import load
+from .._estimators import load
 from .._storage.whole_file import replacing
 from ._data import Model
 from ._output import add_command, show_json
@@ -16,7 +16,7 @@ from ._paths import check_files, writing, written
 
 def _onnx(model: Model, tree: int) -> bytes:
     """With a column an input where there are categories, which the graph looks up itself."""
-    return bytes(export.to_onnx(model, columns=bool(model._categories.of)).SerializeToString())
+    return bytes(export.to_onnx(model, columns=bool(model.model_.categories)).SerializeToString())
 
 
 def _treelite(model: Model, tree: int) -> bytes:

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .._estimators import AGBMClassifier
+from .._estimators import AGBMClassifier, load
 from .._report import changed_parameters
-from .._storage.model import load
 from ..export._view import feature_names
 from ._data import Model
 from ._model import important, noted_metrics, shares_in_words
@@ -41,11 +40,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _facts(model: Model) -> dict[str, Any]:
-    known = model._categories.of
+    known = model.model_.categories
     return {
         "estimator": type(model).__name__,
         "classes": model.classes_.tolist() if isinstance(model, AGBMClassifier) else None,
-        "loss": type(model._fitted_loss).__name__,
+        "loss": type(model.model_.loss).__name__,
         "method": model.method,
         "parameters": model.get_params(deep=False),
         "changed_parameters": changed_parameters(model),

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._estimators import AGBMClassifier
-from .._storage.model import load
+from .. import _threads
+from .._estimators import AGBMClassifier, load
 from ..export._view import feature_names
 from ._data import Model, add_file, check_column
 from ._files import DataFile, output_format, write_pieces
@@ -94,7 +94,7 @@ def _columns(model: Model, X: Any, arguments: argparse.Namespace) -> dict[str, A
     if arguments.proba:
         return _named("probability", model.predict_proba(X), [str(label) for label in model.classes_])
     if arguments.scores:
-        scores = np.asarray(model._raw_predict(X)).T
+        scores = model.model_.raw_predict(X, _threads.resolve(model.n_jobs)).T
         names = [str(label) for label in model.classes_] if isinstance(model, AGBMClassifier) else None
         return _named("score", scores if scores.shape[1] > 1 else scores[:, 0], names)
     return _named("prediction", np.asarray(model.predict(X)), None)

@@ -11,8 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from .. import _report as report
-from .._estimators import AGBMClassifier
-from .._storage.model import load
+from .._estimators import AGBMClassifier, load
 from .._study.evaluation import Metric, Tried
 from ._data import Model, add_file
 from ._model import judge, noted_metrics

@@ -5,7 +5,7 @@ stopping or progress. Whoever consumes the steps decides when to stop. Comments 
 Gradient Boosting Machines" (Lu, Karimireddy, Ponomareva, Mirrokni, AISTATS 2020). Names are the paper's: f the model,
 h the momentum model, g their combination, r the pseudo residual, c the corrected one, b a weak learner, eta the step,
 gamma the momentum parameter, theta_m = 2 / (m + 2), alpha_m = eta gamma / theta_m. The accelerated algorithms take
-these four from a schedule (see theory.py), which may be another than the paper's.
+these four from a schedule (see schedules.py), which may be another than the paper's.
 
 Functions are arrays (output, row) over the rows of the problem, validation rows included; r and c cover the training
 rows. What is done with them is asked of the problem: its rows may be on other machines, with names in the place of the
@@ -25,7 +25,8 @@ from scipy.optimize import brentq
 from .learners import Fit, Fitter
 from .losses import Array
 from .objective import Problem
-from .theory import Fading, Schedule, restart_length
+from .schedules import FadingSchedule, Schedule
+from .theory import restart_length
 
 
 class Drop(NamedTuple):
@@ -116,7 +117,7 @@ def gbm(
 
 
 def fading(
-    problem: Problem, learner: Fitter, *, schedule: Fading, max_iter: int, drop: Dropping = keep_all
+    problem: Problem, learner: Fitter, *, schedule: FadingSchedule, max_iter: int, drop: Dropping = keep_all
 ) -> Iterator[Step]:
     """The default of the estimators, which is not in the paper: see docs/acceleration.md.
 

@@ -160,7 +160,7 @@ class RegressorLearner:
             warnings.warn(
                 f"learner={self._regressor!r} takes no sample_weight: the loss is weighted, its fits are not.",
                 UserWarning,
-                stacklevel=5,  # the line that called fit
+                stacklevel=6,  # the line that called fit
             )
         return RegressorFitter(self, X, n_train, None if weights is None else weights.total)
 

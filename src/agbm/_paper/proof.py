@@ -16,7 +16,8 @@ import numpy as np
 from .._core.boosting import Step, agbm, gbm
 from .._core.losses import Array, HalfSquaredError, LogLoss
 from .._core.objective import Problem
-from .._core.theory import ErrorTerm, Momentum, admissible_momentum, potential, rate_bound
+from .._core.schedules import PaperSchedule
+from .._core.theory import ErrorTerm, admissible_momentum, potential, rate_bound
 from .._tree import TreeLearner
 from .._tree.bins import Bins
 from .._tree.learner import TreeFitter
@@ -138,7 +139,7 @@ def track(known: Known, gamma: float, iterations: int) -> Track:
     """One run of Algorithm 2, and the quantities of the proof."""
     steps: list[Step] = []
     for step in agbm(
-        known.problem, known.fitter(), schedule=Momentum(known.eta, gamma), correction=1.0,
+        known.problem, known.fitter(), schedule=PaperSchedule(known.eta, gamma), correction=1.0,
         length=lambda _: iterations,
     ):  # fmt: skip
         steps.append(step)

@@ -1,4 +1,7 @@
-"""Fitted estimators in model files: what an estimator is, as JSON and arrays, and back."""
+"""Fitted models in model files: a model and the parameters of its estimator as JSON and arrays, and back.
+
+Estimators are known here by their names only: `load` is given the classes that a file may name.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,32 @@ import os
 import re
 from collections.abc import Mapping, Sequence, Set
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _native, _threads
 from .._core import losses
+from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
 from .._core.losses import Array, BuiltInLoss, Multinomial, is_built_in
+from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
 from .._core.training import Record
+from .._data.reader import TableReader
 from .._data.tables import Categories
-from .._estimators import AGBMClassifier, AGBMRegressor
+from .._labels import Classes, Labels, Numbers
+from .._model import FittedModel
+from .._parameters import shaping_parameters
 from .._tree import Forest
+from .._tree.forest import Stack
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
 from .ensemble import ensemble_of, stack_of, to_arrays
 
 KIND = "model"
-ESTIMATORS = {kind.__name__: kind for kind in (AGBMClassifier, AGBMRegressor)}
 
 _HISTORY: dict[str, Any] = dict.fromkeys(Record._fields, np.float64) | {
     "iteration": np.int64,
@@ -43,18 +50,28 @@ _LOSSES = {
         losses.Tweedie, losses.LogLoss, losses.Exponential, losses.Multinomial,
     )
 }  # fmt: skip
+_METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
 LARGEST_CLASS_ARRAY = 1 << 24
 """Characters. An array of texts has room for the longest in each place: a small file could ask for a large one."""
 _CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|str|object")
 
 
-def save(model: AGBMClassifier | AGBMRegressor, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file. What `load` would refuse or change is refused before anything is written."""
-    check_is_fitted(model)
-    _check_can_be_saved(model)
+class Saved(NamedTuple):
+    """What a model file holds."""
+
+    estimator: Any
+    """The estimator with its parameters; its fitted state is `model`."""
+    model: FittedModel
+    notes: dict[str, str]
+
+
+def save(saved: Saved, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file. What `load` would refuse or change is refused before anything is written."""
+    _check_can_be_saved(saved)
+    kind = type(saved.estimator)
     try:
-        description, arrays = _description(model), _arrays(model)
-        _check_same(model, restore(model_file.as_read(KIND, description, arrays)))
+        description, arrays = _description(saved), _arrays(saved.model)
+        _check_same(saved, restore(model_file.as_read(KIND, description, arrays), {kind.__name__: kind}))
     except RecursionError as error:
         raise ValueError("the model cannot be saved: one of its parameters is nested too deeply.") from error
     except ModelFileError as error:
@@ -63,53 +80,37 @@ def save(model: AGBMClassifier | AGBMRegressor, path: str | os.PathLike[str]) ->
     model_file.write(path, KIND, description, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
-    """The model in a file that `save` wrote; its predictions have the same bits as those of the model that was saved.
-
-    A file from anywhere is safe to load: it holds data only, all of which is checked. One that breaks a rule of the
-    format gives a `ModelFileError` that says which.
-
-    Examples
-    --------
-    >>> import agbm
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> agbm.AGBMRegressor(max_iter=5).fit(X, y).save("diabetes.agbm")
-    >>> agbm.load("diabetes.agbm").predict(X[:2]).shape
-    (2,)
-    """
+def load(path: str | os.PathLike[str], estimators: Mapping[str, type]) -> Saved:
+    """The model in a file; `estimators` are the classes that it may name."""
     try:
-        return restore(model_file.read(path))
+        return restore(model_file.read(path), estimators)
     except RecursionError as error:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: it is nested too deeply.") from error
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: {error}.") from error
 
 
-def _check_can_be_saved(model: Any) -> None:
-    if type(model) not in ESTIMATORS.values():
+def _check_can_be_saved(saved: Saved) -> None:
+    estimator, model = saved.estimator, saved.model
+    if not all(isinstance(learner, Forest) for learner in model.ensemble.models):
+        raise ValueError(f"learner={estimator.learner!r}: a model file holds trees only; pickle the model instead.")
+    if not isinstance(model.start, np.ndarray):
         raise ValueError(
-            f"{type(model).__name__} is a class of its own, and a model file holds no code; it can hold "
-            f"{' and '.join(ESTIMATORS)} only. Pickle the model instead."
+            f"init={estimator.init!r}: a model file holds trees only, not the model that they start from; pickle the "
+            "model instead."
         )
-    if not all(isinstance(learner, Forest) for learner in model._ensemble.models):
-        raise ValueError(f"learner={model.learner!r}: a model file holds trees only; pickle the model instead.")
-    if not isinstance(model._fitted_start, np.ndarray):
+    if not is_built_in(model.loss):
         raise ValueError(
-            f"init={model.init!r}: a model file holds trees only, not the model that they start from; pickle the model "
+            f"loss={estimator.loss!r} is not one of agbm.losses, and a model file holds no code; pickle the model "
             "instead."
         )
-    if not is_built_in(model._fitted_loss):
-        raise ValueError(
-            f"loss={model.loss!r} is not one of agbm.losses, and a model file holds no code; pickle the model instead."
-        )
-    if model.n_features_in_ > _native.MAX_FEATURES:
-        raise ValueError(f"X had {model.n_features_in_} features; a model file has place for {_native.MAX_FEATURES}.")
+    if model.n_features > _native.MAX_FEATURES:
+        raise ValueError(f"X had {model.n_features} features; a model file has place for {_native.MAX_FEATURES}.")
 
 
-def _check_same(model: Any, restored: Any) -> None:
+def _check_same(saved: Saved, restored: Saved) -> None:
     found = _facts(restored)
-    changed = [name for name, fact in _facts(model).items() if fact != found[name]]
+    changed = [name for name, fact in _facts(saved).items() if fact != found[name]]
     if changed:
         raise ValueError(
             f"the model cannot be saved: {', '.join(changed)} would not be the same after loading. Were attributes of "
@@ -117,42 +118,45 @@ def _check_same(model: Any, restored: Any) -> None:
         )
 
 
-def _facts(model: Any) -> dict[str, Any]:
+def _facts(saved: Saved) -> dict[str, Any]:
     """All that a model has besides numbers of its trees and its history, which are written as they are."""
-    facts = _description(model) | {
+    model = saved.model
+    facts = _description(saved) | {
         "feature_names_in_": _names(model),
-        "categories": model._categories.of,
-        "n_iter_": model.n_iter_,
-        "best_iteration_": model.best_iteration_,
-        "n_trees_": model.n_trees_,
+        "categories": model.categories,
+        "n_iter_": model.n_iter,
+        "best_iteration_": model.best_iteration,
+        "n_trees_": model.n_trees,
     }
-    if isinstance(model, AGBMClassifier):
-        facts["classes_"] = model.classes_.tolist()
+    if isinstance(model.labels, Classes):
+        facts["classes_"] = model.labels.classes.tolist()
     return facts
 
 
-def _names(model: Any) -> list[Any]:
+def _names(model: FittedModel) -> list[Any]:
     """Of the features; none where the table had none."""
-    return list(getattr(model, "feature_names_in_", ()))
+    return [] if model.reader.names is None else list(model.reader.names)
 
 
-def _description(model: Any) -> dict[str, Any]:
+def _description(saved: Saved) -> dict[str, Any]:
+    model = saved.model
     described = {
         "library": version("agbm"),
-        "estimator": type(model).__name__,
-        "parameters": _encode_all(_parameters(model)),
-        "fitted_parameters": _encode_all(model._fitted_parameters),
-        "seed": model._seed,
-        "held_out": model._held_out,
-        "loss": _encode("loss", model._fitted_loss),
-        "start": _encode("start", model._fitted_start),
-        "n_features": model.n_features_in_,
+        "estimator": type(saved.estimator).__name__,
+        "parameters": _encode_all(_parameters(saved.estimator)),
+        "fitted_parameters": _encode_all(model.parameters),
+        "resolved": _encode_all(model.resolved),
+        "seed": model.seed,
+        "held_out": model.held_out,
+        "loss": _encode("loss", model.loss),
+        "start": _encode("start", model.start),
+        "n_features": model.n_features,
     }
-    if model.notes_:
-        described["notes"] = _checked_notes(model.notes_)
-    if isinstance(model, AGBMClassifier):
-        return described | {"class_type": _class_type(model.classes_)}
-    return described | {"label_shape": list(model._label_shape)}
+    if saved.notes:
+        described["notes"] = _checked_notes(saved.notes)
+    if isinstance(model.labels, Classes):
+        return described | {"class_type": _class_type(model.labels.classes)}
+    return described | {"label_shape": list(cast(Numbers, model.labels).shape)}
 
 
 def _checked_notes(notes: Any) -> dict[str, str]:
@@ -161,23 +165,23 @@ def _checked_notes(notes: Any) -> dict[str, str]:
     return notes
 
 
-def _parameters(model: Any) -> dict[str, Any]:
+def _parameters(estimator: Any) -> dict[str, Any]:
     """As they are now. Callbacks are of the process; a state of random numbers has served its fit."""
-    parameters = model.get_params(deep=False) | {"callbacks": None}
+    parameters = estimator.get_params(deep=False) | {"callbacks": None}
     if not isinstance(parameters["random_state"], (int, np.integer)):
         parameters["random_state"] = None
     return cast(dict[str, Any], parameters)
 
 
-def _arrays(model: Any) -> dict[str, NDArray[Any]]:
-    folded = model._folded.value if isinstance(model._folded, Forest) else np.zeros(0)
-    arrays = {**to_arrays(model._ensemble), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
+def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
+    folded = model.folded.value if isinstance(model.folded, Forest) else np.zeros(0)
+    arrays = {**to_arrays(model.ensemble), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
     arrays |= stored_values.to_arrays("feature_names", _names(model), "X: the name")
-    arrays |= _category_arrays(model._categories.of)
-    if isinstance(model, AGBMClassifier):
-        arrays |= stored_values.to_arrays("classes", model.classes_.tolist(), "y: the class")
+    arrays |= _category_arrays(model.categories)
+    if isinstance(model.labels, Classes):
+        arrays |= stored_values.to_arrays("classes", model.labels.classes.tolist(), "y: the class")
     for name, dtype in _HISTORY.items():
-        arrays[f"history.{name}"] = model.history_[name].astype(dtype)
+        arrays[f"history.{name}"] = model.history[name].astype(dtype)
     return arrays
 
 
@@ -191,45 +195,50 @@ def _category_arrays(categories: Mapping[int, list[Any]]) -> dict[str, NDArray[A
     }
 
 
-def restore(stored: Stored) -> AGBMClassifier | AGBMRegressor:
-    """The estimator that a file describes."""
+def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
+    """What a file holds."""
     if stored.kind != KIND:
         raise ModelFileError(f"kind: the file holds a {stored.kind}, not a model")
     name = stored.entry("estimator", str)
-    if name not in ESTIMATORS:
+    if name not in estimators:
         raise ModelFileError(f"estimator: there is no {name!r}")
-    model: Any = ESTIMATORS[name]()
-    model.set_params(**_checked_parameters(model, stored.entry("parameters", dict)))
-    model._fitted_parameters = _with_defaults(
-        type(model)()._parameters_with_effect(), stored.entry("fitted_parameters", dict)
+    estimator: Any = estimators[name]()
+    estimator.set_params(**_checked_parameters(estimator, stored.entry("parameters", dict)))
+    reader = _restored_reader(name, stored)
+    labels = _restored_labels("class_type" in stored.description, stored)
+    ensemble, folded = _restored_trees(reader, labels, stored)
+    model = FittedModel(
+        reader=reader,
+        labels=labels,
+        loss=cast(losses.Loss, _restored_loss(labels, stored).with_threads(_threads.resolve(estimator.n_jobs))),
+        start=_restored_start(labels, stored),
+        ensemble=ensemble,
+        folded=folded,
+        parameters=_with_defaults(shaping_parameters(type(estimator)()), stored.entry("fitted_parameters", dict)),
+        fingerprints={},
+        resolved=_decode_all(stored.entry("resolved", dict)),
+        seed=model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max),
+        held_out=stored.entry("held_out", bool),
+        history=_restored_history(len(ensemble), stored),
     )
-    model._seed = model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max)
-    model.n_features_in_ = model_file.whole(stored.description, "n_features", 1, _native.MAX_FEATURES)
-    model._held_out = stored.entry("held_out", bool)
-    _restore_columns(model, stored)
-    _restore_labels(model, stored)
-    _restore_loss(model, stored)
-    _restore_trees(model, stored)
-    _restore_history(model, stored)
-    model.notes_ = _restored_notes(stored)
-    return cast(AGBMClassifier | AGBMRegressor, model)
+    return Saved(estimator, model, _restored_notes(stored))
 
 
-def _checked_parameters(model: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
     """All that the estimator has, with allowed values."""
-    parameters = _with_defaults(model.get_params(deep=False), encoded)
+    parameters = _with_defaults(estimator.get_params(deep=False), encoded)
     for name in ("learner", "callbacks"):
         if parameters.get(name) is not None:
             raise ModelFileError(f"parameters: {name} must be null")
     try:
-        type(model)(**parameters)._validate_params()
+        type(estimator)(**parameters)._validate_params()
     except InvalidParameterError as error:
         raise ModelFileError(f"parameters: {error}") from error
     return parameters
 
 
 def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a file. Those that the version which wrote it had not yet have their defaults."""
+    """Parameters of a file. Those that the version which wrote it did not have get their defaults."""
     parameters = _decode_all(encoded)
     unknown = sorted(set(parameters) - set(defaults))
     if unknown:
@@ -237,13 +246,13 @@ def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> d
     return {**defaults, **parameters}
 
 
-def _restore_columns(model: Any, stored: Stored) -> None:
+def _restored_reader(estimator: str, stored: Stored) -> TableReader:
+    n_features = model_file.whole(stored.description, "n_features", 1, _native.MAX_FEATURES)
     names = stored_values.from_arrays("feature_names", stored)
-    if names:
-        if len(names) != model.n_features_in_ or not all(isinstance(name, str) for name in names):
-            raise ModelFileError(f"sizes: feature_names must be {model.n_features_in_} texts, or none")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    model._categories = Categories(_restored_categories(model.n_features_in_, stored))
+    if names and (len(names) != n_features or not all(isinstance(name, str) for name in names)):
+        raise ModelFileError(f"sizes: feature_names must be {n_features} texts, or none")
+    categories = Categories(_restored_categories(n_features, stored))
+    return TableReader(estimator, n_features, np.array(names, dtype=object) if names else None, categories)
 
 
 def _restored_categories(n_features: int, stored: Stored) -> dict[int, list[Any]]:
@@ -259,69 +268,72 @@ def _restored_categories(n_features: int, stored: Stored) -> dict[int, list[Any]
     return {f: values[begin:end] for f, begin, end in zip(features.tolist(), begins, ends, strict=False)}
 
 
-def _restore_labels(model: Any, stored: Stored) -> None:
-    if isinstance(model, AGBMClassifier):
-        model.classes_ = _restored_classes(stored)
-        return
+def _restored_labels(classifies: bool, stored: Stored) -> Labels:
+    if classifies:
+        return Classes(_restored_classes(stored))
     shape = stored.entry("label_shape", list)
     if len(shape) > 1 or not all(type(n) is int and n >= 1 for n in shape):
         raise ModelFileError(f"label_shape: {shape} must be [] or [n]")
-    model._label_shape = tuple(shape)
+    return Numbers(tuple(shape))
 
 
-def _restore_loss(model: Any, stored: Stored) -> None:
+def _restored_start(labels: Labels, stored: Stored) -> Array:
     start = _decode(stored.entry("start", list))
-    if len(start) != model._n_outputs or not all(type(x) is float and math.isfinite(x) for x in start):
-        raise ModelFileError(f"start: must be {model._n_outputs} finite numbers")
-    model._fitted_start = np.array(start, dtype=np.float64)
+    if len(start) != labels.n_outputs or not all(type(x) is float and math.isfinite(x) for x in start):
+        raise ModelFileError(f"start: must be {labels.n_outputs} finite numbers")
+    return np.array(start, dtype=np.float64)
+
+
+def _restored_loss(labels: Labels, stored: Stored) -> BuiltInLoss:
     loss = _decode(stored.entry("loss", dict))
     if not isinstance(loss, BuiltInLoss):
         raise ModelFileError("loss: must be one of the library")
-    classes = len(model.classes_) if isinstance(model, AGBMClassifier) else 0
-    fits = isinstance(loss, (losses.LogLoss, losses.Exponential)) if classes == 2 else False
-    if classes > 2:
-        fits = isinstance(loss, Multinomial) and loss.n_classes == classes
-    elif classes == 0:
-        fits = not isinstance(loss, (losses.LogLoss, losses.Exponential, Multinomial))
+    of_two_classes = isinstance(loss, (losses.LogLoss, losses.Exponential))
+    if isinstance(labels, Classes) and len(labels.classes) == 2:
+        fits = of_two_classes
+    elif isinstance(labels, Classes):
+        fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
+    else:
+        fits = not of_two_classes and not isinstance(loss, Multinomial)
     if not fits:
         raise ModelFileError(f"loss: {loss} is not for labels as they are here")
-    model._fitted_loss = loss.with_threads(_threads.resolve(model.n_jobs))
+    return loss
 
 
-def _restore_trees(model: Any, stored: Stored) -> None:
-    n_features, n_outputs = model.n_features_in_, model._n_outputs
+def _restored_trees(reader: TableReader, labels: Labels, stored: Stored) -> tuple[Ensemble, Model]:
+    """All learners, and those that predict."""
+    n_features, n_outputs = reader.n_features, labels.n_outputs
     stack = stack_of(stored, n_outputs)
-    model._ensemble = ensemble_of(stored, stack, n_features, n_outputs)
-    values: Array = stored.array("folded_value", np.float64)
-    folded: Model = WeightedSum([], [], n_outputs)
-    if stack is not None:
-        widths = {n_values // n_functions for n_functions, _, _, n_values, *_ in stack.sizes.tolist()}
-        if len(widths) != 1 or len(values) != len(stack.nodes) * min(widths):
-            raise ModelFileError("sizes: section 'folded_value' has not one value for each output of every node")
-        forest = stack.folded(n_features, n_outputs, values.reshape(len(stack.nodes), min(widths)))
-        try:
-            forest.check()
-        except ValueError as error:
-            raise ModelFileError(f"trees: {error}") from error
-        with_sets = np.unique(forest.nodes["feature"][forest.nodes["categories"] >= 0])
-        if not set(with_sets.tolist()) <= set(model._categories.of):
-            raise ModelFileError(f"trees: features {with_sets.tolist()} are split by categories, which not all have")
-        folded = forest
-    model._folded = folded
+    ensemble = ensemble_of(stored, stack, n_features, n_outputs)
+    if stack is None:
+        return ensemble, WeightedSum([], [], n_outputs)
+    return ensemble, _restored_forest(reader, stack, n_outputs, stored.array("folded_value", np.float64))
 
 
-def _restore_history(model: Any, stored: Stored) -> None:
+def _restored_forest(reader: TableReader, stack: Stack, n_outputs: int, values: Array) -> Forest:
+    widths = {n_values // n_functions for n_functions, _, _, n_values, *_ in stack.sizes.tolist()}
+    if len(widths) != 1 or len(values) != len(stack.nodes) * min(widths):
+        raise ModelFileError("sizes: section 'folded_value' has not one value for each output of every node")
+    forest = stack.folded(reader.n_features, n_outputs, values.reshape(len(stack.nodes), min(widths)))
+    try:
+        forest.check()
+    except ValueError as error:
+        raise ModelFileError(f"trees: {error}") from error
+    with_sets = np.unique(forest.nodes["feature"][forest.nodes["categories"] >= 0])
+    if not set(with_sets.tolist()) <= set(reader.categories.of):
+        raise ModelFileError(f"trees: features {with_sets.tolist()} are split by categories, which not all have")
+    return forest
+
+
+def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[Any]]:
     columns = {name: stored.array(f"history.{name}", dtype) for name, dtype in _HISTORY.items()}
     if len({len(column) for column in columns.values()}) != 1 or not len(columns["iteration"]):
         raise ModelFileError("sizes: the sections of the history have different lengths, or none")
     if (columns["iteration"] != np.arange(len(columns["iteration"]))).any():
         raise ModelFileError("history: its iterations must be 0, 1, 2, ...")
-    if len(columns["iteration"]) <= len(model._ensemble):
-        raise ModelFileError(f"sizes: the history ends before iteration {len(model._ensemble)}, the last of the model")
-    model.history_ = columns | {"restart": columns["restart"].astype(bool)}
-    model.n_iter_ = len(columns["iteration"]) - 1
-    model.n_trees_ = model._ensemble.n_learners
-    model.best_iteration_ = len(model._ensemble)
+    if len(columns["iteration"]) <= best_iteration:
+        raise ModelFileError(f"sizes: the history ends before iteration {best_iteration}, the last of the model")
+    return columns | {"restart": columns["restart"].astype(bool)}
 
 
 def _restored_notes(stored: Stored) -> dict[str, str]:
@@ -356,6 +368,8 @@ def _encode(name: str, value: Any) -> Any:
     if is_built_in(value):
         made_of = inspect.signature(type(value)).parameters
         return {"loss": type(value).__name__, "made_of": {part: getattr(value, part) for part in made_of}}
+    if type(value) in _METHODS.values():
+        return {"method": type(value).__name__, "made_of": _encode_all(value.get_params(deep=False))}
     if hasattr(value, "__array__") and not isinstance(value, np.generic):  # pandas, polars, arrow; not long doubles
         return _encode(name, np.asarray(value).tolist())
     raise ValueError(
@@ -385,6 +399,8 @@ def _decode(encoded: Any) -> Any:
                 raise ModelFileError(f"description: {error}") from error
         case {"loss": str(name), "made_of": dict(made_of)}:
             return _loss(name, made_of)
+        case {"method": str(name), "made_of": dict(made_of)}:
+            return _method(name, made_of)
     raise ModelFileError(f"description: {model_file.shortened(encoded)} has no meaning")
 
 
@@ -395,6 +411,17 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
         return cast(BuiltInLoss, _LOSSES[name](**made_of))
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"loss: {error}") from error
+
+
+def _method(name: str, made_of: Mapping[str, Any]) -> Method:
+    if name not in _METHODS:
+        raise ModelFileError(f"method: there is no {model_file.shortened(name)}")
+    try:
+        method = _METHODS[name](**_decode_all(made_of))
+        method._validate_params()
+        return method
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"method: {error}") from error
 
 
 def _class_type(classes: NDArray[Any]) -> str:

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _threads
+from .._auto import ITERATIONS
 from .._core.losses import Array
-from .._estimators import AUTO_ITERATIONS, AGBMClassifier, AGBMRegressor
+from .._estimators import AGBMClassifier, AGBMRegressor
 from .evaluation import Split, Tried, check_labels, judged
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
@@ -39,7 +40,7 @@ def compare(
     *,
     seed: int,
     threads: int | None,
-    max_iter: int = AUTO_ITERATIONS,
+    max_iter: int = ITERATIONS,
     patience: int = PATIENCE,
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Tried]:

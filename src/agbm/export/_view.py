@@ -119,8 +119,9 @@ def feature_names(model: Any, features: Iterable[int] | None = None) -> list[str
 def view(model: Any) -> View:
     """The view of a fitted model; an error says what cannot be exported."""
     check_fitted(model)
-    forest, start, categories = model._folded, model._fitted_start, model._categories.of
-    if not isinstance(forest, Forest) and model._ensemble.models:
+    fitted = model.model_
+    forest, start, categories = fitted.folded, fitted.start, fitted.categories
+    if not isinstance(forest, Forest) and fitted.ensemble.models:
         raise ValueError(f"learner={model.learner!r}: only trees can be exported; fit the model with learner=None.")
     if not isinstance(start, np.ndarray):
         raise ValueError(
@@ -134,10 +135,10 @@ def view(model: Any) -> View:
         categories=categories,
         trees=trees,
         start=start,
-        loss=model._fitted_loss,
-        link=_link(model._fitted_loss, classes),
+        loss=fitted.loss,
+        link=_link(fitted.loss, classes),
         classes=classes,
-        one_column=getattr(model, "_label_shape", ()) == (),
+        one_column=classes is not None or fitted.labels.shape == (),
     )
 
 
@@ -148,7 +149,7 @@ def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     is missing.
     """
     check_fitted(model)
-    table = model._check_table(X)
+    table = model.model_.reader.numbers(X)
     return np.ascontiguousarray(table.toarray() if hasattr(table, "toarray") else table, dtype=dtype)
 
 

@@ -1,0 +1,299 @@
+"""Boosting algorithms with their settings, for the parameter `method` of the estimators."""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from . import boosting
+from .boosting import Dropping, Step, keep_all
+from .learners import Fitter
+from .objective import Problem
+from .schedules import FadingSchedule, PaperSchedule, Schedule
+
+
+class Method(BaseEstimator, ABC):  # type: ignore[misc]
+    """A boosting algorithm with its settings; get_params and set_params are those of scikit-learn."""
+
+    second_order: ClassVar[bool] = False
+    """What second_order="auto" of the estimators means for it."""
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    @abstractmethod
+    def steps(
+        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
+    ) -> Iterator[Step]:
+        """Run the algorithm: one step per iteration. `drop` leaves earlier learners out of an iteration (dropout)."""
+
+    def check(self, *, resumes: bool, dropout: float) -> None:
+        """Raise ValueError for settings that are not allowed, or not in a run that is resumed or has dropout."""
+        self._validate_params()
+
+    @property
+    def two_values_per_leaf(self) -> bool:
+        """Whether the two residuals of an iteration share a tree."""
+        return False
+
+
+class Fading(Method):
+    """The default: trees enter the model with a large weight, which decays to a small one. Not in the paper.
+
+    In iteration m, with f the model, h the model with all weights decayed and rate = learning_rate:
+
+    - r is the residual at g = f + look_ahead * (f - h), and b the tree fitted to r,
+    - f <- (1 - fade) f + fade h + eta_m b,
+    - h <- h + alpha_m b, where alpha_m = rate * (1 + growth * m), at most entry * rate.
+
+    eta_m is such that b has the weight min(entry * rate, 1) at the next g. In f, the excess of a tree's weight over
+    alpha_m is multiplied by 1 - fade in every iteration. See docs/acceleration.md for the derivation.
+
+    Parameters
+    ----------
+    entry : float, default=6.0
+        Weight of a new tree at the look-ahead point g, in units of learning_rate; the product is at most 1 unless
+        learning_rate itself is larger.
+    fade : float in [0, 1], default=0.4
+        Fraction of the excess weight of a tree that is lost per iteration.
+    growth : float, default=0.01
+        Growth of the final weight of new trees per iteration, as a fraction of learning_rate. Runs that stop after few
+        trees keep small weights; long runs make larger steps.
+    look_ahead : float in [0, 1000], default=2.0
+        Residuals are taken at f + look_ahead * (f - h); 0 takes them at f. Larger values make the model change more
+        smoothly between iterations.
+
+    Examples
+    --------
+    >>> from agbm import AGBMRegressor
+    >>> from agbm.methods import Fading
+    >>> model = AGBMRegressor(method=Fading(fade=0.3))
+    """
+
+    second_order = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "entry": [Interval(numbers.Real, 1, None, closed="left")],
+        "fade": [Interval(numbers.Real, 0, 1, closed="both")],
+        "growth": [Interval(numbers.Real, 0, None, closed="left")],
+        "look_ahead": [Interval(numbers.Real, 0, 1000, closed="both")],
+    }
+
+    def __init__(self, *, entry: float = 6.0, fade: float = 0.4, growth: float = 0.01, look_ahead: float = 2.0) -> None:
+        self.entry = entry
+        self.fade = fade
+        self.growth = growth
+        self.look_ahead = look_ahead
+
+    def steps(
+        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
+    ) -> Iterator[Step]:
+        """See Method."""
+        schedule = self.schedule(learning_rate, self.look_ahead)
+        return boosting.fading(problem, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
+
+    def schedule(self, rate: float, look_ahead: float) -> FadingSchedule:
+        """The weights of all iterations."""
+        return FadingSchedule(rate, min(self.entry * rate, 1.0), self.fade, self.growth, look_ahead)
+
+
+class GBM(Method):
+    """Gradient boosting machine, Algorithm 1 of the paper: f <- f + eta b, with b fitted to the residual at f.
+
+    Parameters
+    ----------
+    line_search : bool, default=False
+        If True, eta is the step with the smallest training loss along each tree, as step (3) is printed, and
+        learning_rate is ignored. If False, eta is learning_rate, as in the experiments of the paper.
+
+    Examples
+    --------
+    Plain boosting with Newton leaves, as in LightGBM and XGBoost:
+
+    >>> from agbm import AGBMRegressor
+    >>> model = AGBMRegressor(method="gbm", second_order=True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"line_search": ["boolean"]}
+
+    def __init__(self, *, line_search: bool = False) -> None:
+        self.line_search = line_search
+
+    def steps(
+        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
+    ) -> Iterator[Step]:
+        """See Method."""
+        eta = None if self.line_search else learning_rate
+        return boosting.gbm(problem, fitter, eta=eta, max_iter=max_iter, drop=drop)
+
+    def check(self, *, resumes: bool, dropout: float) -> None:
+        """See Method."""
+        super().check(resumes=resumes, dropout=dropout)
+        if self.line_search and dropout > 0.0:
+            raise ValueError(
+                f"method={self!r} searches the step to the next model, which dropout={dropout} changes; use dropout=0 "
+                "or line_search=False."
+            )
+
+
+_MOMENTUM = [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"theory"}), Fading]
+
+
+class VAGBM(Method):
+    """Vanilla accelerated gradient boosting machine, from the appendix of the paper: no error correction.
+
+    With theta_m = 2 / (m + 2):
+
+    - r is the residual at g = (1 - theta_m) f + theta_m h, and b the tree fitted to r,
+    - f <- g + eta b,
+    - h <- h + (momentum * eta / theta_m) b.
+
+    Parameters
+    ----------
+    momentum : float in (0, 1], "theory" or Fading, default=1.0
+        The momentum parameter gamma; 1 is the published form. "theory": in each iteration the largest gamma that
+        Theorem 4.1 admits for the cosine angles observed so far, which is small. A Fading object: its weights instead
+        of the paper's.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"momentum": _MOMENTUM}
+
+    def __init__(self, *, momentum: float | str | Fading = 1.0) -> None:
+        self.momentum = momentum
+
+    def steps(
+        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
+    ) -> Iterator[Step]:
+        """See Method."""
+        schedule = _schedule(self.momentum, learning_rate)
+        return boosting.vagbm(problem, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
+
+
+_RULES: dict[str, boosting.Rule] = {
+    "loss_rise": boosting.loss_rises,
+    "gradient": boosting.gradient_turns,
+    "validation_rise": boosting.validation_loss_rises,
+}
+
+
+class AGBM(Method):
+    """Accelerated gradient boosting machine, Algorithm 2 of the paper; with `restart`, AGBMR.
+
+    With theta_m = 2 / (m + 2):
+
+    - r is the residual at g = (1 - theta_m) f + theta_m h, and b_1 the tree fitted to r,
+    - f <- g + eta b_1,
+    - c <- r + correction * (m + 1) / (m + 2) * (c - b_2), and b_2 the tree fitted to c,
+    - h <- h + (momentum * eta / theta_m) b_2.
+
+    The defaults are Algorithm 2 as printed: two trees per iteration and the full error correction.
+
+    Parameters
+    ----------
+    momentum : float in (0, 1], "theory" or Fading, default=0.1
+        The momentum parameter gamma; smaller values overfit later. "theory": in each iteration the largest gamma that
+        Theorem 4.1 admits for the cosine angles observed so far, which is small. A Fading object: its weights instead
+        of the paper's.
+    correction : float in [-1, 1], default=1.0
+        Fraction of the fitting error of c that is carried to the next iteration. 1 is Algorithm 2, 0 fits the momentum
+        to the plain residual, -1 is what the authors' released scripts compute.
+    shared_structure : bool, default=False
+        Grow one tree with two values per leaf for both residuals of an iteration, instead of the two trees of the
+        paper. Has no effect with another learner than trees.
+    restart : {"loss_rise", "gradient", "validation_rise"}, float or None, default=None
+        When to restart the momentum. "loss_rise": when the training loss rises (AGBMR with option 2). "gradient": when
+        a step goes against the negative gradient it started from. "validation_rise": when the validation loss rises.
+        A positive number: the strong-convexity constant mu of the loss, 1 for the squared error, which gives a fixed
+        number of iterations between restarts (AGBMR with option 1). None: never.
+
+    Examples
+    --------
+    >>> from agbm import AGBMClassifier
+    >>> from agbm.methods import AGBM
+    >>> model = AGBMClassifier(method=AGBM(momentum=0.05, shared_structure=True))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "momentum": _MOMENTUM,
+        "correction": [Interval(numbers.Real, -1, 1, closed="both")],
+        "shared_structure": ["boolean"],
+        "restart": [StrOptions(set(_RULES)), Interval(numbers.Real, 0, None, closed="neither"), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        momentum: float | str | Fading = 0.1,
+        correction: float = 1.0,
+        shared_structure: bool = False,
+        restart: str | float | None = None,
+    ) -> None:
+        self.momentum = momentum
+        self.correction = correction
+        self.shared_structure = shared_structure
+        self.restart = restart
+
+    def steps(
+        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
+    ) -> Iterator[Step]:
+        """See Method."""
+        shared: dict[str, Any] = {
+            "schedule": _schedule(self.momentum, learning_rate), "correction": self.correction, "drop": drop,
+        }  # fmt: skip
+        if self.restart is None:
+            return boosting.agbm(problem, fitter, length=lambda gamma: max_iter, **shared)
+        if self.restart == "validation_rise" and not problem.has_validation:
+            raise ValueError(
+                "restart='validation_rise' needs validation rows: give X_val and y_val, or use early_stopping=True."
+            )
+        rule = _RULES[self.restart] if isinstance(self.restart, str) else float(self.restart)
+        return boosting.agbmr(problem, fitter, restart=rule, max_iter=max_iter, **shared)
+
+    def check(self, *, resumes: bool, dropout: float) -> None:
+        """See Method."""
+        super().check(resumes=resumes, dropout=dropout)
+        fixed = self.restart is not None and not isinstance(self.restart, str)
+        if fixed and isinstance(self.momentum, Fading):
+            raise ValueError(
+                f"restart={self.restart!r} gives a length that follows from the paper's schedule, got "
+                f"momentum={self.momentum!r}; give momentum a number or 'theory', or use another restart."
+            )
+        if self.restart == "validation_rise" and resumes:
+            raise ValueError(
+                "restart='validation_rise' depends on rows that are not stored, so the run cannot be resumed; use "
+                "warm_start=False and no Checkpoint, or another restart."
+            )
+
+    @property
+    def two_values_per_leaf(self) -> bool:
+        """See Method."""
+        return self.shared_structure
+
+
+def _schedule(momentum: float | str | Fading, rate: float) -> Schedule:
+    if isinstance(momentum, Fading):
+        return momentum.schedule(rate, look_ahead=0.0)  # the paper's loops look ahead in their own way
+    return PaperSchedule(rate, momentum)
+
+
+METHODS: dict[str, Method] = {
+    "fading": Fading(),
+    "gbm": GBM(),
+    "vagbm": VAGBM(),
+    "agbm": AGBM(),
+    "agbmr": AGBM(restart="loss_rise"),
+}
+"""The algorithms that have names."""
+
+
+def method_of(method: str | Method) -> Method:
+    """A copy of the method that a name or an object stands for."""
+    made: Method = clone(METHODS[method] if isinstance(method, str) else method)
+    return made
+
+
+def owners_of(parameter: str) -> list[type[Method]]:
+    """The methods that have a parameter."""
+    return [kind for kind in (Fading, GBM, VAGBM, AGBM) if parameter in kind._parameter_constraints]

@@ -1,0 +1,115 @@
+"""How the tables of a fit are checked and read: columns, their names, and categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import validate_data
+
+from .rows import plain
+from .tables import Categories, as_table, explain, needs_reading
+
+_OPTIONS: dict[str, Any] = {
+    "dtype": [np.float64, np.float32],
+    "ensure_all_finite": False,  # trees take NaN and infinity, other learners check for themselves
+    "accept_sparse": "csr",
+}
+
+
+class _Columns(BaseEstimator):  # type: ignore[misc]
+    """What scikit-learn's checks look for in an estimator: the columns of fit, and the class for their messages."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+@cache
+def _named_like(estimator: str) -> type[_Columns]:
+    return type(estimator, (_Columns,), {})
+
+
+@dataclass(frozen=True, eq=False)
+class TableReader:
+    """Reads tables as the table of fit was read. It can be pickled."""
+
+    estimator: str
+    """The name of the estimator's class, for messages."""
+    n_features: int
+    names: NDArray[Any] | None
+    """Names of the columns; None if the table of fit had none."""
+    categories: Categories
+
+    @classmethod
+    def of_columns(cls, estimator: str, X: Any) -> TableReader:
+        """A reader of tables with the columns of X, all of which are numbers."""
+        columns = _named_like(estimator)()
+        validate_data(columns, X, skip_check_array=True)
+        return cls._of(columns, Categories())
+
+    @classmethod
+    def of_table(
+        cls, estimator: str, X: Any, y: Any, categories: Categories, numeric_y: bool
+    ) -> tuple[TableReader, Any, NDArray[Any]]:
+        """A reader of tables like X, with X and y as scikit-learn checks them and numbers for categories."""
+        columns = _named_like(estimator)()
+        X, y = _checked(columns, X, y, categories, numeric_y, reset=True)
+        return cls._of(columns, categories), X, y
+
+    @classmethod
+    def _of(cls, columns: _Columns, categories: Categories) -> TableReader:
+        names = getattr(columns, "feature_names_in_", None)
+        return cls(type(columns).__name__, columns.n_features_in_, names, categories)
+
+    def with_categories(self, categories: Categories) -> TableReader:
+        """The same columns, some of which are categorical."""
+        return replace(self, categories=categories)
+
+    def check_columns(self, X: Any) -> None:
+        """Raise ValueError if X has other columns."""
+        validate_data(self.columns, X, reset=False, skip_check_array=True)
+
+    def numbers(self, X: Any) -> Any:
+        """X as a matrix of numbers that the kernels take, with numbers for categories."""
+        return plain(_checked(self.columns, X, "no_validation", self.categories, False, reset=False))
+
+    def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, NDArray[Any]]:
+        """The same, with y."""
+        X, y = _checked(self.columns, X, y, self.categories, numeric_y, reset=False)
+        return X, y
+
+    @property
+    def columns(self) -> _Columns:
+        """The columns in the form that scikit-learn's checks take."""
+        columns = _named_like(self.estimator)()
+        columns.n_features_in_ = self.n_features
+        if self.names is not None:
+            columns.feature_names_in_ = self.names
+        return columns
+
+
+def _checked(columns: _Columns, X: Any, y: Any, categories: Categories, numeric_y: bool, reset: bool) -> Any:
+    """X, or X and y, as scikit-learn checks them; `reset` takes the columns of X for those of fit."""
+    has_y = not (isinstance(y, str) and y == "no_validation")
+    labels = {"y_numeric": numeric_y, "multi_output": numeric_y} if has_y else {}
+    try:
+        table = as_table(X)
+        if not categories.of and not needs_reading(table):
+            return validate_data(columns, X, y, reset=reset, **_OPTIONS, **labels)
+        validate_data(columns, X, reset=reset, skip_check_array=True)  # names and number of features
+        encoded = categories.encode(table)
+        if has_y:
+            return check_X_y(encoded, y, estimator=columns, **_OPTIONS, **labels)
+        return check_array(encoded, estimator=columns, input_name="X", **_OPTIONS)
+    except ValueError as error:
+        explained = explain(error, X, getattr(columns, "feature_names_in_", None))
+        if explained is error:  # an error that is its own cause is never at its end
+            raise
+        raise explained from error

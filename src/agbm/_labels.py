@@ -1,0 +1,306 @@
+"""Labels: numbers or classes, as arrays of numbers and back. Objects of this module travel to workers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from ._core.losses import (
+    CLASSIFICATION_LOSSES,
+    REGRESSION_LOSSES,
+    Array,
+    LogLoss,
+    Loss,
+    Multinomial,
+    Tweedie,
+)
+from ._core.objective import Outputs, of_each_output
+from ._core.weights import class_factors
+from ._data.rows import check_y_val, refuse_dates, some_of
+from ._data.tables import missing
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(ABC):
+    """The labels of a fit: how they become numbers (output, row), and scores become predictions."""
+
+    numeric: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Scores per row."""
+
+    @property
+    def one_for_all_outputs(self) -> bool:
+        """Whether the loss takes one label and all scores of a row at once, instead of one label per score."""
+        return False
+
+    @staticmethod
+    @abstractmethod
+    def check(y: Any) -> None:
+        """Raise ValueError for labels that scikit-learn's checks would let pass."""
+
+    @classmethod
+    @abstractmethod
+    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+        """The labels of training rows, and these encoded; `known` are those of the run that is resumed."""
+
+    @abstractmethod
+    def encode_validation(self, y: Any, n_rows: int) -> Array:
+        """Labels of validation rows as numbers (output, row), or (row) where one serves all outputs."""
+
+    def strata(self, encoded: Array) -> NDArray[np.intp] | None:
+        """The classes that a validation split keeps in proportion."""
+        return None
+
+    @abstractmethod
+    def loss_of(self, name: str) -> Loss:
+        """The loss with a name."""
+
+    def joint(self, loss: Loss) -> Loss | Outputs:
+        """The loss of all outputs together."""
+        return loss if self.one_for_all_outputs else of_each_output(loss)
+
+    def of_no_rows(self) -> Array:
+        """What encode_validation gives for no rows."""
+        return np.empty((0,) if self.one_for_all_outputs else (self.n_outputs, 0))
+
+    def check_monotone(self, given: Any) -> None:
+        """Raise ValueError if predictions cannot be monotone; `given` is the parameter monotonic_cst."""
+        return
+
+    def start_scores(self, start: Any, loss: Loss, X: Any) -> Array:
+        """The start function f^0 on the rows of X as the user gave them: (output, row), or (output, 1) if constant."""
+        if isinstance(start, np.ndarray):
+            return start[:, np.newaxis]
+        n_rows = _num_samples(X)
+        if isinstance(start, BaseEstimator):
+            check_is_fitted(start)
+        values = np.asarray(self._raw_score_of(start, loss)(X), dtype=np.float64)
+        scores = values[np.newaxis] if values.ndim == 1 else values.T
+        if scores.shape != (self.n_outputs, n_rows) or not np.isfinite(scores).all():
+            log_link = ", and positive ones for a log link" if isinstance(loss, Tweedie) else ""
+            raise ValueError(
+                f"init={start!r} must give {self.n_outputs} finite numbers per row{log_link}; got an array of shape "
+                f"{values.shape}, {np.count_nonzero(~np.isfinite(scores))} of them not finite or without a logarithm."
+            )
+        return np.ascontiguousarray(scores)
+
+    @abstractmethod
+    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+        """The function of an `init` model that gives raw scores, (row) or (row, output)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Labels):
+    """Labels of a regressor."""
+
+    shape: tuple[int, ...]
+    """Shape of the label of one row: () or (outputs,)."""
+    numeric = True
+
+    @property
+    def n_outputs(self) -> int:
+        """See Labels."""
+        return self.shape[0] if self.shape else 1
+
+    @staticmethod
+    def check(y: Any) -> None:
+        """See Labels."""
+        refuse_dates(y, "y")
+
+    @classmethod
+    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+        """See Labels."""
+        if known is not None and known.shape != y.shape[1:]:
+            raise ValueError(
+                f"y has shape {y.shape}, with warm_start=True it must have as many columns as before: "
+                f"{known.shape or 1}."
+            )
+        labels = cls(y.shape[1:])
+        return labels, labels._outputs_first(y)
+
+    def encode_validation(self, y: Any, n_rows: int) -> Array:
+        """See Labels."""
+        return self._outputs_first(check_y_val(y, n_rows, numeric=True, shape=self.shape))
+
+    def _outputs_first(self, y: NDArray[Any]) -> Array:
+        try:
+            numbers = np.asarray(y, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"y must be numbers for a regressor: {error}.") from error
+        return np.ascontiguousarray(numbers.reshape(len(y), self.n_outputs).T)
+
+    def loss_of(self, name: str) -> Loss:
+        """See Labels."""
+        return REGRESSION_LOSSES[name]()
+
+    def predictions(self, loss: Loss, raw: Array) -> Array:
+        """Predicted values, from scores (output, row)."""
+        if not self.shape:
+            return np.asarray(loss.inverse_link(raw[0]))
+        return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
+
+    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+        if not hasattr(model, "predict"):
+            raise TypeError(f"init={model!r} has no predict; give 'prior', 'zero' or a fitted regressor.")
+        return lambda X: loss.link(np.asarray(model.predict(X), dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Classes(Labels):
+    """Labels of a classifier."""
+
+    classes: NDArray[Any]
+    """Sorted."""
+    numeric = False
+
+    @property
+    def n_outputs(self) -> int:
+        """See Labels."""
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def one_for_all_outputs(self) -> bool:
+        """See Labels."""
+        return self.n_outputs > 1
+
+    @staticmethod
+    def check(y: Any) -> None:
+        """See Labels."""
+        labels = np.asarray(y)
+        if labels.ndim == 1 and labels.dtype.kind in "OMm" and missing(labels).any():
+            raise ValueError("y has missing labels (None, NaN, NaT or NA); leave these rows out.")
+
+    @classmethod
+    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+        """See Labels."""
+        classes, codes = _unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"y has one class only ({classes.tolist()[0]!r}); a classifier needs rows of two classes.")
+        if known is not None and not np.array_equal(classes, known.classes):
+            raise ValueError(
+                f"y has classes {some_of(classes.tolist())}, with warm_start=True they must be those of before: "
+                f"{some_of(known.classes.tolist())}."
+            )
+        labels = cls(classes)
+        return labels, labels._codes(codes)
+
+    @staticmethod
+    def weights(
+        class_weight: dict[Any, float] | str | None, y: NDArray[Any], sample_weight: NDArray[Any] | None
+    ) -> Array | None:
+        """The weight of the class of each row; None if all classes have the same."""
+        if class_weight is None:
+            return None
+        classes, codes = _unique(y)
+        labels = classes.tolist()
+        if isinstance(class_weight, dict):
+            unknown = [label for label in class_weight if label not in set(labels)]
+            if unknown:
+                raise ValueError(f"class_weight has weights for {unknown}, which y has not; y has {labels}.")
+            values = list(class_weight.values())
+            if not all(isinstance(value, Real) and math.isfinite(value) and value >= 0.0 for value in values):
+                raise ValueError(f"class_weight={class_weight!r}: weights must be finite numbers of at least 0.")
+        return class_factors(class_weight, codes, labels, sample_weight)
+
+    def encode_validation(self, y: Any, n_rows: int) -> Array:
+        """See Labels."""
+        y = check_y_val(y, n_rows, numeric=False, shape=())
+        known = set(self.classes.tolist())
+        unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
+        if unknown:
+            known_ones = some_of(self.classes.tolist())
+            raise ValueError(f"y_val has labels {some_of(unknown)} that y has not; y has {known_ones}.")
+        return self._codes(np.searchsorted(self.classes, y))
+
+    def _codes(self, codes: NDArray[np.intp]) -> Array:
+        numbers = np.asarray(codes, dtype=np.float64)
+        return numbers if self.one_for_all_outputs else numbers[np.newaxis]
+
+    def strata(self, encoded: Array) -> NDArray[np.intp] | None:
+        """See Labels."""
+        return encoded.ravel().astype(np.intp)
+
+    def loss_of(self, name: str) -> Loss:
+        """See Labels."""
+        loss = CLASSIFICATION_LOSSES[name]()
+        if self.n_outputs == 1:
+            return loss
+        if not isinstance(loss, LogLoss):
+            raise ValueError(f"loss={name!r} is for two classes, y has {len(self.classes)}; use loss='log_loss'.")
+        return Multinomial(len(self.classes))
+
+    def check_monotone(self, given: Any) -> None:
+        """See Labels."""
+        if self.n_outputs > 1:
+            raise ValueError(
+                f"monotonic_cst={given!r} is for two classes, y has {len(self.classes)}: a probability is not monotone "
+                "because a score is."
+            )
+
+    def scores(self, loss: Loss, raw: Array) -> Array:
+        """The decision function: log-odds of the second class, or scores (row, class)."""
+        return raw[0] if self.n_outputs == 1 else np.ascontiguousarray(raw.T)
+
+    def probabilities(self, loss: Loss, raw: Array) -> Array:
+        """Probabilities (row, class)."""
+        if self.n_outputs > 1:
+            return np.ascontiguousarray(loss.inverse_link(raw).T)
+        second = loss.inverse_link(raw[0])
+        return np.column_stack([1.0 - second, second])
+
+    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+        """The most probable class of each row."""
+        codes = raw.argmax(axis=0) if self.n_outputs > 1 else (raw[0] > 0).astype(np.intp)
+        return np.asarray(self.classes[codes])
+
+    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+        if not hasattr(model, "decision_function"):
+            raise TypeError(
+                f"init={model!r} has no decision_function; give 'prior', 'zero' or a fitted classifier that has."
+            )
+        classes = getattr(model, "classes_", self.classes)
+        if not np.array_equal(classes, self.classes):
+            raise ValueError(
+                f"init={model!r} has classes {np.asarray(classes).tolist()}, y has {self.classes.tolist()}; they must "
+                "agree."
+            )
+        return model.decision_function  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class StartScores:
+    """The scores of an `init` model, for tables as the user gave them; None if `init` names a constant."""
+
+    init: Any
+    labels: Labels
+    loss: Loss
+
+    def __call__(self, X: Any) -> Array | None:
+        """Scores (output, row)."""
+        return None if isinstance(self.init, str) else self.labels.start_scores(self.init, self.loss, X)
+
+
+def _unique(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The classes of y, sorted, and their numbers."""
+    try:
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y})
+        if len(kinds) == 1:
+            raise
+        raise TypeError(f"y has labels of types {kinds}, which have no order; give labels of one type.") from error
+    return classes, codes

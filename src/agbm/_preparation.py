@@ -1,0 +1,487 @@
+"""From what a user gives to a run: tables, blocks of rows or partitions become a problem and a learner bound to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_monotonic_cst, _check_y
+
+from . import _auto, _threads
+from ._core.ensemble import Ensemble
+from ._core.learners import Fitter, Learner, Model, RegressorLearner
+from ._core.losses import Array, BuiltInLoss, Loss
+from ._core.methods import Method, method_of
+from ._core.objective import Problem, start_residual
+from ._core.weights import Weights, check_sample_weight
+from ._data.batches import blocks_of
+from ._data.blocks import (
+    BlockReader,
+    Blocks,
+    BlockTable,
+    Gathered,
+    LocalBlocks,
+    Looked,
+    OneTable,
+    Places,
+    WithValidation,
+    check_columns,
+    gather,
+    naming,
+)
+from ._data.hold_out import hold_out, seed_of
+from ._data.reader import TableReader
+from ._data.rows import Rows, plain, weighted_rows
+from ._data.tables import Categories, as_table, categorical_mask
+from ._labels import Classes, Labels, StartScores
+from ._model import FittedModel
+from ._parameters import interaction_groups, shaping_parameters
+from ._storage.checkpoint import Checkpoint
+from ._storage.identity import fingerprints, identity_of
+from ._tree import Forest, TreeLearner
+
+
+class Plan(NamedTuple):
+    """How to train, known from labels and parameters alone."""
+
+    method: Method
+    loss: Loss
+    second_order: bool
+    max_iter: int
+    stops_early: bool
+    held_out: bool
+    """Whether some of the rows are held out of the training set for early stopping."""
+    earlier: Ensemble | None
+    """The run to resume."""
+    seed: int
+
+
+class Run(NamedTuple):
+    """Everything that training needs."""
+
+    plan: Plan
+    reader: TableReader
+    labels: Labels
+    start: Any
+    """The start function: constants, or a model."""
+    problem: Problem
+    learner: Learner
+    fitter: Fitter
+    values: Callable[[Model], Sequence[Array]]
+    """The values of a model's functions (output, row) on the rows of the problem."""
+
+    def resolved(self, settings: Any) -> dict[str, Any]:
+        """What "auto" became, and the settings that usually go with it."""
+        plan = self.plan
+        found = {
+            "method": plan.method,
+            "loss": plan.loss,
+            "second_order": plan.second_order,
+            "max_iter": plan.max_iter,
+            "learning_rate": settings.learning_rate,
+            "early_stopping": plan.stops_early,
+        }
+        if isinstance(self.learner, TreeLearner):
+            names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization")
+            found |= {name: getattr(self.learner, name) for name in names}
+        return found
+
+
+class RowSource(Protocol):
+    """Where rows are: on this machine, or on those of a cluster."""
+
+    def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+        """The blocks of X, with y and sample_weight of all rows where blocks do not have them; None for a table."""
+
+    def bind(
+        self, rows: BlockRows, learner: TreeLearner, problem: Problem
+    ) -> tuple[Problem, Fitter, Callable[[Model], Sequence[Array]]]:
+        """The problem and a fitter on the codes of blocks, and the values of models on these."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRows:
+    """Blocks of rows, and how they become codes, labels and start values."""
+
+    table: BlockTable
+    reader: BlockReader
+    labels: Labels
+    start_scores: StartScores
+
+
+class LocalRows:
+    """Rows on this machine; see RowSource."""
+
+    def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+        """See RowSource."""
+        return blocks_of(X, y, sample_weight)
+
+    def bind(
+        self, rows: BlockRows, learner: TreeLearner, problem: Problem
+    ) -> tuple[Problem, Fitter, Callable[[Model], Sequence[Array]]]:
+        """See RowSource."""
+        table, reader = rows.table, rows.reader
+        blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
+        matrix = table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
+        fitter = learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weights)
+
+        def values(model: Model) -> Sequence[Array]:
+            forest = cast(Forest, model)
+            return list(forest.values_on(matrix, reader.bins.left_codes(forest), learner.n_threads))
+
+        return problem, fitter, values
+
+
+class Preparation:
+    """Prepares the runs of an estimator with some settings, which are its parameters."""
+
+    def __init__(
+        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None
+    ) -> None:
+        """kind: of the labels; earlier: the model to continue with, if warm_start asks for that."""
+        self._settings = settings
+        self._kind = kind
+        self._earlier = earlier
+        self._source = LocalRows() if source is None else source
+        self._estimator = type(settings).__name__
+        self._n_threads = _threads.resolve(settings.n_jobs)
+
+    def run(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
+        """A run on whatever X is."""
+        blocks = self._source.blocks_of(X, y, sample_weight)
+        if blocks is None:
+            return self._on_table(X, y, sample_weight, X_val, y_val)
+        return self._on_blocks(*blocks, self._validation_blocks(X_val, y_val))
+
+    # Tables.
+
+    def _on_table(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
+        reader, checked, y, sample_weight = self._check_table(X, y, sample_weight)
+        kept, weights, labels, encoded = self._weigh(y, sample_weight)
+        loss = self._loss(labels)
+        start_scores = StartScores(self._settings.init, labels, loss)
+        start = start_scores(X)
+        if encoded.shape[-1] < len(y):
+            checked, start = checked[kept], None if start is None else start[:, kept]
+        rows = Rows(plain(checked), encoded, weights, start)
+        categorical = np.array(sorted(reader.categories.of), dtype=np.intp)  # whose codes look like numbers
+
+        def identity(parts: dict[str, str]) -> str:
+            return identity_of(parts, [categorical, *rows.arrays()])
+
+        plan = self._plan(reader, labels, loss, rows.n, X_val is not None, identity)
+        n_train = rows.n
+        if X_val is not None:
+            rows = rows.followed_by(*_validation_rows(reader, labels, start_scores, X_val, y_val))
+        elif plan.held_out:
+            rows, n_train = self._hold_out(rows, labels, plan.seed)
+        f0, problem = self._problem(plan, labels, rows, n_train)
+        learner = self._learner(plan, reader, labels, problem)
+        fitter = learner.bind(rows.X, n_train, problem.train_weights, start_residual(problem))
+        return Run(
+            plan, reader, labels, f0, problem, learner, fitter,
+            lambda model: list(model.predict(rows.X, self._n_threads)),
+        )  # fmt: skip
+
+    def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
+        """The reader of the table, and what it and scikit-learn's checks make of X, y and the weights."""
+        self._kind.check(y)
+        numeric = self._kind.numeric
+        if self._earlier is not None:
+            reader = self._earlier.reader
+            checked, y = reader.numbers_and_labels(X, y, numeric)
+        else:
+            table = as_table(X)
+            mask = categorical_mask(table, self._settings.categorical_features)
+            weight = None if sample_weight is None or not mask.any() else check_sample_weight(sample_weight, table)
+            categories = Categories.learn(table, mask, weight)
+            reader, checked, y = TableReader.of_table(self._estimator, X, y, categories, numeric)
+        return reader, checked, y, None if sample_weight is None else check_sample_weight(sample_weight, checked)
+
+    # Blocks of rows.
+
+    def _on_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any] | None) -> Run:
+        """A run on blocks; y and sample_weight are of all rows, or None where the blocks have them.
+
+        In `rows`, the numbers of the rows stand for their features.
+        """
+        if self._settings.learner is not None:
+            raise ValueError(
+                f"learner={self._settings.learner!r} needs all rows at once; use learner=None, or give X as a table."
+            )
+        given = gather(blocks, y, sample_weight)
+        reader, labels, rows, sample_weight = self._check_blocks(given)
+        start_scores = StartScores(self._settings.init, labels, self._loss(labels))
+        table = BlockTable(blocks, Places(given.n_rows, rows.X, rows.n))
+
+        def identity(parts: dict[str, str]) -> str:
+            return identity_of(parts, [*rows.arrays()[1:], *self._digested(table, start_scores)])
+
+        plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
+        n_rows, n_train = given.n_rows, rows.n
+        if validation is not None:
+            watched, encoded = _validation_labels(labels, *validation, given)
+            numbers = given.total + np.arange(watched.total)
+            rows, n_rows = rows.followed_by(numbers, encoded, None), n_rows + watched.n_rows
+            blocks = WithValidation(blocks, validation[0], len(given.n_rows))
+        elif plan.held_out:
+            rows, n_train = self._hold_out(rows, labels, plan.seed)
+        table = BlockTable(blocks, Places(n_rows, rows.X, n_train))
+        looked = self._look(
+            table, start_scores, sample_weight, None if rows.weights is None else rows.weights[:n_train]
+        )
+        reader = reader.with_categories(looked.categories)
+        f0, problem = self._problem(plan, labels, replace(rows, start=looked.start), n_train)
+        learner = cast(TreeLearner, self._learner(plan, reader, labels, problem))
+        bins = table.bins(looked, learner, problem.train_weights, start_residual(problem))
+        del looked  # the sample takes memory, as the matrix will
+        block_rows = BlockRows(table, BlockReader(reader.numbers, bins), labels, start_scores)
+        bound, fitter, values = self._source.bind(block_rows, learner, problem)
+        return Run(plan, reader, labels, f0, bound, learner, fitter, values)
+
+    def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
+        """The rows that training may use, by their numbers, and the sample weights of all rows."""
+        if self._earlier is None:
+            reader = TableReader.of_columns(self._estimator, given.head)
+        else:
+            reader = self._earlier.reader
+            reader.check_columns(given.head)
+        if given.y is None:
+            raise ValueError("y=None: give the labels of all rows, or batches (X, y).")
+        self._kind.check(given.y)
+        numeric = self._kind.numeric
+        y = _check_y(given.y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
+        sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
+        kept, weights, labels, encoded = self._weigh(y, sample_weight)
+        return reader, labels, Rows(np.arange(len(y))[kept], encoded, weights, None), sample_weight
+
+    def _validation_blocks(self, X_val: Any, y_val: Any) -> tuple[Blocks, Any] | None:
+        """Blocks of validation rows, and their labels where the blocks have none."""
+        if X_val is None:
+            return None
+        with naming("X_val"):
+            found = self._source.blocks_of(X_val, y_val, None)
+        return (OneTable(as_table(X_val), None), y_val) if found is None else found[:2]
+
+    def _look(
+        self,
+        table: BlockTable,
+        start_scores: StartScores,
+        sample_weight: NDArray[Any] | None,
+        train_weights: Weights | None,
+    ) -> Looked:
+        known = None if self._earlier is None else self._earlier.reader.categories
+        return table.look(self._settings.categorical_features, start_scores, sample_weight, train_weights, known)
+
+    def _digested(self, table: BlockTable, start_scores: StartScores) -> Iterator[NDArray[Any]]:
+        """What a checkpoint identifies the features of blocks by: categories, some of the rows, values of init.
+
+        The sample does not tell categories apart. Their sums of random numbers, one per row, tell which rows have them.
+        """
+        n_rows = table.places.n_train
+        largest = 2 ** (52 - n_rows.bit_length())  # such that sums are exact
+        random = Weights(np.random.default_rng(0).integers(1, largest, n_rows), None)
+        looked = self._look(table, start_scores, None, random)
+        yield np.array([repr(looked.categories.of)])
+        yield from looked.category_weight.values()
+        yield np.asarray(looked.sample, dtype=np.float64)
+        yield from ([] if looked.start is None else [looked.start])
+
+    # What tables and blocks have in common.
+
+    def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
+        """The rows that have weight, their weights times those of their classes, and their labels.
+
+        Rows without weight must change nothing: not bins, not classes, not a split.
+        """
+        kept: Any = slice(None)  # all of them, without a list and without a copy
+        if sample_weight is not None:
+            kept = weighted_rows(sample_weight, "sample_weight")
+            sample_weight = sample_weight[kept]
+        of_class = None
+        if issubclass(self._kind, Classes):
+            of_class = self._kind.weights(self._settings.class_weight, y[kept], sample_weight)
+        if of_class is not None:
+            rows = weighted_rows(of_class, "class_weight")
+            kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
+            sample_weight = None if sample_weight is None else sample_weight[rows]
+        labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
+        return kept, Weights.of(sample_weight, of_class), labels, encoded
+
+    def _loss(self, labels: Labels) -> Loss:
+        given = self._settings.loss
+        loss: Any = labels.loss_of(given) if isinstance(given, str) else given
+        return cast(Loss, loss.with_threads(self._n_threads) if isinstance(loss, BuiltInLoss) else loss)
+
+    def _plan(
+        self, reader: TableReader, labels: Labels, loss: Loss, n_rows: int, has_validation: bool,
+        identity: Callable[[dict[str, str]], str],
+    ) -> Plan:  # fmt: skip
+        """What follows from the labels; `identity` tells fingerprints with these rows from others."""
+        settings, method = self._settings, method_of(self._settings.method)
+        stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation)
+        held_out = stops_early and not has_validation
+        earlier, seed = self._earlier_run(reader, labels, held_out, identity)
+        return Plan(
+            method, loss, _auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
+            held_out, earlier, seed,
+        )  # fmt: skip
+
+    def _max_iter(self, stops_early: bool) -> int:
+        given, wanted = self._settings.max_iter, _auto.max_iter(self._settings.max_iter, stops_early)
+        if self._earlier is not None and wanted < self._earlier.best_iteration:
+            here = f" (here {wanted})" if isinstance(given, str) else ""
+            raise ValueError(
+                f"max_iter={given!r}{here} must be at least best_iteration_={self._earlier.best_iteration}, the "
+                "iterations that the model has, with warm_start=True; give a larger one, or use warm_start=False."
+            )
+        return wanted
+
+    def _earlier_run(
+        self, reader: TableReader, labels: Labels, held_out: bool, identity: Callable[[dict[str, str]], str]
+    ) -> tuple[Ensemble | None, int]:
+        """The run to resume, of warm_start or a checkpoint, and the seed of both."""
+        ensemble, seed = None, seed_of(self._settings.random_state)
+        if self._earlier is not None:
+            if held_out != self._earlier.held_out:
+                held, given = ("no rows", "not given") if held_out else ("some rows", "given")
+                raise ValueError(
+                    f"warm_start=True reuses the training rows of the previous fit, which held {held} out for early "
+                    f"stopping; with X_val {given} others would be used. Give X_val as before, or use warm_start=False."
+                )
+            ensemble, seed = self._earlier.ensemble, self._earlier.seed
+        for checkpoint in checkpoints_of(self._settings):
+            parts = self._fingerprints(checkpoint, reader, seed, held_out)
+            saved = checkpoint.load(identity(parts), reader.n_features, labels.n_outputs)
+            if saved is not None and len(saved[0]) > (0 if ensemble is None else len(ensemble)):
+                ensemble, seed = saved
+        return ensemble, seed
+
+    def _fingerprints(self, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool) -> dict[str, str]:
+        """Of everything but rows that the run of a checkpoint depends on."""
+        settings, parameters = self._settings, shaping_parameters(self._settings)
+        parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
+        parameters["held_out"] = held_out
+        parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
+        if not isinstance(settings.init, str):  # a run depends on its values, which are among the rows
+            parameters["init"] = None
+        with naming(repr(checkpoint)):
+            return fingerprints(parameters)
+
+    def _hold_out(self, rows: Rows, labels: Labels, seed: int) -> tuple[Rows, int]:
+        """Training rows first, with their number, then held-out rows."""
+        settings = self._settings
+        try:
+            train, watched = hold_out(rows.n, settings.validation_fraction, labels.strata(rows.y), seed)
+        except ValueError as error:
+            raise ValueError(
+                f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
+                f"{error} Give X_val and y_val, or use early_stopping=False."
+            ) from error
+        return rows.take(np.concatenate([train, watched])), len(train)
+
+    def _problem(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, Problem]:
+        """The start function, and the problem of the first n_train rows."""
+        rows.y.setflags(write=False)  # a user-defined loss may not change it
+        for of_output in rows.y if rows.y.ndim == 2 else [rows.y]:  # labels of training rows, and of all
+            plan.loss.check(of_output[:n_train])
+            plan.loss.check(of_output)
+        start: Any = deepcopy(self._settings.init)  # later changes of a given model do not affect ours
+        if isinstance(start, str):
+            start = _start_constants(start, plan.loss, labels.n_outputs, rows.y[..., :n_train], rows.weights)
+        scores = rows.start
+        if scores is None:
+            scores = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
+        joint = labels.joint(plan.loss)
+        return start, Problem(joint, rows.y, n_train, scores, rows.weights, plan.second_order, self._n_threads)
+
+    def _learner(self, plan: Plan, reader: TableReader, labels: Labels, problem: Problem) -> Learner:
+        if self._settings.learner is None:
+            return self._tree_learner(plan, reader, labels, problem)
+        given = self._settings.learner
+        learner = RegressorLearner(given, plan.seed, labels.n_outputs)
+        if reader.categories.of:
+            raise ValueError(
+                f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only, got "
+                f"learner={given!r}; encode them, or use categorical_features=None."
+            )
+        if plan.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
+            raise ValueError(
+                f"second_order=True needs a learner whose fit takes sample_weight, got learner={given!r}; "
+                "use second_order=False."
+            )
+        return learner
+
+    def _tree_learner(self, plan: Plan, reader: TableReader, labels: Labels, problem: Problem) -> TreeLearner:
+        settings, n = self._settings, problem.n_train
+        n_categories = reader.categories.counts(reader.n_features)
+        return TreeLearner(
+            max_depth=_auto.max_depth(settings.max_depth, n, settings.max_leaf_nodes),
+            max_leaf_nodes=settings.max_leaf_nodes,
+            min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n),
+            min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
+            l2_regularization=_auto.l2_regularization(settings.l2_regularization, problem),
+            min_split_gain=settings.min_split_gain,
+            max_bins=settings.max_bins,
+            shared_structure=plan.method.two_values_per_leaf,
+            vector_leaves=settings.multi_strategy == "multi_output_tree",
+            n_categories=n_categories,
+            monotone=self._monotone(reader, labels, n_categories > 0),
+            interactions=interaction_groups(settings.interaction_cst, reader.n_features),
+            subsample=settings.subsample,
+            colsample_bytree=settings.colsample_bytree,
+            colsample_bynode=settings.colsample_bynode,
+            seed=plan.seed,
+            n_threads=self._n_threads,
+        )
+
+    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[int]:
+        """The constraint of each feature; empty if there is none."""
+        given = self._settings.monotonic_cst
+        monotone: NDArray[np.int8] = _check_monotonic_cst(reader.columns, given)
+        both = np.flatnonzero((monotone != 0) & categorical)
+        if len(both):
+            raise ValueError(
+                f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; give them 0."
+            )
+        if not monotone.any():
+            return ()
+        labels.check_monotone(given)
+        return cast(list[int], monotone.tolist())
+
+
+def checkpoints_of(settings: Any) -> list[Checkpoint]:
+    """The checkpoints among the callbacks of an estimator."""
+    return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
+
+
+def _start_constants(init: str, loss: Loss, n_outputs: int, y: Array, weights: Weights | None) -> Array:
+    if init == "zero":
+        return np.zeros(n_outputs)
+    weight = None if weights is None else weights.total[: y.shape[-1]]
+    if y.ndim == 1:
+        return np.asarray(loss.best_constant(y, weight), dtype=np.float64)
+    return np.array([float(loss.best_constant(labels, weight)) for labels in y])
+
+
+def _validation_rows(
+    reader: TableReader, labels: Labels, start_scores: StartScores, X_val: Any, y_val: Any
+) -> tuple[Any, Array, Array | None]:
+    """Their features, encoded labels and values of an init model."""
+    try:
+        numbers = reader.numbers(X_val)
+    except ValueError as error:
+        raise ValueError(f"X_val: {error}") from error
+    return numbers, labels.encode_validation(y_val, numbers.shape[0]), start_scores(X_val)
+
+
+def _validation_labels(labels: Labels, blocks: Blocks, y_val: Any, given: Gathered) -> tuple[Gathered, Array]:
+    """Blocks of validation rows without their features, and their encoded labels."""
+    with naming("X_val"):
+        watched = gather(blocks, y_val, None, "y_val")
+        check_columns(watched.head, given.head, "X")
+    return watched, labels.encode_validation(watched.y, watched.total)
