@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from agbm import AGBMRegressor
+from agbm.methods import GBM, VAGBM
 
 
 def main() -> None:
@@ -23,13 +24,13 @@ def main() -> None:
 
     smooth = make_pipeline(Nystroem(gamma=0.1, n_components=30), Ridge(alpha=1.0))
     for name, learner in (("trees", None), ("smooth functions", smooth)):
-        for method in ("gbm", "vagbm"):
-            model = AGBMRegressor(
-                method=method, learner=learner, second_order=False, max_iter=30, learning_rate=0.1, momentum=0.2
-            )
+        for method in (GBM(), VAGBM(momentum=0.2)):
+            model = AGBMRegressor(method=method, learner=learner, max_iter=30, learning_rate=0.1)
             model.fit(X[train], y[train])
             error = np.sqrt(np.mean((model.predict(X[test]) - surface[test]) ** 2))
-            print(f"{name:17} {method:6} {model.n_trees_} learners, distance from the surface {error:.3f}")
+            print(
+                f"{name:17} {type(method).__name__:6} {model.n_trees_} learners, distance from the surface {error:.3f}"
+            )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint, _threads
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
-from variants import METHODS, methods, newton, without_rnb
+from agbm.methods import AGBM, Fading
+from variants import METHODS, made, methods, newton
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def binary():
 
 @parametrize_with_checks(
     [
-        estimator(method=method, max_iter=20, shared_structure=shared, multi_strategy=strategy)
+        estimator(method=made(method, shared_structure=shared), max_iter=20, multi_strategy=strategy)
         for estimator in (AGBMRegressor, AGBMClassifier)
         for method, shared, strategy in [
             ("fading", False, "one_output_per_tree"),
@@ -85,15 +86,19 @@ def test_identical_bits_for_every_n_jobs(method, shared, second_order):
     y = np.nansum(X[:, :3], axis=1) + rng.normal(size=len(X)) > 0
     models = [
         AGBMClassifier(
-            method=method, shared_structure=shared, second_order=second_order, max_iter=6, n_jobs=n, random_state=0
+            method=made(method, shared_structure=shared),
+            second_order=second_order,
+            max_iter=6,
+            n_jobs=n,
+            random_state=0,
         ).fit(X, y)
         for n in (1, 2, 4)
     ]
     first = models[0]
     for other in models[1:]:
         assert np.array_equal(first.decision_function(X), other.decision_function(X))
-        assert np.array_equal(first._folded.nodes, other._folded.nodes)
-        assert np.array_equal(first._folded.value, other._folded.value)
+        assert np.array_equal(first.model_.folded.nodes, other.model_.folded.nodes)
+        assert np.array_equal(first.model_.folded.value, other.model_.folded.value)
         for name in ("train_loss", "validation_loss", "cosine_residual"):
             assert np.array_equal(first.history_[name], other.history_[name], equal_nan=True)
 
@@ -103,7 +108,9 @@ def test_identical_bits_for_one_and_two_threads_with_columns_drawn(method, regre
     X, y = regression
     X, y = np.tile(X, (20, 1)), np.tile(y, 20)
     one, two = (
-        AGBMRegressor(method=method, momentum="fading", colsample_bytree=0.5, max_iter=8, n_jobs=n, random_state=0)
+        AGBMRegressor(
+            method=made(method, momentum="fading"), colsample_bytree=0.5, max_iter=8, n_jobs=n, random_state=0
+        )
         for n in (1, 2)
     )
     assert np.array_equal(one.fit(X, y).predict(X), two.fit(X, y).predict(X))
@@ -162,7 +169,7 @@ def test_fit_after_fork():
 
 def assert_same_model(one, other, X):
     for name in ("feature", "threshold", "left", "missing_left", "count"):
-        assert np.array_equal(one._folded.nodes[name], other._folded.nodes[name]), name
+        assert np.array_equal(one.model_.folded.nodes[name], other.model_.folded.nodes[name]), name
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-9)
 
 
@@ -266,7 +273,11 @@ class TestData:
         X, y = binary
         weight = np.arange(len(y)) % 4 + 1
         model = AGBMClassifier(
-            method=method, shared_structure=shared, second_order=second_order, max_iter=10, max_depth=3, max_bins=32
+            method=made(method, shared_structure=shared),
+            second_order=second_order,
+            max_iter=10,
+            max_depth=3,
+            max_bins=32,
         )
         weighted = clone(model).fit(X, y, sample_weight=weight)
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
@@ -275,10 +286,10 @@ class TestData:
     @pytest.mark.parametrize(
         "parameters",
         [
-            {"method": "gbm", "learning_rate": "line_search"},
-            {"method": "vagbm", "momentum": "theory"},
-            {"method": "agbm", "momentum": "theory"},
-            {"method": "agbm", "learning_rate": 3.0, "correction": 1.0},
+            {"method": made("gbm", line_search=True)},
+            {"method": made("vagbm", momentum="theory")},
+            {"method": made("agbm", momentum="theory")},
+            {"method": made("agbm", correction=1.0), "learning_rate": 3.0},
         ],
         ids=str,
     )
@@ -296,7 +307,7 @@ class TestData:
         X, y = regression
         weight = np.arange(len(y)) % 5 + 0.5
         model = AGBMRegressor(early_stopping=True, max_iter=3, random_state=0).fit(X, y, sample_weight=weight)
-        seed = model._seed
+        seed = model.model_.seed
         train, held_out = train_test_split(np.arange(len(y)), test_size=0.1, random_state=seed)
         prior = np.average(y[train], weights=weight[train])
         expected = np.average((y[held_out] - prior) ** 2 / 2, weights=weight[held_out])
@@ -369,7 +380,7 @@ class TestData:
 
 
 class TestLosses:
-    @without_rnb
+    @methods
     @newton
     @pytest.mark.parametrize(
         "loss", ["absolute_error", Quantile(0.8), Huber(20.0), "poisson", "gamma", Tweedie(1.5)], ids=str
@@ -382,12 +393,12 @@ class TestLosses:
                 loss if isinstance(loss, str) else type(loss).__name__, 0.1
             )
         model = AGBMRegressor(
-            method=method, loss=loss, second_order=second_order, max_iter=30, max_depth=3, learning_rate=step,
-            **({} if second_order else {"momentum": 0.02, "entry": 1.0}),
+            method=made(method, momentum="fading") if second_order else made(method, momentum=0.02, entry=1.0),
+            loss=loss, second_order=second_order, max_iter=30, max_depth=3, learning_rate=step,
         )  # fmt: skip
         model.fit(X, y)
         losses = model.history_["train_loss"]
-        deviance = losses - model._fitted_loss.value(y, model._fitted_loss.link(y)).mean()  # of a perfect fit: zero
+        deviance = losses - model.model_.loss.value(y, model.model_.loss.link(y)).mean()  # of a perfect fit: zero
         assert deviance[-1] < 0.9 * deviance[0]
         assert np.isfinite(model.predict(X)).all()
         np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-9)
@@ -416,7 +427,7 @@ class TestLosses:
         predicted = AGBMRegressor(method=method, loss=loss).fit(X, y).predict(X)
         assert np.median(np.abs(predicted - y)) < 0.15
 
-    @without_rnb
+    @methods
     def test_huber_far_from_every_label(self, method):
         """Hardly any curvature is no reason not to split."""
         rng = np.random.default_rng(0)
@@ -577,9 +588,13 @@ class TestGoingOn:
     def test_in_two_parts_gives_the_same_bits(self, method, shared, momentum, early_stopping, binary):
         X, y = binary
         model = AGBMClassifier(
-            method=method, shared_structure=shared, momentum=momentum, max_depth=3, correction=1.0, learning_rate=0.2,
-            early_stopping=early_stopping, n_iter_no_change=100, random_state=0,
-        )  # fmt: skip
+            method=made(method, shared_structure=shared, momentum=momentum, correction=1.0),
+            max_depth=3,
+            learning_rate=0.2,
+            early_stopping=early_stopping,
+            n_iter_no_change=100,
+            random_state=0,
+        )
         whole = clone(model).set_params(max_iter=30).fit(X, y)
         parts = clone(model).set_params(max_iter=18).fit(X, y)
         if early_stopping and parts.best_iteration_ < 18:
@@ -589,7 +604,7 @@ class TestGoingOn:
         before = parts.best_iteration_
         parts.fit(X, y)
         assert np.array_equal(whole.decision_function(X), parts.decision_function(X))
-        assert np.array_equal(whole._folded.value, parts._folded.value)
+        assert np.array_equal(whole.model_.folded.value, parts.model_.folded.value)
         assert whole.n_trees_ == parts.n_trees_
         for name in ("train_loss", "validation_loss", "trees", "cosine_residual"):
             assert np.array_equal(whole.history_[name], parts.history_[name], equal_nan=True), name
@@ -599,9 +614,10 @@ class TestGoingOn:
     def test_restarts_are_gone_through_again(self, regression, rule):
         X, y = regression
         model = AGBMRegressor(
-            method="agbmr", restart=rule, momentum=1.0, learning_rate=1.0, correction=1.0, max_depth=3,
-            shared_structure=False,
-        )  # fmt: skip
+            method=made("agbmr", restart=rule, momentum=1.0, correction=1.0, shared_structure=False),
+            learning_rate=1.0,
+            max_depth=3,
+        )
         whole = clone(model).set_params(max_iter=40).fit(X, y)
         assert whole.history_["restart"].sum() >= 2
         parts = clone(model).set_params(max_iter=5, warm_start=True)
@@ -611,7 +627,7 @@ class TestGoingOn:
 
     def test_with_the_defaults_and_columns_drawn(self, binary):
         X, y = binary
-        model = AGBMClassifier(momentum="fading", colsample_bytree=0.5, max_depth=3, random_state=0)
+        model = AGBMClassifier(colsample_bytree=0.5, max_depth=3, random_state=0)
         parts = clone(model).set_params(max_iter=3, warm_start=True)
         for max_iter in (3, 4, 11, 20):
             parts.set_params(max_iter=max_iter).fit(X, y)
@@ -685,19 +701,20 @@ class TestDefault:
 
 
 class TestRestarts:
-    COMMON = {  # noqa: RUF012
-        "method": "agbmr", "momentum": 1.0, "correction": 1.0, "max_iter": 40, "max_depth": 3,
-        "shared_structure": False, "early_stopping": False,
-    }  # fmt: skip
+    def regressor(self, rule, rate):
+        method = AGBM(momentum=1.0, restart=rule)
+        return AGBMRegressor(
+            method=method, second_order=True, learning_rate=rate, max_iter=40, max_depth=3, early_stopping=False
+        )
 
     @pytest.mark.parametrize("weighted", [False, True])
     def test_when_a_step_goes_against_its_gradient(self, regression, weighted):
         """f and g from the learners and their weights, and the gradient at g, once more."""
         X, y = regression
         weight = np.where(np.arange(len(y)) % 3 == 0, 10, 1) if weighted else np.ones(len(y))
-        model = AGBMRegressor(restart="gradient", learning_rate=0.3, **self.COMMON)
+        model = self.regressor("gradient", 0.3)
         model.fit(X, y, sample_weight=weight if weighted else None)
-        ensemble = model._ensemble
+        ensemble = model.model_.ensemble
         learners = np.array(
             [tree.predict(X, 1)[number, 0] for tree, number in map(ensemble.function, range(len(ensemble.functions)))]
         )
@@ -714,7 +731,7 @@ class TestRestarts:
     @pytest.mark.parametrize("given", [False, True])
     def test_when_the_validation_loss_rises(self, regression, given):
         X, y = regression
-        model = AGBMRegressor(restart="validation_rise", learning_rate=0.5, **self.COMMON)
+        model = self.regressor("validation_rise", 0.5)
         if given:
             rows = {"X_val": X[::3], "y_val": y[::3]}
             model.fit(X[1::3], y[1::3], **rows)
@@ -731,9 +748,7 @@ class TestRestarts:
     def test_each_rule_is_another(self, regression):
         X, y = regression
         found = [
-            AGBMRegressor(restart=rule, learning_rate=0.5, **self.COMMON).fit(
-                X[::2], y[::2], X_val=X[1::2], y_val=y[1::2]
-            )
+            self.regressor(rule, 0.5).fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
             for rule in ("loss_rise", "gradient", "validation_rise")
         ]
         assert len({tuple(model.history_["restart"]) for model in found}) == 3
@@ -744,10 +759,7 @@ class TestBadInput:
         ("parameter", "value"),
         [
             ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("max_iter", "many"), ("learning_rate", 0.0),
-            ("entry", 0.0), ("entry", 0.9), ("fade", -0.1), ("fade", 1.1), ("rate_growth", -0.1),
-            ("look_ahead", -0.1),
-            ("learning_rate", "fast"), ("momentum", 0.0), ("momentum", 1.5), ("momentum", "practice"),
-            ("correction", 2.0), ("shared_structure", "yes"), ("restart", "never"), ("strong_convexity", -1.0),
+            ("learning_rate", "fast"), ("learning_rate", "line_search"), ("method", 3),
             ("loss", "hinge"), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
             ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
             ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),
@@ -768,17 +780,11 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("parameters", "words"),
         [
-            (
-                {"method": "agbm", "learning_rate": "line_search"},
-                ["learning_rate='line_search'", "method='agbm'", "gbm"],
-            ),
-            ({"method": "agbmr", "restart": "fixed"}, ["strong_convexity=None", "restart='fixed'", "positive"]),
-            ({"method": "agbmr", "strong_convexity": 1.0}, ["strong_convexity=1.0", "restart='loss_rise'"]),
             ({"learner": LinearRegression}, ["learner=", "LinearRegression", "instance"]),
             ({"learner": LogisticRegression()}, ["learner=LogisticRegression()", "regressor"]),
             ({"early_stopping": True, "validation_fraction": 0.9}, ["early_stopping=True", "validation_fraction=0.9"]),
             ({"callbacks": [3]}, ["callbacks", "3"]),
-            ({"method": "gbm", "learning_rate": "line_search", "dropout": 0.1}, ["line_search", "dropout=0.1"]),
+            ({"method": made("gbm", line_search=True), "dropout": 0.1}, ["line_search", "dropout=0.1"]),
             ({"learner": LinearRegression(), "subsample": 0.5}, ["subsample=0.5", "trees only"]),
             ({"learner": LinearRegression(), "monotonic_cst": [1]}, ["monotonic_cst=[1]", "trees only"]),
             ({"monotonic_cst": [1, 0]}, ["monotonic_cst", "1 features"]),
@@ -801,13 +807,13 @@ class TestBadInput:
 
     def test_restarts_by_validation_rows_that_are_not_there(self, regression):
         X, y = regression
-        going_on = AGBMRegressor(method="agbmr", restart="validation_rise", warm_start=True, early_stopping=True)
-        with pytest.raises(ValueError, match=r"restart='validation_rise' .* cannot go on; use warm_start=False"):
+        going_on = AGBMRegressor(method=made("agbmr", restart="validation_rise"), warm_start=True, early_stopping=True)
+        with pytest.raises(ValueError, match=r"restart='validation_rise' .* cannot be resumed; use warm_start=False"):
             going_on.fit(*regression)
-        fixed = AGBMRegressor(method="agbmr", restart="fixed", strong_convexity=1.0)
-        with pytest.raises(ValueError, match=r"restart='fixed' .* got momentum='fading'; give momentum a number"):
+        fixed = AGBMRegressor(method=AGBM(restart=1.0, momentum=Fading()))
+        with pytest.raises(ValueError, match=r"restart=1.0 .* got momentum=Fading\(.*; give momentum a number"):
             fixed.fit(*regression)
-        model = AGBMRegressor(method="agbmr", restart="validation_rise", max_iter=3, random_state=0)
+        model = AGBMRegressor(method=made("agbmr", restart="validation_rise"), max_iter=3, random_state=0)
         with pytest.raises(ValueError, match=r"restart='validation_rise' needs validation rows: give X_val and y_val"):
             model.fit(X, y)
         assert model.set_params(early_stopping=True).fit(X, y).n_iter_ == 3
@@ -903,7 +909,7 @@ class TestBadInput:
         X = np.arange(100.0)[:, np.newaxis]
         for value in (0.0, 7.5, -1e9):
             # Halves, which mix a constant with itself exactly.
-            model = AGBMRegressor(method=method, fade=0.5, max_iter=5).fit(X, np.full(100, value))
+            model = AGBMRegressor(method=made(method, fade=0.5), max_iter=5).fit(X, np.full(100, value))
             assert np.array_equal(model.predict(X), np.full(100, value))
         for loss in ("absolute_error", Huber(1.0), "poisson", "gamma", Quantile(0.9)):
             model = AGBMRegressor(method=method, loss=loss, max_iter=5).fit(X, np.full(100, 3.0))
@@ -927,9 +933,14 @@ class TestDivergence:
     def test_the_best_model_so_far_is_kept(self, regression, early_stopping):
         X, y = regression
         model = AGBMRegressor(
-            method="agbm", learning_rate=1.0, momentum=1.0, correction=1.0, max_depth=3, max_iter=200,
-            early_stopping=early_stopping, n_iter_no_change=500, random_state=0,
-        )  # fmt: skip
+            method=made("agbm", momentum=1.0, correction=1.0),
+            learning_rate=1.0,
+            max_depth=3,
+            max_iter=200,
+            early_stopping=early_stopping,
+            n_iter_no_change=500,
+            random_state=0,
+        )
         message = "diverged at iteration .* learning_rate, entry, momentum or correction"
         with pytest.warns(ConvergenceWarning, match=message) as caught:
             model.fit(X, y)
@@ -946,9 +957,12 @@ class TestDivergence:
         X = rng.normal(size=(4000, 10))
         y = X[:, 0] + rng.normal(size=4000) > 0
         model = AGBMClassifier(
-            method="agbm", learning_rate=0.3, correction=1.0, momentum=0.1, max_iter=200, l2_regularization=0.0,
+            method=made("agbm", correction=1.0, momentum=0.1),
+            learning_rate=0.3,
+            max_iter=200,
+            l2_regularization=0.0,
             colsample_bytree=1.0,
-        )  # fmt: skip
+        )
         with pytest.warns(ConvergenceWarning, match="diverged"):
             model.fit(X, y)
         losses = model.history_["train_loss"]
@@ -1038,9 +1052,9 @@ def test_importances(binary):
 
 def test_importances_weigh_trees_as_the_model_does(regression):
     X, y = regression
-    model = AGBMRegressor(method="agbm", max_iter=8, max_depth=2, shared_structure=False, momentum=0.5).fit(X, y)
+    model = AGBMRegressor(method=made("agbm", shared_structure=False, momentum=0.5), max_iter=8, max_depth=2).fit(X, y)
     expected = np.zeros(X.shape[1])
-    for tree, weight in zip(model._ensemble.models, model._ensemble.coefficients()[0], strict=True):
+    for tree, weight in zip(model.model_.ensemble.models, model.model_.ensemble.coefficients()[0], strict=True):
         for feature, gain in zip(tree.nodes["feature"], tree.nodes["gain"], strict=True):
             if feature >= 0:
                 expected[feature] += weight * gain
@@ -1049,7 +1063,7 @@ def test_importances_weigh_trees_as_the_model_does(regression):
 
 def test_history_makes_a_data_frame(regression):
     X, y = regression
-    model = AGBMRegressor(method="agbm", momentum=0.02, max_iter=10, shared_structure=False)
+    model = AGBMRegressor(method=made("agbm", momentum=0.02, shared_structure=False), max_iter=10)
     model.fit(X, y, X_val=X, y_val=y)
     table = pd.DataFrame(model.history_)
     assert list(table["iteration"]) == list(range(11))
@@ -1071,7 +1085,7 @@ def test_validation_rows_do_not_shape_the_trees():
     other = pd.DataFrame({"x": 1000 * rng.normal(size=300), "kind": ["q"] * 300})
     watched = AGBMRegressor(max_iter=5, max_bins=16, early_stopping=False).fit(X, y, X_val=other, y_val=-100 * y)
     assert np.array_equal(model.predict(X), watched.predict(X))
-    assert np.array_equal(model._folded.nodes["threshold"], watched._folded.nodes["threshold"])
+    assert np.array_equal(model.model_.folded.nodes["threshold"], watched.model_.folded.nodes["threshold"])
 
 
 def test_the_validation_split_keeps_the_classes_in_proportion():
@@ -1159,7 +1173,7 @@ class TestAutomaticTreeSizes:
     def test_a_number_of_leaves_lifts_the_limit_of_levels(self):
         X = np.arange(640.0)[:, np.newaxis]
         model = AGBMRegressor(max_iter=1, max_leaf_nodes=16, min_samples_leaf=1).fit(X, X[:, 0])
-        assert (model._folded.nodes["feature"] < 0).sum() == 16
+        assert (model.model_.folded.nodes["feature"] < 0).sum() == 16
 
     def test_l2_of_likelihoods(self, binary):
         X, y = binary

@@ -67,7 +67,7 @@ def test_are_parted_from_finite_numbers():
     y = np.repeat([4.0, -1.0, 0.0, 1.0, -3.0], 20)
     model = AGBMRegressor(method="gbm", learning_rate=1.0, max_iter=3, l2_regularization=0.0).fit(X, y)
     np.testing.assert_allclose(model.predict(X), y, atol=1e-12)
-    assert {-np.inf, LARGEST} <= set(model._folded.nodes["threshold"].tolist())
+    assert {-np.inf, LARGEST} <= set(model.model_.folded.nodes["threshold"].tolist())
 
 
 def test_only_in_prediction():
@@ -85,7 +85,7 @@ def test_of_categories_are_categories():
     y = np.select([X[:, 0] == np.inf, X[:, 0] == -np.inf, X[:, 0] == 1.0], [3.0, -2.0, 5.0], -7.0)
     model = AGBMRegressor(max_iter=100, categorical_features=[0]).fit(X, y)
     assert np.abs(model.predict(X) - y).max() < 0.1
-    assert set(model._categories.of[0]) == {np.inf, -np.inf, 1.0}
+    assert set(model.model_.categories[0]) == {np.inf, -np.inf, 1.0}
 
 
 def test_in_model_files_and_checkpoints(tmp_path):
@@ -93,7 +93,7 @@ def test_in_model_files_and_checkpoints(tmp_path):
     model = AGBMClassifier(max_iter=10, categorical_features=[2]).fit(X, y > 0)
     model.save(tmp_path / "model.agbm")
     loaded = agbm.load(tmp_path / "model.agbm")
-    assert -np.inf in model._folded.nodes["threshold"]
+    assert -np.inf in model.model_.folded.nodes["threshold"]
     assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
     for form in ("C", "blocks"):  # blocks find the bins of known thresholds again
         for n in (5, 10):
@@ -120,7 +120,7 @@ def extreme():
     X = np.column_stack([np.tile(values, 60), rng.permutation(np.tile(values, 60))])
     y = np.tile(rng.normal(size=len(values)), 60) + np.sign(np.nan_to_num(X[:, 1]))
     model = AGBMRegressor(max_iter=60, max_depth=6, min_samples_leaf=2, l2_regularization=0.0).fit(X, y)
-    assert {-np.inf, LARGEST, np.inf} <= set(model._folded.nodes["threshold"].tolist())
+    assert {-np.inf, LARGEST, np.inf} <= set(model.model_.folded.nodes["threshold"].tolist())
     return model, X
 
 
@@ -148,8 +148,10 @@ def test_onnx_takes_the_same_way(extreme, dtype):
 
 def test_in_words(extreme):
     model, _ = extreme
-    nodes = model._folded.nodes
-    tree = int(np.searchsorted(model._folded.roots, np.flatnonzero(nodes["threshold"] == -np.inf)[0], "right")) - 1
+    nodes = model.model_.folded.nodes
+    tree = (
+        int(np.searchsorted(model.model_.folded.roots, np.flatnonzero(nodes["threshold"] == -np.inf)[0], "right")) - 1
+    )
     text = export_text(model, tree)
     assert "<= -inf" in text
     assert "is a number" not in text.split("<= -inf")[0].splitlines()[-1]

@@ -31,7 +31,8 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEnco
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import Quantile
-from variants import METHODS, methods, without_rnb
+from agbm.methods import AGBM, VAGBM
+from variants import METHODS, methods
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def routing():
 
 
 class TestPipelines:
-    @without_rnb
+    @methods
     def test_in_a_pipeline(self, binary, method):
         X, y = binary
         pipeline = make_pipeline(StandardScaler(), SimpleImputer(), AGBMClassifier(method=method, max_iter=10))
@@ -117,9 +118,8 @@ class TestSearches:
         search = RandomizedSearchCV(
             AGBMRegressor(max_iter=10),
             {
-                "method": METHODS,
+                "method": [*METHODS, AGBM(momentum=0.02), VAGBM(momentum=0.02)],
                 "learning_rate": loguniform(0.05, 0.5),
-                "momentum": loguniform(0.01, 0.3),
                 "loss": ["squared_error", "absolute_error", Quantile(0.5)],
                 "monotonic_cst": [None, {"bmi": 1}],
                 "interaction_cst": [None, "pairwise"],

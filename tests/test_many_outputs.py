@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import AbsoluteError, Multinomial
-from variants import METHODS, methods, newton, shared, strategies, without_rnb
+from variants import METHODS, made, methods, newton, shared, strategies
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,13 @@ class TestClasses:
     def test_every_way_learns(self, iris, method, strategy, shared_structure, second_order):
         X, y = iris
         model = AGBMClassifier(
-            method=method, multi_strategy=strategy, shared_structure=shared_structure, second_order=second_order,
-            max_iter=20, max_depth=3, min_samples_leaf=5,
-        )  # fmt: skip
+            method=made(method, shared_structure=shared_structure),
+            multi_strategy=strategy,
+            second_order=second_order,
+            max_iter=20,
+            max_depth=3,
+            min_samples_leaf=5,
+        )
         assert cross_val_score(model, X, y).mean() > 0.92
         model.fit(X, y)
         proba = model.predict_proba(X)
@@ -61,9 +65,9 @@ class TestClasses:
     def test_number_of_trees(self, iris, strategy, shared_structure, trees):
         X, y = iris
         model = AGBMClassifier(
-            method="agbm", multi_strategy=strategy, shared_structure=shared_structure, max_iter=10
+            method=made("agbm", shared_structure=shared_structure), multi_strategy=strategy, max_iter=10
         ).fit(X, y)
-        assert model.n_trees_ == trees == model._folded.n_learners
+        assert model.n_trees_ == trees == model.model_.folded.n_learners
         assert model.feature_importances_.sum() == pytest.approx(1.0)
 
     def test_two_classes_as_three(self):
@@ -141,7 +145,7 @@ class TestClasses:
         weighted = clone(model).fit(X, y, sample_weight=weight)
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
         for name in ("feature", "threshold", "left", "missing_left", "count"):
-            assert np.array_equal(weighted._folded.nodes[name], repeated._folded.nodes[name]), name
+            assert np.array_equal(weighted.model_.folded.nodes[name], repeated.model_.folded.nodes[name]), name
         np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-9, atol=1e-9)
 
     @strategies
@@ -251,14 +255,14 @@ class TestSeveralLabels:
     def test_every_way_learns(self, several, method, strategy, shared_structure):
         X, y = several
         model = AGBMRegressor(
-            method=method, multi_strategy=strategy, shared_structure=shared_structure, max_iter=20, max_depth=3
+            method=made(method, shared_structure=shared_structure), multi_strategy=strategy, max_iter=20, max_depth=3
         ).fit(X, y)
         assert model.predict(X).shape == y.shape
         assert model.score(X, y) > 0.4
         assert model.history_["train_loss"][-1] == pytest.approx(((model.predict(X) - y) ** 2 / 2).sum(axis=1).mean())
         np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-9)
 
-    @without_rnb
+    @methods
     def test_a_tree_for_each_output_is_a_model_for_each(self, several, method):
         """With gradient leaves and no momentum that couples them, outputs do not know of each other.
 

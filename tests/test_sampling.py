@@ -14,7 +14,7 @@ from agbm._core.schedules import FadingSchedule, PaperSchedule
 from agbm._tree.learner import TreeLearner
 from agbm.losses import HalfSquaredError
 from toys import VectorFitter, best_stump, problem_of
-from variants import methods, shared
+from variants import made, methods, shared
 
 SAMPLINGS = [{"subsample": 0.5}, {"colsample_bytree": 0.4}, {"colsample_bynode": 0.4}, {"dropout": 0.1}]
 samplings = pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -27,7 +27,7 @@ class TestEverySampling:
     def test_learns_and_repeats(self, regression, method, sampling, shared_structure):
         X, y = regression
         model = AGBMRegressor(
-            method=method, shared_structure=shared_structure, max_iter=40, max_depth=3, random_state=3, **sampling
+            method=made(method, shared_structure=shared_structure), max_iter=40, max_depth=3, random_state=3, **sampling
         )
         one = clone(model).fit(X, y)
         assert one.score(X, y) > 0.35
@@ -45,8 +45,8 @@ class TestEverySampling:
         full = {"subsample": 1.0, "colsample_bytree": 1.0, "colsample_bynode": 1.0, "dropout": 0.0, "random_state": 5}
         model = AGBMRegressor(method=method, max_iter=10, **full).fit(X, y)
         assert np.array_equal(model.predict(X), plain.predict(X))
-        assert np.array_equal(model._folded.nodes, plain._folded.nodes)
-        assert np.array_equal(model._folded.value, plain._folded.value)
+        assert np.array_equal(model.model_.folded.nodes, plain.model_.folded.nodes)
+        assert np.array_equal(model.model_.folded.value, plain.model_.folded.value)
 
     @methods
     @samplings
@@ -54,7 +54,7 @@ class TestEverySampling:
     def test_staged_prediction_is_the_shorter_run(self, regression, method, sampling, shared_structure):
         X, y = regression
         model = AGBMRegressor(
-            method=method, shared_structure=shared_structure, max_iter=15, max_depth=3, random_state=0, **sampling
+            method=made(method, shared_structure=shared_structure), max_iter=15, max_depth=3, random_state=0, **sampling
         ).fit(X, y)
         staged = list(model.staged_predict(X))
         for m in (1, 2, 7, 14, 15):
@@ -68,7 +68,7 @@ class TestEverySampling:
     def test_warm_start_gives_the_bits_of_a_single_run(self, regression, method, sampling, shared_structure):
         X, y = regression
         model = AGBMRegressor(
-            method=method, shared_structure=shared_structure, max_depth=3, random_state=0, max_iter=20, **sampling
+            method=made(method, shared_structure=shared_structure), max_depth=3, random_state=0, max_iter=20, **sampling
         )
         whole = clone(model).fit(X, y).predict(X)
         parts = clone(model).set_params(max_iter=8, warm_start=True).fit(X, y)
@@ -132,9 +132,9 @@ class TestFeatures:
     def test_a_tree_uses_its_features_only(self, regression):
         X, y = regression
         model = AGBMRegressor(
-            method="agbm", colsample_bytree=0.3, max_iter=30, shared_structure=False, random_state=0
+            method=made("agbm", shared_structure=False), colsample_bytree=0.3, max_iter=30, random_state=0
         ).fit(X, y)
-        used = [set(tree.nodes["feature"].tolist()) - {-1} for tree in model._ensemble.models]
+        used = [set(tree.nodes["feature"].tolist()) - {-1} for tree in model.model_.ensemble.models]
         assert max(map(len, used)) <= 3
         assert len(set().union(*used)) == 10, "every tree has others"
 
@@ -144,10 +144,12 @@ class TestFeatures:
         X = np.repeat(rng.normal(size=(2000, 1)), 10, axis=1)
         y = np.sin(3 * X[:, 0])
         model = AGBMRegressor(colsample_bynode=0.1, max_iter=50, random_state=0, colsample_bytree=1.0).fit(X, y)
-        chosen = np.bincount(model._folded.nodes["feature"][model._folded.nodes["feature"] >= 0], minlength=10)
+        chosen = np.bincount(
+            model.model_.folded.nodes["feature"][model.model_.folded.nodes["feature"] >= 0], minlength=10
+        )
         assert chosen.min() > 0.7 * chosen.mean()
         assert chosen.max() < 1.3 * chosen.mean()
-        all_of_them = AGBMRegressor(max_iter=5, colsample_bytree=1.0).fit(X, y)._folded
+        all_of_them = AGBMRegressor(max_iter=5, colsample_bytree=1.0).fit(X, y).model_.folded
         assert set(all_of_them.nodes["feature"].tolist()) <= {-1, 0}
 
     def test_at_least_one_feature(self, regression):
@@ -243,12 +245,16 @@ class TestDropout:
     def test_weights_are_what_the_model_predicts_with(self, regression, method):
         X, y = regression
         model = AGBMRegressor(
-            method=method, dropout=0.4, max_iter=30, shared_structure=False, random_state=0, momentum=0.2, max_depth=3
+            method=made(method, shared_structure=False, momentum=0.2),
+            dropout=0.4,
+            max_iter=30,
+            random_state=0,
+            max_depth=3,
         ).fit(X, y)
-        a, _ = model._ensemble.coefficients()
+        a, _ = model.model_.ensemble.coefficients()
         assert a.min() >= 0
         by_hand = y.mean() + sum(
-            w * tree.predict(X, 1)[0, 0] for w, tree in zip(a, model._ensemble.models, strict=True)
+            w * tree.predict(X, 1)[0, 0] for w, tree in zip(a, model.model_.ensemble.models, strict=True)
         )
         np.testing.assert_allclose(model.predict(X), by_hand, rtol=1e-10)
         assert model.history_["train_loss"][-1] == pytest.approx(((model.predict(X) - y) ** 2 / 2).mean())
@@ -256,9 +262,13 @@ class TestDropout:
     def test_restarts(self, regression):
         X, y = regression
         model = AGBMRegressor(
-            method="agbmr", dropout=0.1, momentum=1.0, learning_rate=1.0, correction=1.0, max_iter=40, max_depth=3,
-            shared_structure=False, random_state=1,
-        ).fit(X, y)  # fmt: skip
+            method=made("agbmr", momentum=1.0, correction=1.0, shared_structure=False),
+            dropout=0.1,
+            learning_rate=1.0,
+            max_iter=40,
+            max_depth=3,
+            random_state=1,
+        ).fit(X, y)
         assert model.history_["restart"].sum() >= 1
         np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-8)
         assert model.history_["train_loss"][-1] == pytest.approx(((model.predict(X) - y) ** 2 / 2).mean())

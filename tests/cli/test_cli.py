@@ -205,7 +205,7 @@ class TestTrain:
         assert (model.method, model.max_iter, model.restart, model.momentum, model.max_depth) == (
             "agbmr", 5, "gradient", 0.3, None,
         )  # fmt: skip
-        assert [model.feature_names_in_[f] for f in model._categories.of] == ["colour", "code", "times"]
+        assert [model.feature_names_in_[f] for f in model.model_.categories] == ["colour", "code", "times"]
 
     def test_a_run_goes_on_from_its_checkpoint(self, here, capsys):
         many = ["--set", "max_iter=14", "--no-early-stopping"]

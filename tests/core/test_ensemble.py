@@ -5,24 +5,27 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm.methods import AGBM, GBM, VAGBM, Fading
 from variants import newton
 
 VARIANTS = {
-    "gbm": {"method": "gbm"},
-    "gbm line search": {"method": "gbm", "learning_rate": "line_search"},
-    "rnb": {"method": "rnb"},
-    "vagbm": {"method": "vagbm"},
-    "fading": {"method": "fading", "colsample_bytree": 0.5},
-    "vagbm fading": {"method": "vagbm", "momentum": "fading", "colsample_bytree": 0.5},
-    "agbm": {"method": "agbm"},
-    "agbm released sign": {"method": "agbm", "correction": -1.0},
-    "agbm shared": {"method": "agbm", "shared_structure": True},
-    "agbm theory": {"method": "agbm", "momentum": "theory"},
-    "agbm fading": {"method": "agbm", "momentum": "fading", "correction": 0.5, "colsample_bytree": 0.5},
-    "agbmr": {"method": "agbmr", "momentum": 1.0, "learning_rate": 0.3},
-    "agbmr shared": {"method": "agbmr", "momentum": 1.0, "learning_rate": 0.3, "shared_structure": True},
-    "agbmr fixed": {"method": "agbmr", "restart": "fixed", "strong_convexity": 1.0, "momentum": 0.2},
-    "agbmr gradient": {"method": "agbmr", "restart": "gradient", "momentum": 1.0},
+    "gbm": {"method": GBM()},
+    "gbm line search": {"method": GBM(line_search=True)},
+    "vagbm": {"method": VAGBM(momentum=0.1)},
+    "fading": {"method": Fading(), "colsample_bytree": 0.5},
+    "vagbm fading": {"method": VAGBM(momentum=Fading()), "colsample_bytree": 0.5},
+    "agbm": {"method": AGBM()},
+    "agbm released sign": {"method": AGBM(correction=-1.0)},
+    "agbm shared": {"method": AGBM(shared_structure=True)},
+    "agbm theory": {"method": AGBM(momentum="theory")},
+    "agbm fading": {"method": AGBM(momentum=Fading(), correction=0.5), "colsample_bytree": 0.5},
+    "agbmr": {"method": AGBM(momentum=1.0, restart="loss_rise"), "learning_rate": 0.3},
+    "agbmr shared": {
+        "method": AGBM(momentum=1.0, restart="loss_rise", shared_structure=True),
+        "learning_rate": 0.3,
+    },
+    "agbmr fixed": {"method": AGBM(restart=1.0, momentum=0.2)},
+    "agbmr gradient": {"method": AGBM(restart="gradient", momentum=1.0)},
 }
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -31,9 +34,6 @@ COMMON = {
     "max_depth": 3,
     "max_iter": 20,
     "learning_rate": 0.3,
-    "momentum": 0.1,
-    "correction": 1.0,
-    "shared_structure": False,
     "second_order": False,
     "l2_regularization": 0.0,
     "colsample_bytree": 1.0,
@@ -71,7 +71,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant, max_iter=60).fit(X, y)
     unfolded = np.full(len(X), y.mean())
-    for tree, weights in zip(model._ensemble.models, model._ensemble.model_weights(), strict=True):
+    for tree, weights in zip(model.model_.ensemble.models, model.model_.ensemble.model_weights(), strict=True):
         unfolded = unfolded + weights @ tree.predict(X, 1)[:, 0]
     assert np.abs(model.predict(X) - unfolded).max() <= 1e-12 * np.abs(unfolded).max()
 
@@ -81,7 +81,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
 def test_the_weights_of_the_last_iteration_are_found_without_a_replay(variant, dropout):
     X, y = load_diabetes(return_X_y=True)
     dropout = 0.0 if variant == "gbm line search" else dropout  # which takes none
-    ensemble = regressor(variant, max_iter=40, dropout=dropout).fit(X, y)._ensemble
+    ensemble = regressor(variant, max_iter=40, dropout=dropout).fit(X, y).model_.ensemble
     weights, (expected, _) = ensemble._last_weights(), ensemble.coefficients()
     np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
 
@@ -91,7 +91,7 @@ def test_all_weights_are_non_negative(variant):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant).fit(X, y)
     for m in range(model.n_iter_ + 1):
-        a, d = model._ensemble.coefficients(m)
+        a, d = model.model_.ensemble.coefficients(m)
         assert a.min(initial=0.0) >= 0.0
         assert d.min(initial=0.0) >= 0.0
 
@@ -113,7 +113,7 @@ def test_all_weights_are_non_negative(variant):
 def test_number_of_trees(variant, iterations, trees):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant, max_iter=iterations).fit(X, y)
-    assert model.n_trees_ == trees == len(model._ensemble.models) == model._folded.n_learners
+    assert model.n_trees_ == trees == len(model.model_.ensemble.models) == model.model_.folded.n_learners
     assert model.history_["trees"][-1] == trees
 
 
@@ -121,7 +121,7 @@ def test_a_momentum_learner_without_weight_is_not_kept_after_a_restart():
     X, y = load_diabetes(return_X_y=True)
     model = regressor("agbmr", max_iter=40, learning_rate=1.0).fit(X, y)
     assert model.history_["restart"].sum() >= 2, "this setting must restart"
-    for weights in model._ensemble.model_weights():
+    for weights in model.model_.ensemble.model_weights():
         assert weights.any()
 
 

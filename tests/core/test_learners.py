@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from agbm import AGBMClassifier, AGBMRegressor
-from variants import methods
+from variants import made, methods
 
 LEARNERS = {
     "linear": Ridge(),
@@ -36,12 +36,11 @@ def data():
 def test_every_learner_with_every_method(data, method, learner):
     X, y = data
     arguments = {
-        "method": method,
+        "method": made(method, momentum=0.02),
         "learner": LEARNERS[learner],
         "max_iter": 8,
         "learning_rate": 0.3,
         "random_state": 0,
-        "momentum": 0.02,
         "second_order": False,
     }
     with warnings.catch_warnings():
@@ -110,9 +109,13 @@ def test_accelerated_newton_fits_correct_in_units_of_the_gradient(data):
     labels = (y > 0).astype(float)
     eta, gamma, iterations = 0.3, 0.2, 8
     model = AGBMClassifier(
-        method="agbm", learner=LinearRegression(), second_order=True, learning_rate=eta, momentum=gamma,
-        correction=1.0, max_iter=iterations, init="zero",
-    ).fit(X, labels)  # fmt: skip
+        method=made("agbm", momentum=gamma, correction=1.0),
+        learner=LinearRegression(),
+        second_order=True,
+        learning_rate=eta,
+        max_iter=iterations,
+        init="zero",
+    ).fit(X, labels)
     columns = np.column_stack([np.ones(len(X)), X])
 
     def newton(target, h):

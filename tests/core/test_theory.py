@@ -19,6 +19,7 @@ from agbm._core.theory import (
     restart_length,
 )
 from agbm.losses import HalfSquaredError
+from agbm.methods import VAGBM, Fading
 from toys import StretchedSquaredError, VectorFitter, problem_of, strongest
 
 
@@ -109,13 +110,12 @@ class TestFading:
     @pytest.mark.parametrize("method", ["fading", "vagbm"])
     def test_the_closed_form_of_the_weights(self, regression, method):
         """A tree keeps alpha, and of the rest of its weight at entry the share 1 - fade in every later iteration."""
-        model = AGBMRegressor(
-            method=method, momentum="fading", learning_rate=0.1, entry=6.0, fade=0.25, rate_growth=0.05,
-            look_ahead=0.0, max_iter=30, max_depth=2,
-        ).fit(*regression)  # fmt: skip
+        fading = Fading(entry=6.0, fade=0.25, growth=0.05, look_ahead=0.0)
+        method = fading if method == "fading" else VAGBM(momentum=fading)
+        model = AGBMRegressor(method=method, learning_rate=0.1, max_iter=30, max_depth=2).fit(*regression)
         m = np.arange(30)
         alpha = 0.1 * (1 + 0.05 * m)
-        weights, lasting = model._ensemble.coefficients()
+        weights, lasting = model.model_.ensemble.coefficients()
         np.testing.assert_allclose(weights, alpha + (0.6 - alpha) * 0.75 ** (29 - m), rtol=1e-12)
         np.testing.assert_allclose(lasting, alpha, rtol=1e-12)
         np.testing.assert_allclose(model.history_["theta"][1:], 0.25)
@@ -127,7 +127,8 @@ class TestFading:
         X, y = regression
         common = {"learning_rate": 0.2, "max_iter": 50, "max_depth": 3}
         plain = AGBMRegressor(method="gbm", **common).fit(X, y).predict(X)
-        faded = AGBMRegressor(method=method, momentum="fading", entry=1.0, rate_growth=0.0, fade=fade, **common)
+        fading = Fading(entry=1.0, growth=0.0, fade=fade)
+        faded = AGBMRegressor(method=fading if method == "fading" else VAGBM(momentum=fading), **common)
         np.testing.assert_allclose(faded.fit(X, y).predict(X), plain, rtol=1e-12)
 
 

@@ -20,7 +20,7 @@ from agbm._distributed.cluster import START, ClusterFitter, ClusterProblem, Fact
 from agbm._tree.bins import Bins
 from agbm.losses import Quantile
 from toys import category_counts
-from variants import STRATEGIES, methods, newton, shared, strategies
+from variants import STRATEGIES, made, methods, newton, shared, strategies
 
 N_SHARDS = 5
 
@@ -160,17 +160,17 @@ def sharded(model, *where):
 
 def assert_same(model, expected):
     """Trees, weights of trees and history, bit for bit."""
-    assert len(model._ensemble.models) == len(expected._ensemble.models)
-    for a, b in zip(model._ensemble.models, expected._ensemble.models, strict=True):
+    assert len(model.model_.ensemble.models) == len(expected.model_.ensemble.models)
+    for a, b in zip(model.model_.ensemble.models, expected.model_.ensemble.models, strict=True):
         for name in ("nodes", "category_words", "category_start", "value"):
             assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
     for name, column in expected.history_.items():
         if name != "seconds":
             np.testing.assert_array_equal(model.history_[name], column, err_msg=name)
-    for a, b in zip(model._ensemble.coefficients(), expected._ensemble.coefficients(), strict=True):
+    for a, b in zip(model.model_.ensemble.coefficients(), expected.model_.ensemble.coefficients(), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (model.n_iter_, model.best_iteration_) == (expected.n_iter_, expected.best_iteration_)
-    assert model._fitted_start.tobytes() == expected._fitted_start.tobytes()
+    assert model.model_.start.tobytes() == expected.model_.start.tobytes()
 
 
 def rows_of(seed=0, n=400, n_features=4):
@@ -217,7 +217,7 @@ def compare(model, X, y, *rest, seed=0, often=0.1):
 @pytest.mark.parametrize("kind", LABELS)
 def test_methods(method, shared_structure, second_order, kind):
     X, signal = rows_of()
-    model = model_of(kind, method=method, shared_structure=shared_structure, second_order=second_order)
+    model = model_of(kind, method=made(method, shared_structure=shared_structure), second_order=second_order)
     compare(model, X, labels_of(kind, signal))
 
 
@@ -232,14 +232,14 @@ def test_several_outputs(strategy, method, kind):
 @pytest.mark.parametrize("rule", ["loss_rise", "gradient", "validation_rise"])
 def test_restarts(rule):
     X, signal = rows_of()
-    model = model_of("numbers", method="agbmr", restart=rule, learning_rate=0.9, momentum=0.9, max_iter=25)
+    model = model_of("numbers", method=made("agbmr", restart=rule, momentum=0.9), learning_rate=0.9, max_iter=25)
     troubled = compare(model, X, signal, None, X[:50] + 0.1, signal[:50], often=0.02)
     assert troubled.history_["restart"].any()
 
 
 def test_restarts_of_fixed_length():
     X, signal = rows_of()
-    model = model_of("numbers", method="agbmr", restart="fixed", strong_convexity=0.5, momentum=0.5, max_iter=25)
+    model = model_of("numbers", method=made("agbmr", restart="fixed", strong_convexity=0.5, momentum=0.5), max_iter=25)
     assert compare(model, X, signal, often=0.02).history_["restart"].any()
 
 
@@ -248,14 +248,14 @@ def test_restarts_of_fixed_length():
 def test_line_search(second_order, kind):
     X, signal = rows_of()
     y = labels_of(kind, signal)
-    compare(model_of(kind, method="gbm", learning_rate="line_search", second_order=second_order), X, y, often=0.02)
+    compare(model_of(kind, method=made("gbm", line_search=True), second_order=second_order), X, y, often=0.02)
 
 
 @pytest.mark.parametrize("momentum", ["theory", "fading"])
 @pytest.mark.parametrize("method", ["vagbm", "agbm", "agbmr"])
 def test_schedules(method, momentum):
     X, signal = rows_of()
-    compare(model_of("numbers", method=method, momentum=momentum), X, signal)
+    compare(model_of("numbers", method=made(method, momentum=momentum)), X, signal)
 
 
 @pytest.mark.parametrize("kind", LABELS)
@@ -334,7 +334,7 @@ VARIANTS = {
     "interactions": {"interaction_cst": [[0, 1], [2, 3]]},
     "best first": {"max_leaf_nodes": 6, "max_depth": None},
     "dropout": {"dropout": 0.4},
-    "dropout with momentum": {"dropout": 0.4, "method": "agbm", "shared_structure": False},
+    "dropout with momentum": {"dropout": 0.4, "method": made("agbm", shared_structure=False)},
     "few bins": {"max_bins": 3},
     "stumps": {"max_depth": 1},
     "no split": {"min_samples_leaf": 300},
@@ -425,8 +425,9 @@ def test_random_cuts_and_troubles(data):
     kind = draw(st.sampled_from(["numbers", "two outputs"]))
     model = model_of(
         kind,
-        method=draw(st.sampled_from(["fading", "gbm", "rnb", "vagbm", "agbm", "agbmr"])),
-        shared_structure=draw(st.booleans()),
+        method=made(
+            draw(st.sampled_from(["fading", "gbm", "vagbm", "agbm", "agbmr"])), shared_structure=draw(st.booleans())
+        ),
         subsample=draw(st.sampled_from([1.0, 0.5])),
         dropout=draw(st.sampled_from([0.0, 0.3])),
         max_leaf_nodes=draw(st.sampled_from([None, 4])),
@@ -448,7 +449,7 @@ def test_random_cuts_and_troubles(data):
 def test_shards_do_not_hoard(method, dropout):
     """As many arrays late in a run as early in it, also in shards that have caught up."""
     X, signal = rows_of(n=100)
-    parameters = {"method": method, "dropout": dropout, "shared_structure": False, "random_state": 0}
+    parameters = {"method": made(method, shared_structure=False), "dropout": dropout, "random_state": 0}
     for trouble in (Untroubled(), Troubled(0, 0.01)):
         model = sharded(model_of("numbers", max_iter=60, **parameters), 0, 2, trouble).fit(X, signal)
         sizes = model.shards.sizes
@@ -459,7 +460,7 @@ def test_shards_do_not_hoard(method, dropout):
 def test_catching_up_does_not_hoard():
     """A shard that follows all orders of a long run has as few arrays at a time as one that has seen them come."""
     X, signal = rows_of(n=100)
-    model = sharded(model_of("numbers", max_iter=60, method="agbm", shared_structure=False), 0, 1)
+    model = sharded(model_of("numbers", method=made("agbm", shared_structure=False), max_iter=60), 0, 1)
     everything = []
 
     def keep(record):

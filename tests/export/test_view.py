@@ -95,7 +95,7 @@ def test_the_models_have_what_is_hard():
 def test_encode_gives_the_numbers_of_categories():
     fitted = model("squared")
     X = table()[:4].assign(town=["a", "never seen", None, "b"])
-    towns = fitted._categories.of[2]
+    towns = fitted.model_.categories[2]
     expected = [towns.index("a"), len(towns), np.nan, towns.index("b")]
     np.testing.assert_array_equal(export.encode(fitted, X)[:, 2], expected)
     only_categories = AGBMRegressor(max_iter=1).fit(table()[["town"]], np.arange(300.0))

@@ -20,6 +20,7 @@ from agbm._paper.data_sets import DataSet
 from agbm._paper.printed import PRINTED, SETS, TREES
 from agbm._paper.protocol import METHODS, Conventions, Outcome
 from agbm._paper.table import Table, Unit
+from variants import made
 
 QUICK = Conventions(draws=1)
 AGBM = curves.agbm_lines([0.1])[0]
@@ -124,7 +125,7 @@ class TestProtocol:
                 Conventions(**{name: 0})
 
     def test_a_search_that_diverges_goes_on(self, numbers):
-        method = replace(METHODS["vagbm"], parameters={"method": "vagbm", "momentum": 1.0, "learning_rate": 30.0})
+        method = replace(METHODS["vagbm"], parameters={"method": made("vagbm", momentum=1.0), "learning_rate": 30.0})
         found = protocol.run(numbers, 0, method, QUICK)
         assert all(outcome.diverged and np.isfinite(outcome.test_loss) for outcome in found)
 

@@ -23,6 +23,7 @@ from agbm._report.curves import curve, thinned
 from agbm._report.markup import data_block, number, seconds
 from agbm._study.evaluation import Metric, Tried, metrics_of_classes, metrics_of_values
 from agbm.export import export_text
+from variants import made
 
 SCREENSHOTS = Path(__file__).parents[2] / "out" / "screenshots"
 PHONE = {"width": 390, "height": 844}
@@ -69,7 +70,7 @@ def early(**parameters):
 def cancer():
     """One model, with momentum and restarts."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    model = AGBMClassifier(**early(method="agbmr", momentum=0.5, correction=1.0, learning_rate=0.3))
+    model = AGBMClassifier(**early(method=made("agbmr", momentum=0.5, correction=1.0), learning_rate=0.3))
     return findings_of("breast cancer", X, y, {"agbmr": model})
 
 
@@ -80,7 +81,7 @@ def diabetes():
     models = {
         "default": AGBMRegressor(**early()),
         "plain": AGBMRegressor(**early(method="gbm")),
-        "agbmr": AGBMRegressor(**early(method="agbmr", momentum=0.5, shared_structure=False)),
+        "agbmr": AGBMRegressor(**early(method=made("agbmr", momentum=0.5, shared_structure=False))),
     }
     found = findings_of("diabetes", X, y, models)
     failed = Tried("catboost", failure="catboost cannot be imported: pip install catboost.")

@@ -27,7 +27,7 @@ from agbm._storage.container import ModelFileError
 from agbm._storage.identity import fingerprint
 from agbm.losses import HalfSquaredError
 from toys import damage, rewrite, stop_at
-from variants import methods, shared, strategies
+from variants import made, methods, shared, strategies
 
 
 @contextmanager
@@ -66,7 +66,7 @@ class TestGoingOn:
     def test_same_bits_as_a_run_that_was_never_interrupted(self, regression, tmp_path, method, shared_structure, more):
         X, y = regression
         model = AGBMRegressor(
-            method=method, shared_structure=shared_structure, max_iter=30, max_depth=3, random_state=0, **more
+            method=made(method, shared_structure=shared_structure), max_iter=30, max_depth=3, random_state=0, **more
         )
         whole = clone(model).fit(X, y)
         path = tmp_path / "run"
@@ -86,9 +86,14 @@ class TestGoingOn:
         """A learner without weight is dropped at a restart, and its cosine still counts when the run is repeated."""
         X, y = regression
         model = AGBMRegressor(
-            method="agbmr", momentum="theory", learning_rate=2.0, correction=1.0, max_iter=40, max_depth=3,
-            shared_structure=False, min_samples_leaf=2, l2_regularization=0.0, colsample_bytree=1.0,
-        )  # fmt: skip
+            method=made("agbmr", momentum="theory", correction=1.0, shared_structure=False),
+            learning_rate=2.0,
+            max_iter=40,
+            max_depth=3,
+            min_samples_leaf=2,
+            l2_regularization=0.0,
+            colsample_bytree=1.0,
+        )
         whole = clone(model).fit(X, y)
         assert whole.history_["restart"][:30].sum() >= 1
         with pytest.raises(KeyboardInterrupt):

@@ -30,7 +30,7 @@ from agbm._storage import model as saving
 from agbm._storage import values as stored_values
 from agbm._tree.forest import NODE
 from toys import damage, rewrite
-from variants import methods, strategies
+from variants import made, methods, strategies
 
 KEPT = Path(__file__).parents[1] / "model_files"
 KEPT_FILE = KEPT / "1-classifier.agbm"
@@ -90,11 +90,11 @@ class TestRoundTrip:
         assert loaded.get_params() == model.get_params()
 
     @pytest.mark.parametrize("parameters", [
-        {"method": "agbm", "shared_structure": False, "momentum": 0.2},
-        {"method": "agbm", "momentum": 0.2, "correction": 1.0},
-        {"method": "agbmr", "momentum": 0.5, "learning_rate": 0.5},
-        {"method": "agbmr", "shared_structure": False, "momentum": 1.0, "learning_rate": 1.0, "dropout": 0.2},
-        {"method": "agbmr", "shared_structure": False, "restart": "gradient", "momentum": 1.0, "early_stopping": True},
+        {"method": made("agbm", shared_structure=False, momentum=0.2)},
+        {"method": made("agbm", momentum=0.2, correction=1.0)},
+        {"method": made("agbmr", momentum=0.5), "learning_rate": 0.5},
+        {"method": made("agbmr", shared_structure=False, momentum=1.0), "learning_rate": 1.0, "dropout": 0.2},
+        {"method": made("agbmr", shared_structure=False, restart="gradient", momentum=1.0), "early_stopping": True},
         {"method": "agbm", "early_stopping": True, "n_iter_no_change": 3, "learning_rate": 1.0},
         {"dropout": 0.3},
         {"early_stopping": True, "n_iter_no_change": 3},
@@ -116,7 +116,7 @@ class TestRoundTrip:
         model = AGBMRegressor(loss=loss, max_iter=5).fit(X, y)
         loaded = saved_and_loaded(model, tmp_path)
         assert_same_model(loaded, model, X)
-        assert repr(loaded._fitted_loss) == repr(model._fitted_loss)
+        assert repr(loaded.model_.loss) == repr(model.model_.loss)
         assert repr(loaded.loss) == repr(model.loss)
 
     @pytest.mark.parametrize("loss", ["log_loss", "exponential"])

@@ -122,10 +122,10 @@ def check(model, X, folder):
         return "refused"
     loaded = agbm.load(path)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    assert loaded._categories.of.keys() == model._categories.of.keys()
-    for feature, known in model._categories.of.items():
+    assert loaded.model_.categories.keys() == model.model_.categories.keys()
+    for feature, known in model.model_.categories.items():
         unboxed = [value.item() if isinstance(value, np.generic) else value for value in known]
-        assert with_types(loaded._categories.of[feature]) == with_types(unboxed)
+        assert with_types(loaded.model_.categories[feature]) == with_types(unboxed)
     assert hasattr(loaded, "feature_names_in_") == hasattr(model, "feature_names_in_")
     assert list(getattr(loaded, "feature_names_in_", ())) == list(getattr(model, "feature_names_in_", ()))
     if isinstance(model, AGBMClassifier):

@@ -9,6 +9,7 @@ import pandas as pd
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.export._view import view
 from agbm.losses import Huber, LogLoss, Quantile, Tweedie
+from variants import made
 
 ROWS = 300
 
@@ -61,7 +62,7 @@ MAKE = {
     "two outputs": lambda: _regressor(outputs=2),
     "two outputs, vector leaves": lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"),
     "agbm": lambda: _regressor(method="agbm"),
-    "agbm, two trees": lambda: _regressor(method="agbm", shared_structure=False),
+    "agbm, two trees": lambda: _regressor(method=made("agbm", shared_structure=False)),
     "shares": lambda: AGBMRegressor(loss=LogLoss(), max_iter=8).fit(table(), amounts() / amounts().max()),
     "one column": lambda: AGBMRegressor(max_iter=8).fit(table(), amounts()[:, np.newaxis]),
     "zero": lambda: _regressor(init="zero", max_leaf_nodes=5),
@@ -131,7 +132,7 @@ def with_unknown_numbers(codes):
 
 def scores(fitted, X):
     """Raw scores (row, output)."""
-    return fitted._raw_predict(X).T
+    return fitted.model_.raw_predict(X, 1).T
 
 
 def predictions(fitted, X):

@@ -1,13 +1,23 @@
 """What many tests run over."""
 
 import pytest
+from sklearn.base import clone
 
-METHODS = ["fading", "gbm", "rnb", "vagbm", "agbm", "agbmr"]
+from agbm._core.methods import METHODS as OBJECTS
+from agbm.methods import Fading
+
+METHODS = list(OBJECTS)
 STRATEGIES = ["one_output_per_tree", "multi_output_tree"]
 
 methods = pytest.mark.parametrize("method", METHODS)
 strategies = pytest.mark.parametrize("strategy", STRATEGIES)
 shared = pytest.mark.parametrize("shared_structure", [False, True])
-# The learning rate of "rnb" is the inverse of a damping and not a step, and the damping couples outputs.
-without_rnb = pytest.mark.parametrize("method", [method for method in METHODS if method != "rnb"])
 newton = pytest.mark.parametrize("second_order", [False, True])
+
+
+def made(name, **settings):
+    """The method of a name, with those of the settings that it has; momentum="fading" is a Fading object."""
+    method = clone(OBJECTS[name])
+    if settings.get("momentum") == "fading":
+        settings["momentum"] = Fading()
+    return method.set_params(**{key: value for key, value in settings.items() if key in method.get_params()})

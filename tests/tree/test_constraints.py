@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from agbm import AGBMClassifier, AGBMRegressor
-from variants import METHODS, methods, shared, strategies, without_rnb
+from variants import METHODS, made, methods, shared, strategies
 
 
 def noisy(seed, n=400):
@@ -38,9 +38,11 @@ class TestMonotone:
     def test_the_folded_model_is_monotone(self, method, shared_structure, correction, max_leaf_nodes):
         X, y = noisy(0)
         settings = {
-            "method": method, "shared_structure": shared_structure, "correction": correction, "max_iter": 25,
-            "min_samples_leaf": 3, "max_leaf_nodes": max_leaf_nodes, "momentum": 0.1,
-        }  # fmt: skip
+            "method": made(method, shared_structure=shared_structure, correction=correction, momentum=0.1),
+            "max_iter": 25,
+            "min_samples_leaf": 3,
+            "max_leaf_nodes": max_leaf_nodes,
+        }
         free = AGBMRegressor(**settings).fit(X, y)
         assert moves(free.predict, X, 0).min() < -0.01, "it would not be so by itself"
         model = AGBMRegressor(**settings, monotonic_cst=[1, -1, 0]).fit(X, y)
@@ -64,9 +66,15 @@ class TestMonotone:
         complete = X.copy()
         X[np.random.default_rng(seed).random(X.shape) < holes] = np.nan
         model = AGBMClassifier(
-            method=method, monotonic_cst=[1, 0, -1], max_iter=10, min_samples_leaf=2, second_order=second_order,
-            subsample=subsample, dropout=dropout, momentum=momentum, random_state=seed % 1000,
-        ).fit(X, y > 0)  # fmt: skip
+            method=made(method, momentum=momentum),
+            monotonic_cst=[1, 0, -1],
+            max_iter=10,
+            min_samples_leaf=2,
+            second_order=second_order,
+            subsample=subsample,
+            dropout=dropout,
+            random_state=seed % 1000,
+        ).fit(X, y > 0)
         assert moves(lambda table: model.predict_proba(table)[:, 1], complete, 0).min() >= -1e-12
         assert moves(lambda table: model.predict_proba(table)[:, 1], complete, 2).max() <= 1e-12
 
@@ -114,27 +122,31 @@ class TestInteractions:
             walk(root, set())
         return found
 
-    @without_rnb
+    @methods
     @shared
     def test_only_features_of_a_group_meet(self, method, shared_structure):
         X, y = load_breast_cancer(return_X_y=True)
         X = X[:, :6]
         settings = {
-            "method": method, "shared_structure": shared_structure, "max_iter": 10, "min_samples_leaf": 5,
-            "l2_regularization": 0.0, "colsample_bytree": 1.0,
-        }  # fmt: skip
-        free = self.pairs_on_paths(AGBMClassifier(**settings).fit(X, y)._folded)
-        groups = AGBMClassifier(**settings, interaction_cst=[[0, 1], [1, 2, 3]]).fit(X, y)._folded
+            "method": made(method, shared_structure=shared_structure),
+            "second_order": True,
+            "max_iter": 10,
+            "min_samples_leaf": 5,
+            "l2_regularization": 0.0,
+            "colsample_bytree": 1.0,
+        }
+        free = self.pairs_on_paths(AGBMClassifier(**settings).fit(X, y).model_.folded)
+        groups = AGBMClassifier(**settings, interaction_cst=[[0, 1], [1, 2, 3]]).fit(X, y).model_.folded
         allowed = {(0, 1), (1, 2), (1, 3), (2, 3), (4, 5)}  # those that no group names form one of their own
         assert free - allowed
         assert self.pairs_on_paths(groups) <= allowed
-        left_over = AGBMClassifier(**settings, interaction_cst=[[0], [1], [2], [3]]).fit(X, y)._folded
+        left_over = AGBMClassifier(**settings, interaction_cst=[[0], [1], [2], [3]]).fit(X, y).model_.folded
         assert self.pairs_on_paths(left_over) == {(4, 5)}
 
     def test_no_interactions_is_additive(self):
         X, y = noisy(4)
         model = AGBMRegressor(interaction_cst="no_interactions", max_iter=20).fit(X, y)
-        assert not self.pairs_on_paths(model._folded)
+        assert not self.pairs_on_paths(model.model_.folded)
         # Without interactions, the effect of one feature is the same at every value of the others.
         change = moves(model.predict, X, 0)
         np.testing.assert_allclose(change, np.tile(change[:, :1], len(X)), atol=1e-10)
@@ -142,7 +154,7 @@ class TestInteractions:
     def test_pairwise(self):
         X, y = load_diabetes(return_X_y=True)
         model = AGBMRegressor(interaction_cst="pairwise", max_iter=5, min_samples_leaf=5).fit(X, y)
-        forest = model._folded
+        forest = model.model_.folded
 
         def features_below(node, above):
             feature = int(forest.nodes["feature"][node])

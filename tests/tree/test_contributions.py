@@ -250,7 +250,7 @@ def raw_scores(model, X):
     """(row) or (row, output)."""
     if hasattr(model, "decision_function"):
         return model.decision_function(X)
-    return model._fitted_loss.link(model.predict(X))
+    return model.model_.loss.link(model.predict(X))
 
 
 LOSSES = ["squared_error", "absolute_error", "poisson", "gamma", Quantile(0.9), Huber(1.0), Tweedie(1.5)]
@@ -269,7 +269,7 @@ def test_contributions_add_up_for_every_loss(loss):
     assert (np.ptp(found[:, :5], axis=0) > 0.0).sum() >= 3
 
 
-@pytest.mark.parametrize("method", ["fading", "gbm", "vagbm", "agbm", "agbmr", "rnb"])
+@pytest.mark.parametrize("method", ["fading", "gbm", "vagbm", "agbm", "agbmr"])
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_contributions_add_up_for_classes(method, strategy, n_classes):
@@ -362,7 +362,7 @@ def test_models_without_trees():
 
 def shap_trees(model):
     """Our trees of one output in the form that shap.TreeExplainer takes custom trees in."""
-    forest = model._folded
+    forest = model.model_.folded
     ends = np.append(forest.roots[1:], len(forest.nodes))
     trees = []
     for root, end in zip(forest.roots, ends, strict=True):
@@ -447,7 +447,7 @@ def test_split_counts():
     for strategy in ("one_output_per_tree", "multi_output_tree"):
         model = AGBMClassifier(max_iter=10, multi_strategy=strategy).fit(X, y)
         counts = model.split_counts_
-        feature = model._folded.nodes["feature"]
+        feature = model.model_.folded.nodes["feature"]
         assert counts.tolist() == [(feature == j).sum() for j in range(5)]
         assert counts.sum() == len(feature) - (feature < 0).sum() > 0
         chosen = SelectFromModel(

@@ -48,6 +48,7 @@ def _facts(model: Model) -> dict[str, Any]:
         "method": model.method,
         "parameters": model.get_params(deep=False),
         "changed_parameters": changed_parameters(model),
+        "resolved_parameters": model.resolved_params_,
         "trees": model.n_trees_,
         "iterations": model.n_iter_,
         "best_iteration": model.best_iteration_,
@@ -79,6 +80,7 @@ def _in_words(model: Model) -> dict[str, str]:
         words["loss"] += f", validation {facts['validation_loss']:.5g}"
     words["parameters"] = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
     words["parameters"] = words["parameters"] or "the defaults"
+    words["resolved"] = ", ".join(f"{name}={value!r}" for name, value in facts["resolved_parameters"].items())
     words["important"] = shares_in_words(facts["importances"])
     for name, text in model.notes_.items():
         words[f"note: {name}"] = text

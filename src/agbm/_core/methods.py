@@ -39,6 +39,10 @@ class Method(BaseEstimator, ABC):  # type: ignore[misc]
         """Whether the two residuals of an iteration share a tree."""
         return False
 
+    def __repr__(self) -> str:
+        """All settings, also those that are the defaults."""
+        return f"{type(self).__name__}({', '.join(f'{name}={v!r}' for name, v in self.get_params(deep=False).items())})"
+
 
 class Fading(Method):
     """The default: trees enter the model with a large weight, which decays to a small one. Not in the paper.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.ticker import SymmetricalLogLocator
 
+from ..methods import AGBM, GBM
 from ..plot import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 from .curves import Curve, Line, Plan
 from .proof import Track
@@ -59,10 +60,10 @@ def _panel(axis: Any, curves: Sequence[Curve], styles: Mapping[str, Mapping[str,
 
 def _line_style(line: Line) -> dict[str, Any]:
     """A colour for each method and momentum; the released code's sign is dashed."""
-    plain = {"gbm": BLACK, "vagbm": PINK}
     method = line.parameters["method"]
-    colour = plain[method] if method in plain else _OF_GAMMA[line.parameters["momentum"]]
-    return {"color": colour, "linestyle": "--" if line.parameters.get("correction", 1.0) < 0 else "-"}
+    if isinstance(method, AGBM):
+        return {"color": _OF_GAMMA[cast(float, method.momentum)], "linestyle": "--" if method.correction < 0 else "-"}
+    return {"color": BLACK if isinstance(method, GBM) else PINK, "linestyle": "-"}
 
 
 def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:

@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import uniform
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import RandomizedSearchCV, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, ParameterSampler, ShuffleSplit
 
 from .._core.losses import HalfSquaredError, LogLoss
 from .._estimators import AGBMClassifier, AGBMRegressor
+from ..methods import AGBM, GBM, VAGBM
 from .data_sets import DataSet
 from .printed import TREES
 
@@ -40,6 +42,8 @@ GRIDS: Mapping[str, Any] = {
     # From 0.1 to 1, as gamma is at most 1. The appendix writes uniform(0.1, 1), which in SciPy would end at 1.1.
     "momentum": uniform(0.1, 0.9),
 }
+OF_METHOD = {"momentum"}
+"""Those that are parameters of the method."""
 
 # What the paper fixes for every method. Thresholds come from 100 quantiles of all rows; the released trees take those
 # of the rows of each node.
@@ -73,24 +77,20 @@ class Method:
 
 def trees_an_iteration(parameters: Mapping[str, Any]) -> int:
     """Two where both residuals have a tree of their own."""
-    return 1 if parameters.get("shared_structure", True) else 2
+    method = parameters.get("method")
+    return 2 if isinstance(method, AGBM) and not method.shared_structure else 1
 
 
 _TREE = ("min_split_gain", "l2_regularization")
-TWO_TREES: Mapping[str, Any] = {"method": "agbm", "shared_structure": False}
 
 METHODS: Mapping[str, Method] = {
-    "gbm": Method("GBM", {"method": "gbm"}, _TREE, printed="gbm"),
-    "agbm": Method("AGBM", {**TWO_TREES, "correction": 1.0}, (*_TREE, "momentum"), printed="agbm"),
+    "gbm": Method("GBM", {"method": GBM()}, _TREE, printed="gbm"),
+    "agbm": Method("AGBM", {"method": AGBM()}, (*_TREE, "momentum"), printed="agbm"),
     "agbm-minus": Method(
-        "AGBM, sign of the released code", {**TWO_TREES, "correction": -1.0}, (*_TREE, "momentum"), printed="agbm"
+        "AGBM, sign of the released code", {"method": AGBM(correction=-1.0)}, (*_TREE, "momentum"), printed="agbm"
     ),
-    "vagbm": Method("VAGBM", {"method": "vagbm", "momentum": 1.0}, _TREE),
-    "agbm-shared": Method(
-        "AGBM, one structure",
-        {"method": "agbm", "shared_structure": True, "correction": 1.0},
-        (*_TREE, "momentum"),
-    ),
+    "vagbm": Method("VAGBM", {"method": VAGBM()}, _TREE),
+    "agbm-shared": Method("AGBM, one structure", {"method": AGBM(shared_structure=True)}, (*_TREE, "momentum")),
     "default": Method("default of this library", {}, ()),
 }
 
@@ -174,7 +174,8 @@ def estimator(data: DataSet, method: Method, trees: int, conventions: Convention
 def estimator_of(data: DataSet, parameters: Mapping[str, Any], trees: int, seed: int) -> Any:
     """On one thread: processes share the work."""
     kind = AGBMClassifier if data.classifies else AGBMRegressor
-    return kind(**parameters, max_iter=trees // trees_an_iteration(parameters), n_jobs=1, random_state=seed)
+    model = kind(max_iter=trees // trees_an_iteration(parameters), n_jobs=1, random_state=seed)
+    return model.set_params(**{name: clone(value, safe=False) for name, value in parameters.items()})
 
 
 def search(
@@ -184,21 +185,26 @@ def search(
     if not method.tuned:
         return {trees: {} for trees in TREES}
     model = estimator(data, method, max(TREES), conventions, early_stopping=False)
-    found = RandomizedSearchCV(
+    grids, draws = {name: GRIDS[name] for name in method.tuned}, conventions.draws * len(method.tuned)
+    candidates = list(ParameterSampler(grids, draws, random_state=conventions.seed))
+    found = GridSearchCV(
         model,
-        {name: GRIDS[name] for name in method.tuned},
-        n_iter=conventions.draws * len(method.tuned),
+        [{name: [value] for name, value in _of_estimator(candidate).items()} for candidate in candidates],
         scoring=_Scores(method.trees_an_iteration),
         refit=False,
         cv=FOLDS,
-        random_state=conventions.seed,
         error_score="raise",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found.fit(data.X[train], data.y[train])
     results = found.cv_results_
-    return {trees: results["params"][int(np.argmax(results[f"mean_test_{trees}"]))] for trees in TREES}
+    return {trees: candidates[int(np.argmax(results[f"mean_test_{trees}"]))] for trees in TREES}
+
+
+def _of_estimator(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of the paper under their names in the estimator."""
+    return {f"method__{name}" if name in OF_METHOD else name: value for name, value in parameters.items()}
 
 
 class _Scores:
@@ -227,7 +233,7 @@ def final(
         "early_stopping": conventions.judge != "none",
         "n_iter_no_change": EARLY_STOPPING_ROUNDS,
     }
-    model = estimator(data, method, trees, conventions, **stopping, **chosen)
+    model = estimator(data, method, trees, conventions, **stopping, **_of_estimator(chosen))
     judged = {"X_val": data.X[test], "y_val": data.y[test]} if conventions.judge == "test" else {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)

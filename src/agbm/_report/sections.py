@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core.methods import AGBM
 from .._core.theory import admissible_momentum
 from .._study.evaluation import Tried
 from ..export._view import feature_names
@@ -265,7 +266,8 @@ def _smallest_cosine(model: Estimator) -> str:
     cosines = np.append(model.history_["cosine_residual"], model.history_["cosine_corrected"])
     smallest = float(np.nanmin(cosines))
     admitted = number(admissible_momentum(smallest), 3) if smallest > 0.0 else "none at all"
-    covered = model.method in ("agbm", "agbmr") and not model.second_order and model.correction == 1.0
+    method = model.resolved_params_["method"]
+    covered = isinstance(method, AGBM) and method.correction == 1.0 and not model.resolved_params_["second_order"]
     reservation = "" if covered else " It is about Algorithm 2 with gradient leaves, which this model was not made by."
     return (
         f"The smallest one, Θ, is what Theorem 4.1 of the paper measures weak learners by. Here it is "
@@ -303,6 +305,8 @@ def _parameters(findings: Findings) -> Section | None:
         summary = element("summary", f"{len(others)} parameters as they are by default")
         defaults = table("Defaults", ["parameter", "value"], others, "code")
         body.append(element("details", summary, defaults))
+        resolved = [[name, _written(value)] for name, value in findings.model.resolved_params_.items()]
+        body.append(table("Values that training used", ["parameter", "value"], resolved, "code"))
     rows = [
         [one.name, ", ".join(f"{name}={_written(value)}" for name, value in one.parameters.items())]
         for one in findings.tried

@@ -24,7 +24,8 @@ from .._estimators import AGBMClassifier, AGBMRegressor
 from .evaluation import Split, Tried, check_labels, judged
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
-METHODS = ("fading", "gbm", "rnb", "vagbm", "agbm", "agbmr")
+METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
+"""Our contenders. All have the leaves and the tree sizes of the default, so that only the algorithms differ."""
 PATIENCE = 20
 
 # Parameters that are the same for all contenders, or say what is compared.
@@ -98,11 +99,12 @@ def _numbers(split: Split, classes: NDArray[Any] | None, categorical_features: A
 
 
 def _fit_ours(split: Split, classifies: bool, method: str, effort: Effort, parameters: Mapping[str, Any]) -> Fitted:
-    changed = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience, **parameters}
+    changed: dict[str, Any] = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience}
     if method != "fading":
-        changed["method"] = method
+        changed |= {"method": method, "second_order": True}
+    changed |= parameters
     kind = AGBMClassifier if classifies else AGBMRegressor
-    model = kind(**changed, random_state=effort.seed, n_jobs=effort.threads)
+    model = kind(random_state=effort.seed, n_jobs=effort.threads).set_params(**changed)
     began = time.perf_counter()
     model.fit(split.X, split.y, X_val=split.X_val, y_val=split.y_val)
     seconds = time.perf_counter() - began
