@@ -40,27 +40,27 @@ RESTARTED: dict[str, Any] = {**AHEAD, "method": "agbmr", "correction": 0.0}
 
 VARIANTS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
-    "no entry, no growth: plain boosting, 0.1, with l2": {"method": "gbm"},
+    "plain boosting, 0.1, with l2 (no entry weight, no growth)": {"method": "gbm"},
     "no growth": {"rate_growth": 0.0},
-    "half the fading": {"fade": 0.2},
-    "the model is the point that is seen": {"look_ahead": 0.0},
-    "the same, with the model's entry": {"look_ahead": 0.0, "entry": 2.7},
-    "VAGBM: the newest tree with all of its weight": {**AHEAD},
-    "six levels and 20 rows a leaf on all data": {"max_depth": 6, "min_samples_leaf": 20},
+    "fade 0.2 instead of 0.4": {"fade": 0.2},
+    "no look-ahead": {"look_ahead": 0.0},
+    "no look-ahead, entry 2.7": {"look_ahead": 0.0, "entry": 2.7},
+    "VAGBM": {**AHEAD},
+    "depth 6 and 20 rows per leaf on all data": {"max_depth": 6, "min_samples_leaf": 20},
     "no l2": {"l2_regularization": 0.0},
     "0.8 of the columns": {"colsample_bytree": 0.8},
     "0.8 of the rows": {"subsample": 0.8},
     "gradient leaves": {"second_order": False},
-    "VAGBM, corrected residual, 0.5": {**AHEAD, "method": "agbm", "correction": 0.5},
-    "VAGBM, corrected residual, 0.5, two trees": {
+    "AGBM, correction 0.5, shared structure": {**AHEAD, "method": "agbm", "correction": 0.5},
+    "AGBM, correction 0.5, two trees": {
         **AHEAD, "method": "agbm", "correction": 0.5, "shared_structure": False,
     },
-    "VAGBM, corrected residual, -0.5": {**AHEAD, "method": "agbm", "correction": -0.5},
+    "AGBM, correction -0.5, shared structure": {**AHEAD, "method": "agbm", "correction": -0.5},
     "VAGBM, restart when training loss rises": {**RESTARTED, "restart": "loss_rise"},
     "VAGBM, restart by the gradient test": {**RESTARTED, "restart": "gradient"},
     "VAGBM, restart when validation loss rises": {**RESTARTED, "restart": "validation_rise"},
-    "VAGBM of the paper, gamma 0.02, step 0.3": {"method": "vagbm", "momentum": 0.02, "learning_rate": 0.3},
-    "AGBM with one structure, 0.5, gamma 0.02, step 0.3": {
+    "VAGBM, the paper's schedule, gamma 0.02, step 0.3": {"method": "vagbm", "momentum": 0.02, "learning_rate": 0.3},
+    "AGBM, correction 0.5, shared structure, gamma 0.02, step 0.3": {
         "method": "agbm", "momentum": 0.02, "learning_rate": 0.3, "correction": 0.5,
     },
     "Algorithm 2 with Newton leaves and l2, gamma 0.1, step 0.1": {
@@ -98,7 +98,7 @@ def runs_of(args: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
 
 def table(found: dict[str, dict[str, list[Run]]]) -> Iterator[str]:
     """Markdown: a row for each variant."""
-    yield "| | final test loss | largest | trees to plain's loss | not reached | seconds to the end |"
+    yield "| | final test loss | largest | trees until plain boosting's loss | not reached | time to the end |"
     yield "|---|---:|---:|---:|---:|---:|"
     tasks = list(found[DEFAULT])
     aims = {task: mean(found[REFERENCE][task], "test_loss") for task in tasks}

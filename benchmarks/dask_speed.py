@@ -235,7 +235,8 @@ def summary(asked: Asked, where: str, entries: Mapping[str, Entry]) -> list[dict
 def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """A table of all contestants."""
     ratios = [f"{kind} over {peer}" for kind in ("fit", "tree") for peer in (LIGHTGBM, XGBOOST)]
-    heads = ["where", "who", "fit, s", "of it set-up", "ms a tree", "million rows a second", "test loss", *ratios]
+    heads = ["setting", "library", "fit, s", "of which set-up, s", "ms per tree", "million rows per second"]
+    heads += ["test loss", *(ratio.replace(" over ", " / ") for ratio in ratios)]
     cells = []
     for row in rows:
         figures = [
@@ -362,13 +363,13 @@ def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
 def breakdown_lines(name: str, found: Mapping[str, Any]) -> list[str]:
     """What the rounds of a tree take, by kind."""
     sentence = (
-        f"{name}: {found['ms_a_tree']:.1f} ms a tree in {found['rounds_a_tree']:.1f} rounds. Of these, "
-        f"{found['kernel_ms_a_tree']:.1f} ms are kernels of the slowest worker, {found['overhead_ms_a_tree']:.1f} ms "
-        f"the way there and back, {found['driver_ms_a_tree']:.1f} ms the driver's between rounds; a search for splits "
-        f"takes {found['split_finding_ms_a_round']:.2f} ms. A worker sends "
-        f"{found['reply_bytes_a_tree'] / 1e6:.2f} MB a tree."
+        f"{name}: {found['ms_a_tree']:.1f} ms per tree in {found['rounds_a_tree']:.1f} rounds, of which kernels of the "
+        f"slowest worker take {found['kernel_ms_a_tree']:.1f} ms, overhead {found['overhead_ms_a_tree']:.1f} ms, and "
+        f"the driver between rounds {found['driver_ms_a_tree']:.1f} ms; a split search takes "
+        f"{found['split_finding_ms_a_round']:.2f} ms. A worker sends "
+        f"{found['reply_bytes_a_tree'] / 1e6:.2f} MB per tree."
     )
-    heads = ["round", "nodes", "a tree", "ms", "kernels", "on the way", "reply, kB"]
+    heads = ["round", "nodes", "per tree", "ms", "kernels, ms", "overhead, ms", "reply, kB"]
     cells = [
         [
             row["kind"], str(row["nodes"] or ""), f"{row['a_tree']:.2f}", f"{row['ms']:.2f}",
@@ -485,14 +486,14 @@ def lines_of(report: Mapping[str, Any]) -> dict[str, list[str]]:
     asked, facts = report["asked"], report["machine"]
     intro = (
         f"`{report['command']}`, {report['date']}, {facts['processor']}, {facts['cores']} cores: {asked['rows']:,} "
-        f"rows, {FEATURES} features, {asked['trees']} trees of depth {DEPTH}, medians of {asked['rounds']} rounds; "
+        f"rows, {FEATURES} features, {asked['trees']} trees of depth {DEPTH}, medians over {asked['rounds']} round(s); "
         + ", ".join(f"{name} {number}" for name, number in report["versions"].items()) + "."
     )  # fmt: skip
     first, second = report["driver"]
     slope = (second["peak_bytes"] - first["peak_bytes"]) / (second["rows"] - first["rows"])
     memory = (
-        f"At its peak a fit added {first['peak_bytes'] / 1e6:.0f} MB to the driver at {first['rows']:,} rows and "
-        f"{second['peak_bytes'] / 1e6:.0f} MB at {second['rows']:,}: {slope:.0f} bytes for each row more."
+        f"At its peak a fit added {first['peak_bytes'] / 1e6:.0f} MB to the driver with {first['rows']:,} rows and "
+        f"{second['peak_bytes'] / 1e6:.0f} MB with {second['rows']:,}: {slope:.0f} bytes per additional row."
     )
     rounds = [line for name, found in report["rounds"].items() for line in breakdown_lines(name, found)]
     return {

@@ -169,7 +169,7 @@ class XGBoost(Library):
     name = "XGBoost"
     module = "xgboost"
     package = "xgboost-cpu"
-    remark = "a leaf needs a sum of hessians instead of rows"
+    remark = "the minimum leaf size is a sum of hessians, not a number of rows"
 
     def _parameters(self, setting: Setting) -> dict[str, Any]:
         return {
@@ -234,7 +234,7 @@ class CatBoost(Library):
     name = "CatBoost"
     module = "catboost"
     package = "catboost"
-    remark = "oblivious trees: one split a level; no least number of rows in a leaf"
+    remark = "oblivious trees with one split per level; no minimum number of rows per leaf"
 
     def fit(self, X: Any, y: np.ndarray, setting: Setting) -> Any:
         """See Library."""
@@ -264,7 +264,10 @@ class Perpetual(Library):
     name = "Perpetual"
     module = "perpetual"
     package = "perpetual"
-    remark = "its own trees: no depth, only a budget (1, a step of 0.1) and limits of iterations and memory (1 GB)"
+    remark = (
+        "its own trees, without a depth limit; controlled by a budget (1, a learning rate of 0.1) and limits on "
+        "iterations and memory (1 GB)"
+    )
     same_trees = False
     takes_sparse = False
 

@@ -560,19 +560,19 @@ WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000)
 ROWS = (10**7, 10**8, 10**9, 10**10)
 
 DESIGNS = {
-    "as it is": Design(),
-    "16 threads a worker": Design(threads=16),
+    "current design": Design(),
+    "16 threads per worker": Design(threads=16),
     "the driver talks to workers directly": Design(direct=True),
-    "workers know whom they send messages on to": Design(knows_tree=True),
+    "workers remember the forwarding list": Design(knows_tree=True),
     "both": Design(direct=True, knows_tree=True),
     "both, fan-out 2": Design(direct=True, knows_tree=True, fan_out=2),
     "fan-out 2": Design(fan_out=2),
     "fan-out 4": Design(fan_out=4),
     "fan-out 32": Design(fan_out=32),
     "half the bytes": Design(bytes_kept=0.5),
-    "rounds of targets and measure ride with others": Design(without=("targets", "measure")),
-    "a tenth of the cost of a call": Design(call_kept=0.1),
-    "both, each worker searches its features": Design(scattered=True, direct=True, knows_tree=True),
+    "targets and measure merged into other rounds": Design(without=("targets", "measure")),
+    "call cost reduced to 10 %": Design(call_kept=0.1),
+    "both, split search distributed over features": Design(scattered=True, direct=True, knows_tree=True),
 }
 
 
@@ -593,14 +593,14 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
     """What everything takes."""
     a_row = sum(q.a_row for q in costs.questions)
     text = (
-        f"A row takes {1e9 * a_row:.0f} ns of a thread for a tree ({1 / a_row / 1e6:.1f} million rows a second), a "
-        f"call {1e3 * costs.call:.2f} ms of who makes it, a round {1e3 * costs.round:.1f} ms beside its calls, "
-        f"a byte {1e9 * costs.byte:.2f} ns from one process to another ({1e9 * costs.byte_by_scheduler:.2f} from a "
-        f"worker to the driver by way of the scheduler), beside the network, and {1e9 * costs.add:.2f} ns to be "
-        f"added; a message has {costs.address_bytes:.0f} bytes for each shard that it is sent on to, which take "
-        f"{1e3 * costs.address:.3f} ms."
+        f"Per tree, a row takes {1e9 * a_row:.0f} ns on one thread ({1 / a_row / 1e6:.1f} million rows per second). A "
+        f"call takes the caller {1e3 * costs.call:.2f} ms, and a round {1e3 * costs.round:.1f} ms in addition to its "
+        f"calls. A byte takes {1e9 * costs.byte:.2f} ns from one process to another "
+        f"({1e9 * costs.byte_by_scheduler:.2f} from a worker to the driver via the scheduler), in addition to the "
+        f"network, and {1e9 * costs.add:.2f} ns to be added. A message has {costs.address_bytes:.0f} bytes for each "
+        f"shard that it is forwarded to, which take {1e3 * costs.address:.3f} ms."
     )
-    heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns a row", "driver, ms"]
+    heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns per row", "driver, ms"]
     cells = [
         [
             q.kind, str(q.nodes or ""), f"{q.reply_bytes / 1e3:.1f}", f"{q.message_bytes / 1e3:.1f}",
@@ -612,7 +612,7 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
         [f"{row['workers']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}"]
         for row in sources["calls"]
     ]
-    call_heads = ["workers", "ms a round", "of the processor, for driver and scheduler"]
+    call_heads = ["workers", "ms per round", "processor time of driver and scheduler, ms"]
     return [*textwrap.wrap(text, 120), "", *table(heads, cells), "", *table(call_heads, calls, left=0)]
 
 
@@ -622,11 +622,11 @@ def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping
     worst = simulated[int(np.argmax(errors))]
     text = (
         f"Over {len(simulated)} settings ({min(row['workers'] for row in simulated):.0f} to "
-        f"{max(row['workers'] for row in simulated):,.0f} workers, 0.1 to 10 ms of latency, 1 to 25 Gbit/s) the model "
-        f"is off by {errors.mean():.1%} in the mean and {errors.max():.1%} at most (with {worst['workers']:.0f} "
+        f"{max(row['workers'] for row in simulated):,.0f} workers, 0.1 to 10 ms of latency, 1 to 25 Gbit/s) the mean "
+        f"error of the model is {errors.mean():.1%} and the largest is {errors.max():.1%} (with {worst['workers']:.0f} "
         f"workers, {1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
     )
-    heads = ["workers", "rows", "Dask, ms a tree", "model, ms a tree", "error"]
+    heads = ["workers", "rows", "Dask, ms per tree", "model, ms per tree", "error"]
     cells = [
         [
             f"{row['workers']:.0f}", f"{row['rows']:,.0f}", f"{1e3 * row['measured']:.0f}",
@@ -644,8 +644,9 @@ def power(n: float) -> str:
 def prediction_lines(model: Model) -> list[str]:
     """Seconds a tree, and what they consist of."""
     text = (
-        f"Seconds a tree, predicted for a network of {1e3 * model.network.latency:g} ms and "
-        f"{model.network.rate / GIGABIT:g} Gbit/s and workers of one thread; then what makes them up at 10^9 rows:"
+        f"Predicted seconds per tree for a network with {1e3 * model.network.latency:g} ms and "
+        f"{model.network.rate / GIGABIT:g} Gbit/s and workers with one thread; the last columns show their composition "
+        "at 10^9 rows:"
     )
     heads = ["workers", *(f"{power(rows)} rows" for rows in ROWS), *PARTS]
     cells = []
@@ -687,10 +688,10 @@ def draw(model: Model, path: Path) -> None:
         axes.plot(WORKERS, seconds, color=colour, marker=marker, markersize=4, label=label)
         work = [model.seconds(1, n_rows) / n for n in WORKERS]
         axes.plot(WORKERS, work, color=colour, linewidth=0.8, linestyle=":")
-    axes.set(xscale="log", yscale="log", xlabel="workers of one thread", ylabel="predicted seconds a tree")
+    axes.set(xscale="log", yscale="log", xlabel="workers with one thread", ylabel="predicted seconds per tree")
     axes.set_ylim(bottom=1e-2)
     axes.grid(alpha=0.3)
-    axes.legend(title="dotted: one worker's time, divided", frameon=False)
+    axes.legend(title="dotted: time of one worker / number of workers", frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
 

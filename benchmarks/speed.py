@@ -35,7 +35,7 @@ from measure import Result, Turn, clocked, clocked_beyond, compare, machine, tak
 from peers import Library, Ours, Setting, installed_peers, named
 from report import draw, print_table
 
-ONE_STRUCTURE = "agbm, method agbm"
+ONE_STRUCTURE = "agbm, AGBM with shared structure"
 # Set -> file, features (the last ones may be absent from a file), whether it is kept as a sparse matrix.
 PAPER_SETS = {
     "a1a": ("a1a", 123, True), "w1a": ("w1a", 300, True), "diabetes": ("diabetes", 8, False),
@@ -135,9 +135,9 @@ def acceleration(run: Run) -> list[Result]:
         turns = {kind: clocked(run.ours.grower(X, target, setting, kind), least=6) for kind in ("gbm", *goals)}
         seconds = take_turns(turns, run.rounds)
         for kind, goal in goals.items():
-            pair = {names[kind]: seconds[kind], "one plain tree of ours": seconds["gbm"]}
+            pair = {names[kind]: seconds[kind], "one plain tree of agbm": seconds["gbm"]}
             label = f"{mode}, {dimensions(X)}, depth 6"
-            results += compare("acceleration", label, names[kind], pair, {"one plain tree of ours": goal}, {})
+            results += compare("acceleration", label, names[kind], pair, {"one plain tree of agbm": goal}, {})
     return results
 
 
@@ -272,7 +272,7 @@ def row(run: Run) -> list[Result]:
 
     turns = {library.name: turn(library) for library in run.libraries if library.name != "LightGBM quantised"}
     raw, predictor = "agbm, predictor()", models["agbm"].predictor()
-    ours = "agbm beyond the checks"
+    ours = "agbm, without input checks"
     turns |= {
         ours: clocked_beyond(lambda: float(models["agbm"].predict(one)[0]), check),
         raw: clocked(lambda: float(predictor(one)[0])),
@@ -315,7 +315,7 @@ def memory(run: Run) -> list[Result]:
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
                 future = process.submit(peak_of_fit, library.name, n_rows, dtype, run.threads)
                 peaks[library.name] = future.result() / 1e6
-        limit = "2.2 bytes a value + 64 bytes a row"
+        limit = "2.2 bytes per value + 64 bytes per row"
         peaks[limit] = (2.2 * n_rows * 28 + 64 * n_rows) / 1e6
         ours = peaks.pop("agbm")
         for other, peak in peaks.items():
@@ -342,13 +342,13 @@ def growth(run: Run) -> list[Result]:
             if name != least:
                 goal = {least: 1.3} if library is run.ours else {}
                 pair = {name: a_row[name], least: a_row[least]}
-                results += compare("growth", f"{library.name}, time a row and tree", name, pair, goal, {}, "ns")
+                results += compare("growth", f"{library.name}, time per row and tree", name, pair, goal, {}, "ns")
     n = sizes[2]
     for library in [run.ours, *run.peer("LightGBM")]:
         # LightGBM's live models all have the number of threads of the one that was made last.
         turn = one_tree if library is run.ours else tree_by_difference
-        turns = {f"{k} threads": turn(library, X[:n], y[:n], Setting(k)) for k in (1, 2)}
-        goal = {"1 threads": 1 / 1.8} if library is run.ours else {}
+        turns = {name: turn(library, X[:n], y[:n], Setting(k)) for k, name in ((1, "1 thread"), (2, "2 threads"))}
+        goal = {"1 thread": 1 / 1.8} if library is run.ours else {}
         seconds = take_turns(turns, run.rounds)
         results += compare("growth", f"{library.name}, {n:,} rows", "2 threads", seconds, goal, {})
     return results

@@ -324,8 +324,8 @@ def reach(runs: Sequence[Run], loss: float) -> tuple[float, float] | None:
 def table(results: Results, tasks: Sequence[str]) -> Iterator[str]:
     """Markdown: for each task, every baseline, and what the default needs to reach it."""
     yield (
-        "| task | who | learning rate | test loss | trees | of these, to 0.1 % | seconds | MB "
-        "| default: trees to reach it | seconds | its final loss over this |"
+        "| task | method | learning rate | test loss | trees | trees to within 0.1 % | seconds | model size, MB "
+        "| default: trees to reach this loss | seconds | final loss of the default / this |"
     )
     yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     for task in tasks:
@@ -351,7 +351,7 @@ def baselines(results: Results, task: str) -> Iterator[tuple[str, float, list[Ru
     """Plain boosting with step 0.1, and everyone with the best learning rate."""
     plain = results.runs(task, BASELINE, 0.1)
     if plain:
-        yield f"{BASELINE}, as usual", 0.1, plain
+        yield f"{BASELINE}, 0.1", 0.1, plain
     for who in dict.fromkeys(name for name, rate, _ in contestants() if rate is not None):
         rate, runs = results.tuned(task, who)
         if rate is not None:
@@ -361,8 +361,8 @@ def baselines(results: Results, task: str) -> Iterator[tuple[str, float, list[Ru
 def summary(results: Results, tasks: Sequence[str]) -> Iterator[str]:
     """Markdown: geometric means over the tasks. What is not reached counts as if it took as many trees, or more."""
     yield (
-        "| against | trees to reach it, of its trees | of its trees to 0.1 % | seconds, of its seconds "
-        "| final loss, of its | at least as good |"
+        "| compared with | trees to reach its loss / its trees | / its trees to within 0.1 % "
+        "| time to reach its loss / its time | final loss / its final loss | as low or lower |"
     )
     yield "|---|---:|---:|---:|---:|---:|"
     rows: dict[str, list[tuple[float, float, float, float, bool]]] = {}

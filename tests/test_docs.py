@@ -144,7 +144,7 @@ def test_names_of_other_libraries_are_those_that_are_translated():
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     heads, n_names = [], 0
     for first, *cells in table:
-        if first in ("here", "`loss` here"):
+        if first in ("agbm parameter", "agbm `loss`"):
             heads = [LIBRARIES.get(head.lower(), LIBRARIES["sklearn"]) for head in cells]
         elif first.startswith(("`", '"')) or first == "":
             for library, cell in zip(heads, cells, strict=False):
