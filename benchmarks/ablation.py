@@ -19,6 +19,7 @@ from zlib import crc32
 import numpy as np
 from scipy.stats import gmean
 
+from agbm.methods import AGBM, VAGBM, Fading
 from trees_to_match import PLAIN, TASKS, Fit, Run, Split, fit_model, fit_ours, mean, reach, split
 
 DEFAULT, REFERENCE = "the default", "plain boosting, 0.1"
@@ -34,40 +35,46 @@ def with_finish(data: Split, iterations: int) -> Run:
     return replace(end, trees=behind[-1][0], seconds=behind[-1][1], curve=default.curve + behind)
 
 
-# VAGBM that takes residuals where the default does.
-AHEAD: dict[str, Any] = {"method": "vagbm", "entry": 9.3}
-RESTARTED: dict[str, Any] = {**AHEAD, "method": "agbmr", "correction": 0.0}
+# The default's weights for VAGBM and AGBM, which take residuals at g: where the default does, with this weight at entry.
+AHEAD = Fading(entry=9.3)
+
+
+def newton(method: Any, **parameters: Any) -> dict[str, Any]:
+    """Another method with the leaves of the default."""
+    return {"method": method, "second_order": True, **parameters}
+
 
 VARIANTS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
-    "plain boosting, 0.1, with l2 (no entry weight, no growth)": {"method": "gbm"},
-    "no growth": {"rate_growth": 0.0},
-    "fade 0.2 instead of 0.4": {"fade": 0.2},
-    "no look-ahead": {"look_ahead": 0.0},
-    "no look-ahead, entry 2.7": {"look_ahead": 0.0, "entry": 2.7},
-    "VAGBM": {**AHEAD},
+    "plain boosting, 0.1, with l2 (no entry weight, no growth)": newton("gbm"),
+    "no growth": {"method": Fading(growth=0.0)},
+    "fade 0.2 instead of 0.4": {"method": Fading(fade=0.2)},
+    "no look-ahead": {"method": Fading(look_ahead=0.0)},
+    "no look-ahead, entry 2.7": {"method": Fading(look_ahead=0.0, entry=2.7)},
+    "VAGBM": newton(VAGBM(momentum=AHEAD)),
     "depth 6 and 20 rows per leaf on all data": {"max_depth": 6, "min_samples_leaf": 20},
     "no l2": {"l2_regularization": 0.0},
     "0.8 of the columns": {"colsample_bytree": 0.8},
     "0.8 of the rows": {"subsample": 0.8},
     "gradient leaves": {"second_order": False},
-    "AGBM, correction 0.5, shared structure": {**AHEAD, "method": "agbm", "correction": 0.5},
-    "AGBM, correction 0.5, two trees": {
-        **AHEAD, "method": "agbm", "correction": 0.5, "shared_structure": False,
+    "AGBM, correction 0.5, shared structure": newton(AGBM(momentum=AHEAD, correction=0.5, shared_structure=True)),
+    "AGBM, correction 0.5, two trees": newton(AGBM(momentum=AHEAD, correction=0.5)),
+    "AGBM, correction -0.5, shared structure": newton(AGBM(momentum=AHEAD, correction=-0.5, shared_structure=True)),
+    **{
+        f"VAGBM, restart {when}": newton(AGBM(momentum=AHEAD, correction=0.0, shared_structure=True, restart=rule))
+        for when, rule in (
+            ("when training loss rises", "loss_rise"),
+            ("by the gradient test", "gradient"),
+            ("when validation loss rises", "validation_rise"),
+        )
     },
-    "AGBM, correction -0.5, shared structure": {**AHEAD, "method": "agbm", "correction": -0.5},
-    "VAGBM, restart when training loss rises": {**RESTARTED, "restart": "loss_rise"},
-    "VAGBM, restart by the gradient test": {**RESTARTED, "restart": "gradient"},
-    "VAGBM, restart when validation loss rises": {**RESTARTED, "restart": "validation_rise"},
-    "VAGBM, the paper's schedule, gamma 0.02, step 0.3": {"method": "vagbm", "momentum": 0.02, "learning_rate": 0.3},
-    "AGBM, correction 0.5, shared structure, gamma 0.02, step 0.3": {
-        "method": "agbm", "momentum": 0.02, "learning_rate": 0.3, "correction": 0.5,
-    },
-    "Algorithm 2 with Newton leaves and l2, gamma 0.1, step 0.1": {
-        "method": "agbm", "momentum": 0.1, "correction": 1.0, "shared_structure": False,
-    },
+    "VAGBM, the paper's schedule, gamma 0.02, step 0.3": newton(VAGBM(momentum=0.02), learning_rate=0.3),
+    "AGBM, correction 0.5, shared structure, gamma 0.02, step 0.3": newton(
+        AGBM(momentum=0.02, correction=0.5, shared_structure=True), learning_rate=0.3
+    ),
+    "Algorithm 2 with Newton leaves and l2, gamma 0.1, step 0.1": newton(AGBM()),
     REFERENCE: {**PLAIN, "learning_rate": 0.1},
-}  # fmt: skip
+}
 
 
 def variants() -> Iterator[tuple[str, Fit]]:

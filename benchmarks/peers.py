@@ -79,9 +79,9 @@ class Ours(Library):
         """See Library; `parameters` replace those of plain boosting."""
         estimator = self.api.AGBMClassifier if setting.logistic else self.api.AGBMRegressor
         parameters = {
-            "method": "gbm", "learning_rate": RATE, "max_iter": setting.trees, "max_depth": setting.depth,
-            "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS, "early_stopping": False, "n_jobs": setting.threads,
-            "l2_regularization": 0.0,
+            "method": "gbm", "second_order": True, "learning_rate": RATE, "max_iter": setting.trees,
+            "max_depth": setting.depth, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS, "early_stopping": False,
+            "n_jobs": setting.threads, "l2_regularization": 0.0,
         } | parameters  # fmt: skip
         return estimator(**parameters).fit(X, y)
 

@@ -31,6 +31,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
+from agbm.methods import AGBM
 from measure import Result, Turn, clocked, clocked_beyond, compare, machine, take_turns
 from peers import Library, Ours, Setting, installed_peers, named
 from report import draw, print_table
@@ -159,7 +160,8 @@ def fits(
     libraries = {library.name: library for library in run.libraries}
     turns = {name: fit_turn(libraries[name], *data[name], setting) for name in data}
     if case == "paper":  # for information: one structure for both residuals
-        shared: dict[str, Any] = {"method": "agbm", "learning_rate": 0.3, "momentum": 0.02}
+        shared_tree = AGBM(momentum=0.02, correction=0.5, shared_structure=True)
+        shared: dict[str, Any] = {"method": shared_tree, "learning_rate": 0.3}
         turns[ONE_STRUCTURE] = clocked(lambda: run.ours.fit(*data["agbm"], setting, **shared))
     seconds = {name: times / setting.trees for name, times in take_turns(turns, run.rounds).items()}
     sparse_for = [name for name, (X, _) in data.items() if isinstance(X, csr_matrix)]

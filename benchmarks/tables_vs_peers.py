@@ -38,7 +38,7 @@ def contestants(classifies: bool) -> dict[str, Any]:
     ours = AGBMClassifier if classifies else AGBMRegressor
     theirs = lightgbm.LGBMClassifier if classifies else lightgbm.LGBMRegressor
     hist = HistGradientBoostingClassifier if classifies else HistGradientBoostingRegressor
-    plain: dict[str, Any] = {"method": "gbm", "l2_regularization": 0.0, "early_stopping": False}
+    plain: dict[str, Any] = {"method": "gbm", "second_order": True, "l2_regularization": 0.0, "early_stopping": False}
     trees = {"n_estimators": 100, "max_depth": 6, "num_leaves": 64, "verbose": -1}
     return {
         "LightGBM 0.1": theirs(learning_rate=0.1, **trees),
