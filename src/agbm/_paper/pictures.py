@@ -10,7 +10,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.ticker import SymmetricalLogLocator
 
-from ..plot import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
+from ..plot._style import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 from .curves import Curve, Line, Plan
 from .proof import Track
 
