@@ -1,31 +1,21 @@
 """Parameters of CatBoost."""
 
 from . import conversions as convert
-from . import hints
-from .library import (
-    ABSOLUTE_ERROR,
-    CLASSIFICATION,
-    LOG_LOSS,
-    POISSON,
-    REGRESSION,
-    SQUARED_ERROR,
-    Library,
-    Setting,
-    same_for_all,
-)
+from . import hints, objectives
+from .library import CLASSIFICATION, REGRESSION, Library, Setting
 
 CATBOOST = Library(
     name="catboost",
     estimators={"CatBoostClassifier": CLASSIFICATION, "CatBoostRegressor": REGRESSION},
     objective="loss_function objective",
     objectives={
-        "RMSE": SQUARED_ERROR,
-        "MAE": ABSOLUTE_ERROR,
-        "Huber": convert.huber("delta"),
-        "Quantile": convert.quantile("alpha", 0.5),
-        "Poisson": POISSON,
-        "Tweedie": convert.tweedie("variance_power"),
-        **same_for_all(LOG_LOSS, "Logloss MultiClass"),
+        "RMSE": objectives.SQUARED_ERROR,
+        "MAE": objectives.ABSOLUTE_ERROR,
+        "Huber": objectives.huber("delta"),
+        "Quantile": objectives.quantile("alpha", 0.5),
+        "Poisson": objectives.POISSON,
+        "Tweedie": objectives.tweedie("variance_power"),
+        **objectives.same_for_all(objectives.LOG_LOSS, "Logloss MultiClass"),
     },
     settings=(
         Setting("max_iter", "iterations num_boost_round n_estimators num_trees", int),

@@ -1,4 +1,4 @@
-"""Conversions of values and losses: each function takes the other library's value and returns ours."""
+"""Conversions of values: each function takes the other library's value and returns ours."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .._core.losses import Huber, Quantile, Tweedie
-from .library import MAX_BINS, REGRESSION, TaskAndLoss
+from .library import MAX_BINS
 
 
 def positive_or_none(value: Any) -> int | None:
@@ -69,23 +68,3 @@ def balanced(value: Any) -> str | None:
     if value not in (False, True, "None", "Balanced"):
         raise ValueError("class weights must be balanced or given as numbers")
     return "balanced" if value in (True, "Balanced") else None
-
-
-def huber(parameter: str, default: float | None = None) -> TaskAndLoss:
-    """The Huber loss, whose delta is a parameter of the other library."""
-    return REGRESSION, lambda params: Huber(_number(params, parameter, default))
-
-
-def quantile(parameter: str, default: float | None = None) -> TaskAndLoss:
-    """The quantile loss, whose quantile is a parameter of the other library."""
-    return REGRESSION, lambda params: Quantile(_number(params, parameter, default))
-
-
-def tweedie(parameter: str, default: float | None = None) -> TaskAndLoss:
-    """The Tweedie loss, whose power is a parameter of the other library."""
-    return REGRESSION, lambda params: Tweedie(_number(params, parameter, default))
-
-
-def _number(params: Mapping[str, Any], name: str, default: float | None) -> float:
-    """A parameter's value, or its default; without a default it is required."""
-    return float(params[name] if default is None else params.get(name, default))

@@ -15,12 +15,6 @@ Convert = Callable[[Any], Any]
 TaskAndLoss = tuple[str, Any]
 """A task, and a loss: its name, or a function of the other library's parameters that creates it."""
 
-SQUARED_ERROR: TaskAndLoss = (REGRESSION, "squared_error")
-ABSOLUTE_ERROR: TaskAndLoss = (REGRESSION, "absolute_error")
-POISSON: TaskAndLoss = (REGRESSION, "poisson")
-GAMMA: TaskAndLoss = (REGRESSION, "gamma")
-LOG_LOSS: TaskAndLoss = (CLASSIFICATION, "log_loss")
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -62,8 +56,3 @@ class Library:
     """Whether an objective may be followed by parameters, as in "Quantile:alpha=0.9"."""
     patience_turns_on_early_stopping: bool = True
     """Whether setting the number of iterations without improvement turns on early stopping."""
-
-
-def same_for_all(task_and_loss: TaskAndLoss, names: str) -> dict[str, TaskAndLoss]:
-    """Map several names of one objective to its task and loss."""
-    return dict.fromkeys(names.split(), task_and_loss)

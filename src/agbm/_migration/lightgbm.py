@@ -1,36 +1,25 @@
 """Parameters of LightGBM."""
 
 from . import conversions as convert
-from . import hints
-from .library import (
-    ABSOLUTE_ERROR,
-    CLASSIFICATION,
-    GAMMA,
-    LOG_LOSS,
-    POISSON,
-    REGRESSION,
-    SQUARED_ERROR,
-    Library,
-    Setting,
-    same_for_all,
-)
+from . import hints, objectives
+from .library import CLASSIFICATION, REGRESSION, Library, Setting
 
 LIGHTGBM = Library(
     name="lightgbm",
     estimators={"LGBMClassifier": CLASSIFICATION, "LGBMRegressor": REGRESSION},
     objective="objective objective_type app application loss",
     objectives={
-        **same_for_all(
-            SQUARED_ERROR,
+        **objectives.same_for_all(
+            objectives.SQUARED_ERROR,
             "regression regression_l2 l2 mean_squared_error mse l2_root root_mean_squared_error rmse",
         ),
-        **same_for_all(ABSOLUTE_ERROR, "regression_l1 l1 mean_absolute_error mae"),
-        "huber": convert.huber("alpha", 0.9),
-        "quantile": convert.quantile("alpha", 0.9),
-        "poisson": POISSON,
-        "gamma": GAMMA,
-        "tweedie": convert.tweedie("tweedie_variance_power", 1.5),
-        **same_for_all(LOG_LOSS, "binary multiclass softmax"),
+        **objectives.same_for_all(objectives.ABSOLUTE_ERROR, "regression_l1 l1 mean_absolute_error mae"),
+        "huber": objectives.huber("alpha", 0.9),
+        "quantile": objectives.quantile("alpha", 0.9),
+        "poisson": objectives.POISSON,
+        "gamma": objectives.GAMMA,
+        "tweedie": objectives.tweedie("tweedie_variance_power", 1.5),
+        **objectives.same_for_all(objectives.LOG_LOSS, "binary multiclass softmax"),
     },
     settings=(
         Setting(

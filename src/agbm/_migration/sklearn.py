@@ -1,30 +1,19 @@
 """Parameters of scikit-learn's HistGradientBoosting estimators."""
 
-from . import conversions as convert
-from . import hints
-from .library import (
-    ABSOLUTE_ERROR,
-    CLASSIFICATION,
-    GAMMA,
-    LOG_LOSS,
-    POISSON,
-    REGRESSION,
-    SQUARED_ERROR,
-    Library,
-    Setting,
-)
+from . import hints, objectives
+from .library import CLASSIFICATION, REGRESSION, Library, Setting
 
 HIST_GRADIENT_BOOSTING = Library(
     name="hist_gradient_boosting",
     estimators={"HistGradientBoostingClassifier": CLASSIFICATION, "HistGradientBoostingRegressor": REGRESSION},
     objective="loss",
     objectives={
-        "squared_error": SQUARED_ERROR,
-        "absolute_error": ABSOLUTE_ERROR,
-        "poisson": POISSON,
-        "gamma": GAMMA,
-        "quantile": convert.quantile("quantile", 0.5),
-        "log_loss": LOG_LOSS,
+        "squared_error": objectives.SQUARED_ERROR,
+        "absolute_error": objectives.ABSOLUTE_ERROR,
+        "poisson": objectives.POISSON,
+        "gamma": objectives.GAMMA,
+        "quantile": objectives.quantile("quantile", 0.5),
+        "log_loss": objectives.LOG_LOSS,
     },
     settings=(
         Setting("max_iter", "max_iter", int),

@@ -1,33 +1,22 @@
 """Parameters of XGBoost."""
 
 from . import conversions as convert
-from . import hints
-from .library import (
-    ABSOLUTE_ERROR,
-    CLASSIFICATION,
-    GAMMA,
-    LOG_LOSS,
-    POISSON,
-    REGRESSION,
-    SQUARED_ERROR,
-    Library,
-    Setting,
-    same_for_all,
-)
+from . import hints, objectives
+from .library import CLASSIFICATION, REGRESSION, Library, Setting
 
 XGBOOST = Library(
     name="xgboost",
     estimators={"XGBClassifier": CLASSIFICATION, "XGBRegressor": REGRESSION},
     objective="objective",
     objectives={
-        **same_for_all(SQUARED_ERROR, "reg:squarederror reg:linear"),
-        "reg:absoluteerror": ABSOLUTE_ERROR,
-        "reg:pseudohubererror": convert.huber("huber_slope", 1.0),
-        "reg:quantileerror": convert.quantile("quantile_alpha", 0.5),
-        "count:poisson": POISSON,
-        "reg:gamma": GAMMA,
-        "reg:tweedie": convert.tweedie("tweedie_variance_power", 1.5),
-        **same_for_all(LOG_LOSS, "binary:logistic binary:logitraw multi:softmax multi:softprob"),
+        **objectives.same_for_all(objectives.SQUARED_ERROR, "reg:squarederror reg:linear"),
+        "reg:absoluteerror": objectives.ABSOLUTE_ERROR,
+        "reg:pseudohubererror": objectives.huber("huber_slope", 1.0),
+        "reg:quantileerror": objectives.quantile("quantile_alpha", 0.5),
+        "count:poisson": objectives.POISSON,
+        "reg:gamma": objectives.GAMMA,
+        "reg:tweedie": objectives.tweedie("tweedie_variance_power", 1.5),
+        **objectives.same_for_all(objectives.LOG_LOSS, "binary:logistic binary:logitraw multi:softmax multi:softprob"),
     },
     settings=(
         Setting("max_iter", "n_estimators num_boost_round num_round", int),

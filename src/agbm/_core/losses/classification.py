@@ -21,6 +21,15 @@ class _Binary(BuiltInLoss):
     def check(self, y: Array) -> None:
         """Labels are encoded: nothing to check."""
 
+    def best_constant(self, y: Array, weight: Array | None) -> float:
+        """The score of the mean; kept finite if all labels are equal."""
+        return float(self.link(np.asarray(exact_mean(y, weight))))
+
+    def link(self, prediction: Array) -> Array:
+        """The log-odds."""
+        share = np.clip(prediction, _TINY, 1.0 - _TINY)
+        return log(share / (1.0 - share), self.n_threads)
+
 
 class LogLoss(_Binary):
     """l(y, f) = log(1 + exp(f)) - y f, with y in {0, 1} and f the log-odds: the paper's logistic loss.
@@ -35,15 +44,6 @@ class LogLoss(_Binary):
     min_leaf_hessian = 0.1
     constant_hessian = False
 
-    def best_constant(self, y: Array, weight: Array | None) -> float:
-        """The log-odds of the mean; kept finite if all labels are equal."""
-        return float(self.link(np.asarray(exact_mean(y, weight))))
-
-    def link(self, prediction: Array) -> Array:
-        """The log-odds."""
-        share = np.clip(prediction, _TINY, 1.0 - _TINY)
-        return log(share / (1.0 - share), self.n_threads)
-
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
         return sigmoid(f, self.n_threads)
@@ -56,13 +56,9 @@ class Exponential(_Binary):
     smoothness = math.inf
     constant_hessian = False
 
-    def best_constant(self, y: Array, weight: Array | None) -> float:
-        """Half the log-odds of the mean."""
-        return float(self.link(np.asarray(exact_mean(y, weight))))
-
     def link(self, prediction: Array) -> Array:
         """Half the log-odds."""
-        return 0.5 * LogLoss().link(prediction)
+        return 0.5 * super().link(prediction)
 
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
