@@ -35,7 +35,7 @@ def with_finish(data: Split, iterations: int) -> Run:
     return replace(end, trees=behind[-1][0], seconds=behind[-1][1], curve=default.curve + behind)
 
 
-# The default's weights for VAGBM and AGBM, which take residuals at g: where the default does, with this weight at entry.
+# The default's weights for VAGBM and AGBM; with this entry weight, their g is where the default takes residuals.
 AHEAD = Fading(entry=9.3)
 
 

@@ -80,11 +80,8 @@ def our_parameters(method: str | None, trees: int, n_jobs: int | None = None) ->
         "max_iter": trees, "max_depth": DEPTH, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS,
         "learning_rate": RATE, "early_stopping": False, "n_jobs": n_jobs,
     }  # fmt: skip
-    return (
-        parameters
-        if method is None
-        else parameters | {"method": method, "second_order": True, "l2_regularization": 0.0}
-    )
+    plain = {"method": method, "second_order": True, "l2_regularization": 0.0}
+    return parameters if method is None else parameters | plain
 
 
 def our_probabilities(model: Any) -> Callable[[np.ndarray], np.ndarray]:

@@ -149,7 +149,7 @@ def test_names_of_other_libraries_are_those_that_are_translated():
         elif first.startswith(("`", '"')) or first == "":
             for library, cell in zip(heads, cells, strict=False):
                 known = {name for setting in library.settings for name in setting.theirs.split()}
-                known |= {*library.needless.split(), *library.instead, *library.objectives}
+                known |= {*library.ignored.split(), *library.instead, *library.objectives}
                 names = {re.split(r"=|:alpha|:delta|:variance", name)[0] for name in re.findall(r"`([^`]+)`", cell)}
                 assert names <= known, (library.name, names - known)
                 n_names += len(names)

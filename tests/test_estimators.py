@@ -884,7 +884,7 @@ class TestBadInput:
             AGBMRegressor(loss="gamma").fit(X, [0.0, 1.0, 2.0])
         with pytest.raises(ValueError, match="y must be positive for loss Gamma"):
             AGBMRegressor(loss="gamma").fit(X, [1.0, 1.0, 2.0], X_val=X, y_val=[0.0, 1.0, 2.0])
-        with pytest.raises(ValueError, match="y must have no negative value and a positive one"):
+        with pytest.raises(ValueError, match="y must have no negative values and at least one positive value"):
             AGBMRegressor(loss="poisson").fit(X, [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]])
 
     def test_labels(self):

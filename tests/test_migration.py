@@ -98,9 +98,9 @@ def test_every_parameter_of_ours_exists():
     known = set(AGBMClassifier().get_params())
     for library in LIBRARIES.values():
         assert {setting.ours for setting in library.settings} | set(library.defaults) <= known
-        assert set(library.fine) <= set(library.instead)
+        assert set(library.harmless) <= set(library.instead)
         names = [name for setting in library.settings for name in setting.theirs.split()]
-        names += [*library.objective.split(), *library.needless.split(), *library.instead]
+        names += [*library.objective.split(), *library.ignored.split(), *library.instead]
         assert len(names) == len(set(names)), "a name means one thing"
 
 
@@ -203,7 +203,7 @@ def test_weights_of_classes(library, params, weights, table):
 
 def test_what_has_no_counterpart_is_one_warning():
     params = {"lambda_l1": 1.0, "path_smooth": 2.0, "max_bin": 1023, "device": "gpu", "boosting": "goss"}
-    with pytest.warns(UserWarning, match="No counterpart of these parameters of lightgbm") as caught:
+    with pytest.warns(UserWarning, match="These parameters of lightgbm have no counterpart") as caught:
         model = agbm.from_params("lightgbm", params, task=REGRESSION)
     (warning,) = caught
     said = str(warning.message)
@@ -211,9 +211,9 @@ def test_what_has_no_counterpart_is_one_warning():
     assert "l2_regularization" in said
     assert warning.filename == __file__
     assert model.max_bins == 255
-    with pytest.warns(UserWarning, match="feature_weights: features are drawn evenly"):
+    with pytest.warns(UserWarning, match="feature_weights: features are sampled uniformly"):
         agbm.from_params("xgboost", {"feature_weights": np.ones(3)}, task=REGRESSION)
-    with pytest.warns(UserWarning, match="skip_drop: .* with LightGBM's default, 0.5, in half of them"):
+    with pytest.warns(UserWarning, match="skip_drop: .* with LightGBM's default, 0.5, it is skipped in half of them"):
         agbm.from_params("lightgbm", {"boosting": "dart"}, task=REGRESSION)
 
 
@@ -259,7 +259,7 @@ class TestEstimatorsOfOtherLibraries:
         params = kind().get_params()
         name = OBJECTIVE[library]
         if params.get(name) is None:
-            with pytest.raises(ValueError, match=rf"no {name}. Give task='classification' or .* {kind.__name__}"):
+            with pytest.raises(ValueError, match=rf"no {name}. Give task='classification' or .*\b{kind.__name__}"):
                 agbm.from_params(library, params)
             task = CLASSIFICATION if expected is AGBMClassifier else REGRESSION
             assert type(agbm.from_params(library, params, task=task)) is expected
@@ -273,14 +273,20 @@ class TestEstimatorsOfOtherLibraries:
     @pytest.mark.parametrize(
         ("library", "estimator", "task", "error", "message"),
         [
-            ("lightgbm", lightgbm.LGBMRanker(), None, ValueError, "nothing says whether .* classification or"),
+            ("lightgbm", lightgbm.LGBMRanker(), None, ValueError, "the task is unknown, since there is no objective"),
             ("xgboost", xgboost.XGBRanker(), None, ValueError, "objective='rank:ndcg' has no counterpart"),
             ("xgboost", xgboost.XGBRFRegressor(), None, ValueError, "XGBRFRegressor is a random forest"),
             ("xgboost", lightgbm.LGBMRegressor(), None, ValueError, "LGBMRegressor is an estimator of lightgbm, got"),
             ("lightgbm", lightgbm.LGBMRegressor(), CLASSIFICATION, ValueError, "LGBMRegressor is for regression, got"),
             ("lightgbm", lightgbm.LGBMClassifier(objective="l2"), None, ValueError, "objective='l2' is for regression"),
-            ("lightgbm", lightgbm.LGBMClassifier, None, TypeError, r"an estimator of lightgbm \(an instance\)"),
-            ("lightgbm", [("num_leaves", 7)], None, TypeError, "must be a dict, or an estimator of lightgbm"),
+            ("lightgbm", lightgbm.LGBMClassifier, None, TypeError, "an instance of an estimator of lightgbm"),
+            (
+                "lightgbm",
+                [("num_leaves", 7)],
+                None,
+                TypeError,
+                "must be a dict or an instance of an estimator of lightgbm",
+            ),
         ],
         ids=str,
     )
@@ -293,22 +299,28 @@ class TestEstimatorsOfOtherLibraries:
     ("call", "message"),
     [
         (("h2o", {}), "library='h2o' must be one of"),
-        (("lightgbm", {"num_leafs": 3}), "'num_leafs' that is known here; did you mean num_leaf or num_leaves"),
-        (("xgboost", {"qqqq": 3}), "'qqqq' that is known here; leave it out"),
+        (("lightgbm", {"num_leafs": 3}), "no known parameter 'num_leafs'; did you mean num_leaf or num_leaves"),
+        (("xgboost", {"qqqq": 3}), "no known parameter 'qqqq'; remove it"),
         (
             ("lightgbm", {"objective": "l2", "eta": 0.1, "learning_rate": 0.1}),
-            "learning_rate and eta are names of one",
+            "learning_rate and eta are names of the same",
         ),
         (("lightgbm", {"objective": "lambdarank"}), "objective='lambdarank' has no counterpart"),
         (("xgboost", {"objective": print}), "has no counterpart"),
-        (("xgboost", {"objective": "reg:gamma", "max_depth": "deep"}), "max_depth='deep' cannot be read as max_depth"),
-        (("lightgbm", {"objective": "l2", "scale_pos_weight": 2}), "weights of classes"),
+        (
+            ("xgboost", {"objective": "reg:gamma", "max_depth": "deep"}),
+            "max_depth='deep' cannot be converted to max_depth",
+        ),
+        (("lightgbm", {"objective": "l2", "scale_pos_weight": 2}), "class weights are for classification"),
         (("lightgbm", {"objective": "binary", "is_unbalance": 1, "scale_pos_weight": 2}), "both set class_weight"),
-        (("catboost", {"loss_function": "Logloss", "auto_class_weights": "SqrtBalanced"}), "balanced, or given"),
-        (("catboost", {"loss_function": "Huber"}), "loss_function='Huber' needs one number .* 'delta'"),
-        (("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]}), "needs one number"),
-        (("sklearn", {}), "no loss. Give task='classification' or task='regression', or .* HistGradientBoostingClass"),
-        (("lightgbm", {"num_leaves": 15}), "no objective. Give task='classification' .* LGBMClassifier and LGBMRegre"),
+        (("catboost", {"loss_function": "Logloss", "auto_class_weights": "SqrtBalanced"}), "must be balanced or given"),
+        (
+            ("catboost", {"loss_function": "Huber"}),
+            "loss_function='Huber' needs a parameter that is a single number: 'delta'",
+        ),
+        (("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]}), "single number"),
+        (("sklearn", {}), "no loss. Give task='classification' or task='regression', or .*HistGradientBoostingClass"),
+        (("lightgbm", {"num_leaves": 15}), "no objective. Give task='classification' .*LGBMClassifier or LGBMRegre"),
         (("catboost", {"loss_function": None}), "no loss_function. Give task="),
     ],
 )

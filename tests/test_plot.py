@@ -17,6 +17,7 @@ from sklearn.linear_model import Ridge
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, export, plot
+from agbm.plot._style import BLUE
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -166,11 +167,13 @@ def test_convergence_says_what_is_wrong(models):
         plot.convergence(AGBMRegressor())
     with pytest.raises(TypeError, match=r"model=Ridge\(\) must be a fitted AGBMClassifier or AGBMRegressor"):
         plot.convergence({"a": models["gbm"], "b": Ridge()})
-    with pytest.raises(ValueError, match=r"models=\[\] must have at least one model"):
+    with pytest.raises(ValueError, match=r"models=\[\] must contain at least one model"):
         plot.convergence([])
     exact = AGBMRegressor(method="gbm", learning_rate=1.0, max_iter=3, l2_regularization=0.0, max_depth=3)
     exact.fit([[0.0], [1.0]] * 10, [0.0, 1.0] * 10)
-    with pytest.raises(ValueError, match=r"log=True: the training loss of 'gbm' goes down to 0; use log=False"):
+    with pytest.raises(
+        ValueError, match=r"log=True needs positive losses, but the training loss of 'gbm' reaches 0; use log=F"
+    ):
         plot.convergence(exact, log=True)
 
 
@@ -218,7 +221,7 @@ def test_long_names_keep_their_ends():
 def test_importances_say_what_is_wrong(models):
     with pytest.raises(ValueError, match=r"kind='weight' must be one of \['gain', 'splits'\]"):
         plot.importances(models["gbm"], "weight")
-    with pytest.raises(ValueError, match=r"top=0 must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match=r"top=0 must be a positive integer"):
         plot.importances(models["gbm"], top=0)
     with pytest.raises(ValueError, match=r"model has no splits.*smaller min_samples_leaf"):
         plot.importances(AGBMRegressor(min_samples_leaf=2).fit([[0.0], [1.0]], [0.0, 1.0]))
@@ -241,7 +244,7 @@ def test_bars_lead_from_the_base_value_to_the_score(models, cancer, top):
     assert ends[-1] == pytest.approx(model.decision_function(row)[0])
     np.testing.assert_allclose([w for _, w in bars[:top]], np.array(values)[order][:top], rtol=1e-9, atol=1e-12)
     for _, width in bars:
-        assert (width >= 0) == (to_hex(ax.patches[bars.index((_, width))].get_facecolor()) == plot.BLUE.lower())
+        assert (width >= 0) == (to_hex(ax.patches[bars.index((_, width))].get_facecolor()) == BLUE.lower())
     texts = [text.get_text() for text in ax.texts]
     assert texts[-2:] == [f"base value {base:.4g}", f"score {ends[-1]:.4g}"]
     labels = [text.get_text() for text in ax.get_yticklabels()]
@@ -317,7 +320,9 @@ def test_contributions_take_tables_of_every_kind():
     for table in (X.tolist(), csr_matrix(X)):
         np.testing.assert_array_equal(plot.contributions(model, table).collections[0].get_offsets(), wanted)
     for wrong in (X[0], X[:0]):
-        with pytest.raises(ValueError, match=r"X must be some rows of features, got shape .*X\[:1\], not X\[0\]"):
+        with pytest.raises(
+            ValueError, match=r"X must be a table with at least one row, got shape .*X\[:1\], not X\[0\]"
+        ):
             plot.contributions(model, wrong)
 
 
@@ -385,19 +390,21 @@ def test_partial_dependence_on_given_axes_and_its_errors(houses, iris):
     figure, axes = plt.subplots(1, 2)
     assert plot.partial_dependence(model, X, ["kind", "_rooms"], ax=axes) is figure
     assert len(lines_of(axes[1])) == 1
-    with pytest.raises(ValueError, match=r"ax has 2 axes, features has 1; give one for each, or ax=None"):
+    with pytest.raises(ValueError, match=r"ax has 2 axes, features has 1 entries; pass one for each, or ax=None"):
         plot.partial_dependence(model, X, ["kind"], ax=axes)
-    with pytest.raises(ValueError, match=r"features: there is no 'garden'; the model has district, _rooms"):
+    with pytest.raises(ValueError, match=r"features: 'garden' is not a feature of the model; it has district, _rooms"):
         plot.partial_dependence(model, X, ["garden"])
-    with pytest.raises(ValueError, match=r"features: 5 must be a name, or a position from 0 to 4"):
+    with pytest.raises(ValueError, match=r"features: 5 must be a name or a position from 0 to 4"):
         plot.partial_dependence(model, X, [5])
     with pytest.raises(ValueError, match=r"features='kind' must be a list, such as \['kind'\]"):
         plot.partial_dependence(model, X, "kind")
     with pytest.raises(ValueError, match=r"features=\[\] must name at least one"):
         plot.partial_dependence(model, X, [])
-    with pytest.raises(ValueError, match=r"X has no value of feature 'area in \$m\^2\$'; give rows that have some"):
+    with pytest.raises(
+        ValueError, match=r"All values of feature 'area in \$m\^2\$' in X are missing; pass rows that have some"
+    ):
         plot.partial_dependence(model, X[::7], [2])
-    with pytest.raises(TypeError, match=r"X is a list; give an array or a pandas data frame"):
+    with pytest.raises(TypeError, match=r"X must be an array or a pandas data frame, .*got list"):
         plot.partial_dependence(iris[0], iris[1].tolist(), [0], target="setosa")
 
 
@@ -441,15 +448,15 @@ def test_calibration_of_labels_that_are_text(cancer):
 
 def test_calibration_says_what_is_wrong(models, cancer, iris, houses):
     X, y = cancer
-    with pytest.raises(ValueError, match=r"models: 'fading' has 3 classes, calibration is for two; .*y == 'setosa'"):
+    with pytest.raises(ValueError, match=r"models: 'fading' has 3 classes, calibration needs two; .*y == 'setosa'"):
         plot.calibration(iris[0], iris[1], iris[0].predict(iris[1]))
-    with pytest.raises(TypeError, match=r"models: 'fading' is a regressor"):
+    with pytest.raises(TypeError, match=r"models: 'fading' is not a classifier"):
         plot.calibration(houses[0], houses[1], np.zeros(300))
-    with pytest.raises(ValueError, match=r"y has labels \[2\], which 'gbm' has not; it has \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"y has labels \[2\] that 'gbm' does not know; its classes are \[0, 1\]"):
         plot.calibration(models["gbm"], X, 2 * y)
-    with pytest.raises(ValueError, match=r"bins=1 must be a whole number of at least 2"):
+    with pytest.raises(ValueError, match=r"bins=1 must be an integer of at least 2"):
         plot.calibration(models["gbm"], X, y, bins=1)
-    with pytest.raises(ValueError, match=r"has no place in a grid.*plt\.subplots"):
+    with pytest.raises(ValueError, match=r"is not in a grid.*plt\.subplots"):
         plot.calibration(models["gbm"], X, y, ax=plt.figure().add_axes((0, 0, 1, 1)))
 
 

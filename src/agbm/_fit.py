@@ -8,6 +8,7 @@ from typing import Any
 
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble
+from ._core.methods import name_of
 from ._core.replay import ReplayingFitter
 from ._core.training import EarlyStopping, Watcher, after, warn_diverged, watch
 from ._data.blocks import naming
@@ -31,8 +32,7 @@ def train(run: Run, settings: Any) -> FittedModel:
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensemble, plan.seed)
     watchers: list[Watcher] = [after(n_known, callback) for callback in settings.callbacks or ()]
-    name = settings.method if isinstance(settings.method, str) else type(settings.method).__name__
-    with progress(name, plan.max_iter, settings.verbose) as bar:
+    with progress(name_of(settings.method), plan.max_iter, settings.verbose) as bar:
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:

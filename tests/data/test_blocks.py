@@ -455,20 +455,20 @@ class TestPasses:
         X, y = numbers()
         w = np.linspace(1.0, 2.0, len(y))
         source = changing(lambda k: [(X[:50], y[:50], w[:50]), change(X[50:], y[50:], w[50:], k)])
-        with pytest.raises(ValueError, match=f"^block 1: {message} other values than in the pass before"):
+        with pytest.raises(ValueError, match=f"^block 1: {message} different values than in the previous pass"):
             AGBMRegressor(max_iter=3).fit(source)
 
     def test_validation_rows_that_change(self):
         X, y = numbers()
         stable = Batches(lambda: iter([(X, y)]))
-        with pytest.raises(ValueError, match=r"^X_val: block 0: y has other values than in the pass before"):
+        with pytest.raises(ValueError, match=r"^X_val: block 0: y has different values than in the previous pass"):
             AGBMRegressor(max_iter=3).fit(stable, X_val=changing(lambda k: [(X, y + k)]))
         AGBMRegressor(max_iter=3).fit(stable, X_val=stable)
 
     def test_labels_that_are_text(self):
         X, y = numbers()
         labels = np.where(y > 0, "a", "b").astype(object)
-        with pytest.raises(ValueError, match="block 0: y has other values"):
+        with pytest.raises(ValueError, match="block 0: y has different values"):
             AGBMClassifier(max_iter=3).fit(changing(lambda k: [(X, np.roll(labels, k))]))
         AGBMClassifier(max_iter=3).fit(changing(lambda k: [(X, labels.copy())]))
 
@@ -479,15 +479,15 @@ class TestPasses:
             order = np.random.default_rng(seed).permutation(len(y))
             return [(X[part], y[part]) for part in np.array_split(order, 3)]
 
-        with pytest.raises(ValueError, match=r"block 0: y and X have other values .* fix the seed of a source"):
+        with pytest.raises(ValueError, match=r"block 0: y and X have different values .* fix the seed of a source"):
             AGBMRegressor(max_iter=3).fit(changing(shuffled))
         AGBMRegressor(max_iter=3).fit(changing(lambda k: shuffled(0)))
 
     def test_numbers_of_blocks_that_change(self):
         X, y = numbers()
-        with pytest.raises(ValueError, match=r"X has more blocks than in the pass before \(1\)"):
+        with pytest.raises(ValueError, match=r"X has more blocks than in the previous pass \(1\)"):
             AGBMRegressor(max_iter=3).fit(changing(lambda k: [(X, y)] * (k + 1)))
-        with pytest.raises(ValueError, match="X has 1 blocks, 2 in the pass before"):
+        with pytest.raises(ValueError, match="X has 1 blocks, 2 in the previous pass"):
             AGBMRegressor(max_iter=3).fit(changing(lambda k: [(X, y)] * (2 - k)))
 
     @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -503,13 +503,13 @@ class TestPasses:
         AGBMRegressor(max_iter=3).fit(changing(read))
         if empty is not None:
             AGBMRegressor(max_iter=3).fit(changing(lambda k: [(empty, y[:0]), *read(k)]))
-        with pytest.raises(ValueError, match="block 0: X has other values"):
+        with pytest.raises(ValueError, match="block 0: X has different values"):
             AGBMRegressor(max_iter=3).fit(changing(lambda k: [(kind(np.roll(X, k, axis=0)), y)]))
 
     def test_categories_that_change(self):
         X, y = numbers()
         table = with_text(X)
-        with pytest.raises(ValueError, match="block 0: X has other values"):
+        with pytest.raises(ValueError, match="block 0: X has different values"):
             AGBMRegressor(max_iter=3).fit(changing(lambda k: [(table.assign(kind=np.roll(table["kind"], k)), y)]))
 
 
@@ -526,10 +526,10 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"source=\[1\] must be a function"):
             Batches([1])
         once = iter([(X, y)])
-        with pytest.raises(ValueError, match=r"X has 0 blocks, 1 in the pass before.*return a new iterator"):
+        with pytest.raises(ValueError, match=r"X has 0 blocks, 1 in the previous pass.*return a new iterator"):
             AGBMRegressor(max_iter=3).fit(Batches(lambda: once))
         sizes = iter([5, 5, 6, 6])
-        with pytest.raises(ValueError, match="block 0: X has 6 rows, 5 in the pass before"):
+        with pytest.raises(ValueError, match="block 0: X has 6 rows, 5 in the previous pass"):
             AGBMRegressor(max_iter=3, early_stopping=False).fit(
                 Batches(lambda: [(X[:n], y[:n]) for n in [next(sizes)]])
             )
@@ -547,7 +547,7 @@ class TestErrors:
         X, y = numbers()
         a, b = pd.DataFrame({"a": y, "b": y}), pd.DataFrame({"b": y, "a": y})
         with pytest.raises(
-            ValueError, match=r"block 1: column 0 of X is 'b', of block 0 it is 'a' \(2 columns differ\)"
+            ValueError, match=r"block 1: column 0 of X is 'b', in block 0 it is 'a' \(2 columns differ\)"
         ):
             self.fit((a, y), (b, y))
         with pytest.raises(ValueError, match="block 2: X has 3 columns, block 0 has 4"):
@@ -562,7 +562,7 @@ class TestErrors:
     def test_text_where_numbers_were(self):
         _, y = numbers()
         a, b = pd.DataFrame({"a": y}), pd.DataFrame({"a": y.astype(str)})
-        with pytest.raises(ValueError, match="block 0: column 0 of X has numbers, in other blocks it has text"):
+        with pytest.raises(ValueError, match="block 0: column 0 of X has numbers, but other blocks have text"):
             self.fit((a, y), (b, y))
         with pytest.raises(ValueError, match="block 1: X: column 'a' has dates"):
             self.fit((a, y), (pd.DataFrame({"a": pd.to_datetime(y)}), y))
@@ -578,15 +578,15 @@ class TestErrors:
             self.fit((X, y), (X, y[:3]))
         with pytest.raises(ValueError, match=r"block 1: sample_weight has shape \(\), X has 1500 rows"):
             self.fit((X, y, y), (X, y, 1.0))
-        with pytest.raises(ValueError, match="block 1: y is missing, other blocks have one"):
+        with pytest.raises(ValueError, match="block 1: y is missing, but other blocks have it"):
             self.fit((X, y), X)
         with pytest.raises(ValueError, match=r"block 1: y has type .*, other blocks have float64"):
             self.fit((X, y), (X, y.astype(str)))
-        with pytest.raises(ValueError, match=r"block 1: y has shape \(1500, 2\); other blocks have \(\) a row"):
+        with pytest.raises(ValueError, match=r"block 1: y has shape \(1500, 2\); other blocks have \(\) per row"):
             self.fit((X, y), (X, np.column_stack([y, y])))
         with pytest.raises(ValueError, match="y=None: give the labels of all rows, or batches"):
             self.fit(X)
-        with pytest.raises(ValueError, match="y has 3 rows, the blocks of X have 1500; they must have as many"):
+        with pytest.raises(ValueError, match="y has 3 rows, the blocks of X have 1500; they must be the same number"):
             self.fit(X, y=y[:3])
         with pytest.raises(ValueError, match="sample_weight has 3 rows, the blocks of X have 1500"):
             self.fit(X, y=y, weight=y[:3])
@@ -605,7 +605,7 @@ class TestErrors:
         X, y = numbers()
         with pytest.raises(ValueError, match="block 1: a batch must be X"):
             self.fit((X, y), (X, y, y, y))
-        with pytest.raises(ValueError, match="block 0: X must be a table of rows and columns, got ndarray"):
+        with pytest.raises(ValueError, match="block 0: X must be a table with rows and columns, got ndarray"):
             self.fit((y, y))
         with pytest.raises(ValueError, match="X has no rows in its 2 blocks"):
             self.fit((X[:0], y[:0]), (X[:0], y[:0]))
@@ -732,7 +732,7 @@ def test_memory_is_that_of_the_bins():
     script = """
         import resource, numpy as np
         from agbm import AGBMRegressor, Batches
-        from agbm.tree import bins
+        from agbm._tree import bins
         bins.MAX_SAMPLE = 25_000
         def make():
             for seed in range(60):

@@ -200,7 +200,7 @@ class TestSparse:
             import numpy as np
             from scipy.sparse import csr_array
             import agbm
-            from agbm import AGBMClassifier, cli
+            from agbm import AGBMClassifier, _cli as cli
             rng = np.random.default_rng(0)
             n_rows, n_columns, per_row = 11_000, 2**20, 60
             rows, frequent = np.repeat(np.arange(n_rows), per_row), np.arange(1000) * 1009

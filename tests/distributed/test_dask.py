@@ -671,7 +671,9 @@ def test_partitions_that_are_made_anew_with_other_rows(two_workers, of):
     else:
         parts[of][1] = delayed(shuffle)(parts[of][1])
     message = {"X": "partition 1: X has", "y": "partition 1: y has", "X_val": "X_val: partition 0: X has"}[of]
-    with pytest.raises(ValueError, match=f"^{message} other values than in the pass before.*persist the collection"):
+    with pytest.raises(
+        ValueError, match=f"^{message} different values than in the previous pass.*persist the collection"
+    ):
         DaskAGBMRegressor(**SMALL).fit(**parts)
 
 

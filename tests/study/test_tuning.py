@@ -19,9 +19,11 @@ from sklearn.metrics import log_loss, mean_squared_error
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._core.training import Record
-from agbm._study import tuning
 from agbm._study.evaluation import Metric, Split
-from agbm._study.tuning import tune
+from agbm._study.tuning import search, tune
+from agbm._study.tuning.fits import Fits
+from agbm._study.tuning.space import Points
+from agbm._study.tuning.study_file import STUDY
 from toys import three_parts
 
 
@@ -49,7 +51,7 @@ def run(data, path, classifies=True, **changes):
 
 def trials_in(path):
     storage = JournalStorage(JournalFileBackend(str(path)))
-    return optuna.load_study(study_name=tuning.STUDY, storage=storage).get_trials()
+    return optuna.load_study(study_name=STUDY, storage=storage).get_trials()
 
 
 def states(path):
@@ -127,8 +129,9 @@ def test_a_killed_search_goes_on(classes, tmp_path):
     code = f"""
 import time
 import numpy as np
-from agbm import tuning
-from agbm.evaluation import Split
+from agbm._study.evaluation import Split
+from agbm._study.tuning import tune
+from agbm._study.tuning.space import Points
 
 def hang(self, record):
     print("hangs", flush=True)
@@ -136,10 +139,10 @@ def hang(self, record):
 
 def on_trial(trial):
     if trial.number == 2:
-        tuning._Points.__call__ = hang
+        Points.__call__ = hang
 
 data = np.load({str(tmp_path / "data.npz")!r})
-tuning.tune(
+tune(
     Split(**data), True, study_path={str(path)!r}, seed=0, threads=1, trials=9, parameters={{"max_iter": 40}},
     on_trial=on_trial,
 )
@@ -182,7 +185,7 @@ def test_two_searches_at_once_learn_from_each_other(classes, tmp_path):
 
 def test_the_deadline_ends_a_trial_but_not_the_default(classes, tmp_path, monkeypatch):
     ticks = count()
-    monkeypatch.setattr(tuning, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+    monkeypatch.setattr(search, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
     tuned = run(classes, tmp_path / "none", seconds=0.0, trials=None)
     assert states(tmp_path / "none") == ["COMPLETE"]
     assert tuned.is_default
@@ -197,14 +200,14 @@ def test_the_deadline_ends_a_trial_but_not_the_default(classes, tmp_path, monkey
 @pytest.mark.parametrize("ended", [0, 1])
 def test_an_interrupt_keeps_what_was_found(classes, tmp_path, monkeypatch, ended):
     """In the third iteration of the first trial, which is the default, or of the second."""
-    path, thirds, call = tmp_path / "study", count(), tuning._Points.__call__
+    path, thirds, call = tmp_path / "study", count(), Points.__call__
 
     def interrupt(self, record):
         if record.iteration == 3 and next(thirds) == ended:
             raise KeyboardInterrupt
         call(self, record)
 
-    monkeypatch.setattr(tuning._Points, "__call__", interrupt)
+    monkeypatch.setattr(Points, "__call__", interrupt)
     if ended:
         assert run(classes, path).is_default
         assert states(path) == ["COMPLETE"]
@@ -220,7 +223,7 @@ def test_a_second_interrupt_is_one(classes, tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tuning._Fits, "judge", interrupt)
+    monkeypatch.setattr(Fits, "evaluate", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run(classes, tmp_path / "study", on_trial=interrupt)
     assert states(tmp_path / "study") == ["COMPLETE"]
@@ -243,13 +246,13 @@ def test_an_error_ends_the_search_and_leaves_a_study_that_goes_on(classes, tmp_p
 def test_a_study_of_something_else_is_refused(classes, tmp_path):
     path = tmp_path / "study"
     run(classes, path, trials=1)
-    with pytest.raises(ValueError, match="is a search on other rows; give another path, or remove the file"):
+    with pytest.raises(ValueError, match="belongs to a search with other rows; use another path, or remove the file"):
         run(replace(classes, y=classes.y[::-1]), path)
-    with pytest.raises(ValueError, match="on other rows"):
+    with pytest.raises(ValueError, match="with other rows"):
         run(replace(classes, X_val=classes.X_val + 1e-9), path)
-    with pytest.raises(ValueError, match="on other parameters"):
+    with pytest.raises(ValueError, match="with other parameters"):
         run(classes, path, seed=1)
-    with pytest.raises(ValueError, match="on other rows and parameters"):
+    with pytest.raises(ValueError, match="with other rows and parameters"):
         run(replace(classes, X=classes.X + 1.0), path, parameters={"max_iter": 41})
     assert len(states(path)) == 1
     run(replace(classes, X_test=classes.X_test[:9], y_test=classes.y_test[:9]), path, trials=1)  # which is none of it
@@ -262,19 +265,19 @@ def test_what_cannot_be_a_study(classes, tmp_path):
     path = tmp_path / "notes.txt"
     for text in ("notes without an end", '{"a": 1}\n', "7"):
         path.write_text(text)
-        with pytest.raises(ValueError, match=r"notes.txt' is no study of Optuna's"):
+        with pytest.raises(ValueError, match=r"notes.txt' is not an Optuna study"):
             run(classes, path)
         assert path.read_text() == text
     with pytest.raises(ValueError, match=r"y_test has labels \['x'\] that no training row has"):
         run(replace(classes, y_test=np.full(len(classes.y_test), "x")), path)
-    with pytest.raises(ValueError, match="say how long to search"):
+    with pytest.raises(ValueError, match="set at least one of them to limit the search"):
         run(classes, tmp_path / "study", trials=None)
     with pytest.raises(ValueError, match=r"parameters has \['loss', 'method'\]"):
         run(classes, tmp_path / "study", parameters={"method": "gbm", "loss": "exponential"})
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("mine", "has other studies"), ("agbm", "has trials of another program")]
+    ("name", "message"), [("mine", "contains other Optuna studies"), ("agbm", "contains trials of another program")]
 )
 def test_a_journal_of_another_program_is_left_alone(name, message, classes, tmp_path):
     path = tmp_path / "journal"
@@ -310,13 +313,13 @@ def test_tables_rare_classes_and_trees_of_so_many_leaves(tmp_path):
 
 def test_hopeless_trials_are_given_up(classes, tmp_path, monkeypatch):
     """Optuna sees losses at the points; here later trials are made worse than all others."""
-    scaled = tuning._Fits.scaled
+    scaled = Fits.scaled
     seen = []
 
     def worse(self, loss):
         return scaled(self, loss) + (9.0 if len(seen) > 5 else 0.0)
 
-    monkeypatch.setattr(tuning._Fits, "scaled", worse)
+    monkeypatch.setattr(Fits, "scaled", worse)
     tuned = run(classes, tmp_path / "study", trials=8, parameters={"max_iter": 200}, on_trial=seen.append)
     assert [math.isnan(trial.loss) for trial in seen[6:]] == [True, True]
     assert tuned.pruned >= 2
@@ -325,12 +328,12 @@ def test_hopeless_trials_are_given_up(classes, tmp_path, monkeypatch):
 def test_points_are_where_weights_have_doubled():
     reports = []
     parameters = {"learning_rate": 0.25, "rate_growth": 0.0, "entry": 6.0}
-    points = tuning._Points(parameters, lambda *report: reports.append((iteration, *report)))
+    points = Points(parameters, lambda *report: reports.append((iteration, *report)))
     for iteration in range(40):
         points(Record(iteration, iteration, 1.0, 2.0 + (iteration - 10) ** 2))
     assert reports == [(4, 0, 38.0), (8, 1, 6.0), (16, 2, 2.0), (32, 3, 2.0)]
     reports.clear()
-    growing = tuning._Points(parameters | {"rate_growth": 1.0, "entry": 2.0}, lambda *report: reports.append(report))
+    growing = Points(parameters | {"rate_growth": 1.0, "entry": 2.0}, lambda *report: reports.append(report))
     for iteration in range(4):
         growing(Record(iteration, iteration, 1.0, 1.0))  # 0.25, 0.5, 0.5, which is the most
     assert reports == [(0, 1.0)]
@@ -347,7 +350,7 @@ def test_verdicts(classes, tmp_path):
 
     assert said(0.5, 0.25) == "The log loss on 100 test rows is lower than the default's by 0.5 [0.25, 0.75]."
     assert said(0.25, 0.5) == (
-        "No gain that 100 test rows can show: the default's log loss less this one's is 0.25 [-0.25, 0.75]."
+        "No significant gain on 100 test rows: the default's log loss minus the tuned one's is 0.25 [-0.25, 0.75]."
     )
     assert said(-0.5, 0.25).startswith(
         "The log loss on 100 test rows is higher than the default's by 0.5 [0.25, 0.75]:"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.losses import Array
+from .._core.methods import METHODS, owners_of
 from .._data.batches import Batches
 from .._data.hold_out import hold_out, seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
@@ -329,7 +330,7 @@ def make_model(question: Question, arguments: argparse.Namespace) -> Model:
     """The estimator, unfitted."""
     parameters: dict[str, Any] = {"random_state": arguments.seed, "n_jobs": arguments.jobs}
     parameters["early_stopping"] = not arguments.no_early_stopping
-    return _estimator(question)(**{**parameters, **given_parameters(question, arguments)})
+    return _estimator(question)(**parameters).set_params(**given_parameters(question, arguments))
 
 
 def given_parameters(question: Question, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -349,15 +350,26 @@ def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
         name, equals, text = item.partition("=")
         if not equals:
             raise ValueError(f"--set {item}: give NAME=VALUE, such as learning_rate=0.05.")
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}."
-            raise ValueError(f"--set {item}: there is no parameter {name!r}; {hint}")
         try:
             parsed[name] = json.loads(text)
         except ValueError:
             parsed[name] = {"None": None, "True": True, "False": False}.get(text, text)
+    method = parsed.get("method", "fading")
+    of_method = METHODS[method].get_params(deep=False) if method in METHODS else {}
+    for name in parsed:
+        _check_known(name, [*known, *(f"method__{parameter}" for parameter in of_method)])
     return parsed
+
+
+def _check_known(name: str, known: Sequence[str]) -> None:
+    if name in known:
+        return
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}."
+    owners = [f"{kind.__name__} as method__{name}" for kind in owners_of(name)]
+    if owners:
+        hint = f"it is a parameter of the method {' and '.join(owners)}."
+    raise ValueError(f"--set {name}: there is no parameter {name!r}; {hint}")
 
 
 def divide(question: Question, arguments: argparse.Namespace) -> Split:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
 from .._report import changed_parameters
 from ..export._view import feature_names
@@ -73,7 +74,7 @@ def _in_words(model: Model) -> dict[str, str]:
     words["features"] = f"{n_features:,}: {listed(first, n=n_features)}"
     if categories:
         words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
-    words["model"] = f"{model.method}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
+    words["model"] = f"{name_of(model.method)}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
     words["model"] += f"{model.n_iter_:,}, {facts['seconds']:.3g} s"
     words["loss"] = f"training {facts['train_loss']:.5g}"
     if facts["validation_loss"] == facts["validation_loss"]:

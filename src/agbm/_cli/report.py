@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from .. import _report as report
+from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
 from .._study.evaluation import Metric, Tried
 from ._data import Model, add_file
@@ -78,11 +79,11 @@ def write_page(
         data["judged by"] = judged_by
     write_findings(
         path,
-        title=f"{notes.get('target', 'A model')}: {task} with {model.method}",
+        title=f"{notes.get('target', 'A model')}: {task} with {name_of(model.method)}",
         command=notes.get("command", f"model.set_params(**{report.changed_parameters(model)!r}).fit(X, y)"),
         data=data,
         columns=columns,
-        tried=[report.tried_from_model(model.method, model, metrics, seconds)],
+        tried=[report.tried_from_model(name_of(model.method), model, metrics, seconds)],
         model=model,
         seed=str(model.get_params()["random_state"]),
     )

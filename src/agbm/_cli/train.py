@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .._core.methods import name_of
 from .._storage.checkpoint import Checkpoint
 from .._study.evaluation import Metric
 from ._data import (
@@ -201,8 +202,8 @@ def _say(
         show_json(found)
         return
     facts = {
-        "model": f"{model.method}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of {model.n_iter_:,}, "
-        f"{seconds:.3g} s"
+        "model": f"{name_of(model.method)}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
+        f"{model.n_iter_:,}, {seconds:.3g} s"
     }
     if metrics:
         where = f"{arguments.folds} folds" if arguments.folds is not None else "test"

@@ -298,6 +298,11 @@ def method_of(method: str | Method) -> Method:
     return made
 
 
+def name_of(method: str | Method) -> str:
+    """A short name: the given one, or that of the class."""
+    return method if isinstance(method, str) else type(method).__name__
+
+
 def owners_of(parameter: str) -> list[type[Method]]:
     """The methods that have a parameter."""
     return [kind for kind in (Fading, GBM, VAGBM, AGBM) if parameter in kind._parameter_constraints]

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import SymmetricalLogLocator
 
 from ..methods import AGBM, GBM
-from ..plot import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
+from ..plot._style import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 from .curves import Curve, Line, Plan
 from .proof import Track
 

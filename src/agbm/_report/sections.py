@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.methods import AGBM
+from .._core.methods import AGBM, name_of
 from .._core.theory import admissible_momentum
 from .._study.evaluation import Tried
 from ..export._view import feature_names
@@ -107,7 +107,7 @@ def _whose(findings: Findings) -> str:
     """Which of several models a section is about; nothing where there is one."""
     if findings.model is None or len(findings.tried) < 2:
         return ""
-    return f"Of the model {findings.model.method}. "
+    return f"Of the model {name_of(findings.model.method)}. "
 
 
 def _losses_at_best(drawn: Sequence[Tried]) -> Html:

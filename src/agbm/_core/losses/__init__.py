@@ -1,0 +1,37 @@
+"""Losses: the functions that boosting minimizes.
+
+A loss is a function of the label y and the raw score f of each row. All methods work on whole vectors. Any object with
+the methods of `Loss` can be used. Native kernels compute the values and derivatives of the built-in losses.
+"""
+
+from ..sums import Array
+from .best_constants import enough
+from .built_in import BuiltInLoss
+from .classification import Exponential, LogLoss, Multinomial
+from .elementary import exp, log
+from .loss import LOSS_METHODS, Loss
+from .names import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, is_built_in
+from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
+
+__all__ = [
+    "CLASSIFICATION_LOSSES",
+    "LOSS_METHODS",
+    "REGRESSION_LOSSES",
+    "AbsoluteError",
+    "Array",
+    "BuiltInLoss",
+    "Exponential",
+    "Gamma",
+    "HalfSquaredError",
+    "Huber",
+    "LogLoss",
+    "Loss",
+    "Multinomial",
+    "Poisson",
+    "Quantile",
+    "Tweedie",
+    "enough",
+    "exp",
+    "is_built_in",
+    "log",
+]

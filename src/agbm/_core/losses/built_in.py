@@ -1,0 +1,79 @@
+"""The base of the built-in losses, whose values and derivatives are computed by native kernels."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import ClassVar, Self
+
+from ... import _native
+from ..sums import Array, ExactSum, rows_together
+
+
+class BuiltInLoss:
+    """A loss whose value and derivatives are computed by native kernels. Its repr is the call that creates it.
+
+    Losses with one score per row also accept labels and scores (output, row); the losses of the outputs add up.
+    """
+
+    n_threads: int = 1
+    """Number of threads of the kernels. It does not affect the bits of the results."""
+
+    min_leaf_hessian = 0.0
+    """Minimum sum of hessians per leaf after a Newton fit: the gradients of confidently correct rows are mostly noise.
+    Custom losses may define it, too."""
+
+    _kernel: ClassVar[str]
+
+    @property
+    def _parameter(self) -> float:
+        return 0.0
+
+    def __repr__(self) -> str:
+        made_of = {name: value for name, value in vars(self).items() if name != "n_threads"}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in made_of.items())})"
+
+    def with_threads(self, n_threads: int) -> Self:
+        """A copy that uses this number of threads."""
+        loss = copy.copy(self)
+        loss.n_threads = n_threads
+        return loss
+
+    def value(self, y: Array, f: Array) -> Array:
+        """The loss of each row."""
+        return self._fill(_native.loss_value, y, f, one_per_row=True)
+
+    def total(self, y: Array, f: Array, weight: Array | None) -> float:
+        """The weighted sum of the losses of all rows."""
+        return float(self.exact_total(y, f, weight))
+
+    def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
+        """The sum before rounding: the totals of parts of the rows add up to the total of all rows."""
+        y, f = rows_together(y), rows_together(f)
+        return ExactSum.of_native(_native.loss_sum(self._kernel, self._parameter, y, f, weight, self.n_threads))
+
+    def negative_gradient(self, y: Array, f: Array) -> Array:
+        """The pseudo-residual of each row, -dl/df."""
+        return self._fill(_native.loss_negative_gradient, y, f)
+
+    def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
+        """The second derivative at each row, or what the loss defines in its place."""
+        return self._fill(_native.loss_hessian, y, f)
+
+    def _fill(
+        self, kernel: Callable[..., None], y: Array, f: Array, parameter: float | None = None, one_per_row: bool = False
+    ) -> Array:
+        y, f = rows_together(y), rows_together(f)
+        out = _native.empty(y.shape if one_per_row else f.shape)
+        kernel(self._kernel, self._parameter if parameter is None else parameter, y, f, out, self.n_threads)
+        return out
+
+
+def checked(name: str, value: float, low: float, high: float, instead: str = "") -> float:
+    """Check a parameter of a loss; returns a Python float, which prints, compares and saves well."""
+    if not isinstance(value, Real) or not low < value < high:
+        allowed = f"a number between {low:g} and {high:g}" if math.isfinite(high) else "a positive, finite number"
+        raise ValueError(f"{name}={value!r} must be {allowed}{instead}.")
+    return float(value)

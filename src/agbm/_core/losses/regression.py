@@ -1,0 +1,189 @@
+"""Losses of regression."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import _native
+from ..sums import Array, exact_mean
+from .best_constants import quantile_of, weight_in_steps, zero_crossing
+from .built_in import BuiltInLoss, checked
+from .elementary import exp, log
+
+
+class _Identity(BuiltInLoss):
+    """Losses whose score is the prediction itself."""
+
+    def check(self, y: Array) -> None:
+        """All numbers are allowed."""
+
+    def link(self, prediction: Array) -> Array:
+        """The prediction."""
+        return prediction
+
+    def inverse_link(self, f: Array) -> Array:
+        """The score."""
+        return f
+
+
+class HalfSquaredError(_Identity):
+    """l(y, f) = (y - f)^2 / 2."""
+
+    _kernel = "squared_error"
+    smoothness = 1.0
+    constant_hessian = True
+
+    def best_constant(self, y: Array, weight: Array | None) -> float:
+        """The mean."""
+        return exact_mean(y, weight)
+
+
+class Quantile(_Identity):
+    """l(y, f) = q (y - f) above f and (1 - q) (f - y) below: the score estimates the q-quantile of y.
+
+    The loss has no second derivative. Trees are grown with the curvature 1 / (2 |y - f|) of the parabola that touches
+    the loss at f and lies above it (Hunter and Lange, "Quantile regression via an MM algorithm", 2000), and so do not
+    depend on the unit of y. Distances below the median distance are replaced by it; otherwise, the few rows with the
+    best fit would dominate all others. The median ignores distances of zero, since more than half of the labels may be
+    equal. The value of a leaf is then the q-quantile of y - f over its rows, which is their best constant; steps from
+    the curvature alone would be far too short if q is near 0 or 1. Gradient steps (second_order=False) change scores by
+    at most the learning rate, in the unit of y.
+    """
+
+    _kernel = "quantile"
+    _distance_unit = 2.0  # the loss of the median is half the distance
+    smoothness = math.inf
+    constant_hessian = False
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        self.quantile = checked("quantile", quantile, 0.0, 1.0)
+
+    @property
+    def _parameter(self) -> float:
+        return float(self.quantile)
+
+    def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
+        """1 / (2 distance), with distances below the median distance replaced by it."""
+        if np.ndim(y) == np.ndim(f) == 2:
+            return np.stack([self.hessian(labels, scores, weight) for labels, scores in zip(y, f, strict=True)])
+        distance, steps = self.distance(y, f), weight_in_steps(weight)
+        apart = distance > 0.0
+        middle = quantile_of(distance[apart], 0.5, None if steps is None else steps[apart]) if apart.any() else 0.0
+        return self.hessian_beyond(middle, y, f)
+
+    def distance(self, y: Array, f: Array) -> Array:
+        """The distance from the label to the score of each row."""
+        return np.asarray(self._fill(_native.loss_value, y, f, 0.5) * self._distance_unit)
+
+    def hessian_beyond(self, middle: float, y: Array, f: Array) -> Array:
+        """The hessian for a given median of the nonzero distances, which is 0 if all distances are zero."""
+        return self._fill(_native.loss_hessian, y, f, middle if middle > 0.0 else 1.0)
+
+    def best_constant(self, y: Array, weight: Array | None) -> float:
+        """The weighted quantile."""
+        return quantile_of(y, self.quantile, weight_in_steps(weight))
+
+
+class AbsoluteError(Quantile):
+    """l(y, f) = |y - f|, twice the loss of the median."""
+
+    _kernel = "absolute_error"
+    _distance_unit = 1.0
+    quantile = 0.5
+
+    def __init__(self) -> None:
+        """No parameter."""
+
+
+class Huber(_Identity):
+    """l(y, f) = (y - f)^2 / 2 up to a distance of delta, and linear beyond. delta is in the unit of y.
+
+    Newton steps use the curvature of the parabola that touches the loss and lies above it: 1 near the label, delta /
+    distance far from it.
+    """
+
+    _kernel = "huber"
+    smoothness = 1.0
+    constant_hessian = False
+
+    def __init__(self, delta: float) -> None:
+        self.delta = checked("delta", delta, 0.0, math.inf, "; use the squared error in place of an infinite one")
+
+    @property
+    def _parameter(self) -> float:
+        return float(self.delta)
+
+    def best_constant(self, y: Array, weight: Array | None) -> float:
+        """The score at which the slope crosses zero."""
+
+        def falls(f: float) -> bool:
+            return exact_mean(self.negative_gradient(y, np.full(len(y), f)), weight) > 0.0
+
+        return zero_crossing(falls, float(y.min()), float(y.max()))
+
+
+class Tweedie(BuiltInLoss):
+    """Half the deviance of a Tweedie distribution with power p between 1 and 2, log link; for amounts with many zeros.
+
+    l(y, f) = exp((2 - p) f) / (2 - p) - y exp((1 - p) f) / (1 - p), up to a constant. The hessian is the second
+    derivative, or half the residual if that is larger: the Newton step of a row changes a prediction by a factor of at
+    most e^2. The same holds for Poisson and Gamma.
+    """
+
+    _kernel = "tweedie"
+    smoothness = math.inf
+    constant_hessian = False
+
+    def __init__(self, power: float = 1.5) -> None:
+        self.power = checked("power", power, 1.0, 2.0, "; use Poisson for 1 and Gamma for 2")
+
+    @property
+    def _parameter(self) -> float:
+        return float(self.power)
+
+    def check(self, y: Array) -> None:
+        """Labels must not be negative, and not all zero."""
+        if y.min() < 0.0 or not y.any():
+            raise ValueError(
+                f"y must have no negative values and at least one positive value for loss {type(self).__name__}, got "
+                f"values from {y.min()} to {y.max()}."
+            )
+
+    def best_constant(self, y: Array, weight: Array | None) -> float:
+        """The logarithm of the mean."""
+        return float(log(exact_mean(y, weight)))
+
+    def link(self, prediction: Array) -> Array:
+        """The logarithm; it is not finite for predictions that are not positive."""
+        return log(prediction, self.n_threads)
+
+    def inverse_link(self, f: Array) -> Array:
+        """The expected label."""
+        return exp(f, self.n_threads)
+
+
+class Poisson(Tweedie):
+    """l(y, f) = exp(f) - y f, log link; for counts."""
+
+    _kernel = "poisson"
+    power = 1.0
+
+    def __init__(self) -> None:
+        """No parameter."""
+
+
+class Gamma(Tweedie):
+    """l(y, f) = f + y exp(-f), log link; for positive amounts."""
+
+    _kernel = "gamma"
+    power = 2.0
+
+    def __init__(self) -> None:
+        """No parameter."""
+
+    def check(self, y: Array) -> None:
+        """Labels must be positive."""
+        if y.min() <= 0.0:
+            raise ValueError(f"y must be positive for loss Gamma, got values from {y.min()} to {y.max()}.")

@@ -1,0 +1,33 @@
+"""Tables that are never in memory as a whole: blocks of rows, read again in every pass over them.
+
+Values with one number per row (labels, weights, the place in the binned matrix) are gathered for all rows, and used as
+in a fit on one table. A first pass over the features takes a sample for the thresholds, and the weights of the
+categories; a second pass bins them.
+"""
+
+from .block import Block, Labels, labels_of
+from .gathering import Gathered, check_columns, gather
+from .passes import BlockReader, BlockTable, Looked
+from .places import UNUSED, Places
+from .recognition import Seen
+from .sources import Blocks, LocalBlocks, OneTable, WithValidation, naming
+
+__all__ = [
+    "UNUSED",
+    "Block",
+    "BlockReader",
+    "BlockTable",
+    "Blocks",
+    "Gathered",
+    "Labels",
+    "LocalBlocks",
+    "Looked",
+    "OneTable",
+    "Places",
+    "Seen",
+    "WithValidation",
+    "check_columns",
+    "gather",
+    "labels_of",
+    "naming",
+]

@@ -1,0 +1,57 @@
+"""A block of rows, and its labels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tables import as_table
+
+
+class Block(NamedTuple):
+    """Some of the rows as the source returns them, with labels and weights if the source has them."""
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+
+
+class Labels(NamedTuple):
+    """A block without its features."""
+
+    n_rows: int
+    y: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    head: Any
+    """X without its rows, for the column names."""
+
+
+def labels_of(block: Block) -> Labels:
+    """Pass 0: everything except the features."""
+    X = as_table(block.X)
+    if len(getattr(X, "shape", ())) != 2:
+        raise ValueError(f"X must be a table with rows and columns, got {type(X).__name__}.")
+    n_rows = n_rows_of(X)
+    vectors = []
+    for name, given in (("y", block.y), ("sample_weight", block.weight)):
+        vector = None if given is None else np.array(given)  # a copy: a view would keep the block in memory
+        if vector is not None and (vector.ndim == 0 or len(vector) != n_rows):
+            raise ValueError(f"{name} has shape {vector.shape}, X has {n_rows} rows; pass one entry per row.")
+        vectors.append(vector)
+    return Labels(n_rows, vectors[0], vectors[1], _head(X))
+
+
+def _head(X: Any) -> Any:
+    """X without its rows; unlike a slice, it does not keep their memory."""
+    if hasattr(X, "iloc"):
+        return type(X)(columns=X.columns)
+    if hasattr(X, "schema"):
+        return X.clear() if hasattr(X, "clear") else X.schema.empty_table()
+    return X[:0].copy()
+
+
+def n_rows_of(X: Any) -> int:
+    """Number of rows of a table of any kind."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -1,0 +1,256 @@
+"""The passes over the features of blocks: a sample and the categories, sums per category, bins.
+
+Results that are added up over blocks are sums of integers (see sums.py), so the model has the same bits for every
+partition of the rows into blocks. Functions that passes call, their arguments and their results are small and can be
+pickled, since blocks may be in other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils import _safe_indexing, check_array
+
+from ... import _native
+from ..._core.losses import Array
+from ..._core.sums import weight_step, whole_weights
+from ..._core.weights import Weights
+from ..._tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
+from ..._tree.learner import TreeLearner
+from ..rows import plain
+from ..tables import Categories, as_table, by_weight, categorical_mask, category_sums, needs_reading
+from ..tables import missing_columns as missing_columns_of
+from .block import Block, n_rows_of
+from .places import UNUSED, Places
+from .sources import Blocks, WithValidation
+
+NUMBERS = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """The result of the first pass over all blocks."""
+
+    categories: Categories
+    category_weight: dict[int, Array]
+    """Weights of the categories in the training rows, by code."""
+    sample: NDArray[Any]
+    """Training rows that thresholds are computed from, in the order of the matrix."""
+    start: Array | None
+    """Predictions of an init model for all rows, in the order of the matrix."""
+
+
+@dataclass
+class BlockTable:
+    """The rows of blocks in the order of a binned matrix, without their features."""
+
+    blocks: Blocks
+    places: Places
+
+    def look(
+        self,
+        categorical_features: Any,
+        start_values: Callable[[Any], Array | None],
+        sample_weight: NDArray[Any] | None,
+        train_weights: Weights | None,
+        known: Categories | None = None,
+    ) -> Looked:
+        """Pass 1. `sample_weight` is as given, without validation rows; `known` comes from an earlier fit."""
+        places = self.places
+        whole, step = (None, 1.0) if train_weights is None else (train_weights.in_steps, train_weights.step)
+        weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
+        features = categorical_features if known is None else sorted(known.of)
+        arguments = [(features, start_values, *both) for both in zip(places.sample(), weights, strict=True)]
+        looks: list[Look] = self.blocks.map(look, arguments)
+        given = looks[: self._n_given_blocks]  # validation rows do not define categories
+        sums = merged([found.sums for found in given])
+        if known is None:
+            numbers = self._numbers_after_all(given)
+            sums = {f: of_value for f, of_value in sums.items() if f not in numbers}
+            known = Categories({f: by_weight({v: total for v, (total, _) in sums[f].items()}) for f in sums})
+        starts = [found.start for found in looks if found.start is not None]
+        start = np.concatenate(starts, axis=-1)[:, places.order] if starts else None
+        category_weight = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
+        return Looked(known, category_weight, np.concatenate([found.sample for found in looks]), start)
+
+    def _whole_weights(self, sample_weight: NDArray[Any] | None) -> list[NDArray[Any]]:
+        """Weights in steps, per block; those of validation rows, which come last, are zero."""
+        whole = np.zeros(sum(self.places.n_rows), dtype=bool if sample_weight is None else np.float64)
+        whole[: sum(self.places.n_rows[: self._n_given_blocks])] = (
+            True if sample_weight is None else whole_weights(sample_weight, weight_step(sample_weight))
+        )
+        return self.places.cut(whole)
+
+    @property
+    def _n_given_blocks(self) -> int:
+        """Number of blocks that do not come from X_val."""
+        return self.blocks.n_training if isinstance(self.blocks, WithValidation) else len(self.places.n_rows)
+
+    def _numbers_after_all(self, looks: Sequence[Look]) -> set[int]:
+        """Numeric features that look categorical in blocks where all of their values are missing.
+
+        A feature must be categorical in all blocks or in none, except for blocks where all of its values are missing.
+        """
+        masks = np.array([found.categorical for found in looks if found.n_rows > 0])
+        mixed = np.flatnonzero(masks.any(axis=0) & ~masks.all(axis=0)).tolist()
+        if not mixed:
+            return set()
+        empty = self.blocks.map(missing_columns, [(mixed,) for _ in self.places.n_rows])
+        full = [(i, found) for i, found in enumerate(looks) if found.n_rows > 0]
+        after_all = {f for f in mixed if all(f in empty[i] for i, found in full if found.categorical[f])}
+        for i, found in full:
+            numbers = [f for f in mixed if f not in after_all and not found.categorical[f] and f not in empty[i]]
+            if numbers:
+                raise ValueError(
+                    f"{self.blocks.noun} {i}: column {numbers[0]} of X has numbers, but other {self.blocks.noun}s have "
+                    "text or categories; use one type for all, or name the column in categorical_features."
+                )
+        return after_all
+
+    def bins(self, looked: Looked, learner: TreeLearner, weights: Weights | None, residual: Array) -> Bins:
+        """The bins of a learner for the training rows with these weights and residuals (output, row)."""
+        places, rows = self.places, sample_of(self.places.n_train)
+        many = [f for f, total in looked.category_weight.items() if np.count_nonzero(total) > learner.max_bins]
+        means: dict[int, Array] = {}
+        if many:
+            parts, steps = residual_parts(residual, weights)
+            by_row = [places.training_rows(part) for part in parts]
+            found = self.blocks.map(
+                residual_sums,
+                [(looked.categories, many, [part[i] for part in by_row]) for i in range(len(places.n_rows))],
+            )
+            for f in many:
+                total = looked.category_weight[f]
+                sums = [np.sum([sums[f][k][: len(total)] for sums in found], axis=0) for k in range(len(parts))]
+                means[f] = means_of(sums, steps, total)
+        grouped = {
+            f: GroupedCategories.from_sums(total, means.get(f), learner.max_bins, learner.min_category_rows)
+            for f, total in looked.category_weight.items()
+        }
+        of_sample = weights if rows is None or weights is None else weights[rows]
+        return Bins.from_sample(looked.sample, None, learner.max_bins, of_sample, grouped, learner.n_threads)
+
+    def encode(self, reader: BlockReader, folder: str, n_threads: int) -> _native.BinnedMatrix:
+        """Pass 2, with blocks and matrix on this machine; the matrix is in files if a folder is given."""
+        matrix = reader.bins.matrix(len(self.places.order), folder)
+
+        def fill(block: Block, places: NDArray[np.uint32]) -> None:
+            reader.fill(matrix, block, places, n_threads)
+
+        self.blocks.map(fill, [(places,) for places in self.places.of_blocks()])
+        return matrix
+
+
+class Look(NamedTuple):
+    """The result of the first pass over a block."""
+
+    n_rows: int
+    categorical: NDArray[np.bool_]
+    sums: dict[int, dict[Any, list[float]]]
+    """Per categorical feature and category, the weights of all rows and of the training rows, in steps."""
+    sample: NDArray[Any]
+    start: Array | None
+    """Predictions of an init model for the rows."""
+
+
+def look(
+    block: Block,
+    categorical_features: Any,
+    start_values: Callable[[Any], Array | None],
+    sample: NDArray[np.intp],
+    weights: tuple[NDArray[Any], NDArray[Any]],
+) -> Look:
+    """Pass 1: a sample of a block for thresholds, and the weights of its categories in all and in training rows."""
+    table = as_table(block.X)
+    n_rows = n_rows_of(table)
+    if n_rows == 0:
+        return Look(0, np.zeros(0, dtype=bool), {}, np.empty((0, table.shape[1]), dtype=np.float32), None)
+    categorical = categorical_mask(table, categorical_features)
+    sums = category_sums(table, categorical, weights) if categorical.any() else {}
+    taken = np.empty((0, table.shape[1]), dtype=np.float32)
+    if len(sample) > 0:
+        taken = _numbers(_safe_indexing(table, sample), Categories({f: [] for f in sums}))
+    return Look(n_rows, categorical, sums, taken, start_values(block.X))
+
+
+def _numbers(table: Any, categories: Categories) -> NDArray[Any]:
+    if issparse(table):
+        return np.asarray(table.toarray())
+    if not categories.of and not needs_reading(table):
+        return np.asarray(check_array(table, **NUMBERS))
+    return np.asarray(categories.encode(table))
+
+
+def missing_columns(block: Block, features: Sequence[int]) -> list[int]:
+    """Which of the given features have only missing values in a block."""
+    return missing_columns_of(as_table(block.X), features)
+
+
+def residual_sums(
+    block: Block, categories: Categories, features: Sequence[int], parts: Sequence[Array]
+) -> dict[int, list[Array]]:
+    """For features with more categories than bins: sums over the training rows of a block, per category."""
+    sums = {}
+    for f in features:
+        n = len(categories.of[f])
+        sums[f] = [np.zeros(n) for _ in parts]
+        if n_rows_of(block.X) > 0:
+            codes = categories.codes(as_table(block.X), f)
+            present = codes < n  # false for missing values and unknown categories
+            numbers = codes[present].astype(np.intp)
+            sums[f] = [np.asarray(np.bincount(numbers, part[present], n), dtype=np.float64) for part in parts]
+    return sums
+
+
+def merged(parts: Sequence[dict[int, dict[Any, list[float]]]]) -> dict[int, dict[Any, list[float]]]:
+    """Sums per category over all blocks. Integers become floats if some blocks have them as floats."""
+    total: dict[int, dict[Any, list[float]]] = {}
+    for f in sorted({f for part in parts for f in part}):
+        kinds = [{type(value) for value in part[f]} for part in parts if part.get(f)]
+        mixed = {int} in kinds and {float} in kinds
+        of_value = total.setdefault(f, {})
+        for part in parts:
+            for value, sums in part.get(f, {}).items():
+                known = of_value.setdefault(float(value) if mixed else value, [0.0] * len(sums))
+                of_value[value] = [a + b for a, b in zip(known, sums, strict=True)]
+    return total
+
+
+def _by_number(categories: Sequence[Any], sums: dict[Any, list[float]]) -> Array:
+    """Weights of categories in the training rows, by code; one at least, since the code of unknown ones follows."""
+    return np.array([sums.get(category, (0.0, 0.0))[1] for category in categories] or [0.0])
+
+
+@dataclass(frozen=True, eq=False)
+class BlockReader:
+    """Pass 2: from blocks to codes of bins. It can be pickled."""
+
+    check: Callable[[Any], Any]
+    """The estimator's check of tables, which returns a matrix of numbers."""
+    bins: Bins
+
+    def numbers(self, block: Block, used: NDArray[np.bool_]) -> NDArray[Any]:
+        """The used rows of a block as numbers."""
+        if n_rows_of(block.X) == 0:
+            return np.empty((0, self.bins.n_features))
+        checked = self.check(block.X)
+        rows = checked if used.all() else checked[used]
+        return np.asarray(plain(rows.toarray() if issparse(rows) else rows))
+
+    def fill(
+        self,
+        matrix: _native.BinnedMatrix,
+        block: Block,
+        places: NDArray[np.uint32],
+        n_threads: int,
+    ) -> None:
+        """Write the codes of the rows of a block to their places in a matrix; rows that are UNUSED are skipped."""
+        used = places != UNUSED
+        X = self.numbers(block, used)
+        if len(X) > 0:
+            self.bins.fill(matrix, X, places[used], n_threads)

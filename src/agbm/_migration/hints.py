@@ -1,0 +1,16 @@
+"""What to use instead of parameters without a counterpart, where several libraries have them."""
+
+METRIC = "early stopping uses the loss; compute other metrics from staged_predict or staged_predict_proba"
+L1 = "leaf values have L2 regularization only; use l2_regularization or min_split_gain"
+HESSIAN = "classification losses have a fixed minimum sum of hessians per leaf; min_samples_leaf limits the rows"
+DELTA = "the loss limits the Newton step of each row (to six log-odds, or a factor of e^2)"
+GPU = "training runs on CPU cores; n_jobs is their number"
+BOOSTING = "boosted trees are the only booster; subsample samples rows, dropout is DART"
+FREQUENCY = "rows are sampled in every iteration"
+TOL = "tol is relative here: a fraction of the decrease of the validation loss since the start"
+CATEGORY = "splits on categories have no parameters"
+EVEN_ROWS = "rows are sampled uniformly; use subsample"
+EVEN_FEATURES = "features are sampled uniformly"
+
+SUPPORTED_BOOSTERS = ("gbdt", "gbrt", "gbtree", "dart")
+"""Values of the parameters of BOOSTING that have a counterpart."""

@@ -1,0 +1,91 @@
+"""The arguments that several plots share: models, features, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.methods import name_of
+from .._estimators import AGBMClassifier
+from ..export._view import check_fitted, feature_names
+
+
+def named_models(models: Any) -> dict[str, Any]:
+    """Models by name; those of a list are named after their method, with their position if methods repeat."""
+    if isinstance(models, Mapping):
+        named = {str(name): model for name, model in models.items()}
+    elif isinstance(models, (list, tuple)):
+        methods = [name_of(getattr(model, "method", "")) for model in models]
+        same = len(set(methods)) < len(methods)
+        named = {
+            f"{method} {k}" if same else method: m for k, (method, m) in enumerate(zip(methods, models, strict=True))
+        }
+    else:
+        named = {name_of(getattr(models, "method", "")): models}
+    if not named:
+        raise ValueError(f"models={models!r} must contain at least one model.")
+    for model in named.values():
+        check_fitted(model)
+    return named
+
+
+def feature_position(model: Any, feature: Any) -> int:
+    """The position of a feature that is given by name or position."""
+    names = feature_names(model)
+    if isinstance(feature, str):
+        if feature not in names:
+            raise ValueError(f"features: {feature!r} is not a feature of the model; it has {_some(names)}.")
+        return names.index(feature)
+    if not isinstance(feature, (int, np.integer)) or not 0 <= feature < len(names):
+        raise ValueError(f"features: {feature!r} must be a name or a position from 0 to {len(names) - 1}.")
+    return int(feature)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+
+def output_index(model: Any, target: Any) -> int:
+    """The index of the output that `target` names; 0 if there is only one."""
+    n_outputs = model.model_.n_outputs
+    if n_outputs == 1:
+        if target is not None:
+            raise ValueError(f"target={target!r}: the model has one output; use target=None.")
+        return 0
+    names = model.classes_.tolist() if isinstance(model, AGBMClassifier) else list(range(n_outputs))
+    if target not in names:
+        kind = "classes" if isinstance(model, AGBMClassifier) else "outputs"
+        raise ValueError(f"target={target!r} must be one of the {kind} of the model: {_some(list(map(str, names)))}.")
+    return names.index(target)
+
+
+def output_suffix(model: Any, output: int) -> str:
+    """Text to append to "score", such as " of class b"; empty for a single output of a regressor."""
+    if isinstance(model, AGBMClassifier):
+        return f" of class {model.classes_[1 if model.model_.n_outputs == 1 else output]}"
+    return f" of output {output}" if model.model_.n_outputs > 1 else ""
+
+
+def check_top(top: Any) -> None:
+    """Raise ValueError unless `top` is a number of features."""
+    if not isinstance(top, (int, np.integer)) or top < 1:
+        raise ValueError(f"top={top!r} must be a positive integer.")
+
+
+def feature_columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray[Any]]:
+    """Some features of X as the model sees them: numbers with NaN, or categories with None, for missing values."""
+    table = model.model_.reader.numbers(X)
+    table = table[:, list(features)]
+    numbers = np.array(table.toarray() if hasattr(table, "toarray") else table, dtype=np.float64)
+    columns: list[NDArray[Any]] = []
+    for feature, column in zip(features, numbers.T, strict=True):
+        known = model.model_.categories.get(feature)
+        if known is not None:
+            names = np.empty(len(column), dtype=object)  # np.array would make an axis of categories that are tuples
+            names[:] = [None if np.isnan(code) else known[int(code)] for code in column]
+            column = names
+        columns.append(column)
+    return columns

@@ -1,0 +1,156 @@
+"""Partial dependence of predictions on features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from .._data.tables import missing
+from ..export._view import check_fitted, feature_names
+from ._arguments import feature_columns, feature_position, output_index, output_suffix
+from ._style import BLACK, BLUE, SKY, shortened, value_text
+
+
+def partial_dependence(
+    model: Any,
+    X: Any,
+    features: Iterable[Any],
+    *,
+    kind: str = "average",
+    target: Any = None,
+    max_categories: int = 20,
+    n_cols: int = 3,
+    ax: Any = None,
+    **options: Any,
+) -> Any:
+    """Plot how predictions depend on features, on average over the rows of X; returns the figure.
+
+    features is a list of names or positions, or pairs of them, with one panel for each; ax may be a list of as many
+    axes. kind="both" adds lines of single rows. target is a class, or the index of an output, if the model has several.
+    X is an array or a pandas data frame; a sample of the rows is enough.
+
+    scikit-learn's PartialDependenceDisplay does the computations and the drawing; options are passed on to its
+    from_estimator. It rejects missing values, infinite values and integers in the features of a panel, so these are
+    replaced first: the values there do not affect the result. Categories are drawn as dots, the most frequent
+    max_categories of them.
+    """
+    from sklearn.inspection import PartialDependenceDisplay  # slow to import
+
+    check_fitted(model)
+    output = output_index(model, target)
+    if isinstance(features, (str, int)):
+        raise ValueError(f"features={features!r} must be a list, such as [{features!r}].")
+    entries = [entry if isinstance(entry, (tuple, list)) else (entry,) for entry in features]
+    panels = [tuple(feature_position(model, feature) for feature in entry) for entry in entries]
+    axes = _panels(len(panels), n_cols, ax)
+    lines: dict[str, Any] = {"line_kw": {"color": BLUE, "linewidth": 1.8}}
+    if kind != "average":
+        lines = {
+            "ice_lines_kw": {"color": SKY, "linewidth": 0.5, "alpha": 0.4},
+            "pd_line_kw": {"color": BLACK, "linestyle": "--", "linewidth": 1.8},
+        }
+    for axis, panel in zip(axes, panels, strict=True):
+        known = {feature: model.model_.categories[feature] for feature in panel if feature in model.model_.categories}
+        table = _with_all_values(model, X, panel)
+        if len(panel) == 1 and known:
+            asked = {name: value for name, value in options.items() if name in ("response_method", "sample_weight")}
+            _category_dots(axis, model, table, panel[0], known[panel[0]][:max_categories], output, asked)
+            continue
+        settings = {
+            "kind": kind, "target": target, "categorical_features": list(known) or None,
+            "grid_resolution": max(100, *map(len, known.values())) if known else 100,
+            "custom_values": {feature: values[:max_categories] for feature, values in known.items()},
+            "feature_names": feature_names(model),
+        }  # fmt: skip
+        with warnings.catch_warnings():  # for features without effect, whose line is flat
+            warnings.filterwarnings("ignore", "Attempting to set identical low and high ylims")
+            PartialDependenceDisplay.from_estimator(
+                model, table, [panel], ax=[axis], **{**settings, **lines, **options}
+            )
+        if not known:
+            axis.locator_params(nbins=5)
+    _finish_panels(model, axes, panels, output)
+    return axes[0].figure
+
+
+def _panels(n: int, n_cols: int, ax: Any) -> list[Any]:
+    if n == 0:
+        raise ValueError("features=[] must name at least one feature.")
+    if ax is not None:
+        axes = list(np.ravel(np.asarray(ax, dtype=object)))
+        if len(axes) != n:
+            raise ValueError(f"ax has {len(axes)} axes, features has {n} entries; pass one for each, or ax=None.")
+        return axes
+    columns = min(n_cols, n)
+    rows = -(-n // columns)
+    size = 3.4 * columns + 0.4, 3.0 * rows + 0.2
+    _, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for unused in grid.flat[n:]:
+        unused.remove()
+    return list(grid.flat[:n])
+
+
+def _with_all_values(model: Any, X: Any, panel: Sequence[int]) -> Any:
+    """A copy of X in which the features of a panel have a finite number or a category in every row."""
+    if not isinstance(X, np.ndarray) and not hasattr(X, "iloc"):
+        raise TypeError(f"X must be an array or a pandas data frame, such as X.to_pandas(); got {type(X).__name__}.")
+    table: Any = X.copy() if hasattr(X, "iloc") else np.array(X, dtype=object if X.dtype == object else np.float64)
+    for feature, column in zip(panel, feature_columns(model, X, panel), strict=True):
+        absent = ~np.isfinite(column) if column.dtype.kind == "f" else missing(column)
+        if absent.all():
+            raise ValueError(
+                f"All values of feature {feature_names(model)[feature]!r} in X are missing; pass rows that have some."
+            )
+        column[absent] = np.resize(column[~absent], np.count_nonzero(absent))
+        if hasattr(table, "iloc"):
+            table[table.columns[feature]] = column
+        else:
+            table[:, feature] = column
+    return table
+
+
+def _category_dots(
+    axis: Any,
+    model: Any,
+    table: Any,
+    feature: int,
+    categories: Sequence[Any],
+    output: int,
+    asked: Mapping[str, Any],
+) -> None:
+    """Draw mean predictions as dots: scikit-learn's display places its bars by the categories' numeric values."""
+    from sklearn.inspection import partial_dependence
+
+    found = partial_dependence(
+        model, table, [feature], categorical_features=[feature], custom_values={feature: categories}, **asked
+    )
+    places = range(len(categories))
+    axis.plot(places, found["average"][output], "o", color=BLUE, markersize=6)
+    axis.set_xticks(places, [value_text(category) for category in categories], parse_math=False)
+    axis.tick_params(axis="x", rotation=90 if len(categories) > 4 else 0)
+    axis.margins(x=0.5 / len(categories))
+    axis.set_xlabel(feature_names(model)[feature])
+
+
+def _finish_panels(model: Any, axes: Sequence[Any], panels: Sequence[Sequence[int]], output: int) -> None:
+    """Show names without mathtext, and use one scale for all panels of a single feature."""
+    single = [axis for axis, panel in zip(axes, panels, strict=True) if len(panel) == 1]
+    limits = np.array([axis.dataLim.intervaly for axis in single])
+    for axis, panel in zip(axes, panels, strict=True):
+        axis.set_xlabel(shortened(axis.get_xlabel()), parse_math=False)
+        axis.set_ylabel(shortened(axis.get_ylabel()), parse_math=False)
+        for text in (*axis.get_xticklabels(), *axis.get_yticklabels()):
+            text.set_parse_math(False)
+        if len(panel) == 2:
+            continue
+        low, high = limits[:, 0].min(), limits[:, 1].max()
+        room = 0.06 * (high - low) or 1.0
+        axis.set_ylim(low - room, high + room)
+        axis.grid(axis="y", alpha=0.25)
+        axis.set_ylabel("")
+    if single:
+        single[0].set_ylabel(f"mean prediction{output_suffix(model, output)}", parse_math=False)
