@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bin.hpp"
-#include "grow.hpp"
 #include "histogram.hpp"
+#include "node_features.hpp"
 #include "partition.hpp"
 #include "predict.hpp"
 #include "quantise.hpp"

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "bin.hpp"
+#include "binned_trees.hpp"
 #include "grow.hpp"
 #include "histogram.hpp"
 #include "leaf_rows.hpp"

@@ -7,66 +7,22 @@
 // scanned. The sums, and so the tree, are the same.
 #pragma once
 
-#include <deque>
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "layout.hpp"
+#include "leaf_values.hpp"
+#include "node_features.hpp"
 #include "parallel.hpp"
 #include "quantise.hpp"
 #include "split.hpp"
+#include "tree.hpp"
 #include "tree_rows.hpp"
 
 namespace agbm {
-
-// Children of node i are left[i] and left[i] + 1; a leaf has feature -1.
-struct GrownTree {
-  int n_targets = 0;
-  std::vector<std::int32_t> feature;
-  std::vector<std::int32_t> bin;
-  std::vector<std::uint8_t> missing_left;
-  std::vector<CodeSet> left_codes;
-  std::vector<std::int32_t> left;
-  std::vector<double> gain;
-  std::vector<std::int64_t> count;
-  std::vector<double> value;  // (node, target); zero in inner nodes
-
-  std::size_t n_nodes() const { return feature.size(); }
-  std::vector<std::int32_t> leaves() const {
-    std::vector<std::int32_t> found;
-    for (std::size_t node = 0; node < n_nodes(); ++node) {
-      if (left[node] < 0) found.push_back(static_cast<std::int32_t>(node));
-    }
-    return found;
-  }
-  std::int32_t add(std::int64_t rows) {
-    feature.push_back(-1);
-    bin.push_back(0);
-    missing_left.push_back(0);
-    left_codes.push_back({});
-    left.push_back(-1);
-    gain.push_back(0.0);
-    count.push_back(rows);
-    value.insert(value.end(), n_targets, 0.0);
-    return static_cast<std::int32_t>(n_nodes()) - 1;
-  }
-};
-
-// What a tree may see: features (null: all), and the share of them that each node may split on.
-struct FeatureSample {
-  const std::uint8_t* features = nullptr;
-  double node_share = 1.0;
-  std::uint64_t seed = 0;
-};
-
-// A well mixed number from another (the finaliser of splitmix64): random choices that depend on names alone, not on the
-// order in which they are made.
-inline std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 // Grows one tree after the other; buffers are kept from tree to tree.
 class TreeGrower {
@@ -81,19 +37,15 @@ class TreeGrower {
             std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
         sums_(sums),
         here_(here),
-        has_shared_columns_(
-            std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })) {
+        features_(matrix, rules_.interactions),
+        has_shared_columns_(matrix.has_shared_columns()) {
     std::size_t n_additions = 0;
     for (const ColumnGroup& group : matrix.groups) {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
       n_additions += matrix.n_additions(group);
     }
     few_rows_ = std::max(kFewRows, matrix.n_cells() * matrix.n_rows / std::max<std::size_t>(1, n_additions));
-    for (int f = 0; f < matrix.n_features; ++f) {
-      n_bins_ += matrix.n_bins[f] + 1;
-      if (matrix.places[f].used()) all_features_.push_back(f);
-    }
-    sort_by_column(all_features_);
+    for (int n : matrix.n_bins) n_bins_ += n + 1;
   }
 
   // `pause` is called between batches and may throw: the way to stop a long growth.
@@ -105,7 +57,7 @@ class TreeGrower {
       build_histograms();
       find_splits();
     }
-    fit_leaves();
+    LeafFitter(matrix_, rules_, targets_, bounds_, tree_).fit(sums_);
   }
 
   const GrownTree& tree() const { return tree_; }
@@ -182,7 +134,7 @@ class TreeGrower {
 
   void start(const TreeTargets& targets, const FeatureSample& sample) {
     targets_ = targets;
-    sample_ = sample;
+    features_.start(sample);
     channels_ = channels_of(targets);
     tree_ = GrownTree{};
     tree_.n_targets = targets.n_targets;
@@ -200,25 +152,19 @@ class TreeGrower {
     if (has_categories_) channels_.noise = noise_of(targets, sums_.noise());
     const bool in_cells = nodes_[0].slot != kNoSlot && !matrix_.groups.empty() && matrix_.groups[0].sparse < 0;
     total_.assign(1, in_cells ? totals_of_cells(nodes_[0].slot) : here_->totals(0));
-    start_constraints();
+    start_bounds();
     tree_.add(channels_.count_in(total_[0].back()));
     if (may_split(0)) scanned_.push_back(0);
     find_splits();
   }
 
-  void start_constraints() {
+  void start_bounds() {
     bounds_.clear();
-    if (rules_.bounded()) {
-      bounds_.emplace_back();
-      for (int k = 0; k < targets_.n_targets; ++k) {
-        bounds_[0].insert(bounds_[0].end(),
-                          {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
-      }
-    }
-    groups_.clear();
-    if (!rules_.interactions.empty()) {
-      groups_.emplace_back(rules_.interactions.size());
-      std::iota(groups_[0].begin(), groups_[0].end(), 0);
+    if (!rules_.bounded()) return;
+    bounds_.emplace_back();
+    for (int k = 0; k < targets_.n_targets; ++k) {
+      bounds_[0].insert(bounds_[0].end(),
+                        {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
     }
   }
 
@@ -245,59 +191,6 @@ class TreeGrower {
   }
 
   Bounds bounds_of(std::size_t node) const { return {bounds_.empty() ? nullptr : bounds_[node].data()}; }
-
-  // Below a split only those groups of features go on that have its feature.
-  void pass_groups_on(std::int32_t parent) {
-    std::vector<int> left_over;
-    for (int group : groups_[parent]) {
-      const std::vector<int>& features = rules_.interactions[group];
-      if (std::find(features.begin(), features.end(), tree_.feature[parent]) != features.end())
-        left_over.push_back(group);
-    }
-    groups_.push_back(left_over);
-    groups_.push_back(left_over);
-  }
-
-  // Features of one group follow each other, so that its histogram is made once.
-  void sort_by_column(std::vector<int>& features) const {
-    if (!has_shared_columns_) return;  // they do
-    std::stable_sort(features.begin(), features.end(),
-                     [&](int a, int b) { return matrix_.places[a].column < matrix_.places[b].column; });
-  }
-
-  // The features that a node may be split on, by their columns.
-  const std::vector<int>& features_of(std::int32_t node) {
-    if (groups_.empty() && sample_.features == nullptr && sample_.node_share >= 1.0) return all_features_;
-    chosen_features_.push_back(choose_features(node));
-    return chosen_features_.back();
-  }
-  std::vector<int> choose_features(std::int32_t node) const {
-    std::vector<std::uint8_t> allowed(matrix_.n_features, groups_.empty() ? 1 : 0);
-    if (!groups_.empty()) {
-      for (int group : groups_[node]) {
-        for (int feature : rules_.interactions[group]) allowed[feature] = 1;
-      }
-    }
-    std::vector<int> features;
-    for (int f = 0; f < matrix_.n_features; ++f) {
-      if (allowed[f] && (sample_.features == nullptr || sample_.features[f])) features.push_back(f);
-    }
-    if (sample_.node_share < 1.0 && !features.empty()) {
-      const std::uint64_t seed = mixed(sample_.seed + mixed(static_cast<std::uint64_t>(node)));
-      const auto lot = [&](int feature) { return mixed(seed + static_cast<std::uint64_t>(feature)); };
-      const double share = sample_.node_share * static_cast<double>(features.size());
-      const auto end = features.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(share));
-      // The features with the smallest lots; no two have the same.
-      std::nth_element(features.begin(), end - 1, features.end(), [&](int a, int b) { return lot(a) < lot(b); });
-      features.erase(end, features.end());
-    }
-    // Not before: random choices are made among all features.
-    features.erase(std::remove_if(features.begin(), features.end(), [&](int f) { return !matrix_.places[f].used(); }),
-                   features.end());
-    std::sort(features.begin(), features.end());
-    sort_by_column(features);
-    return features;
-  }
 
   // The cells of any column that is not shared sum to the node's sums.
   std::vector<std::int64_t> totals_of_cells(std::int32_t slot) {
@@ -354,7 +247,7 @@ class TreeGrower {
     total_.push_back(right_total);
     ++n_leaves_;
     if (!bounds_.empty()) bound_children(parent, left, right);
-    if (!groups_.empty()) pass_groups_on(parent);
+    features_.add_children(parent, state.split.feature);
 
     // The smaller child by the counts of the sums, which are global where rows are spread over machines.
     const bool left_smaller = tree_.count[left] <= tree_.count[right];
@@ -447,9 +340,9 @@ class TreeGrower {
   void plan_scans() {
     constexpr std::size_t enough_cells = 4096;
     scans_.clear();
-    chosen_features_.clear();
+    features_.forget();
     for (std::int32_t node : scanned_) {
-      const std::vector<int>& features = features_of(node);
+      const std::vector<int>& features = features_.of(node);
       nodes_[node].split.gain = rules_.min_split_gain;
       for (std::size_t begin = 0, end = 0; begin < features.size(); begin = end) {
         std::size_t n_cells = 0;
@@ -530,80 +423,11 @@ class TreeGrower {
     return scratch;
   }
 
-  // value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
-  // within rounding of the exact one, while splits may be chosen on fewer bits. Where a loss has a kink, the Newton step gives
-  // way to the quantile that is best for the leaf's rows, which l2 shrinks by as much.
-  void fit_leaves() {
-    const int n_sums = targets_.n_sums();
-    std::vector<double> unit;
-    for (int k = 0; k < n_sums; ++k) unit.push_back(std::ldexp(1.0, -targets_.leaf_exponent(k)));
-    const std::vector<std::int32_t> leaves = tree_.leaves();
-    const std::vector<std::int64_t> sums = sums_.leaf_sums(leaves);
-    const std::size_t n_outputs = targets_.quantiles.n_outputs;
-    const std::vector<double> quantiles = n_outputs > 0 ? sums_.leaf_quantiles(leaves) : std::vector<double>();
-    const int group_size = targets_.n_hessians > 0 ? targets_.n_targets / targets_.n_hessians : targets_.n_targets;
-    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-      const std::size_t node = leaves[leaf];
-      const std::int64_t* s = &sums[leaf * n_sums];
-      for (int k = 0; k < targets_.n_targets; ++k) {
-        const int h = targets_.n_targets + k / group_size;
-        const double hessian =
-            targets_.n_hessians > 0 ? static_cast<double>(s[h]) * unit[h] : static_cast<double>(tree_.count[node]);
-        const double denominator = leaf_denominator(hessian, targets_.min_hessian_leaf, rules_.l2_regularization);
-        double& value = tree_.value[node * targets_.n_targets + k];
-        if (targets_.has_quantiles(k)) {
-          const double kept = denominator > 0.0 ? hessian / denominator : 0.0;
-          value = kept * quantiles[leaf * n_outputs + targets_.output_of(k)];
-        } else {
-          value = bounds_of(node).clip(denominator > 0.0 ? static_cast<double>(s[k]) * unit[k] / denominator : 0.0, k);
-        }
-      }
-    }
-    for (int k = 0; rules_.bounded() && k < targets_.n_targets; ++k) {
-      if (targets_.has_quantiles(k)) order_leaves(k);
-    }
-  }
-
-  // Bounds for values that are no Newton steps: the two sides of a monotone split meet halfway between their means.
-  void order_leaves(int target) {
-    const std::size_t n = tree_.n_nodes();
-    const auto value = [&](std::size_t node) -> double& { return tree_.value[node * targets_.n_targets + target]; };
-    std::vector<double> mean(n), lower(n, -std::numeric_limits<double>::infinity()),
-        upper(n, std::numeric_limits<double>::infinity());
-    for (std::size_t node = n; node-- > 0;) {  // children come after their parents
-      if (tree_.left[node] < 0) {
-        mean[node] = value(node);
-      } else {
-        const std::size_t left = tree_.left[node], right = left + 1;
-        mean[node] = (mean[left] * static_cast<double>(tree_.count[left]) +
-                      mean[right] * static_cast<double>(tree_.count[right])) /
-                     static_cast<double>(tree_.count[node]);
-      }
-    }
-    for (std::size_t node = 0; node < n; ++node) {
-      if (tree_.left[node] < 0) {
-        value(node) = std::min(std::max(value(node), lower[node]), upper[node]);
-        continue;
-      }
-      const std::size_t left = tree_.left[node], right = left + 1;
-      lower[left] = lower[right] = lower[node];
-      upper[left] = upper[right] = upper[node];
-      const int feature = tree_.feature[node];
-      const bool unordered = parts_missing_only(tree_.bin[node], matrix_.n_bins[feature]);
-      const int direction = unordered ? 0 : rules_.monotone[feature];
-      if (direction == 0) continue;
-      const double middle = std::min(std::max(0.5 * mean[left] + 0.5 * mean[right], lower[node]), upper[node]);
-      upper[direction > 0 ? left : right] = middle;
-      lower[direction > 0 ? right : left] = middle;
-    }
-  }
-
   const BinnedMatrix& matrix_;
   const GrowthRules rules_;
   const int n_threads_;
   const bool has_categories_;
   TreeTargets targets_;  // of the tree that is being grown
-  FeatureSample sample_;
   Channels channels_;
   RowSums& sums_;
   const TreeRows* here_;
@@ -612,7 +436,7 @@ class TreeGrower {
   std::vector<NodeState> nodes_;                       // by node number
   std::vector<std::vector<std::int64_t>> total_;       // sums of each node
   std::vector<std::vector<double>> bounds_;            // of the values in each node; empty without monotone features
-  std::vector<std::vector<int>> groups_;               // of features that may still meet; empty where all may
+  NodeFeatures features_;                              // of each node
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
   std::vector<std::int32_t> pending_;  // nodes with a split; a heap where growth is best-first
@@ -622,9 +446,7 @@ class TreeGrower {
   const bool has_shared_columns_;
   std::size_t most_group_cells_ = 0;
   std::size_t few_rows_ = kFewRows;
-  std::size_t n_bins_ = 0;                        // of all features, those of missing values included
-  std::vector<int> all_features_;                 // that are used
-  std::deque<std::vector<int>> chosen_features_;  // of one node each, where they may not use all
+  std::size_t n_bins_ = 0;  // of all features, those of missing values included
 };
 
 }  // namespace agbm

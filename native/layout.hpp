@@ -101,6 +101,9 @@ struct BinnedMatrix {
     return cell_offset[group.first_column + group.width] - cell_offset[group.first_column];
   }
   bool categorical(int feature) const { return n_categories[feature] > 0; }
+  bool has_shared_columns() const {
+    return std::any_of(places.begin(), places.end(), [](const FeaturePlace& p) { return p.shared(); });
+  }
   int group_of_feature(int feature) const { return group_of[places[feature].column]; }
   // Additions of all rows to the histogram of a group.
   std::size_t n_additions(const ColumnGroup& group) const {
@@ -157,19 +160,6 @@ struct ColumnPlan {
     plan.n_own = plan.n_whole = plan.n_columns = n_features;
     return plan;
   }
-};
-
-// A node of a tree as Python sees it: one record of an array (NODE in forest.py).
-struct NodeRecord {
-  double threshold;  // values at or below go left
-  double gain;
-  std::int64_t count;       // training rows
-  std::int32_t feature;     // -1: leaf
-  std::int32_t bin;         // the threshold's
-  std::int32_t left;        // child; the other one is behind it. -1: leaf
-  std::int32_t categories;  // number of the set of categories that go left; -1 where the threshold decides
-  std::uint8_t missing_left;
-  std::uint8_t unused[7] = {};
 };
 
 // Rows per task in parallel loops over rows: large enough to hide scheduling, small enough to balance.

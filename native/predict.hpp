@@ -9,9 +9,8 @@
 #include <string>
 
 #include "coded.hpp"
-#include "grow.hpp"
-#include "layout.hpp"
 #include "parallel.hpp"
+#include "tree.hpp"
 
 namespace agbm {
 
@@ -467,22 +466,6 @@ inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const std
   coded_nodes_.push_back({static_cast<std::uint32_t>(column * kBlockRows), static_cast<std::uint8_t>(code), kind,
                           left.number, right.number, out});
   return {false, out};
-}
-
-// The tree's values on the binned rows [first_row, first_row + n), (target, row). root: where there are several trees.
-inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std::size_t first_row, std::size_t n,
-                          double* out, std::size_t out_stride, int n_threads, std::size_t root = 0) {
-  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      std::size_t node = root;
-      while (tree.left[node] >= 0) {
-        const int feature = tree.feature[node];
-        const int bin = matrix.bin(feature, first_row + i);
-        node = static_cast<std::size_t>(tree.left[node]) + (tree.left_codes[node].has(bin) ? 0 : 1);
-      }
-      for (int k = 0; k < tree.n_targets; ++k) out[k * out_stride + i] = tree.value[node * tree.n_targets + k];
-    }
-  });
 }
 
 }  // namespace agbm

@@ -11,6 +11,7 @@
 #include "layout.hpp"
 #include "quantise.hpp"
 #include "simd.hpp"
+#include "tree.hpp"
 
 namespace agbm {
 
@@ -26,22 +27,6 @@ struct GrowthRules {
   // Rows that a category needs in a node to be judged by them; one with fewer follows the missing values.
   std::int64_t min_category_rows() const { return std::min<std::int64_t>(10, min_samples_leaf); }
   bool bounded() const { return !monotone.empty(); }
-};
-
-// Bins of one feature, that of missing values included.
-struct CodeSet {
-  std::array<std::uint64_t, 4> words{};
-
-  bool has(int code) const { return words[code >> 6] >> (code & 63) & 1; }
-  void add(int code) { words[code >> 6] |= std::uint64_t{1} << (code & 63); }
-  static CodeSet up_to(int code) {
-    CodeSet set;
-    for (int w = 0; w < 4; ++w) {
-      const int n = std::clamp(code + 1 - 64 * w, 0, 64);
-      set.words[w] = n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
-    }
-    return set;
-  }
 };
 
 // Rows whose code is in the set go left. On an ordered feature these are the codes up to `bin`.

@@ -1,0 +1,103 @@
+// The values of a tree's leaves.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "layout.hpp"
+#include "quantise.hpp"
+#include "split.hpp"
+#include "tree.hpp"
+#include "tree_rows.hpp"
+
+namespace agbm {
+
+// value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
+// within rounding of the exact one, while splits may be chosen on fewer bits. Where a loss has a kink, the Newton step gives
+// way to the quantile that is best for the leaf's rows, which l2 shrinks by as much.
+class LeafFitter {
+ public:
+  // bounds: of the values in each node, empty where there are none.
+  LeafFitter(const BinnedMatrix& matrix, const GrowthRules& rules, const TreeTargets& targets,
+             const std::vector<std::vector<double>>& bounds, GrownTree& tree)
+      : matrix_(matrix), rules_(rules), targets_(targets), bounds_(bounds), tree_(tree) {}
+
+  void fit(RowSums& all) {
+    const std::vector<std::int32_t> leaves = tree_.leaves();
+    const std::vector<std::int64_t> sums = all.leaf_sums(leaves);
+    const std::size_t n_outputs = targets_.quantiles.n_outputs;
+    const std::vector<double> quantiles = n_outputs > 0 ? all.leaf_quantiles(leaves) : std::vector<double>();
+    std::vector<double> unit;
+    for (int k = 0; k < targets_.n_sums(); ++k) unit.push_back(std::ldexp(1.0, -targets_.leaf_exponent(k)));
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      fit_leaf(leaves[leaf], &sums[leaf * unit.size()], unit, quantiles.data() + leaf * n_outputs);
+    }
+    for (int k = 0; rules_.bounded() && k < targets_.n_targets; ++k) {
+      if (targets_.has_quantiles(k)) order_leaves(k);
+    }
+  }
+
+ private:
+  // unit: the value of one step of each sum. quantiles: of each output.
+  void fit_leaf(std::size_t node, const std::int64_t* sums, const std::vector<double>& unit, const double* quantiles) {
+    const int group_size = targets_.n_hessians > 0 ? targets_.n_targets / targets_.n_hessians : targets_.n_targets;
+    const Bounds bounds{bounds_.empty() ? nullptr : bounds_[node].data()};
+    for (int k = 0; k < targets_.n_targets; ++k) {
+      const int h = targets_.n_targets + k / group_size;
+      const double hessian =
+          targets_.n_hessians > 0 ? static_cast<double>(sums[h]) * unit[h] : static_cast<double>(tree_.count[node]);
+      const double denominator = leaf_denominator(hessian, targets_.min_hessian_leaf, rules_.l2_regularization);
+      double& value = tree_.value[node * targets_.n_targets + k];
+      if (targets_.has_quantiles(k)) {
+        const double kept = denominator > 0.0 ? hessian / denominator : 0.0;
+        value = kept * quantiles[targets_.output_of(k)];
+      } else {
+        value = bounds.clip(denominator > 0.0 ? static_cast<double>(sums[k]) * unit[k] / denominator : 0.0, k);
+      }
+    }
+  }
+
+  // Bounds for values that are no Newton steps: the two sides of a monotone split meet halfway between their means.
+  void order_leaves(int target) {
+    const std::size_t n = tree_.n_nodes();
+    const auto value = [&](std::size_t node) -> double& { return tree_.value[node * targets_.n_targets + target]; };
+    std::vector<double> mean(n), lower(n, -std::numeric_limits<double>::infinity()),
+        upper(n, std::numeric_limits<double>::infinity());
+    for (std::size_t node = n; node-- > 0;) {  // children come after their parents
+      if (tree_.left[node] < 0) {
+        mean[node] = value(node);
+      } else {
+        const std::size_t left = tree_.left[node], right = left + 1;
+        mean[node] = (mean[left] * static_cast<double>(tree_.count[left]) +
+                      mean[right] * static_cast<double>(tree_.count[right])) /
+                     static_cast<double>(tree_.count[node]);
+      }
+    }
+    for (std::size_t node = 0; node < n; ++node) {
+      if (tree_.left[node] < 0) {
+        value(node) = std::min(std::max(value(node), lower[node]), upper[node]);
+        continue;
+      }
+      const std::size_t left = tree_.left[node], right = left + 1;
+      lower[left] = lower[right] = lower[node];
+      upper[left] = upper[right] = upper[node];
+      const int feature = tree_.feature[node];
+      const bool unordered = parts_missing_only(tree_.bin[node], matrix_.n_bins[feature]);
+      const int direction = unordered ? 0 : rules_.monotone[feature];
+      if (direction == 0) continue;
+      const double middle = std::min(std::max(0.5 * mean[left] + 0.5 * mean[right], lower[node]), upper[node]);
+      upper[direction > 0 ? left : right] = middle;
+      lower[direction > 0 ? right : left] = middle;
+    }
+  }
+
+  const BinnedMatrix& matrix_;
+  const GrowthRules& rules_;
+  const TreeTargets& targets_;
+  const std::vector<std::vector<double>>& bounds_;
+  GrownTree& tree_;
+};
+
+}  // namespace agbm
