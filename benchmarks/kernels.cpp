@@ -123,17 +123,17 @@ class Kernels {
 
   void histogram(int hessians) {
     const std::string mode = hessians > 0 ? ", Newton" : ", gradient";
-    TreeTargets targets;
-    targets.n_targets = 1;
-    targets.n_hessians = hessians;
-    targets.n_rows = targets.n_repeated = kRows;
-    targets.gradients = {residual_.data()};
-    targets.hessians = hessian_.data();
-    targets.max = {2.0, 0.25};
-    const Channels channels = channels_of(targets);
+    TreeInputs inputs;
+    inputs.n_residuals = 1;
+    inputs.n_hessians = hessians;
+    inputs.n_rows = inputs.n_repeated = kRows;
+    inputs.residuals = {residual_.data()};
+    inputs.hessians = hessian_.data();
+    inputs.max = {2.0, 0.25};
+    const Channels channels = channels_of(inputs);
     LargeVector<std::int64_t> packed;
     const double channel_bytes = 8.0 * (1 + hessians);
-    add("quantise" + mode, 2 * channel_bytes * kRows, 0, [&] { pack(targets, channels, packed, threads_); });
+    add("quantise" + mode, 2 * channel_bytes * kRows, 0, [&] { pack(inputs, channels, packed, threads_); });
 
     HistogramBuilder builder(matrix_, threads_);
     std::vector<std::int64_t> cells(matrix_.n_cells() * channels.n());

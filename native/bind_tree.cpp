@@ -15,21 +15,20 @@ namespace {
 
 // Histogram of the given rows, (cell, channel), with the channels' form: for tests of the kernel against its twin.
 // Cells of a feature: its value bins, then the missing values.
-nb::tuple histogram_of(const BinnedMatrix& m, const Gradients& gradients,
-                       const std::optional<RowMajor<double>>& hessians, const std::optional<Vector<Row>>& rows,
-                       int n_threads) {
-  const TreeTargets targets = make_targets(m, gradients, hessians, std::nullopt, n_threads);
-  Channels channels = channels_of(targets);
+nb::tuple histogram_of(const BinnedMatrix& m, const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
+                       const std::optional<Vector<Row>>& rows, int n_threads) {
+  const TreeInputs inputs = make_inputs(m, residuals, hessians, std::nullopt, n_threads);
+  Channels channels = channels_of(inputs);
   LargeVector<std::int64_t> packed;
-  pack(targets, channels, packed, n_threads);
+  pack(inputs, channels, packed, n_threads);
   const std::size_t n = channels.n();
   if (rows) {
-    for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < targets.n_rows, "rows: no such row");
+    for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < inputs.n_rows, "rows: no such row");
   }
   std::vector<std::int64_t> cells(m.n_cells() * n);
   HistogramBuilder builder(m, n_threads);
   builder.set_rows(packed.data(), channels.n());
-  builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : targets.n_rows, cells.data()}});
+  builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : inputs.n_rows, cells.data()}});
   std::vector<std::int64_t> used;
   for (int f = 0; f < m.n_features; ++f) {
     require(m.places[f].used() && !m.places[f].shared(), "matrix: features have no columns of their own");
@@ -82,17 +81,18 @@ void bind_growers(nb::module_& m) {
   nb::class_<Grower> grower(m, "Grower",
                             "Grows one tree after the other on the rows of a matrix; not for two threads at once.");
   def_init(grower);
-  grower.def("grow", &Grower::grow, nb::kw_only(), "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
-             "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "share"_a = 0.0,
-             "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
-             "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
-             "A tree for the residuals (target, training row): its parts and its values on all rows. With distances "
-             "(output, training row), the values of each output's first target are quantiles of these.");
+  grower.def(
+      "grow", &Grower::grow, nb::kw_only(), "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
+      "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "share"_a = 0.0,
+      "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
+      "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+      "A tree for residuals, one array per residual: its parts and its values on all rows. With distances, one array "
+      "per output, the leaf values for each output's first residual are quantiles of these.");
   nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
   def_init(remote);
   remote.def(
-      "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_targets"_a, "n_quantiles"_a = 0,
-      "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+      "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_residuals"_a,
+      "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
       "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
       "of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, output), flat.");
 }
@@ -100,7 +100,7 @@ void bind_growers(nb::module_& m) {
 void bind_shard(nb::module_& m) {
   nb::class_<ShardRows>(m, "ShardRows", "One process' part of the rows that trees are grown on by others.")
       .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
-      .def("set_targets", &ShardRows::set_targets, nb::kw_only(), "gradients"_a.noconvert(),
+      .def("set_residuals", &ShardRows::set_residuals, nb::kw_only(), "residuals"_a.noconvert(),
            "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(),
            "share"_a = 0.0, "steps"_a.noconvert().none() = nb::none(),
            "Take residuals; returns the number of rows, repeated ones counted, and the largest numbers.")
@@ -108,18 +108,18 @@ void bind_shard(nb::module_& m) {
            "Begin a tree, with the number of rows and the largest numbers of all shards.")
       .def("split", &ShardRows::split, "splits"_a.noconvert(), "Send the rows of nodes to their children.")
       .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(), "Of some nodes, one after the other.")
-      .def("noise", &ShardRows::noise, "Sums that the noise of the targets follows from.")
-      .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(), "(leaf, target or hessian), flat.")
+      .def("noise", &ShardRows::noise, "Sums that the noise of the residuals is computed from.")
+      .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(), "(leaf, residual or hessian), flat.")
       .def("tally", &ShardRows::tally, "leaves"_a.noconvert(), "output"_a, "known"_a.noconvert(), "shift"_a, "width"_a,
            "Weights of distances that begin with known bits, by the next ones, (leaf, next bits), flat.")
       .def("values", &ShardRows::values, "nodes"_a.noconvert(), "left_codes"_a.noconvert(), "value"_a.noconvert(),
-           "Values (target, row) of the tree that was grown last.");
+           "Values (value, row) of the tree that was grown last.");
 }
 
 }  // namespace
 
 void bind_tree(nb::module_& m) {
-  m.def("histogram", &histogram_of, "matrix"_a, "gradients"_a.noconvert(), "hessians"_a.noconvert().none(),
+  m.def("histogram", &histogram_of, "matrix"_a, "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
         "rows"_a.noconvert().none(), "n_threads"_a,
         "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
   bind_growers(m);

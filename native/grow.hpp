@@ -1,4 +1,4 @@
-// Growth of one tree with K targets and one structure.
+// Growth of one tree for K residuals that share its structure.
 //
 // The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract for the larger, find
 // the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
@@ -49,15 +49,15 @@ class TreeGrower {
   }
 
   // `pause` is called between batches and may throw: the way to stop a long growth.
-  void grow(const TreeTargets& targets, const FeatureSample& sample, const std::function<void()>& pause) {
-    start(targets, sample);
+  void grow(const TreeInputs& inputs, const FeatureSample& sample, const std::function<void()>& pause) {
+    start(inputs, sample);
     while (take_batch()) {
       pause();
       split_batch();
       build_histograms();
       find_splits();
     }
-    LeafFitter(matrix_, rules_, targets_, bounds_, tree_).fit(sums_);
+    LeafFitter(matrix_, rules_, inputs_, bounds_, tree_).fit(sums_);
   }
 
   const GrownTree& tree() const { return tree_; }
@@ -67,8 +67,8 @@ class TreeGrower {
   // Up to so many rows it costs no more to add them than to subtract a sibling's cells and to fetch the result again later;
   // also where they are added to fewer cells than there are, which in sparse matrices may be any number of rows.
   static constexpr std::size_t kFewRows = 512;
-  // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees: about a
-  // batch a level. Trees with many targets have large ones.
+  // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees: about one
+  // batch per level. Trees for many residuals have large histograms.
   static constexpr std::size_t kBatchNodes = 256;
   static constexpr std::size_t kHistogramBytes = std::size_t{1} << 31;
   static constexpr std::size_t kUsualLevels = 8;
@@ -132,12 +132,12 @@ class TreeGrower {
   // Whether the rows of a node are here, and so few that it keeps no histogram.
   bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= few_rows_; }
 
-  void start(const TreeTargets& targets, const FeatureSample& sample) {
-    targets_ = targets;
+  void start(const TreeInputs& inputs, const FeatureSample& sample) {
+    inputs_ = inputs;
     features_.start(sample);
-    channels_ = channels_of(targets);
+    channels_ = channels_of(inputs);
     tree_ = GrownTree{};
-    tree_.n_targets = targets.n_targets;
+    tree_.n_values = inputs.n_residuals;
     n_leaves_ = 1;
     nodes_.assign(1, {0, kNoSlot, {}});
     pending_.clear();
@@ -149,7 +149,7 @@ class TreeGrower {
       nodes_[0].slot = acquire_slot();
       sums_.build({{0, histogram(nodes_[0].slot)}});
     }
-    if (has_categories_) channels_.noise = noise_of(targets, sums_.noise());
+    if (has_categories_) channels_.noise = noise_of(inputs, sums_.noise());
     const bool in_cells = nodes_[0].slot != kNoSlot && !matrix_.groups.empty() && matrix_.groups[0].sparse < 0;
     total_.assign(1, in_cells ? totals_of_cells(nodes_[0].slot) : here_->totals(0));
     start_bounds();
@@ -162,7 +162,7 @@ class TreeGrower {
     bounds_.clear();
     if (!rules_.bounded()) return;
     bounds_.emplace_back();
-    for (int k = 0; k < targets_.n_targets; ++k) {
+    for (int k = 0; k < inputs_.n_residuals; ++k) {
       bounds_[0].insert(bounds_[0].end(),
                         {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
     }
@@ -178,12 +178,12 @@ class TreeGrower {
     const SumReader<0, false> counted(channels_, rules_.l2_regularization);
     const SumReader<0, true> weighed(channels_, rules_.l2_regularization);
     const Bounds bounds{bounds_[parent].data()};
-    const auto value = [&](std::int32_t node, int target) {
+    const auto value = [&](std::int32_t node, int residual) {
       const std::int64_t* sums = total_[node].data();
-      return channels_.n_hessians > 0 ? weighed.leaf_value(sums, target, bounds)
-                                      : counted.leaf_value(sums, target, bounds);
+      return channels_.n_hessians > 0 ? weighed.leaf_value(sums, residual, bounds)
+                                      : counted.leaf_value(sums, residual, bounds);
     };
-    for (int k = 0; direction != 0 && k < targets_.n_targets; ++k) {
+    for (int k = 0; direction != 0 && k < inputs_.n_residuals; ++k) {
       const double middle = 0.5 * value(left, k) + 0.5 * value(right, k);
       bounds_[direction > 0 ? left : right][2 * k + 1] = middle;
       bounds_[direction > 0 ? right : left][2 * k] = middle;
@@ -427,7 +427,7 @@ class TreeGrower {
   const GrowthRules rules_;
   const int n_threads_;
   const bool has_categories_;
-  TreeTargets targets_;  // of the tree that is being grown
+  TreeInputs inputs_;  // of the tree that is being grown
   Channels channels_;
   RowSums& sums_;
   const TreeRows* here_;

@@ -59,7 +59,7 @@ class GrowerBase {
       left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
     const std::size_t n = tree.n_nodes();
     return nb::make_tuple(records_of(tree), to_numpy(std::move(left_codes), n, 4),
-                          to_numpy(std::vector<double>(tree.value), n, tree.n_targets));
+                          to_numpy(std::vector<double>(tree.value), n, tree.n_values));
   }
 
   FeatureSample make_sample(const std::optional<Vector<std::uint8_t>>& features, double node_share,
@@ -101,27 +101,27 @@ class Grower : GrowerBase {
       : GrowerBase(m, thresholds, n_threads), rows_(m, n_threads), grower_(m, rules, rows_, &rows_, n_threads) {}
 
   // A tree for the residuals of the first rows, and its values on all rows.
-  nb::tuple grow(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
-                 const std::optional<Vector<std::int64_t>>& repeats, const Gradients& distances, double share,
+  nb::tuple grow(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
+                 const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances, double share,
                  const std::optional<Vector<std::int64_t>>& steps, const std::optional<Vector<Row>>& rows,
                  const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
                  double min_hessian_leaf) {
-    TreeTargets targets = make_targets(matrix_, gradients, hessians, repeats, n_threads_);
-    targets.quantiles = make_quantiles(distances, share, steps, targets.n_rows, targets.n_targets);
+    TreeInputs inputs = make_inputs(matrix_, residuals, hessians, repeats, n_threads_);
+    inputs.quantiles = make_quantiles(distances, share, steps, inputs.n_rows, inputs.n_residuals);
     require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
-    targets.min_hessian_leaf = min_hessian_leaf;
+    inputs.min_hessian_leaf = min_hessian_leaf;
     const FeatureSample sample = make_sample(features, node_share, seed);
     require(!rows || rows->size() > 0, "rows: none");
-    const Row* chosen = chosen_rows(rows, targets.n_rows);
+    const Row* chosen = chosen_rows(rows, inputs.n_rows);
     const std::size_t n_rows = matrix_.n_rows;
-    nb::ndarray<nb::numpy, double> row_values = empty({static_cast<std::size_t>(targets.n_targets), n_rows});
+    nb::ndarray<nb::numpy, double> row_values = empty({static_cast<std::size_t>(inputs.n_residuals), n_rows});
     double* values = row_values.data();
     {
       nb::gil_scoped_release release;
-      rows_.start(targets, chosen, rows ? rows->size() : 0);
-      grower_.grow(targets, sample, InterruptCheck{});
+      rows_.start(inputs, chosen, rows ? rows->size() : 0);
+      grower_.grow(inputs, sample, InterruptCheck{});
       const GrownTree& tree = grower_.tree();
-      const std::size_t known = chosen == nullptr ? targets.n_rows : 0;
+      const std::size_t known = chosen == nullptr ? inputs.n_rows : 0;
       if (known > 0) rows_.values(tree.leaves(), tree.value.data(), values, n_rows);
       binned_values(matrix_, tree, known, n_rows - known, values + known, n_rows, n_threads_);
     }
@@ -137,11 +137,11 @@ class Grower : GrowerBase {
 // Sums of rows in other processes, which a Python object adds up.
 class PythonSums : public RowSums {
  public:
-  void begin(const nb::object& others, std::size_t n_cells, const TreeTargets& targets) {
+  void begin(const nb::object& others, std::size_t n_cells, const TreeInputs& inputs) {
     others_ = others;
     n_cells_ = n_cells;
-    n_sums_ = targets.n_sums();
-    n_outputs_ = targets.quantiles.n_outputs;
+    n_sums_ = inputs.n_sums();
+    n_outputs_ = inputs.quantiles.n_outputs;
     splits_.clear();
   }
   void end() { others_ = nb::none(); }
@@ -210,26 +210,26 @@ class RemoteGrower : GrowerBase {
   RemoteGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
       : GrowerBase(m, thresholds, n_threads), grower_(m, rules, sums_, nullptr, n_threads) {}
 
-  nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_targets,
+  nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
                  int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
                  std::uint64_t seed, double min_hessian_leaf) {
-    TreeTargets targets;
-    targets.n_targets = n_targets;
-    targets.n_hessians = static_cast<int>(max.size()) - n_targets;
-    require(n_targets > 0 && targets.n_hessians >= 0, "max: must have an entry for each target");
+    TreeInputs inputs;
+    inputs.n_residuals = n_residuals;
+    inputs.n_hessians = static_cast<int>(max.size()) - n_residuals;
+    require(n_residuals > 0 && inputs.n_hessians >= 0, "max: must have an entry for each residual");
     require(n_repeated > 0, "n_repeated: must be positive");
     require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
-    targets.n_repeated = static_cast<std::size_t>(n_repeated);
-    targets.max = max;
-    targets.min_hessian_leaf = min_hessian_leaf;
-    require(n_quantiles >= 0 && (n_quantiles == 0 || n_targets % n_quantiles == 0),
+    inputs.n_repeated = static_cast<std::size_t>(n_repeated);
+    inputs.max = max;
+    inputs.min_hessian_leaf = min_hessian_leaf;
+    require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
             "n_quantiles: must be those of all outputs");
-    targets.quantiles.n_outputs = n_quantiles;
+    inputs.quantiles.n_outputs = n_quantiles;
     const FeatureSample sample = make_sample(features, node_share, seed);
-    sums_.begin(sums, matrix_.n_cells() * channels_of(targets).n(), targets);
+    sums_.begin(sums, matrix_.n_cells() * channels_of(inputs).n(), inputs);
     try {
       nb::gil_scoped_release release;
-      grower_.grow(targets, sample, InterruptCheck{});
+      grower_.grow(inputs, sample, InterruptCheck{});
     } catch (...) {
       sums_.end();
       throw;

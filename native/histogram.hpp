@@ -51,7 +51,7 @@ void add_rows(const HistogramTask& given) {
   }
 }
 
-// Any number of channels: trees with many targets.
+// Any number of channels: trees for many residuals.
 inline void add_rows_wide(const HistogramTask& task, int channels, const ColumnGroup& group) {
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;

@@ -20,39 +20,39 @@ namespace agbm {
 class LeafFitter {
  public:
   // bounds: of the values in each node, empty where there are none.
-  LeafFitter(const BinnedMatrix& matrix, const GrowthRules& rules, const TreeTargets& targets,
+  LeafFitter(const BinnedMatrix& matrix, const GrowthRules& rules, const TreeInputs& inputs,
              const std::vector<std::vector<double>>& bounds, GrownTree& tree)
-      : matrix_(matrix), rules_(rules), targets_(targets), bounds_(bounds), tree_(tree) {}
+      : matrix_(matrix), rules_(rules), inputs_(inputs), bounds_(bounds), tree_(tree) {}
 
   void fit(RowSums& all) {
     const std::vector<std::int32_t> leaves = tree_.leaves();
     const std::vector<std::int64_t> sums = all.leaf_sums(leaves);
-    const std::size_t n_outputs = targets_.quantiles.n_outputs;
+    const std::size_t n_outputs = inputs_.quantiles.n_outputs;
     const std::vector<double> quantiles = n_outputs > 0 ? all.leaf_quantiles(leaves) : std::vector<double>();
     std::vector<double> unit;
-    for (int k = 0; k < targets_.n_sums(); ++k) unit.push_back(std::ldexp(1.0, -targets_.leaf_exponent(k)));
+    for (int k = 0; k < inputs_.n_sums(); ++k) unit.push_back(std::ldexp(1.0, -inputs_.leaf_exponent(k)));
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
       fit_leaf(leaves[leaf], &sums[leaf * unit.size()], unit, quantiles.data() + leaf * n_outputs);
     }
-    for (int k = 0; rules_.bounded() && k < targets_.n_targets; ++k) {
-      if (targets_.has_quantiles(k)) order_leaves(k);
+    for (int k = 0; rules_.bounded() && k < inputs_.n_residuals; ++k) {
+      if (inputs_.has_quantiles(k)) order_leaves(k);
     }
   }
 
  private:
   // unit: the value of one step of each sum. quantiles: of each output.
   void fit_leaf(std::size_t node, const std::int64_t* sums, const std::vector<double>& unit, const double* quantiles) {
-    const int group_size = targets_.n_hessians > 0 ? targets_.n_targets / targets_.n_hessians : targets_.n_targets;
+    const int group_size = inputs_.n_hessians > 0 ? inputs_.n_residuals / inputs_.n_hessians : inputs_.n_residuals;
     const Bounds bounds{bounds_.empty() ? nullptr : bounds_[node].data()};
-    for (int k = 0; k < targets_.n_targets; ++k) {
-      const int h = targets_.n_targets + k / group_size;
+    for (int k = 0; k < inputs_.n_residuals; ++k) {
+      const int h = inputs_.n_residuals + k / group_size;
       const double hessian =
-          targets_.n_hessians > 0 ? static_cast<double>(sums[h]) * unit[h] : static_cast<double>(tree_.count[node]);
-      const double denominator = leaf_denominator(hessian, targets_.min_hessian_leaf, rules_.l2_regularization);
-      double& value = tree_.value[node * targets_.n_targets + k];
-      if (targets_.has_quantiles(k)) {
+          inputs_.n_hessians > 0 ? static_cast<double>(sums[h]) * unit[h] : static_cast<double>(tree_.count[node]);
+      const double denominator = leaf_denominator(hessian, inputs_.min_hessian_leaf, rules_.l2_regularization);
+      double& value = tree_.value[node * inputs_.n_residuals + k];
+      if (inputs_.has_quantiles(k)) {
         const double kept = denominator > 0.0 ? hessian / denominator : 0.0;
-        value = kept * quantiles[targets_.output_of(k)];
+        value = kept * quantiles[inputs_.output_of(k)];
       } else {
         value = bounds.clip(denominator > 0.0 ? static_cast<double>(sums[k]) * unit[k] / denominator : 0.0, k);
       }
@@ -60,9 +60,9 @@ class LeafFitter {
   }
 
   // Bounds for values that are no Newton steps: the two sides of a monotone split meet halfway between their means.
-  void order_leaves(int target) {
+  void order_leaves(int residual) {
     const std::size_t n = tree_.n_nodes();
-    const auto value = [&](std::size_t node) -> double& { return tree_.value[node * targets_.n_targets + target]; };
+    const auto value = [&](std::size_t node) -> double& { return tree_.value[node * inputs_.n_residuals + residual]; };
     std::vector<double> mean(n), lower(n, -std::numeric_limits<double>::infinity()),
         upper(n, std::numeric_limits<double>::infinity());
     for (std::size_t node = n; node-- > 0;) {  // children come after their parents
@@ -95,7 +95,7 @@ class LeafFitter {
 
   const BinnedMatrix& matrix_;
   const GrowthRules& rules_;
-  const TreeTargets& targets_;
+  const TreeInputs& inputs_;
   const std::vector<std::vector<double>>& bounds_;
   GrownTree& tree_;
 };

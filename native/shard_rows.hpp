@@ -21,34 +21,34 @@ class ShardRows {
  public:
   ShardRows(const BinnedMatrix& m, int n_threads) : matrix_(m), n_threads_(n_threads), rows_(m, n_threads) {}
 
-  // Takes the residuals of the first rows, and says how many rows there are, repeated ones counted, and the largest
-  // number of each target and hessian: those of all shards together are asked for in start().
-  nb::tuple set_targets(const Gradients& gradients, const std::optional<RowMajor<double>>& hessians,
-                        const std::optional<Vector<std::int64_t>>& repeats, const Gradients& distances, double share,
-                        const std::optional<Vector<std::int64_t>>& steps) {
+  // Takes the residuals of the first rows. Returns the number of rows, counting repeats, and the largest absolute value
+  // of each residual and hessian; start() takes those of all shards together.
+  nb::tuple set_residuals(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
+                          const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances, double share,
+                          const std::optional<Vector<std::int64_t>>& steps) {
     rows_.stop();  // they have pointers to the last tree's arrays
-    targets_ = make_targets(matrix_, gradients, hessians, repeats, n_threads_, true);
-    targets_.quantiles = make_quantiles(distances, share, steps, targets_.n_rows, targets_.n_targets);
-    gradients_ = gradients;
+    inputs_ = make_inputs(matrix_, residuals, hessians, repeats, n_threads_, true);
+    inputs_.quantiles = make_quantiles(distances, share, steps, inputs_.n_rows, inputs_.n_residuals);
+    residuals_ = residuals;
     hessians_ = hessians;
     repeats_ = repeats;
     distances_ = distances;
     steps_ = steps;
-    return nb::make_tuple(targets_.n_repeated, targets_.max);
+    return nb::make_tuple(inputs_.n_repeated, inputs_.max);
   }
 
   void start(std::int64_t n_repeated, const std::vector<double>& max, const std::optional<Vector<Row>>& rows) {
-    require(!gradients_.empty(), "start: there are no targets");
-    require(n_repeated >= static_cast<std::int64_t>(targets_.n_repeated), "n_repeated: fewer than are here");
-    require(max.size() == targets_.max.size(), "max: must have one entry for each target and hessian");
-    for (std::size_t k = 0; k < max.size(); ++k) require(max[k] >= targets_.max[k], "max: smaller than here");
-    TreeTargets targets = targets_;
-    targets.n_repeated = static_cast<std::size_t>(n_repeated);
-    targets.max = max;
+    require(!residuals_.empty(), "start: there are no residuals");
+    require(n_repeated >= static_cast<std::int64_t>(inputs_.n_repeated), "n_repeated: fewer than are here");
+    require(max.size() == inputs_.max.size(), "max: must have one entry for each residual and hessian");
+    for (std::size_t k = 0; k < max.size(); ++k) require(max[k] >= inputs_.max[k], "max: smaller than here");
+    TreeInputs inputs = inputs_;
+    inputs.n_repeated = static_cast<std::size_t>(n_repeated);
+    inputs.max = max;
     chosen_ = rows;
-    const Row* chosen = chosen_rows(chosen_, targets.n_rows);
+    const Row* chosen = chosen_rows(chosen_, inputs.n_rows);
     nb::gil_scoped_release release;
-    rows_.start(targets, chosen, rows ? rows->size() : 0);
+    rows_.start(inputs, chosen, rows ? rows->size() : 0);
   }
 
   void split(const RowMajor<std::int64_t>& splits) {
@@ -103,7 +103,7 @@ class ShardRows {
   // See TreeRows; (leaf, next bits), flat.
   nb::ndarray<nb::numpy, std::int64_t> tally(const Vector<std::int32_t>& leaves, int output,
                                              const Vector<std::uint64_t>& known, int shift, int width) {
-    require(output >= 0 && output < targets_.quantiles.n_outputs, "output: no such output");
+    require(output >= 0 && output < inputs_.quantiles.n_outputs, "output: no such output");
     require(known.size() == leaves.size(), "known: must have one entry for each leaf");
     require(width >= 1 && width <= 16 && shift >= 0 && shift + width <= 64, "shift, width: beyond 64 bits");
     std::vector<std::int64_t> tallies;
@@ -120,9 +120,9 @@ class ShardRows {
   nb::ndarray<nb::numpy, double> values(const Vector<std::uint8_t>& nodes, const RowMajor<std::uint64_t>& left_codes,
                                         const RowMajor<double>& value) {
     const GrownTree tree = trees_of_records(matrix_, nodes, left_codes, value);
-    require(tree.n_nodes() > 0 && tree.n_nodes() == rows_.n_nodes() && tree.n_targets == targets_.n_targets,
+    require(tree.n_nodes() > 0 && tree.n_nodes() == rows_.n_nodes() && tree.n_values == inputs_.n_residuals,
             "nodes: not the last tree's");
-    const std::size_t known = chosen_ ? 0 : targets_.n_rows, n_rows = matrix_.n_rows;
+    const std::size_t known = chosen_ ? 0 : inputs_.n_rows, n_rows = matrix_.n_rows;
     nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
     nb::gil_scoped_release release;
     if (known > 0) rows_.values(tree.leaves(), tree.value.data(), out.data(), n_rows);
@@ -142,8 +142,8 @@ class ShardRows {
   const BinnedMatrix& matrix_;
   int n_threads_;
   TreeRows rows_;
-  TreeTargets targets_;
-  Gradients gradients_, distances_;  // they and the others are kept alive while a tree is grown on them
+  TreeInputs inputs_;
+  Vectors residuals_, distances_;  // they and the others are kept alive while a tree is grown on them
   std::optional<RowMajor<double>> hessians_;
   std::optional<Vector<std::int64_t>> repeats_, steps_;
   std::optional<Vector<Row>> chosen_;

@@ -56,37 +56,37 @@ constexpr double kCategorySmoothing = 10.0;
 // cut through sorted normal numbers takes 2 / pi of it. That much is no gain.
 constexpr double kGainByChance = 0.6366197723675814;
 
-// Where a tree has many targets, categories are ranked by the mean residuals of this many of them, one after the other.
+// Where a tree has many residuals, categories are ranked by the mean residuals of this many of them, one after the other.
 constexpr int kCategoryOrders = 2;
 
-// What a leaf divides its sum of residuals by. The floor keeps a step finite where targets with hessians of their own have
+// What a leaf divides its sum of residuals by. The floor keeps a step finite where residuals with hessians of their own have
 // hardly any in a leaf; where all share one, leaves below it are not made in the first place.
 inline double leaf_denominator(double hessian, double floor, double l2) { return std::max(hessian, floor) + l2; }
 
-// Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each target.
+// Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each residual.
 struct Bounds {
   const double* of = nullptr;  // null: none
 
-  double clip(double value, int target) const {
-    return of == nullptr ? value : std::min(std::max(value, of[2 * target]), of[2 * target + 1]);
+  double clip(double value, int residual) const {
+    return of == nullptr ? value : std::min(std::max(value, of[2 * residual]), of[2 * residual + 1]);
   }
 };
 
 // Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer a channel, the count
-// within the last. score = sum over targets of G^2 / (H + l2): how much of the squared residual a leaf explains. H is the
+// within the last. score = sum over residuals of G^2 / (H + l2): how much of the squared residual a leaf explains. H is the
 // row count where hessians are constant. No factor 1/2 and no division by n, as in the units that the paper's authors
 // tune in.
 //
-// Targets and HasHessian are compile-time constants for the usual cases; Targets = 0 is for all others.
-template <int Targets, bool HasHessian>
+// Residuals and HasHessian are compile-time constants for the usual cases; Residuals = 0 is for all others.
+template <int Residuals, bool HasHessian>
 class SumReader {
  public:
   SumReader(const Channels& channels, double l2) : channels_(channels), l2_(l2) {}
 
-  int n_targets() const { return Targets > 0 ? Targets : channels_.n_targets; }
-  int n_channels() const { return Targets > 0 ? Targets + (HasHessian ? 1 : 0) : channels_.n(); }
-  int n_groups() const { return Targets > 0 || !HasHessian ? 1 : channels_.n_hessians; }
-  int group_size() const { return Targets > 0 ? Targets : channels_.n_targets / n_groups(); }
+  int n_residuals() const { return Residuals > 0 ? Residuals : channels_.n_residuals; }
+  int n_channels() const { return Residuals > 0 ? Residuals + (HasHessian ? 1 : 0) : channels_.n(); }
+  int n_groups() const { return Residuals > 0 || !HasHessian ? 1 : channels_.n_hessians; }
+  int group_size() const { return Residuals > 0 ? Residuals : channels_.n_residuals / n_groups(); }
 
   std::int64_t count(const std::int64_t* sums) const { return channels_.count_in(sums[n_channels() - 1]); }
   double value(const std::int64_t* sums, int c) const {
@@ -94,12 +94,12 @@ class SumReader {
     return static_cast<double>(c == n_channels() - 1 ? sums[c] >> channels_.count_bits : sums[c]) * channels_.unit[c];
   }
   double hessian(const std::int64_t* sums, int group) const {
-    return HasHessian ? value(sums, n_targets() + group) : static_cast<double>(count(sums));
+    return HasHessian ? value(sums, n_residuals() + group) : static_cast<double>(count(sums));
   }
   double denominator(const std::int64_t* sums, int group) const {
     return leaf_denominator(hessian(sums, group), channels_.min_hessian_leaf, l2_);
   }
-  // Whether there are hessians enough for a leaf, those of all targets together.
+  // Whether there are hessians enough for a leaf, those of all residuals together.
   bool enough_hessian(const std::int64_t* sums) const {
     if (!HasHessian) return true;
     double total = 0.0;
@@ -122,16 +122,16 @@ class SumReader {
     return score;
   }
 
-  double leaf_value(const std::int64_t* sums, int target, Bounds bounds) const {
-    const double denominator = this->denominator(sums, target / group_size());
-    return bounds.clip(denominator > 0.0 ? value(sums, target) / denominator : 0.0, target);
+  double leaf_value(const std::int64_t* sums, int residual, Bounds bounds) const {
+    const double denominator = this->denominator(sums, residual / group_size());
+    return bounds.clip(denominator > 0.0 ? value(sums, residual) / denominator : 0.0, residual);
   }
   // The same score where values are bounded: 2 G v - (H + l2) v^2.
   double bounded_score(const std::int64_t* sums, Bounds bounds) const {
     double score = 0.0;
-    for (int target = 0; target < n_targets(); ++target) {
-      const double v = leaf_value(sums, target, bounds);
-      score += (2.0 * value(sums, target) - denominator(sums, target / group_size()) * v) * v;
+    for (int residual = 0; residual < n_residuals(); ++residual) {
+      const double v = leaf_value(sums, residual, bounds);
+      score += (2.0 * value(sums, residual) - denominator(sums, residual / group_size()) * v) * v;
     }
     return score;
   }
@@ -155,9 +155,9 @@ struct Cuts {
 };
 
 // What SumReader computes of the sums of eight places at once: the same operations in the same order, so the same bits.
-template <int Targets, bool HasHessian>
+template <int Residuals, bool HasHessian>
 struct SumVectors {
-  static constexpr int kChannels = Targets + (HasHessian ? 1 : 0);
+  static constexpr int kChannels = Residuals + (HasHessian ? 1 : 0);
 
   Integers sums[kChannels];
 
@@ -175,7 +175,7 @@ struct SumVectors {
     const Doubles none = {}, floor = none + channels.min_hessian_leaf;
     const Doubles denominator = (hessian < floor ? floor : hessian) + l2;
     Doubles squares = value[0] * value[0];
-    for (int k = 1; k < Targets; ++k) squares += value[k] * value[k];
+    for (int k = 1; k < Residuals; ++k) squares += value[k] * value[k];
     score = denominator > none ? squares / denominator : none;
     if (HasHessian) score = hessian < floor ? none - std::numeric_limits<double>::infinity() : score;
   }
@@ -194,7 +194,7 @@ struct ScanTask {
   Bounds bounds;
 };
 
-template <int Targets, bool HasHessian>
+template <int Residuals, bool HasHessian>
 class FeatureScan {
  public:
   FeatureScan(const Channels& channels, const GrowthRules& rules, const ScanTask& task)
@@ -238,7 +238,7 @@ class FeatureScan {
   }
 
   // Categories in the order of their mean residual: the best of all subsets is then one of the first so many (Fisher), for
-  // one target. Categories with too few rows here to be ranked, or none, go where the missing values go.
+  // one residual. Categories with too few rows here to be ranked, or none, go where the missing values go.
   void scan_categories() {
     std::vector<int> ranked;
     for (int c = 0; c < read_.n_channels(); ++c) undecided_[c] = cell(task_.n_bins)[c];
@@ -251,9 +251,9 @@ class FeatureScan {
     }
     const bool has_undecided = read_.count(undecided_) > 0;
     std::vector<int> best_order;
-    for (int target : order_targets(ranked)) {
-      sort_by_mean(ranked, target);
-      by_chance_ = gain_by_chance(ranked.size(), target);
+    for (int residual : order_residuals(ranked)) {
+      sort_by_mean(ranked, residual);
+      by_chance_ = gain_by_chance(ranked.size(), residual);
       const double before = best_.gain;
       scan(&ranked, static_cast<int>(ranked.size()), nullptr, has_undecided);
       if (has_undecided) scan(&ranked, static_cast<int>(ranked.size()), undecided_, has_undecided);
@@ -271,39 +271,39 @@ class FeatureScan {
   }
 
   // A bin may stand for several categories, which were put together because their first residuals were alike.
-  double gain_by_chance(std::size_t n_ranked, int target) const {
+  double gain_by_chance(std::size_t n_ranked, int residual) const {
     const double a_bin = std::max(1.0, static_cast<double>(task_.n_categories) / task_.n_bins);
-    return kGainByChance * std::max(0.0, static_cast<double>(n_ranked) * a_bin - 1.0) * noise_[target];
+    return kGainByChance * std::max(0.0, static_cast<double>(n_ranked) * a_bin - 1.0) * noise_[residual];
   }
 
-  double smoothed(int code, int target) const {
-    const int group = target / read_.group_size();
+  double smoothed(int code, int residual) const {
+    const int group = residual / read_.group_size();
     const double rows = kCategorySmoothing * read_.hessian(task_.total, group) / static_cast<double>(n_total_);
     return read_.hessian(cell(code), group) + rows;
   }
 
-  // The targets whose residuals differ most between categories.
-  std::vector<int> order_targets(const std::vector<int>& codes) const {
-    std::vector<int> targets(read_.n_targets());
-    std::iota(targets.begin(), targets.end(), 0);
-    if (read_.n_targets() <= kCategoryOrders) return targets;
-    std::vector<double> spread(targets.size(), 0.0);
-    for (int target : targets) {
+  // The residuals whose residuals differ most between categories.
+  std::vector<int> order_residuals(const std::vector<int>& codes) const {
+    std::vector<int> residuals(read_.n_residuals());
+    std::iota(residuals.begin(), residuals.end(), 0);
+    if (read_.n_residuals() <= kCategoryOrders) return residuals;
+    std::vector<double> spread(residuals.size(), 0.0);
+    for (int residual : residuals) {
       for (int code : codes) {
-        const double g = read_.value(cell(code), target), h = smoothed(code, target);
-        if (h > 0.0) spread[target] += g * g / h;
+        const double g = read_.value(cell(code), residual), h = smoothed(code, residual);
+        if (h > 0.0) spread[residual] += g * g / h;
       }
     }
-    std::stable_sort(targets.begin(), targets.end(), [&](int a, int b) { return spread[a] > spread[b]; });
-    targets.resize(kCategoryOrders);
-    return targets;
+    std::stable_sort(residuals.begin(), residuals.end(), [&](int a, int b) { return spread[a] > spread[b]; });
+    residuals.resize(kCategoryOrders);
+    return residuals;
   }
 
-  void sort_by_mean(std::vector<int>& codes, int target) const {
+  void sort_by_mean(std::vector<int>& codes, int residual) const {
     std::vector<double> mean(task_.n_bins, 0.0);
     for (int code : codes) {
-      const double h = smoothed(code, target);
-      mean[code] = h > 0.0 ? read_.value(cell(code), target) / h : 0.0;
+      const double h = smoothed(code, residual);
+      mean[code] = h > 0.0 ? read_.value(cell(code), residual) / h : 0.0;
     }
     std::sort(codes.begin(), codes.end(), [&](int a, int b) { return mean[a] != mean[b] ? mean[a] < mean[b] : a < b; });
   }
@@ -319,7 +319,7 @@ class FeatureScan {
           order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
       return parts_missing ? task_.n_bins - 1 : place;
     };
-    if constexpr (Targets > 0) {
+    if constexpr (Residuals > 0) {
       if (!bounded() && end > kFewCuts) {
         const int cut = best_cut(order, end, base);
         if (cut < 0) return;
@@ -387,7 +387,7 @@ class FeatureScan {
       Doubles best = impossible;
       const int n = cuts_.n;
       for (int first = 0; first < n; first += kLanes) {
-        SumVectors<Targets, HasHessian> left, right;
+        SumVectors<Residuals, HasHessian> left, right;
         for (int c = 0; c < kCutChannels; ++c) {
           left.sums[c] = load(&cuts_.left[c][first]);
           right.sums[c] = task_.total[c] - left.sums[c];
@@ -427,18 +427,18 @@ class FeatureScan {
   // Whether the values of the two sides are in the order that the feature asks for.
   bool ordered() const {
     const int direction = rules_.monotone[task_.feature];
-    for (int target = 0; direction != 0 && target < read_.n_targets(); ++target) {
+    for (int residual = 0; direction != 0 && residual < read_.n_residuals(); ++residual) {
       const double rise =
-          read_.leaf_value(right_, target, task_.bounds) - read_.leaf_value(left_, target, task_.bounds);
+          read_.leaf_value(right_, residual, task_.bounds) - read_.leaf_value(left_, residual, task_.bounds);
       if (direction * rise < 0.0) return false;
     }
     return true;
   }
 
   static constexpr int kFewCuts = 3;  // sooner judged one by one
-  static constexpr int kCutChannels = std::max(1, SumVectors<Targets, HasHessian>::kChannels);
+  static constexpr int kCutChannels = std::max(1, SumVectors<Residuals, HasHessian>::kChannels);
 
-  const SumReader<Targets, HasHessian> read_;
+  const SumReader<Residuals, HasHessian> read_;
   const Channels& channels_;
   const GrowthRules& rules_;
   const ScanTask& task_;
@@ -455,8 +455,8 @@ class FeatureScan {
 };
 
 inline void improve_split(Split& best, const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
-  const bool usual = channels.n_targets <= 2 && channels.n_hessians <= 1 && !channels.counts_alone;
-  switch ((usual ? 2 * channels.n_targets : 0) + (channels.n_hessians > 0 ? 1 : 0)) {
+  const bool usual = channels.n_residuals <= 2 && channels.n_hessians <= 1 && !channels.counts_alone;
+  switch ((usual ? 2 * channels.n_residuals : 0) + (channels.n_hessians > 0 ? 1 : 0)) {
     case 2: return FeatureScan<1, false>(channels, rules, task).improve(best);
     case 3: return FeatureScan<1, true>(channels, rules, task).improve(best);
     case 4: return FeatureScan<2, false>(channels, rules, task).improve(best);

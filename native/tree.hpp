@@ -27,7 +27,7 @@ struct CodeSet {
 
 // Children of node i are left[i] and left[i] + 1; a leaf has feature -1.
 struct GrownTree {
-  int n_targets = 0;
+  int n_values = 0;  // per leaf: one for each residual that the tree is grown on
   std::vector<std::int32_t> feature;
   std::vector<std::int32_t> bin;
   std::vector<std::uint8_t> missing_left;
@@ -35,7 +35,7 @@ struct GrownTree {
   std::vector<std::int32_t> left;
   std::vector<double> gain;
   std::vector<std::int64_t> count;
-  std::vector<double> value;  // (node, target); zero in inner nodes
+  std::vector<double> value;  // (node, value); zero in inner nodes
 
   std::size_t n_nodes() const { return feature.size(); }
   std::vector<std::int32_t> leaves() const {
@@ -53,7 +53,7 @@ struct GrownTree {
     left.push_back(-1);
     gain.push_back(0.0);
     count.push_back(rows);
-    value.insert(value.end(), n_targets, 0.0);
+    value.insert(value.end(), n_values, 0.0);
     return static_cast<std::int32_t>(n_nodes()) - 1;
   }
 };

@@ -17,69 +17,71 @@ namespace agbm {
 // Sums of residuals keep at least 24 bits for each.
 constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
-using Gradients = std::vector<Vector<double>>;
+using Vectors = std::vector<Vector<double>>;
 
 // Quantiles of leaves, where there are distances to take them of: one vector for each output.
-inline LeafQuantiles make_quantiles(const Gradients& distances, double share,
+inline LeafQuantiles make_quantiles(const Vectors& distances, double share,
                                     const std::optional<Vector<std::int64_t>>& steps, std::size_t n_rows,
-                                    int n_targets) {
+                                    int n_residuals) {
   LeafQuantiles q;
   q.n_outputs = static_cast<int>(distances.size());
   q.share = share;
-  require(q.n_outputs == 0 || (n_targets % q.n_outputs == 0 && share > 0.0 && share < 1.0),
+  require(q.n_outputs == 0 || (n_residuals % q.n_outputs == 0 && share > 0.0 && share < 1.0),
           "distances: must be those of all outputs, with a share between 0 and 1");
   for (const Vector<double>& distance : distances) {
-    require(distance.size() == n_rows, "distances: must have as many numbers as gradients");
+    require(distance.size() == n_rows, "distances: must have as many numbers as residuals");
     q.distances.push_back(distance.data());
   }
   if (steps) {
-    require(steps->size() == n_rows, "steps: must have one entry for each number of gradients");
+    require(steps->size() == n_rows, "steps: must have one entry for each number of residuals");
     q.steps = steps->data();
   }
   return q;
 }
 
-// Targets of rows that are here; some at least, unless there are more elsewhere.
-inline TreeTargets make_targets(const BinnedMatrix& m, const Gradients& gradients,
-                                const std::optional<RowMajor<double>>& hessians,
-                                const std::optional<Vector<std::int64_t>>& repeats, int n_threads,
-                                bool may_be_empty = false) {
-  TreeTargets t;
-  t.n_targets = static_cast<int>(gradients.size());
-  require(t.n_targets > 0, "gradients: no targets");
-  t.n_rows = t.n_repeated = gradients[0].size();
-  require((t.n_rows > 0 || may_be_empty) && t.n_rows <= m.n_rows,
-          "gradients: must have from 1 to as many numbers as X has rows");
-  for (const Vector<double>& gradient : gradients) {
-    require(gradient.size() == t.n_rows, "gradients: must have as many numbers for each target");
-    t.gradients.push_back(gradient.data());
+// Residuals and hessians of the rows of this process. There must be a row, unless other processes have some.
+inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
+                              const std::optional<RowMajor<double>>& hessians,
+                              const std::optional<Vector<std::int64_t>>& repeats, int n_threads,
+                              bool may_be_empty = false) {
+  TreeInputs inputs;
+  inputs.n_residuals = static_cast<int>(residuals.size());
+  require(inputs.n_residuals > 0, "residuals: there are none");
+  inputs.n_rows = inputs.n_repeated = residuals[0].size();
+  require((inputs.n_rows > 0 || may_be_empty) && inputs.n_rows <= m.n_rows,
+          "residuals: must have from 1 to as many numbers as X has rows");
+  for (const Vector<double>& residual : residuals) {
+    require(residual.size() == inputs.n_rows, "residuals: must all have the same length");
+    inputs.residuals.push_back(residual.data());
   }
   if (hessians) {
-    t.hessians = hessians->data();
-    t.n_hessians = static_cast<int>(hessians->shape(0));
-    require(hessians->shape(1) == t.n_rows, "hessians: must have as many numbers as gradients");
-    require(t.n_hessians > 0 && t.n_targets % t.n_hessians == 0,
-            "hessians: must have a part of the number of gradients");
+    inputs.hessians = hessians->data();
+    inputs.n_hessians = static_cast<int>(hessians->shape(0));
+    require(hessians->shape(1) == inputs.n_rows, "hessians: must have as many numbers as residuals");
+    require(inputs.n_hessians > 0 && inputs.n_residuals % inputs.n_hessians == 0,
+            "hessians: must have a part of the number of residuals");
   }
   if (repeats) {
-    require(repeats->size() == t.n_rows, "repeats: must have one entry for each number of gradients");
-    t.repeats = repeats->data();
-    t.n_repeated = 0;
-    for (std::size_t i = 0; i < t.n_rows; ++i) {
-      require(t.repeats[i] >= 1 && t.repeats[i] <= kMostRepeats, "repeats: must be from 1 to 2^31");
-      t.n_repeated += static_cast<std::size_t>(t.repeats[i]);
+    require(repeats->size() == inputs.n_rows, "repeats: must have one entry for each number of residuals");
+    inputs.repeats = repeats->data();
+    inputs.n_repeated = 0;
+    for (std::size_t i = 0; i < inputs.n_rows; ++i) {
+      require(inputs.repeats[i] >= 1 && inputs.repeats[i] <= kMostRepeats, "repeats: must be from 1 to 2^31");
+      inputs.n_repeated += static_cast<std::size_t>(inputs.repeats[i]);
     }
-    require(t.n_repeated <= kMostRepeats * 128, "repeats: more than 2^38 in all");
+    require(inputs.n_repeated <= kMostRepeats * 128, "repeats: more than 2^38 in all");
   }
-  require(m.min_samples_leaf == 0 || t.n_repeated <= m.n_counted, "gradients: features were left out by fewer rows");
-  for (int k = 0; k < t.n_sums(); ++k) {
-    t.max.push_back(max_abs(t.summand(k), t.n_rows, n_threads));
-    if (k < t.n_targets && !std::isfinite(t.max.back())) throw std::overflow_error("gradients: not finite");
-    require(std::isfinite(t.max.back()), "hessians: not finite");
+  require(m.min_samples_leaf == 0 || inputs.n_repeated <= m.n_counted,
+          "residuals: features were left out by fewer rows");
+  for (int k = 0; k < inputs.n_sums(); ++k) {
+    inputs.max.push_back(max_abs(inputs.residual_or_hessian(k), inputs.n_rows, n_threads));
+    if (k < inputs.n_residuals && !std::isfinite(inputs.max.back())) throw std::overflow_error("residuals: not finite");
+    require(std::isfinite(inputs.max.back()), "hessians: not finite");
   }
-  require(std::none_of(t.hessians, t.hessians + t.n_hessians * t.n_rows, [](double h) { return h < 0.0; }),
+  require(std::none_of(inputs.hessians, inputs.hessians + inputs.n_hessians * inputs.n_rows,
+                       [](double h) { return h < 0.0; }),
           "hessians: negative");
-  return t;
+  return inputs;
 }
 
 // Rows that a tree may see, ascending; null where it may see all.

@@ -25,7 +25,7 @@ inline GrownTree trees_of_records(const BinnedMatrix& m, const Vector<std::uint8
   require(nodes.size() == n_nodes * sizeof(NodeRecord), "nodes: must have as many records as value has rows");
   require(left_codes.shape(0) == n_nodes && left_codes.shape(1) == 4, "left_codes: must have 4 words for each node");
   GrownTree all;
-  all.n_targets = static_cast<int>(value.shape(1));
+  all.n_values = static_cast<int>(value.shape(1));
   for (std::size_t i = 0; i < n_nodes; ++i) {
     NodeRecord record;
     std::memcpy(&record, nodes.data() + i * sizeof record, sizeof record);
