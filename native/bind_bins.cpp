@@ -33,7 +33,7 @@ BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, con
   try {
     nb::gil_scoped_release release;
     lay_out(m, n_rows, n_bins, n_categories, ColumnPlan::of_own(static_cast<int>(n_bins.size())), folder);
-  } catch (const std::system_error& error) {  // of the folder's file system
+  } catch (const std::system_error& error) {  // from the file system of the folder
     errno = error.code().value();
     PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder.c_str());
     throw nb::python_error();
@@ -76,7 +76,7 @@ nb::tuple thresholds_of(const Matrix<T>& x, const std::optional<Vector<std::int6
   return as_arrays(std::move(found));
 }
 
-// Whether `start` cuts a vector of that size into parts.
+// Checks that `start` cuts a vector of that size into parts.
 void require_parts(const Vector<std::int64_t>& start, std::size_t size) {
   require(start.size() > 0 && start.data()[0] == 0, "start: must begin with 0");
   for (std::size_t i = 1; i < start.size(); ++i)
@@ -170,7 +170,7 @@ nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
   return to_numpy(std::move(out), m.n_rows, m.n_features);
 }
 
-// Codes column after column, of a matrix in which no features share one.
+// The codes column by column. No features may share a column.
 nb::ndarray<nb::numpy, std::uint8_t> all_columns(const BinnedMatrix& m) {
   require(std::all_of(m.places.begin(), m.places.end(), [](auto& p) { return p.used() && !p.shared(); }),
           "matrix: features have no columns of their own");
@@ -178,7 +178,7 @@ nb::ndarray<nb::numpy, std::uint8_t> all_columns(const BinnedMatrix& m) {
   return to_numpy(std::move(out), m.n_columns(), m.n_rows);
 }
 
-// The columns of some neighbouring rows, as above, into a matrix.
+// Copies codes in the form of all_columns() into neighbouring rows of a matrix.
 void put_columns(BinnedMatrix& m, const RowMajor<std::uint8_t>& codes, std::size_t first_row) {
   const std::size_t n = codes.shape(1);
   require(codes.shape(0) == m.n_columns() && m.n_columns() == static_cast<std::size_t>(m.n_features),
@@ -218,28 +218,27 @@ nb::ndarray<nb::numpy, double> values_on_codes(const BinnedMatrix& m, const Vect
 }
 
 void bind_matrix(nb::module_& m) {
-  nb::class_<BinnedMatrix>(m, "BinnedMatrix", "A matrix of bin codes, one byte a value.")
+  nb::class_<BinnedMatrix>(m, "BinnedMatrix", "A matrix of bin codes, one byte per value.")
       .def_ro("n_rows", &BinnedMatrix::n_rows)
       .def_ro("n_features", &BinnedMatrix::n_features)
       .def_ro("n_bins", &BinnedMatrix::n_bins)
       .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "n_categories"_a, "folder"_a = "",
-           "Codes of zero, in memory or in files of a folder that are gone with the matrix.")
+           "A matrix of zeros, in memory or in files of a folder, which are deleted with the matrix.")
       .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
            "rows"_a.noconvert().none() = nb::none())
-      .def("fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
-           "rows"_a.noconvert().none() = nb::none(),
-           "Codes of some neighbouring features from their values; thresholds of one after the other, ascending. Row i "
-           "of X "
-           "is row rows[i] of the matrix, or row i.")
+      .def(
+          "fill", &fill<float>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
+          "rows"_a.noconvert().none() = nb::none(),
+          "Encode the values of neighbouring features; thresholds are those of one feature after the other, ascending. "
+          "Row i of X is row rows[i] of the matrix, or row i if rows is None.")
       .def("values", &values_on_codes, "roots"_a.noconvert(), "first_column"_a.noconvert(), "nodes"_a.noconvert(),
            "left_codes"_a.noconvert(), "value"_a.noconvert(), "n_columns"_a, "n_threads"_a,
-           "Values of the trees of a forest on all rows, (column, row); left_codes has the codes that go left in each "
+           "Values of the trees of a forest on all rows, (column, row); left_codes are the codes that go left in each "
            "node.")
       .def("leave_out", &leave_out, "n_threads"_a, "min_samples_leaf"_a, "n_train"_a,
            "repeats"_a.noconvert().none() = nb::none(),
-           "Take features out that cannot split the first n_train rows, each as often as repeats says, into two parts "
-           "of "
-           "min_samples_leaf.")
+           "Remove features that cannot split the first n_train rows, repeated as given, into two parts of at least "
+           "min_samples_leaf rows.")
       .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "rows"_a.noconvert(),
                   "start"_a.noconvert(), "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
                   "min_samples_leaf"_a = 0, "n_train"_a = 0, "repeats"_a.noconvert().none() = nb::none())
@@ -247,24 +246,25 @@ void bind_matrix(nb::module_& m) {
           "from_sparse", &make_sparse<float>, "values"_a.noconvert(), "rows"_a.noconvert(), "start"_a.noconvert(),
           "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a, "min_samples_leaf"_a = 0, "n_train"_a = 0,
           "repeats"_a.noconvert().none() = nb::none(),
-          "A matrix from the columns of a sparse one, which have no row twice. Features may share columns; those "
-          "that leave_out would take out have none.")
+          "A matrix from the columns of a sparse one, in which no row occurs twice. Features may share columns; those "
+          "that leave_out would remove have none.")
       .def_prop_ro("n_columns", &BinnedMatrix::n_columns)
       .def("codes", &all_codes, "The bins as a (row, feature) array.")
       .def("columns", &all_columns, "The codes as a (feature, row) array.")
       .def("put", &put_columns, "codes"_a.noconvert(), "first_row"_a,
-           "Codes as columns() gives them, of rows from first_row on.");
+           "Set the codes of rows from first_row on, given in the form of columns().");
 }
 
 void bind_thresholds(nb::module_& m) {
   m.def("thresholds", &thresholds_of<double>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a,
         "n_threads"_a);
   m.def("thresholds", &thresholds_of<float>, "X"_a.noconvert(), "rows"_a.noconvert().none(), "max_bins"_a,
-        "n_threads"_a, "Thresholds of one feature after the other, from the given rows, and how many each has.");
+        "n_threads"_a, "Thresholds of one feature after the other, from the given rows, and their number per feature.");
   m.def("sparse_thresholds", &sparse_thresholds_of<double>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
         "max_bins"_a, "n_threads"_a);
   m.def("sparse_thresholds", &sparse_thresholds_of<float>, "values"_a.noconvert(), "start"_a.noconvert(), "n_rows"_a,
-        "max_bins"_a, "n_threads"_a, "The same from a sparse matrix, column by column, that has no place twice.");
+        "max_bins"_a, "n_threads"_a,
+        "The same for a sparse matrix, given column by column, without duplicate entries.");
 }
 
 }  // namespace

@@ -57,12 +57,12 @@ nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matr
 }  // namespace
 
 void bind_forest(nb::module_& m) {
-  nb::class_<Forest>(m, "Forest", "Trees ready to predict.")
+  nb::class_<Forest>(m, "Forest", "Trees prepared for prediction.")
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
            "nodes"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(), "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a, "Sum of the trees' values, (row, output).");
-  nb::class_<Contributions>(m, "Contributions", "What each feature adds to the predictions of a forest.")
+  nb::class_<Contributions>(m, "Contributions", "Contributions of each feature to the predictions of a forest.")
       .def(
           "__init__",
           [](Contributions* self, const Forest& forest) {
@@ -72,7 +72,7 @@ void bind_forest(nb::module_& m) {
           "forest"_a, nb::keep_alive<1, 2>())
       .def("predict", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
-           "Shapley values, and the expected sum in the last place, (row, output, feature + 1).");
+           "Shapley values, followed by the expected prediction, (row, output, feature + 1).");
 
   m.attr("MAX_FEATURES") = kMaxFeatures;
   m.attr("MAX_DEPTH") = kMaxDepth;

@@ -28,7 +28,7 @@ void with_loss(const std::string& name, double parameter, const Use& use) {
   throw std::invalid_argument("name: no such loss");
 }
 
-// Labels and scores of losses with one score a row: (row), or (output, row).
+// Labels and scores of losses with one score per row: (row) or (output, row).
 struct LabelledRows {
   std::size_t n_outputs, n_rows;
 
@@ -67,8 +67,8 @@ void multinomial_quantity(Quantity quantity, double n_classes, const Scores& y, 
           "y: must hold codes of classes, whole numbers from 0");
 }
 
-// One quantity of every row, into out: NumPy's large arrays lie in large pages, which saves more time than some losses
-// take.
+// Writes one quantity of every row to `out`, an array of NumPy's: large ones lie in large pages, which saves more time than
+// some losses take.
 template <Quantity quantity>
 void loss_quantity(const std::string& name, double parameter, const Scores& y, const Scores& f, const Results& out,
                    int n_threads) {
@@ -107,7 +107,7 @@ void bind_losses(nb::module_& m) {
         "out"_a.noconvert(), "n_threads"_a,
         "The loss of each row. y and f are (row) or (output, row); for \"multinomial\", f is (class, row).");
   m.def("loss_sum", &loss_sum, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
-        "weight"_a.noconvert().none(), "n_threads"_a, "The losses of all rows, times their weights, together.");
+        "weight"_a.noconvert().none(), "n_threads"_a, "The sum of the losses of all rows, times their weights.");
   m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,
         "y"_a.noconvert(), "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "-dl/df, in the shape of f.");
   m.def("loss_hessian", &loss_quantity<Quantity::kHessian>, "name"_a, "parameter"_a, "y"_a.noconvert(),

@@ -8,7 +8,7 @@
 namespace agbm {
 namespace {
 
-// What the table of a model file says: its checksum, and (name, type, checksum, offset, count) of every section.
+// The table of a model file: its checksum, and (name, type, checksum, offset, count) of every section.
 nb::tuple model_file_table(const Vector<std::uint8_t>& file) {
   const ModelFileTable table = read_model_file({file.data(), file.size()});
   nb::list sections;

@@ -1,4 +1,5 @@
-// Bindings of the growth of trees. One file for all growers, since each would compile the kernels of histograms.
+// Bindings of the growth of trees. All growers are in one file: in several, the kernels of histograms would be compiled
+// several times.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -13,8 +14,8 @@
 namespace agbm {
 namespace {
 
-// Histogram of the given rows, (cell, channel), with the channels' form: for tests of the kernel against its twin.
-// Cells of a feature: its value bins, then the missing values.
+// Histogram of the given rows, (cell, channel), with the form of the channels, for tests of the kernel. The cells of a
+// feature are its value bins, followed by the missing values.
 nb::tuple histogram_of(const BinnedMatrix& m, const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
                        const std::optional<Vector<Row>>& rows, int n_threads) {
   const TreeInputs inputs = make_inputs(m, residuals, hessians, std::nullopt, n_threads);
@@ -78,8 +79,7 @@ void def_init(nb::class_<G>& grower) {
 }
 
 void bind_growers(nb::module_& m) {
-  nb::class_<Grower> grower(m, "Grower",
-                            "Grows one tree after the other on the rows of a matrix; not for two threads at once.");
+  nb::class_<Grower> grower(m, "Grower", "Grows one tree after the other on the rows of a matrix; not thread-safe.");
   def_init(grower);
   grower.def(
       "grow", &Grower::grow, nb::kw_only(), "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
@@ -98,20 +98,22 @@ void bind_growers(nb::module_& m) {
 }
 
 void bind_shard(nb::module_& m) {
-  nb::class_<ShardRows>(m, "ShardRows", "One process' part of the rows that trees are grown on by others.")
+  nb::class_<ShardRows>(m, "ShardRows", "The rows of one process, on which another process grows trees.")
       .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
       .def("set_residuals", &ShardRows::set_residuals, nb::kw_only(), "residuals"_a.noconvert(),
            "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(),
            "share"_a = 0.0, "steps"_a.noconvert().none() = nb::none(),
-           "Take residuals; returns the number of rows, repeated ones counted, and the largest numbers.")
+           "Take residuals. Returns the number of rows, counting repeats, and the largest absolute values.")
       .def("start", &ShardRows::start, nb::kw_only(), "n_repeated"_a, "max"_a, "rows"_a.noconvert().none(),
-           "Begin a tree, with the number of rows and the largest numbers of all shards.")
+           "Begin a tree, given the number of rows and the largest absolute values of all shards.")
       .def("split", &ShardRows::split, "splits"_a.noconvert(), "Send the rows of nodes to their children.")
-      .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(), "Of some nodes, one after the other.")
+      .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(),
+           "Histograms of nodes, one after the other, flat.")
       .def("noise", &ShardRows::noise, "Sums that the noise of the residuals is computed from.")
-      .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(), "(leaf, residual or hessian), flat.")
+      .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(),
+           "Sums over the rows of leaves, (leaf, residual or hessian), flat.")
       .def("tally", &ShardRows::tally, "leaves"_a.noconvert(), "output"_a, "known"_a.noconvert(), "shift"_a, "width"_a,
-           "Weights of distances that begin with known bits, by the next ones, (leaf, next bits), flat.")
+           "Weights of the distances that begin with the known bits, by the next bits, (leaf, next bits), flat.")
       .def("values", &ShardRows::values, "nodes"_a.noconvert(), "left_codes"_a.noconvert(), "value"_a.noconvert(),
            "Values (value, row) of the tree that was grown last.");
 }

@@ -17,7 +17,7 @@ void check_rows(const Rows2d& x, std::size_t n_outputs, std::size_t n_rows) {
   require(n_rows <= 1 || x.stride(1) == 1, "x, y: rows must lie next to each other");
 }
 
-// each(x, y, out) for the rows of every output, with the GIL released.
+// Calls each(x, y, out) for the rows of every output, with the GIL released.
 template <class Each>
 void for_each_output(const Rows2d& x, const Rows2d& y, const Results& out, const Each& each) {
   require(out.ndim() == 2, "out: must be (output, row)");
@@ -42,7 +42,7 @@ void multiply_functions(const Rows2d& x, const Rows2d& y, const Results& out, in
 
 using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 
-// A function of each number, into out.
+// Writes a function of each number to `out`.
 template <void (*function)(const double*, double*, std::size_t, int)>
 void elementwise(const Numbers& x, const Results& out, int n_threads) {
   require(out.size() == x.size(), "out: wrong size");
@@ -80,10 +80,10 @@ nb::tuple products_of(const Rows2d& x, const Rows2d& y, const Weights& weight, i
 }
 
 void bind_memory(nb::module_& m) {
-  m.def("empty", &empty, "shape"_a,
-        "An array without values. Within a run, its memory is used again when it is dropped.");
-  m.def("begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, memory of dropped arrays is kept.");
-  m.def("end_run", [] { ReusedMemory::instance().end_run(); }, "The last run to end gives kept memory back.");
+  m.def("empty", &empty, "shape"_a, "An uninitialised array. Within a run, its memory is reused after it is deleted.");
+  m.def(
+      "begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, the memory of deleted arrays is kept.");
+  m.def("end_run", [] { ReusedMemory::instance().end_run(); }, "The last run to end frees the memory that was kept.");
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ void bind_vectors(nb::module_& m) {
   m.def("multiply", &multiply_functions, "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "x times y, row by row, of functions (output, row), into out.");
   m.def("exp", &elementwise<exp_of>, "x"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
-        "The exponentials of numbers, held between -700 and 700, into out: the same bits on every platform.");
+        "The exponentials of numbers, clipped to [-700, 700], into out: the same bits on every platform.");
   m.def("log", &elementwise<log_of>, "x"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "The logarithms of numbers, into out: the same bits on every platform.");
   m.def("exact_sum", &sum_of, "x"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,

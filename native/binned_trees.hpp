@@ -1,4 +1,4 @@
-// Grown trees on binned rows.
+// Values of grown trees on binned rows.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // Growth of one tree for K residuals that share its structure.
 //
-// The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract for the larger, find
-// the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
-// All that it knows of rows are sums (tree_rows.hpp): of rows in this process, or of many processes, added up. Where the rows
-// are here, nodes of few keep no histogram: it is made group by group, in a buffer that stays in the cache, when the node is
-// scanned. The sums, and so the tree, are the same.
+// The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract it for the larger one,
+// find the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
+// It sees rows only through sums (tree_rows.hpp): over the rows of this process, or over those of many, added up. If the
+// rows are in this process, nodes with few of them keep no histogram: it is built group by group when the node is scanned,
+// in a buffer that stays in the cache. The sums, and so the tree, are the same.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace agbm {
 // Grows one tree after the other; buffers are kept from tree to tree.
 class TreeGrower {
  public:
-  // The matrix may have no rows: all that counts is how its columns are laid out. `here` are the sums, too, where the rows
-  // are in this process; else null.
+  // The matrix may have no rows: only the layout of its columns matters. If the rows are in this process, `here` is the same
+  // object as `sums`; otherwise it is null.
   TreeGrower(const BinnedMatrix& matrix, const GrowthRules& rules, RowSums& sums, const TreeRows* here, int n_threads)
       : matrix_(matrix),
         rules_(rules),
@@ -48,7 +48,7 @@ class TreeGrower {
     for (int n : matrix.n_bins) n_bins_ += n + 1;
   }
 
-  // `pause` is called between batches and may throw: the way to stop a long growth.
+  // `pause` is called between batches and may throw, which stops the growth.
   void grow(const TreeInputs& inputs, const FeatureSample& sample, const std::function<void()>& pause) {
     start(inputs, sample);
     while (take_batch()) {
@@ -64,11 +64,11 @@ class TreeGrower {
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
-  // Up to so many rows it costs no more to add them than to subtract a sibling's cells and to fetch the result again later;
-  // also where they are added to fewer cells than there are, which in sparse matrices may be any number of rows.
+  // Adding up to so many rows costs no more than subtracting a sibling's cells and fetching the result again later. So does
+  // adding rows to fewer cells than a histogram has; in sparse matrices, that may be any number of rows.
   static constexpr std::size_t kFewRows = 512;
-  // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees: about one
-  // batch per level. Trees for many residuals have large histograms.
+  // Larger batches are not faster. A bounded batch, newest nodes first, bounds the number of histograms that a deep tree
+  // keeps, to about one batch per level. In trees for many residuals, histograms are large.
   static constexpr std::size_t kBatchNodes = 256;
   static constexpr std::size_t kHistogramBytes = std::size_t{1} << 31;
   static constexpr std::size_t kUsualLevels = 8;
@@ -88,13 +88,13 @@ class TreeGrower {
     }
   };
 
-  // Two children: the smaller gets its histogram from its rows, the larger what remains of the parent's. The larger may
-  // be split wherever the smaller may: where it may not, neither needs a histogram.
+  // Two children: the histogram of the smaller is built from its rows, that of the larger is what remains of the parent's.
+  // If the larger may not be split, the smaller may not either, and neither needs a histogram.
   struct Siblings {
     std::int32_t small, large;
   };
 
-  // Features of one node that are scanned in one go.
+  // Features of one node that are scanned by one task.
   struct Scan {
     std::int32_t node;
     const int *begin, *end;
@@ -102,8 +102,8 @@ class TreeGrower {
   };
 
   std::size_t cell_count() const { return matrix_.n_cells() * channels_.n(); }
-  // By the bins of all features, and not by the cells: the numbers of nodes, on which random choices depend, must not depend
-  // on how columns are laid out.
+  // Computed from the bins of all features and not from the cells: random choices depend on the numbers of nodes, which must
+  // not depend on the layout of the columns.
   std::size_t batch_nodes() const {
     const std::size_t affordable = kHistogramBytes / (n_bins_ * channels_.n() * sizeof(std::int64_t) * kUsualLevels);
     return std::min(kBatchNodes, std::max<std::size_t>(1, affordable));
@@ -129,7 +129,7 @@ class TreeGrower {
     return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
   }
 
-  // Whether the rows of a node are here, and so few that it keeps no histogram.
+  // Whether the rows of a node are in this process, and so few that it keeps no histogram.
   bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= few_rows_; }
 
   void start(const TreeInputs& inputs, const FeatureSample& sample) {
@@ -168,13 +168,13 @@ class TreeGrower {
     }
   }
 
-  // Children of a monotone split meet halfway between their values: nothing below either may cross that line.
+  // The values of the children of a monotone split are bounded by the middle between them: no descendant may cross it.
   void bound_children(std::int32_t parent, std::int32_t left, std::int32_t right) {
     bounds_.push_back(bounds_[parent]);
     bounds_.push_back(bounds_[parent]);
     const int feature = tree_.feature[parent];
     const bool unordered = parts_missing_only(tree_.bin[parent], matrix_.n_bins[feature]);
-    const int direction = unordered ? 0 : rules_.monotone[feature];  // zero for categories, too
+    const int direction = unordered ? 0 : rules_.monotone[feature];  // zero for categories as well
     const SumReader<0, false> counted(channels_, rules_.l2_regularization);
     const SumReader<0, true> weighed(channels_, rules_.l2_regularization);
     const Bounds bounds{bounds_[parent].data()};
@@ -192,7 +192,7 @@ class TreeGrower {
 
   Bounds bounds_of(std::size_t node) const { return {bounds_.empty() ? nullptr : bounds_[node].data()}; }
 
-  // The cells of any column that is not shared sum to the node's sums.
+  // The cells of any column that is not shared add up to the sums of the node.
   std::vector<std::int64_t> totals_of_cells(std::int32_t slot) {
     std::vector<std::int64_t> total(channels_.n(), 0);
     const std::int64_t* cells = histogram(slot);
@@ -249,7 +249,7 @@ class TreeGrower {
     if (!bounds_.empty()) bound_children(parent, left, right);
     features_.add_children(parent, state.split.feature);
 
-    // The smaller child by the counts of the sums, which are global where rows are spread over machines.
+    // The counts of the sums decide which child is smaller: they are global if the rows are spread over machines.
     const bool left_smaller = tree_.count[left] <= tree_.count[right];
     const std::int32_t small = left_smaller ? left : right;
     const std::int32_t large = left_smaller ? right : left;
@@ -288,7 +288,7 @@ class TreeGrower {
         if (may_split(pair.small)) scanned_.push_back(pair.small);
         continue;
       }
-      nodes_[pair.large].slot = std::exchange(nodes_[batch_[i]].slot, kNoSlot);  // to be reduced to its own
+      nodes_[pair.large].slot = std::exchange(nodes_[batch_[i]].slot, kNoSlot);  // the parent's, reduced below
       nodes_[pair.small].slot = acquire_slot();
       to_build.push_back({pair.small, histogram(nodes_[pair.small].slot)});
       wanted.push_back(pair);
@@ -336,7 +336,7 @@ class TreeGrower {
     }
   }
 
-  // Some features of a node each: as many as are worth a task of their own, in whole groups.
+  // Each scan has some features of a node, as many as are worth a task, in whole groups of columns.
   void plan_scans() {
     constexpr std::size_t enough_cells = 4096;
     scans_.clear();
@@ -365,7 +365,7 @@ class TreeGrower {
     }
   }
 
-  // The histogram of one group after the other in a buffer, and at once its scan.
+  // Builds the histogram of one group after the other in a buffer, and scans it at once.
   void scan_rows(Scan& scan) {
     std::vector<std::int64_t> scratch(scratch_size());
     std::vector<std::int64_t> cells(most_group_cells_ * channels_.n());
@@ -389,8 +389,8 @@ class TreeGrower {
                   {feature, bins_of(feature, cells, total, scratch + 3 * channels_.n()), matrix_.n_bins[feature],
                    matrix_.n_categories[feature], total, scratch, bounds_of(scan.node)});
   }
-  // Whether a node has so few rows in which a sparse feature is not zero that no split can leave enough of them on the side
-  // without zero: so it is with most features in most nodes.
+  // Whether a sparse feature is nonzero in so few rows of a node that the side of a split without zero cannot have enough
+  // rows. This is the case for most features in most nodes.
   bool too_few_others(int feature, const std::int64_t* cells) const {
     const FeaturePlace& place = matrix_.places[feature];
     if (!place.shared()) return false;
@@ -403,8 +403,8 @@ class TreeGrower {
   std::size_t cells_of_feature() const { return has_shared_columns_ ? kWideCells * std::size_t(channels_.n()) : 0; }
   std::size_t scratch_size() const { return 3 * static_cast<std::size_t>(channels_.n()) + cells_of_feature(); }
 
-  // The cells of a feature's bins in order, from those of its column. Where it shares that, the rows in which it is zero are
-  // those of the node that are in none of its other bins.
+  // The cells of a feature's bins in order, from those of its column. If the column is shared, the rows in which the feature
+  // is zero are those of the node that are in none of its other bins.
   const std::int64_t* bins_of(int feature, const std::int64_t* cells, const std::int64_t* total,
                               std::int64_t* scratch) const {
     const FeaturePlace& place = matrix_.places[feature];
@@ -439,14 +439,14 @@ class TreeGrower {
   NodeFeatures features_;                              // of each node
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
-  std::vector<std::int32_t> pending_;  // nodes with a split; a heap where growth is best-first
+  std::vector<std::int32_t> pending_;  // nodes with a split; a heap if growth is best-first
   std::vector<std::int32_t> batch_, scanned_;
   std::vector<Siblings> siblings_;
   std::vector<Scan> scans_;
   const bool has_shared_columns_;
   std::size_t most_group_cells_ = 0;
   std::size_t few_rows_ = kFewRows;
-  std::size_t n_bins_ = 0;  // of all features, those of missing values included
+  std::size_t n_bins_ = 0;  // of all features, including those of missing values
 };
 
 }  // namespace agbm

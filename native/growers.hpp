@@ -1,4 +1,4 @@
-// The growers of trees that Python sees: of rows in this process, and of rows in others.
+// The growers of trees that Python uses: on rows of this process, and on rows of others.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,8 @@
 
 namespace agbm {
 
-// Lets Ctrl-C through between batches of a growth, at most twenty times a second: taking the GIL may have to wait.
+// Lets Ctrl-C interrupt a growth between batches. Signals are checked at most twenty times per second, because acquiring
+// the GIL may have to wait.
 class InterruptCheck {
  public:
   void operator()() {
@@ -35,13 +36,14 @@ class InterruptCheck {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Splits as they travel: (split, word), with node, left child, feature and the four words of the codes that go left.
+// Splits as they are sent to other processes: (split, word), with the node, its left child, the feature and the four words
+// of the codes that go left.
 constexpr std::size_t kSplitWords = 7;
 
-// What growers make of trees for Python, and of what Python gives them.
+// What both growers share: the conversion of trees for Python, and of what Python gives them.
 class GrowerBase {
  protected:
-  // Thresholds: of one feature after the other.
+  // thresholds: of one feature after the other.
   GrowerBase(const BinnedMatrix& m, const Vector<double>& thresholds, int n_threads)
       : matrix_(m), n_threads_(n_threads), thresholds_(thresholds) {
     require_thresholds(m.n_bins, thresholds);
@@ -52,7 +54,7 @@ class GrowerBase {
     }
   }
 
-  // Its nodes (records, as bytes), the codes that go left in each, and the values of the nodes.
+  // The nodes of a tree (records, as bytes), the codes that go left in each, and their values.
   nb::tuple parts_of(const GrownTree& tree) const {
     std::vector<std::uint64_t> left_codes;
     for (const CodeSet& codes : tree.left_codes)
@@ -80,7 +82,7 @@ class GrowerBase {
       NodeRecord record{0.0,          tree.gain[i], tree.count[i],       tree.feature[i], tree.bin[i],
                         tree.left[i], -1,           tree.missing_left[i]};
       if (tree.left[i] >= 0) {
-        // The last bin is open above: a split behind it sends all values left and only missing ones right.
+        // The last bin has no upper threshold: a split after it sends all values left and only missing values right.
         const bool open = parts_missing_only(tree.bin[i], matrix_.n_bins[tree.feature[i]]);
         record.threshold = open ? std::numeric_limits<double>::infinity()
                                 : thresholds_.data()[first_threshold_[tree.feature[i]] + tree.bin[i]];
@@ -94,7 +96,7 @@ class GrowerBase {
   std::vector<std::size_t> first_threshold_;  // of each feature
 };
 
-// Grows trees on rows of one matrix, which it keeps alive.
+// Grows trees on the rows of a matrix, which it keeps alive.
 class Grower : GrowerBase {
  public:
   Grower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
@@ -134,7 +136,7 @@ class Grower : GrowerBase {
   TreeGrower grower_;
 };
 
-// Sums of rows in other processes, which a Python object adds up.
+// Sums over the rows of other processes, which a Python object adds up.
 class PythonSums : public RowSums {
  public:
   void begin(const nb::object& others, std::size_t n_cells, const TreeInputs& inputs) {
@@ -146,7 +148,7 @@ class PythonSums : public RowSums {
   }
   void end() { others_ = nb::none(); }
 
-  // Sent with the next request.
+  // Splits are sent with the next request.
   void split(const std::vector<NodeSplit>& splits) override {
     for (const NodeSplit& s : splits) {
       splits_.insert(splits_.end(), {s.node, s.left, s.feature});
@@ -173,7 +175,7 @@ class PythonSums : public RowSums {
     return as_vector(ask("leaf_sums", std::vector<std::int32_t>(leaves), leaves.size() * n_sums_));
   }
 
-  // All splits have been sent with the request of leaf sums.
+  // All splits were sent with the request for the leaf sums.
   std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override {
     nb::gil_scoped_acquire gil;
     const std::size_t n_leaves = leaves.size();
@@ -204,7 +206,7 @@ class PythonSums : public RowSums {
   std::vector<std::int64_t> splits_;
 };
 
-// Grows trees on rows of other processes. Its matrix has none, but the columns of theirs.
+// Grows trees on the rows of other processes. Its matrix has no rows, but the same columns as theirs.
 class RemoteGrower : GrowerBase {
  public:
   RemoteGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)

@@ -14,12 +14,12 @@
 
 namespace agbm {
 
-// value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
-// within rounding of the exact one, while splits may be chosen on fewer bits. Where a loss has a kink, the Newton step gives
-// way to the quantile that is best for the leaf's rows, which l2 shrinks by as much.
+// value = sum of residuals / (sum of hessians + l2), from integer sums finer than those of the histograms: a leaf value is
+// then exact up to rounding, while splits may be chosen on fewer bits. For a loss with a kink, the Newton step is replaced by
+// the quantile that is best for the rows of the leaf, which l2 shrinks by the same factor.
 class LeafFitter {
  public:
-  // bounds: of the values in each node, empty where there are none.
+  // bounds: of the values in each node; empty without monotone features.
   LeafFitter(const BinnedMatrix& matrix, const GrowthRules& rules, const TreeInputs& inputs,
              const std::vector<std::vector<double>>& bounds, GrownTree& tree)
       : matrix_(matrix), rules_(rules), inputs_(inputs), bounds_(bounds), tree_(tree) {}
@@ -59,13 +59,13 @@ class LeafFitter {
     }
   }
 
-  // Bounds for values that are no Newton steps: the two sides of a monotone split meet halfway between their means.
+  // Bounds values that are not Newton steps: the two sides of a monotone split are bounded by the middle between their means.
   void order_leaves(int residual) {
     const std::size_t n = tree_.n_nodes();
     const auto value = [&](std::size_t node) -> double& { return tree_.value[node * inputs_.n_residuals + residual]; };
     std::vector<double> mean(n), lower(n, -std::numeric_limits<double>::infinity()),
         upper(n, std::numeric_limits<double>::infinity());
-    for (std::size_t node = n; node-- > 0;) {  // children come after their parents
+    for (std::size_t node = n; node-- > 0;) {  // children follow their parents
       if (tree_.left[node] < 0) {
         mean[node] = value(node);
       } else {

@@ -11,15 +11,15 @@
 
 namespace agbm {
 
-// What a tree may see: features (null: all), and the share of them that each node may split on.
+// The features that a tree may use (null: all), and the share of them that each node may be split on.
 struct FeatureSample {
   const std::uint8_t* features = nullptr;
   double node_share = 1.0;
   std::uint64_t seed = 0;
 };
 
-// A well mixed number from another (the finaliser of splitmix64): random choices that depend on names alone, not on the
-// order in which they are made.
+// A hash of a number (the finaliser of splitmix64), for random choices that depend on the numbers of nodes and features alone,
+// not on the order in which they are made.
 inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -29,7 +29,7 @@ inline std::uint64_t mixed(std::uint64_t x) {
 
 class NodeFeatures {
  public:
-  // interactions: groups of features that may be used together on one path; empty where all may.
+  // interactions: groups of features that may be used together on one path; empty: all may.
   NodeFeatures(const BinnedMatrix& matrix, const std::vector<std::vector<int>>& interactions)
       : matrix_(matrix), interactions_(interactions), has_shared_columns_(matrix.has_shared_columns()) {
     for (int f = 0; f < matrix.n_features; ++f) {

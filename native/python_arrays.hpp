@@ -1,4 +1,4 @@
-// What all bindings share: the types of arrays, their conversion, and checks of what Python gives.
+// What all bindings share: types of arrays, their conversion, and checks of arguments.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,7 +1,7 @@
-// Real numbers to integers, so that sums do not depend on their order.
+// Conversion of real numbers to integers, so that sums do not depend on their order.
 //
-// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The same sums,
-// and so the same tree, come out for every number of threads and every partition of the rows.
+// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The sums, and
+// so the tree, are then the same for every number of threads and every partition of the rows.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ inline std::int64_t round_scaled(double x, double scale) {
   return std::bit_cast<std::int64_t>(x * scale + magic) - std::bit_cast<std::int64_t>(magic);
 }
 
-// Largest exponent e with max_abs * 2^e < 2^bits (0 where there is nothing to scale).
+// Largest exponent e with max_abs * 2^e < 2^bits (0 if all numbers are zero).
 inline int scale_exponent(double max_abs, int bits) {
   if (max_abs == 0.0) return 0;
   int exponent = 0;
@@ -32,7 +32,7 @@ inline int scale_exponent(double max_abs, int bits) {
 
 inline int bits_for(std::size_t n) { return std::bit_width(n); }  // n < 2^bits
 
-// Largest |x|; NaN or infinity where some x is not finite. A maximum does not depend on the order either.
+// Largest |x|; NaN or infinity if some x is not finite. A maximum does not depend on the order either.
 inline double max_abs(const double* x, std::size_t n, int n_threads) {
   std::vector<double> partial(tasks_for_rows(n), 0.0);
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
@@ -55,10 +55,10 @@ inline double max_abs(const double* x, std::size_t n, int n_threads) {
   return largest;
 }
 
-// What a histogram cell holds: one 64-bit integer for each residual, then one for each hessian where these vary. The last
-// of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one residual a cell
-// is a single integer, and a row costs one add a feature. Where there are so many rows that the count would leave too
-// few bits for the value, one more integer counts alone.
+// The form of a histogram cell: one 64-bit integer for each residual, then one for each hessian unless these are constant.
+// The last of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one residual,
+// a cell is a single integer, and a row costs one addition per feature. If there are so many rows that the count would leave
+// too few bits for the value, an additional integer holds the count.
 struct Channels {
   int n_residuals = 0;
   int n_hessians = 0;
@@ -66,7 +66,7 @@ struct Channels {
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
   std::vector<double> noise;  // of each residual: its mean square over the mean hessian
-  std::vector<int> exponent;  // a row's integer is its number times two to the power of this; of each channel
+  std::vector<int> exponent;  // of each channel: a row's integer is its number times 2^exponent
   std::vector<double> unit;   // value of one step of each channel, a power of two
 
   int n() const { return n_residuals + n_hessians + (counts_alone ? 1 : 0); }
@@ -75,21 +75,21 @@ struct Channels {
   std::int64_t count_mask() const { return (std::int64_t{1} << count_bits) - 1; }
 };
 
-// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included.
+// round_scaled takes numbers below 2^51; a sum over all rows must stay below 2^62, including the count in its low bits.
 inline int value_bits(std::size_t n_repeated, bool carries_count) {
   const int row_bits = bits_for(n_repeated);
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
 }
 
-// Leaves whose values are no Newton steps but quantiles of the distances of their rows, as losses with a kink want it.
+// Leaf values that are quantiles of the distances of their rows instead of Newton steps, for losses with a kink.
 struct LeafQuantiles {
-  int n_outputs = 0;                     // 0: there are none
+  int n_outputs = 0;                     // 0: no quantiles
   double share = 0.0;                    // of the weight at or below the value
   std::vector<const double*> distances;  // of each output, from the score to the label of each row
-  const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null where they are the repeats
+  const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null: the repeats are the weights
 
-  // How much of a total is at least the share. The share may lie a little above what it stands for, as 0.1 does: rows that
-  // make up a tenth suffice.
+  // The weight that makes up the share of a total. The share may be slightly above the number it stands for, as 0.1 is; the
+  // factor makes exactly a tenth suffice.
   double enough(std::int64_t total) const {
     return std::max(1.0, std::ceil(share * (1.0 - 0x1p-50) * static_cast<double>(total)));
   }
@@ -103,12 +103,12 @@ struct TreeInputs {
   int n_residuals = 0;
   int n_hessians = 0;
   std::size_t n_rows = 0;
-  std::size_t n_repeated = 0;  // rows, each as often as it stands for
+  std::size_t n_repeated = 0;  // rows, counting repeats
   std::vector<const double*> residuals;
   const double* hessians = nullptr;
   const std::int64_t* repeats = nullptr;
   std::vector<double> max;        // of each residual, then of each hessian
-  double min_hessian_leaf = 0.0;  // keeps Newton leaves away from dividing by nearly nothing
+  double min_hessian_leaf = 0.0;  // keeps Newton steps from dividing by almost zero
   LeafQuantiles quantiles;
 
   int n_sums() const { return n_residuals + n_hessians; }
@@ -123,13 +123,13 @@ struct TreeInputs {
   }
   std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }
 
-  // Exponents of the integers that rows become: in sums that are not of histograms.
+  // Exponents of the integers that rows become, in sums other than histograms.
   int leaf_exponent(int k) const { return scale_exponent(max[k], value_bits(n_repeated, false)); }
   int hessian_noise_exponent(int group) const { return leaf_exponent(n_residuals + group); }
   int residual_noise_exponent(int k) const { return scale_exponent(max[k], value_bits(n_repeated, false) / 2); }
 };
 
-// Sum of round(x * scale)^power over all rows, each as often as it stands for: exact, so that it does not depend on order.
+// Sum of round(x * scale)^power over all rows, counting repeats: exact, so that it does not depend on the order.
 inline std::int64_t sum_of_powers(const TreeInputs& inputs, const double* x, double scale, int power, int n_threads) {
   std::vector<std::int64_t> partial(tasks_for_rows(inputs.n_rows), 0);
   parallel_rows(inputs.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
@@ -173,10 +173,10 @@ inline std::vector<double> noise_of(const TreeInputs& inputs, const std::vector<
   return noise;
 }
 
-// Nearly the precision of float32 is left to a residual, however many rows there are.
+// A residual keeps almost the precision of float32, however many rows there are.
 constexpr int kMinValueBits = 22;
 
-// The form of the cells, which follows from what is known of all rows together.
+// The form of the cells, which depends only on what is known of all rows together.
 inline Channels channels_of(const TreeInputs& inputs) {
   Channels c;
   c.n_residuals = inputs.n_residuals;
@@ -193,7 +193,7 @@ inline Channels channels_of(const TreeInputs& inputs) {
   return c;
 }
 
-// The rows of this process as (row, channel).
+// Packs the rows of this process as (row, channel).
 inline void pack(const TreeInputs& inputs, const Channels& c, LargeVector<std::int64_t>& packed, int n_threads) {
   const int n = c.n();
   packed.resize(inputs.n_rows * n);

@@ -16,7 +16,7 @@
 
 namespace agbm {
 
-// One process' part of the rows that trees are grown on by others; keeps the matrix alive.
+// The part of the rows that this process holds while another one grows trees on them. Keeps the matrix alive.
 class ShardRows {
  public:
   ShardRows(const BinnedMatrix& m, int n_threads) : matrix_(m), n_threads_(n_threads), rows_(m, n_threads) {}
@@ -26,7 +26,7 @@ class ShardRows {
   nb::tuple set_residuals(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
                           const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances, double share,
                           const std::optional<Vector<std::int64_t>>& steps) {
-    rows_.stop();  // they have pointers to the last tree's arrays
+    rows_.stop();  // the rows point to the arrays of the last tree
     inputs_ = make_inputs(matrix_, residuals, hessians, repeats, n_threads_, true);
     inputs_.quantiles = make_quantiles(distances, share, steps, inputs_.n_rows, inputs_.n_residuals);
     residuals_ = residuals;
@@ -116,7 +116,7 @@ class ShardRows {
     return to_numpy(std::move(tallies), size);
   }
 
-  // Of the tree that was grown last, on all rows.
+  // The values of the tree that was grown last on all rows.
   nb::ndarray<nb::numpy, double> values(const Vector<std::uint8_t>& nodes, const RowMajor<std::uint64_t>& left_codes,
                                         const RowMajor<double>& value) {
     const GrownTree tree = trees_of_records(matrix_, nodes, left_codes, value);
@@ -143,7 +143,7 @@ class ShardRows {
   int n_threads_;
   TreeRows rows_;
   TreeInputs inputs_;
-  Vectors residuals_, distances_;  // they and the others are kept alive while a tree is grown on them
+  Vectors residuals_, distances_;  // these and the following are kept alive while a tree grows on them
   std::optional<RowMajor<double>> hessians_;
   std::optional<Vector<std::int64_t>> repeats_, steps_;
   std::optional<Vector<Row>> chosen_;

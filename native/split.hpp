@@ -22,9 +22,9 @@ struct GrowthRules {
   double l2_regularization;
   double min_split_gain;
   std::vector<int> monotone;                   // of each feature: 1 increasing, -1 decreasing, 0 free; empty: all free
-  std::vector<std::vector<int>> interactions;  // features that may meet on one path; empty: all may
+  std::vector<std::vector<int>> interactions;  // groups that may be used together on one path; empty: all may
 
-  // Rows that a category needs in a node to be judged by them; one with fewer follows the missing values.
+  // Rows that a category needs in a node to be ranked; one with fewer follows the missing values.
   std::int64_t min_category_rows() const { return std::min<std::int64_t>(10, min_samples_leaf); }
   bool bounded() const { return !monotone.empty(); }
 };
@@ -44,23 +44,23 @@ struct Split {
   }
 };
 
-// A gain this small against the score is rounding, not gain.
+// Relative to the score, a smaller gain is a rounding error.
 constexpr double kGainNoise = 1e-12;
 
-// A category is ranked by its mean residual as if the node had this many more rows of it, with residual zero: the order of
-// rare categories is mostly noise.
+// A category is ranked by its mean residual as if the node had this many more rows of it with residual zero, because the
+// order of rare categories is mostly noise.
 constexpr double kCategorySmoothing = 10.0;
 
-// Parting categories in the order of their mean residuals gains much where these differ by chance alone. With m categories
-// that are all alike, the sum of their G^2 / H beyond that of the node is about (m - 1) times the noise of a row, and the best
-// cut through sorted normal numbers takes 2 / pi of it. That much is no gain.
+// Splitting categories in the order of their mean residuals has a large gain even if these differ by chance alone. For m
+// equivalent categories, the sum of their G^2 / H exceeds that of the node by about m - 1 times the noise of a row, and the
+// best cut through sorted normal numbers takes 2 / pi of it. That much is subtracted from the gain.
 constexpr double kGainByChance = 0.6366197723675814;
 
-// Where a tree has many residuals, categories are ranked by the mean residuals of this many of them, one after the other.
+// In a tree for many residuals, categories are ranked by the means of this many of them, one after the other.
 constexpr int kCategoryOrders = 2;
 
-// What a leaf divides its sum of residuals by. The floor keeps a step finite where residuals with hessians of their own have
-// hardly any in a leaf; where all share one, leaves below it are not made in the first place.
+// What a leaf divides its sum of residuals by. The floor keeps a step finite if residuals have separate hessians and some
+// of these almost vanish in a leaf; if all share one hessian, no leaf below the floor is made in the first place.
 inline double leaf_denominator(double hessian, double floor, double l2) { return std::max(hessian, floor) + l2; }
 
 // Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each residual.
@@ -72,10 +72,10 @@ struct Bounds {
   }
 };
 
-// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer a channel, the count
-// within the last. score = sum over residuals of G^2 / (H + l2): how much of the squared residual a leaf explains. H is the
-// row count where hessians are constant. No factor 1/2 and no division by n, as in the units that the paper's authors
-// tune in.
+// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer per channel, with the
+// count in the last one. score = sum over residuals of G^2 / (H + l2), where G and H are the sums of the residual and of its
+// hessian: how much of the squared residual a leaf explains. H is the row count if hessians are constant. There is no
+// factor 1/2 and no division by n, as in the units of the paper.
 //
 // Residuals and HasHessian are compile-time constants for the usual cases; Residuals = 0 is for all others.
 template <int Residuals, bool HasHessian>
@@ -90,7 +90,7 @@ class SumReader {
 
   std::int64_t count(const std::int64_t* sums) const { return channels_.count_in(sums[n_channels() - 1]); }
   double value(const std::int64_t* sums, int c) const {
-    // An arithmetic shift takes the count off: it is never negative and never reaches the value bits.
+    // An arithmetic shift removes the count, which is never negative and never reaches the bits of the value.
     return static_cast<double>(c == n_channels() - 1 ? sums[c] >> channels_.count_bits : sums[c]) * channels_.unit[c];
   }
   double hessian(const std::int64_t* sums, int group) const {
@@ -99,7 +99,7 @@ class SumReader {
   double denominator(const std::int64_t* sums, int group) const {
     return leaf_denominator(hessian(sums, group), channels_.min_hessian_leaf, l2_);
   }
-  // Whether there are hessians enough for a leaf, those of all residuals together.
+  // Whether the hessians of all residuals together suffice for a leaf.
   bool enough_hessian(const std::int64_t* sums) const {
     if (!HasHessian) return true;
     double total = 0.0;
@@ -126,7 +126,7 @@ class SumReader {
     const double denominator = this->denominator(sums, residual / group_size());
     return bounds.clip(denominator > 0.0 ? value(sums, residual) / denominator : 0.0, residual);
   }
-  // The same score where values are bounded: 2 G v - (H + l2) v^2.
+  // The same score for bounded values v: 2 G v - (H + l2) v^2.
   double bounded_score(const std::int64_t* sums, Bounds bounds) const {
     double score = 0.0;
     for (int residual = 0; residual < n_residuals(); ++residual) {
@@ -141,8 +141,8 @@ class SumReader {
   const double l2_;
 };
 
-// Places where a feature may be cut, with the sums of the rows left of each, channel by channel: eight places at a time are
-// scored at once.
+// Places where a feature may be cut, with the sums of the rows to the left of each, channel by channel, so that several
+// places are scored at once.
 template <int Channels>
 struct Cuts {
   static constexpr int kMost =
@@ -154,7 +154,7 @@ struct Cuts {
   std::array<double, kMost> gain;
 };
 
-// What SumReader computes of the sums of eight places at once: the same operations in the same order, so the same bits.
+// What SumReader computes, from the sums of several places at once: the same operations in the same order, so the same bits.
 template <int Residuals, bool HasHessian>
 struct SumVectors {
   static constexpr int kChannels = Residuals + (HasHessian ? 1 : 0);
@@ -168,7 +168,7 @@ struct SumVectors {
     }
     hessian = HasHessian ? value[last] : to_doubles(sums[last] & channels.count_mask());
   }
-  // -infinity where there are not enough hessians for a leaf.
+  // -infinity if the hessians do not suffice for a leaf.
   AGBM_INLINE void score(const Channels& channels, double l2, Doubles& score) const {
     Doubles value[kChannels], hessian;
     values(channels, value, hessian);
@@ -181,7 +181,7 @@ struct SumVectors {
   }
 };
 
-// Whether a split on an ordered feature parts missing values from all others: they have no order.
+// Whether a split on an ordered feature separates missing values from all others, so that its sides have no order.
 inline bool parts_missing_only(int bin, int n_bins) { return bin == n_bins - 1; }
 
 struct ScanTask {
@@ -210,7 +210,7 @@ class FeatureScan {
     n_total_ = read_.count(task.total);
   }
 
-  // Puts the best split of the feature in place of the best so far, if it gains more.
+  // Replaces the best split so far by the best one of the feature, if that gains more.
   void improve(Split& best) {
     // Ties go to the lower feature, whichever comes first.
     best_.gain = task_.feature < best.feature ? std::nextafter(best.gain, 0.0) : best.gain;
@@ -224,8 +224,8 @@ class FeatureScan {
   bool bounded() const { return task_.bounds.of != nullptr; }
   const std::int64_t* cell(int code) const { return task_.cells + std::ptrdiff_t{code} * read_.n_channels(); }
 
-  // Values at or below a bin go left. Both directions of the missing values are tried; where the node has none, later
-  // ones will follow the larger child.
+  // Values at or below a bin go left. Both directions are tried for missing values; if the node has none, those of later
+  // rows follow the larger child.
   void scan_bins() {
     const bool has_missing = read_.count(cell(task_.n_bins)) > 0;
     const std::vector<int>* in_order = nullptr;
@@ -237,8 +237,8 @@ class FeatureScan {
     if (best_.missing_left) best_.left.add(task_.n_bins);
   }
 
-  // Categories in the order of their mean residual: the best of all subsets is then one of the first so many (Fisher), for
-  // one residual. Categories with too few rows here to be ranked, or none, go where the missing values go.
+  // Categories are sorted by their mean residual. For one residual, the best of all subsets then consists of the first few
+  // (Fisher). Categories with no rows in the node, or too few to be ranked, follow the missing values.
   void scan_categories() {
     std::vector<int> ranked;
     for (int c = 0; c < read_.n_channels(); ++c) undecided_[c] = cell(task_.n_bins)[c];
@@ -270,7 +270,7 @@ class FeatureScan {
     }
   }
 
-  // A bin may stand for several categories, which were put together because their first residuals were alike.
+  // A bin may hold several categories, which were merged because their residuals were similar at the start.
   double gain_by_chance(std::size_t n_ranked, int residual) const {
     const double a_bin = std::max(1.0, static_cast<double>(task_.n_categories) / task_.n_bins);
     return kGainByChance * std::max(0.0, static_cast<double>(n_ranked) * a_bin - 1.0) * noise_[residual];
@@ -282,7 +282,7 @@ class FeatureScan {
     return read_.hessian(cell(code), group) + rows;
   }
 
-  // The residuals whose residuals differ most between categories.
+  // The residuals that differ most between categories.
   std::vector<int> order_residuals(const std::vector<int>& codes) const {
     std::vector<int> residuals(read_.n_residuals());
     std::iota(residuals.begin(), residuals.end(), 0);
@@ -308,12 +308,12 @@ class FeatureScan {
     std::sort(codes.begin(), codes.end(), [&](int a, int b) { return mean[a] != mean[b] ? mean[a] < mean[b] : a < b; });
   }
 
-  // Cuts behind each of the first `end` codes of an order (null: ascending). `base`: what goes left before all of them.
+  // Cuts after each of the first `end` codes of an order (null: ascending). `base`: the sums that go left before all of them.
   void scan(const std::vector<int>* order, int end, const std::int64_t* base, bool missing_decided) {
     const auto missing_left = [&](std::int64_t n_left) {
       return missing_decided ? base != nullptr : 2 * n_left >= n_total_;
     };
-    // Where only missing values are left for the right, every value goes left, also one that the node has not seen.
+    // If only missing values remain for the right side, every value goes left, including values that the node has not seen.
     const auto named = [&](int place, std::int64_t n_left) {
       const bool parts_missing =
           order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
@@ -333,7 +333,7 @@ class FeatureScan {
     for (int c = 0; c < read_.n_channels(); ++c) left_[c] = base == nullptr ? 0 : base[c];
     for (int place = 0; place < end; ++place) {
       const std::int64_t* added = cell(order == nullptr ? place : (*order)[place]);
-      if (read_.count(added) == 0) continue;  // the same two sides as one place before
+      if (read_.count(added) == 0) continue;  // the same two sides as at the previous place
       for (int c = 0; c < read_.n_channels(); ++c) {
         left_[c] += added[c];
         right_[c] = task_.total[c] - left_[c];
@@ -345,8 +345,8 @@ class FeatureScan {
     }
   }
 
-  // The same for all cuts at once, without a branch for each: the first of those with the largest gain, if that is more than
-  // the best so far; -1 if not.
+  // The same for all cuts at once, without a branch for each. Returns the first cut with the largest gain, or -1 if that is
+  // not larger than the best so far.
   int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
     collect_cuts(order, end, base);
     const double largest = compute_gains();
@@ -370,16 +370,16 @@ class FeatureScan {
       cuts_.place[n] = place;
       const std::int64_t n_left = left.back() & count_mask;
       if (n_left > most) break;
-      // Without rows of that code it would be the same cut as one place before.
+      // Without rows of that code, the cut is the same as at the previous place.
       n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
     }
     cuts_.n = static_cast<int>(n);
-    // Vectors are read whole: what an earlier feature has left behind the last cut may be too large to compute with.
+    // Whole vectors are read, and what an earlier feature has left after the last cut may overflow.
     const std::size_t whole = (n + kLanes - 1) / kLanes * kLanes;
     for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, 0);
   }
 
-  // The largest of them.
+  // Returns the largest.
   double compute_gains() {
     double largest = -std::numeric_limits<double>::infinity();
     vectorised([&]() AGBM_INLINE {
@@ -424,7 +424,7 @@ class FeatureScan {
     }
   }
 
-  // Whether the values of the two sides are in the order that the feature asks for.
+  // Whether the values of the two sides are in the order that the monotone constraint demands.
   bool ordered() const {
     const int direction = rules_.monotone[task_.feature];
     for (int residual = 0; direction != 0 && residual < read_.n_residuals(); ++residual) {
@@ -435,7 +435,7 @@ class FeatureScan {
     return true;
   }
 
-  static constexpr int kFewCuts = 3;  // sooner judged one by one
+  static constexpr int kFewCuts = 3;  // up to so many are faster to score one by one
   static constexpr int kCutChannels = std::max(1, SumVectors<Residuals, HasHessian>::kChannels);
 
   const SumReader<Residuals, HasHessian> read_;

@@ -9,7 +9,7 @@
 
 namespace agbm {
 
-// Bins of one feature, that of missing values included.
+// A set of bins of one feature, including that of missing values.
 struct CodeSet {
   std::array<std::uint64_t, 4> words{};
 
@@ -58,15 +58,15 @@ struct GrownTree {
   }
 };
 
-// A node of a tree as Python sees it: one record of an array (NODE in forest.py).
+// A node of a tree as Python stores it: one record of an array (NODE in forest.py).
 struct NodeRecord {
   double threshold;  // values at or below go left
   double gain;
   std::int64_t count;       // training rows
   std::int32_t feature;     // -1: leaf
-  std::int32_t bin;         // the threshold's
-  std::int32_t left;        // child; the other one is behind it. -1: leaf
-  std::int32_t categories;  // number of the set of categories that go left; -1 where the threshold decides
+  std::int32_t bin;         // of the threshold
+  std::int32_t left;        // child, followed by the other one; -1: leaf
+  std::int32_t categories;  // number of the set of categories that go left; -1: the threshold decides
   std::uint8_t missing_left;
   std::uint8_t unused[7] = {};
 };

@@ -14,12 +14,12 @@
 
 namespace agbm {
 
-// Sums of residuals keep at least 24 bits for each.
+// With at most so many repeats, sums of residuals keep at least 24 bits of each.
 constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
 using Vectors = std::vector<Vector<double>>;
 
-// Quantiles of leaves, where there are distances to take them of: one vector for each output.
+// Leaf quantiles from distances, one vector per output; none without distances.
 inline LeafQuantiles make_quantiles(const Vectors& distances, double share,
                                     const std::optional<Vector<std::int64_t>>& steps, std::size_t n_rows,
                                     int n_residuals) {
@@ -84,7 +84,7 @@ inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
   return inputs;
 }
 
-// Rows that a tree may see, ascending; null where it may see all.
+// The rows that a tree is grown on, ascending; null: all.
 inline const Row* chosen_rows(const std::optional<Vector<Row>>& rows, std::size_t n_train) {
   if (!rows) return nullptr;
   for (std::size_t i = 0; i < rows->size(); ++i) {

@@ -18,7 +18,7 @@ inline void require_thresholds(std::span<const int> n_bins, const Vector<double>
   require(n == thresholds.size(), "thresholds: one fewer than bins of each feature");
 }
 
-// The trees whose nodes are records, as bytes, each with the codes that go left.
+// Trees from the records of their nodes, as bytes, and the codes that go left in each.
 inline GrownTree trees_of_records(const BinnedMatrix& m, const Vector<std::uint8_t>& nodes,
                                   const RowMajor<std::uint64_t>& left_codes, const RowMajor<double>& value) {
   const std::size_t n_nodes = value.shape(0);
@@ -34,7 +34,7 @@ inline GrownTree trees_of_records(const BinnedMatrix& m, const Vector<std::uint8
             "nodes: no such feature");
     require(
         is_leaf || (static_cast<std::size_t>(record.left) > i && static_cast<std::size_t>(record.left) + 1 < n_nodes),
-        "nodes: children must be behind their parents");
+        "nodes: children must follow their parents");
     all.add(record.count);
     all.feature[i] = record.feature;
     all.left[i] = record.left;

@@ -1,7 +1,7 @@
 // Rows while a tree grows on them: which node each belongs to, and sums over the rows of nodes.
 //
-// This is all that a tree needs of rows; what is decided with the sums is in grow.hpp. All sums are of integers, so where the
-// rows are spread over processes, each has its own TreeRows, and the sums of all are added up.
+// This is all that a tree needs of rows; grow.hpp decides what to do with the sums. All sums are of integers, so if the rows
+// are spread over processes, each has its own TreeRows, and their sums are added up.
 #pragma once
 
 #include <vector>
@@ -22,13 +22,13 @@ struct NodeSplit {
   CodeSet codes;  // of the rows that go left
 };
 
-// A node whose histogram is wanted, and where.
+// A node whose histogram is requested, and where to write it.
 struct NodeCells {
   std::int32_t node;
   std::int64_t* cells;
 };
 
-// Where the sums over rows come from.
+// The source of sums over rows.
 class RowSums {
  public:
   virtual ~RowSums() = default;
@@ -42,7 +42,7 @@ class RowSums {
   virtual std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) = 0;
 };
 
-// The bits of a number, in the order of numbers.
+// The bits of a number, such that their order is that of the numbers.
 inline std::uint64_t ordered_bits(double x) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x + 0.0);  // -0 becomes 0
   return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
@@ -87,14 +87,14 @@ class TreeRows : public RowSums {
     std::vector<NodeRows> nodes;
     for (const NodeCells& node : wanted) {
       const RowRange range = ranges_[node.node];
-      // The root's rows without a list of them are read in a straight line.
+      // Without a list of its rows, the root's are read sequentially.
       const bool straight = node.node == 0 && chosen_ == nullptr;
       nodes.push_back({straight ? nullptr : partition_.rows() + range.begin, range.size(), node.cells});
     }
     builder_.build(nodes);
   }
 
-  // The cells of one group alone.
+  // The cells of one group only.
   void build_group(const ColumnGroup& group, std::int32_t node, std::int64_t* cells) const {
     const RowRange range = ranges_[node];
     builder_.build_group(group, {partition_.rows() + range.begin, range.size(), cells});
@@ -145,9 +145,9 @@ class TreeRows : public RowSums {
     return found;
   }
 
-  // How much weight the rows of each leaf have whose distances begin with known bits, by the bits that follow, as many as
-  // `width`: (leaf, next bits). `shift` is the number of bits behind these. A quantile over the rows of many processes is found
-  // by such tallies.
+  // The weight of the rows of each leaf whose distances begin with the known bits, by the `width` bits that follow: (leaf,
+  // next bits). `shift` is the number of bits after these. Quantiles over the rows of many processes are found by such
+  // tallies.
   std::vector<std::int64_t> tally(const std::vector<std::int32_t>& leaves, int output, const std::uint64_t* known,
                                   int shift, int width) const {
     const double* distance = inputs_.quantiles.distances[output];
@@ -165,7 +165,7 @@ class TreeRows : public RowSums {
     return tallies;
   }
 
-  // Sums of a node's rows, of every channel.
+  // Sums over a node's rows, per channel.
   std::vector<std::int64_t> totals(std::int32_t node) const {
     std::vector<std::int64_t> total(channels_.n(), 0);
     for (std::size_t i = ranges_[node].begin; i < ranges_[node].end; ++i) {
@@ -175,7 +175,7 @@ class TreeRows : public RowSums {
     return total;
   }
 
-  // Without nodes, until start() is called again.
+  // Removes all nodes, until start() is called again.
   void stop() { ranges_.clear(); }
 
   std::size_t size(std::int32_t node) const { return ranges_[node].size(); }
@@ -188,8 +188,8 @@ class TreeRows : public RowSums {
   void values(const std::vector<std::int32_t>& leaves, const double* node_values, double* out,
               std::size_t stride) const {
     const Row* rows = partition_.rows();
-    const std::size_t block =
-        std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());  // more rows than searches for them
+    // So large that searching for the rows of leaves costs less than writing their values.
+    const std::size_t block = std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());
     parallel_for((inputs_.n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
       const std::size_t begin = number * block, end = std::min(inputs_.n_rows, begin + block);
       for (std::int32_t leaf : leaves) {
@@ -209,7 +209,7 @@ class TreeRows : public RowSums {
     return inputs_.quantiles.steps == nullptr ? inputs_.repeat(row) : inputs_.quantiles.steps[row];
   }
 
-  // The least of the distances of some rows such that those up to it have the share of the weight; 0 where there are no rows.
+  // The smallest distance such that the rows up to it have the wanted share of the weight; 0 if there are no rows.
   double quantile(const RowRange& range, const double* distance) const {
     if (range.size() == 0) return 0.0;
     const Row *begin = partition_.rows() + range.begin, *end = partition_.rows() + range.end;
