@@ -42,7 +42,7 @@ def seconds_a_tree(rows: int, columns: int, folder: str, group: Path | None, lim
     for _ in range(3):
         began = time.perf_counter()
         grower.grow(
-            gradients=[residual], hessians=None, repeats=None, rows=None, features=None, node_share=1.0, seed=0,
+            residuals=[residual], hessians=None, repeats=None, rows=None, features=None, node_share=1.0, seed=0,
             min_hessian_leaf=0.0,
         )  # fmt: skip
         taken.append(time.perf_counter() - began)

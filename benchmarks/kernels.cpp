@@ -1,4 +1,4 @@
-// What the native kernels reach of the limits of the machine, which are measured first: copying memory, and adding 64-bit
+// The native kernels compared with the limits of the machine, which are measured first: copying memory, and adding 64-bit
 // integers to scattered cells that stay in the first-level cache. Prints a table; writes JSON to the file given.
 #include <chrono>
 #include <cstdio>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bin.hpp"
-#include "grow.hpp"
 #include "histogram.hpp"
+#include "node_features.hpp"
 #include "partition.hpp"
 #include "predict.hpp"
 #include "quantise.hpp"
@@ -22,7 +22,7 @@ constexpr std::size_t kRows = 500'000;
 constexpr int kFeatures = 28;
 constexpr int kRepeats = 15;
 
-// Least seconds of a call: what the machine can do where nothing else runs on it, for limits and kernels alike.
+// Least seconds of a call: what the machine can do if nothing else runs on it, for limits and kernels alike.
 template <class Work>
 double seconds_of(const Work& work) {
   double least = std::numeric_limits<double>::infinity();
@@ -36,7 +36,7 @@ double seconds_of(const Work& work) {
 
 double uniform(std::uint64_t i) { return static_cast<double>(mixed(i) >> 11) * 0x1p-53; }
 
-// Bytes copied a second, read and written ones together.
+// Bytes copied per second, counting those read and those written.
 double copy_limit(int threads) {
   constexpr std::size_t piece = std::size_t{1} << 22, pieces = 64;
   std::vector<char> from(piece * pieces, 1), to(piece * pieces);
@@ -46,7 +46,7 @@ double copy_limit(int threads) {
   return 2.0 * piece * pieces / seconds;
 }
 
-// Adds a second into Width x 256 cells of each thread's own.
+// Additions per second to Width x 256 cells per thread.
 template <int Width>
 double scatter_limit(int threads) {
   constexpr std::size_t rows = 256, passes = 2000;
@@ -66,8 +66,8 @@ double scatter_limit(int threads) {
   return static_cast<double>(threads * rows * passes * Width) / seconds;
 }
 
-// One kernel's work: bytes that it must read and write, and integers added to histogram cells (two of them by one
-// instruction where a cell has two, so that the share of the limit, which adds one at a time, can exceed 1).
+// The work of one kernel: bytes that it must read and write, and integers added to histogram cells. If a cell has two of
+// them, one instruction adds both, so the ratio to the limit, which adds one at a time, can exceed 1.
 struct Measured {
   std::string kernel;
   int threads;
@@ -86,7 +86,7 @@ struct Limits {
   }
 };
 
-// The kernels on one table of uniform numbers with 255 bins a feature.
+// The kernels on one table of uniform numbers with 255 bins per feature.
 class Kernels {
  public:
   explicit Kernels(int threads) : threads_(threads), x_(kRows * kFeatures), residual_(kRows), hessian_(kRows) {
@@ -123,17 +123,17 @@ class Kernels {
 
   void histogram(int hessians) {
     const std::string mode = hessians > 0 ? ", Newton" : ", gradient";
-    TreeTargets targets;
-    targets.n_targets = 1;
-    targets.n_hessians = hessians;
-    targets.n_rows = targets.n_repeated = kRows;
-    targets.gradients = {residual_.data()};
-    targets.hessians = hessian_.data();
-    targets.max = {2.0, 0.25};
-    const Channels channels = channels_of(targets);
+    TreeInputs inputs;
+    inputs.n_residuals = 1;
+    inputs.n_hessians = hessians;
+    inputs.n_rows = inputs.n_repeated = kRows;
+    inputs.residuals = {residual_.data()};
+    inputs.hessians = hessian_.data();
+    inputs.max = {2.0, 0.25};
+    const Channels channels = channels_of(inputs);
     LargeVector<std::int64_t> packed;
     const double channel_bytes = 8.0 * (1 + hessians);
-    add("quantise" + mode, 2 * channel_bytes * kRows, 0, [&] { pack(targets, channels, packed, threads_); });
+    add("quantise" + mode, 2 * channel_bytes * kRows, 0, [&] { pack(inputs, channels, packed, threads_); });
 
     HistogramBuilder builder(matrix_, threads_);
     std::vector<std::int64_t> cells(matrix_.n_cells() * channels.n());
@@ -191,10 +191,10 @@ class Kernels {
       forest.roots.push_back(root);
       forest.first_column.push_back(0);
       for (int i = 0; i < 2 * inner + 1; ++i) {
-        const std::uint64_t lot = mixed(root + i);
+        const std::uint64_t random = mixed(root + i);
         const bool leaf = i >= inner;
-        const int feature = leaf ? -1 : static_cast<int>(lot % kFeatures);
-        forest.nodes.push_back({uniform(lot), feature, leaf ? -1 : root + 2 * i + 1, -1, false});
+        const int feature = leaf ? -1 : static_cast<int>(random % kFeatures);
+        forest.nodes.push_back({uniform(random), feature, leaf ? -1 : root + 2 * i + 1, -1, false});
         forest.values.push_back(uniform(i));
       }
     }
@@ -213,7 +213,7 @@ class Kernels {
 
 void print(const Limits& limits, const std::vector<Measured>& measured) {
   std::printf(
-      "\n%d thread(s): copy %.1f GB/s; scatter-add %.2f ns (14 x 256 cells), %.2f ns (28 x 256) an add and core\n",
+      "\n%d thread(s): copy %.1f GB/s; scatter-add %.2f ns (14 x 256 cells), %.2f ns (28 x 256) per add and core\n",
       limits.threads, limits.copy / 1e9, 1e9 * limits.threads / limits.scatter14,
       1e9 * limits.threads / limits.scatter28);
   std::printf("%-40s%10s%10s%10s%14s%16s\n", "kernel", "ms", "GB/s", "of copy", "10^9 adds/s", "of scatter-add");

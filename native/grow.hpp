@@ -1,78 +1,34 @@
-// Growth of one tree with K targets and one structure.
+// Growth of one tree for K residuals that share its structure.
 //
-// The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract for the larger, find
-// the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
-// All that it knows of rows are sums (tree_rows.hpp): of rows in this process, or of many processes, added up. Where the rows
-// are here, nodes of few keep no histogram: it is made group by group, in a buffer that stays in the cache, when the node is
-// scanned. The sums, and so the tree, are the same.
+// The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract it for the larger one,
+// find the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
+// It sees rows only through sums (tree_rows.hpp): over the rows of this process, or over those of many, added up. If the
+// rows are in this process, nodes with few of them keep no histogram: it is built group by group when the node is scanned,
+// in a buffer that stays in the cache. The sums, and so the tree, are the same.
 #pragma once
 
-#include <deque>
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "layout.hpp"
+#include "leaf_values.hpp"
+#include "node_features.hpp"
 #include "parallel.hpp"
 #include "quantise.hpp"
 #include "split.hpp"
+#include "tree.hpp"
 #include "tree_rows.hpp"
 
 namespace agbm {
 
-// Children of node i are left[i] and left[i] + 1; a leaf has feature -1.
-struct GrownTree {
-  int n_targets = 0;
-  std::vector<std::int32_t> feature;
-  std::vector<std::int32_t> bin;
-  std::vector<std::uint8_t> missing_left;
-  std::vector<CodeSet> left_codes;
-  std::vector<std::int32_t> left;
-  std::vector<double> gain;
-  std::vector<std::int64_t> count;
-  std::vector<double> value;  // (node, target); zero in inner nodes
-
-  std::size_t n_nodes() const { return feature.size(); }
-  std::vector<std::int32_t> leaves() const {
-    std::vector<std::int32_t> found;
-    for (std::size_t node = 0; node < n_nodes(); ++node) {
-      if (left[node] < 0) found.push_back(static_cast<std::int32_t>(node));
-    }
-    return found;
-  }
-  std::int32_t add(std::int64_t rows) {
-    feature.push_back(-1);
-    bin.push_back(0);
-    missing_left.push_back(0);
-    left_codes.push_back({});
-    left.push_back(-1);
-    gain.push_back(0.0);
-    count.push_back(rows);
-    value.insert(value.end(), n_targets, 0.0);
-    return static_cast<std::int32_t>(n_nodes()) - 1;
-  }
-};
-
-// What a tree may see: features (null: all), and the share of them that each node may split on.
-struct FeatureSample {
-  const std::uint8_t* features = nullptr;
-  double node_share = 1.0;
-  std::uint64_t seed = 0;
-};
-
-// A well mixed number from another (the finaliser of splitmix64): random choices that depend on names alone, not on the
-// order in which they are made.
-inline std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 // Grows one tree after the other; buffers are kept from tree to tree.
 class TreeGrower {
  public:
-  // The matrix may have no rows: all that counts is how its columns are laid out. `here` are the sums, too, where the rows
-  // are in this process; else null.
+  // The matrix may have no rows: only the layout of its columns matters. If the rows are in this process, `here` is the same
+  // object as `sums`; otherwise it is null.
   TreeGrower(const BinnedMatrix& matrix, const GrowthRules& rules, RowSums& sums, const TreeRows* here, int n_threads)
       : matrix_(matrix),
         rules_(rules),
@@ -81,42 +37,38 @@ class TreeGrower {
             std::any_of(matrix.n_categories.begin(), matrix.n_categories.end(), [](int n) { return n > 0; })),
         sums_(sums),
         here_(here),
-        has_shared_columns_(
-            std::any_of(matrix.places.begin(), matrix.places.end(), [](auto& p) { return p.shared(); })) {
+        features_(matrix, rules_.interactions),
+        has_shared_columns_(matrix.has_shared_columns()) {
     std::size_t n_additions = 0;
     for (const ColumnGroup& group : matrix.groups) {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
       n_additions += matrix.n_additions(group);
     }
     few_rows_ = std::max(kFewRows, matrix.n_cells() * matrix.n_rows / std::max<std::size_t>(1, n_additions));
-    for (int f = 0; f < matrix.n_features; ++f) {
-      n_bins_ += matrix.n_bins[f] + 1;
-      if (matrix.places[f].used()) all_features_.push_back(f);
-    }
-    sort_by_column(all_features_);
+    for (int n : matrix.n_bins) n_bins_ += n + 1;
   }
 
-  // `pause` is called between batches and may throw: the way to stop a long growth.
-  void grow(const TreeTargets& targets, const FeatureSample& sample, const std::function<void()>& pause) {
-    start(targets, sample);
+  // `pause` is called between batches and may throw, which stops the growth.
+  void grow(const TreeInputs& inputs, const FeatureSample& sample, const std::function<void()>& pause) {
+    start(inputs, sample);
     while (take_batch()) {
       pause();
       split_batch();
       build_histograms();
       find_splits();
     }
-    fit_leaves();
+    LeafFitter(matrix_, rules_, inputs_, bounds_, tree_).fit(sums_);
   }
 
   const GrownTree& tree() const { return tree_; }
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
-  // Up to so many rows it costs no more to add them than to subtract a sibling's cells and to fetch the result again later;
-  // also where they are added to fewer cells than there are, which in sparse matrices may be any number of rows.
+  // Adding up to so many rows costs no more than subtracting a sibling's cells and fetching the result again later. So does
+  // adding rows to fewer cells than a histogram has; in sparse matrices, that may be any number of rows.
   static constexpr std::size_t kFewRows = 512;
-  // More nodes at once gain nothing, and a bounded batch, newest first, bounds the histograms alive in deep trees: about a
-  // batch a level. Trees with many targets have large ones.
+  // Larger batches are not faster. A bounded batch, newest nodes first, bounds the number of histograms that a deep tree
+  // keeps, to about one batch per level. In trees for many residuals, histograms are large.
   static constexpr std::size_t kBatchNodes = 256;
   static constexpr std::size_t kHistogramBytes = std::size_t{1} << 31;
   static constexpr std::size_t kUsualLevels = 8;
@@ -136,13 +88,13 @@ class TreeGrower {
     }
   };
 
-  // Two children: the smaller gets its histogram from its rows, the larger what remains of the parent's. The larger may
-  // be split wherever the smaller may: where it may not, neither needs a histogram.
+  // Two children: the histogram of the smaller is built from its rows, that of the larger is what remains of the parent's.
+  // If the larger may not be split, the smaller may not either, and neither needs a histogram.
   struct Siblings {
     std::int32_t small, large;
   };
 
-  // Features of one node that are scanned in one go.
+  // Features of one node that are scanned by one task.
   struct Scan {
     std::int32_t node;
     const int *begin, *end;
@@ -150,8 +102,8 @@ class TreeGrower {
   };
 
   std::size_t cell_count() const { return matrix_.n_cells() * channels_.n(); }
-  // By the bins of all features, and not by the cells: the numbers of nodes, on which random choices depend, must not depend
-  // on how columns are laid out.
+  // Computed from the bins of all features and not from the cells: random choices depend on the numbers of nodes, which must
+  // not depend on the layout of the columns.
   std::size_t batch_nodes() const {
     const std::size_t affordable = kHistogramBytes / (n_bins_ * channels_.n() * sizeof(std::int64_t) * kUsualLevels);
     return std::min(kBatchNodes, std::max<std::size_t>(1, affordable));
@@ -177,15 +129,15 @@ class TreeGrower {
     return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
   }
 
-  // Whether the rows of a node are here, and so few that it keeps no histogram.
+  // Whether the rows of a node are in this process, and so few that it keeps no histogram.
   bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= few_rows_; }
 
-  void start(const TreeTargets& targets, const FeatureSample& sample) {
-    targets_ = targets;
-    sample_ = sample;
-    channels_ = channels_of(targets);
+  void start(const TreeInputs& inputs, const FeatureSample& sample) {
+    inputs_ = inputs;
+    features_.start(sample);
+    channels_ = channels_of(inputs);
     tree_ = GrownTree{};
-    tree_.n_targets = targets.n_targets;
+    tree_.n_values = inputs.n_residuals;
     n_leaves_ = 1;
     nodes_.assign(1, {0, kNoSlot, {}});
     pending_.clear();
@@ -197,47 +149,41 @@ class TreeGrower {
       nodes_[0].slot = acquire_slot();
       sums_.build({{0, histogram(nodes_[0].slot)}});
     }
-    if (has_categories_) channels_.noise = noise_of(targets, sums_.noise());
+    if (has_categories_) channels_.noise = noise_of(inputs, sums_.noise());
     const bool in_cells = nodes_[0].slot != kNoSlot && !matrix_.groups.empty() && matrix_.groups[0].sparse < 0;
     total_.assign(1, in_cells ? totals_of_cells(nodes_[0].slot) : here_->totals(0));
-    start_constraints();
+    start_bounds();
     tree_.add(channels_.count_in(total_[0].back()));
     if (may_split(0)) scanned_.push_back(0);
     find_splits();
   }
 
-  void start_constraints() {
+  void start_bounds() {
     bounds_.clear();
-    if (rules_.bounded()) {
-      bounds_.emplace_back();
-      for (int k = 0; k < targets_.n_targets; ++k) {
-        bounds_[0].insert(bounds_[0].end(),
-                          {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
-      }
-    }
-    groups_.clear();
-    if (!rules_.interactions.empty()) {
-      groups_.emplace_back(rules_.interactions.size());
-      std::iota(groups_[0].begin(), groups_[0].end(), 0);
+    if (!rules_.bounded()) return;
+    bounds_.emplace_back();
+    for (int k = 0; k < inputs_.n_residuals; ++k) {
+      bounds_[0].insert(bounds_[0].end(),
+                        {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
     }
   }
 
-  // Children of a monotone split meet halfway between their values: nothing below either may cross that line.
+  // The values of the children of a monotone split are bounded by the middle between them: no descendant may cross it.
   void bound_children(std::int32_t parent, std::int32_t left, std::int32_t right) {
     bounds_.push_back(bounds_[parent]);
     bounds_.push_back(bounds_[parent]);
     const int feature = tree_.feature[parent];
     const bool unordered = parts_missing_only(tree_.bin[parent], matrix_.n_bins[feature]);
-    const int direction = unordered ? 0 : rules_.monotone[feature];  // zero for categories, too
+    const int direction = unordered ? 0 : rules_.monotone[feature];  // zero for categories as well
     const SumReader<0, false> counted(channels_, rules_.l2_regularization);
     const SumReader<0, true> weighed(channels_, rules_.l2_regularization);
     const Bounds bounds{bounds_[parent].data()};
-    const auto value = [&](std::int32_t node, int target) {
+    const auto value = [&](std::int32_t node, int residual) {
       const std::int64_t* sums = total_[node].data();
-      return channels_.n_hessians > 0 ? weighed.leaf_value(sums, target, bounds)
-                                      : counted.leaf_value(sums, target, bounds);
+      return channels_.n_hessians > 0 ? weighed.leaf_value(sums, residual, bounds)
+                                      : counted.leaf_value(sums, residual, bounds);
     };
-    for (int k = 0; direction != 0 && k < targets_.n_targets; ++k) {
+    for (int k = 0; direction != 0 && k < inputs_.n_residuals; ++k) {
       const double middle = 0.5 * value(left, k) + 0.5 * value(right, k);
       bounds_[direction > 0 ? left : right][2 * k + 1] = middle;
       bounds_[direction > 0 ? right : left][2 * k] = middle;
@@ -246,60 +192,7 @@ class TreeGrower {
 
   Bounds bounds_of(std::size_t node) const { return {bounds_.empty() ? nullptr : bounds_[node].data()}; }
 
-  // Below a split only those groups of features go on that have its feature.
-  void pass_groups_on(std::int32_t parent) {
-    std::vector<int> left_over;
-    for (int group : groups_[parent]) {
-      const std::vector<int>& features = rules_.interactions[group];
-      if (std::find(features.begin(), features.end(), tree_.feature[parent]) != features.end())
-        left_over.push_back(group);
-    }
-    groups_.push_back(left_over);
-    groups_.push_back(left_over);
-  }
-
-  // Features of one group follow each other, so that its histogram is made once.
-  void sort_by_column(std::vector<int>& features) const {
-    if (!has_shared_columns_) return;  // they do
-    std::stable_sort(features.begin(), features.end(),
-                     [&](int a, int b) { return matrix_.places[a].column < matrix_.places[b].column; });
-  }
-
-  // The features that a node may be split on, by their columns.
-  const std::vector<int>& features_of(std::int32_t node) {
-    if (groups_.empty() && sample_.features == nullptr && sample_.node_share >= 1.0) return all_features_;
-    chosen_features_.push_back(choose_features(node));
-    return chosen_features_.back();
-  }
-  std::vector<int> choose_features(std::int32_t node) const {
-    std::vector<std::uint8_t> allowed(matrix_.n_features, groups_.empty() ? 1 : 0);
-    if (!groups_.empty()) {
-      for (int group : groups_[node]) {
-        for (int feature : rules_.interactions[group]) allowed[feature] = 1;
-      }
-    }
-    std::vector<int> features;
-    for (int f = 0; f < matrix_.n_features; ++f) {
-      if (allowed[f] && (sample_.features == nullptr || sample_.features[f])) features.push_back(f);
-    }
-    if (sample_.node_share < 1.0 && !features.empty()) {
-      const std::uint64_t seed = mixed(sample_.seed + mixed(static_cast<std::uint64_t>(node)));
-      const auto lot = [&](int feature) { return mixed(seed + static_cast<std::uint64_t>(feature)); };
-      const double share = sample_.node_share * static_cast<double>(features.size());
-      const auto end = features.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(share));
-      // The features with the smallest lots; no two have the same.
-      std::nth_element(features.begin(), end - 1, features.end(), [&](int a, int b) { return lot(a) < lot(b); });
-      features.erase(end, features.end());
-    }
-    // Not before: random choices are made among all features.
-    features.erase(std::remove_if(features.begin(), features.end(), [&](int f) { return !matrix_.places[f].used(); }),
-                   features.end());
-    std::sort(features.begin(), features.end());
-    sort_by_column(features);
-    return features;
-  }
-
-  // The cells of any column that is not shared sum to the node's sums.
+  // The cells of any column that is not shared add up to the sums of the node.
   std::vector<std::int64_t> totals_of_cells(std::int32_t slot) {
     std::vector<std::int64_t> total(channels_.n(), 0);
     const std::int64_t* cells = histogram(slot);
@@ -354,9 +247,9 @@ class TreeGrower {
     total_.push_back(right_total);
     ++n_leaves_;
     if (!bounds_.empty()) bound_children(parent, left, right);
-    if (!groups_.empty()) pass_groups_on(parent);
+    features_.add_children(parent, state.split.feature);
 
-    // The smaller child by the counts of the sums, which are global where rows are spread over machines.
+    // The counts of the sums decide which child is smaller: they are global if the rows are spread over machines.
     const bool left_smaller = tree_.count[left] <= tree_.count[right];
     const std::int32_t small = left_smaller ? left : right;
     const std::int32_t large = left_smaller ? right : left;
@@ -395,7 +288,7 @@ class TreeGrower {
         if (may_split(pair.small)) scanned_.push_back(pair.small);
         continue;
       }
-      nodes_[pair.large].slot = std::exchange(nodes_[batch_[i]].slot, kNoSlot);  // to be reduced to its own
+      nodes_[pair.large].slot = std::exchange(nodes_[batch_[i]].slot, kNoSlot);  // the parent's, reduced below
       nodes_[pair.small].slot = acquire_slot();
       to_build.push_back({pair.small, histogram(nodes_[pair.small].slot)});
       wanted.push_back(pair);
@@ -443,13 +336,13 @@ class TreeGrower {
     }
   }
 
-  // Some features of a node each: as many as are worth a task of their own, in whole groups.
+  // Each scan has some features of a node, as many as are worth a task, in whole groups of columns.
   void plan_scans() {
     constexpr std::size_t enough_cells = 4096;
     scans_.clear();
-    chosen_features_.clear();
+    features_.forget();
     for (std::int32_t node : scanned_) {
-      const std::vector<int>& features = features_of(node);
+      const std::vector<int>& features = features_.of(node);
       nodes_[node].split.gain = rules_.min_split_gain;
       for (std::size_t begin = 0, end = 0; begin < features.size(); begin = end) {
         std::size_t n_cells = 0;
@@ -472,7 +365,7 @@ class TreeGrower {
     }
   }
 
-  // The histogram of one group after the other in a buffer, and at once its scan.
+  // Builds the histogram of one group after the other in a buffer, and scans it at once.
   void scan_rows(Scan& scan) {
     std::vector<std::int64_t> scratch(scratch_size());
     std::vector<std::int64_t> cells(most_group_cells_ * channels_.n());
@@ -496,8 +389,8 @@ class TreeGrower {
                   {feature, bins_of(feature, cells, total, scratch + 3 * channels_.n()), matrix_.n_bins[feature],
                    matrix_.n_categories[feature], total, scratch, bounds_of(scan.node)});
   }
-  // Whether a node has so few rows in which a sparse feature is not zero that no split can leave enough of them on the side
-  // without zero: so it is with most features in most nodes.
+  // Whether a sparse feature is nonzero in so few rows of a node that the side of a split without zero cannot have enough
+  // rows. This is the case for most features in most nodes.
   bool too_few_others(int feature, const std::int64_t* cells) const {
     const FeaturePlace& place = matrix_.places[feature];
     if (!place.shared()) return false;
@@ -510,8 +403,8 @@ class TreeGrower {
   std::size_t cells_of_feature() const { return has_shared_columns_ ? kWideCells * std::size_t(channels_.n()) : 0; }
   std::size_t scratch_size() const { return 3 * static_cast<std::size_t>(channels_.n()) + cells_of_feature(); }
 
-  // The cells of a feature's bins in order, from those of its column. Where it shares that, the rows in which it is zero are
-  // those of the node that are in none of its other bins.
+  // The cells of a feature's bins in order, from those of its column. If the column is shared, the rows in which the feature
+  // is zero are those of the node that are in none of its other bins.
   const std::int64_t* bins_of(int feature, const std::int64_t* cells, const std::int64_t* total,
                               std::int64_t* scratch) const {
     const FeaturePlace& place = matrix_.places[feature];
@@ -530,80 +423,11 @@ class TreeGrower {
     return scratch;
   }
 
-  // value = sum of residuals / (sum of hessians + l2), from integer sums finer than the histograms': a leaf value is then
-  // within rounding of the exact one, while splits may be chosen on fewer bits. Where a loss has a kink, the Newton step gives
-  // way to the quantile that is best for the leaf's rows, which l2 shrinks by as much.
-  void fit_leaves() {
-    const int n_sums = targets_.n_sums();
-    std::vector<double> unit;
-    for (int k = 0; k < n_sums; ++k) unit.push_back(std::ldexp(1.0, -targets_.leaf_exponent(k)));
-    const std::vector<std::int32_t> leaves = tree_.leaves();
-    const std::vector<std::int64_t> sums = sums_.leaf_sums(leaves);
-    const std::size_t n_outputs = targets_.quantiles.n_outputs;
-    const std::vector<double> quantiles = n_outputs > 0 ? sums_.leaf_quantiles(leaves) : std::vector<double>();
-    const int group_size = targets_.n_hessians > 0 ? targets_.n_targets / targets_.n_hessians : targets_.n_targets;
-    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-      const std::size_t node = leaves[leaf];
-      const std::int64_t* s = &sums[leaf * n_sums];
-      for (int k = 0; k < targets_.n_targets; ++k) {
-        const int h = targets_.n_targets + k / group_size;
-        const double hessian =
-            targets_.n_hessians > 0 ? static_cast<double>(s[h]) * unit[h] : static_cast<double>(tree_.count[node]);
-        const double denominator = leaf_denominator(hessian, targets_.min_hessian_leaf, rules_.l2_regularization);
-        double& value = tree_.value[node * targets_.n_targets + k];
-        if (targets_.has_quantiles(k)) {
-          const double kept = denominator > 0.0 ? hessian / denominator : 0.0;
-          value = kept * quantiles[leaf * n_outputs + targets_.output_of(k)];
-        } else {
-          value = bounds_of(node).clip(denominator > 0.0 ? static_cast<double>(s[k]) * unit[k] / denominator : 0.0, k);
-        }
-      }
-    }
-    for (int k = 0; rules_.bounded() && k < targets_.n_targets; ++k) {
-      if (targets_.has_quantiles(k)) order_leaves(k);
-    }
-  }
-
-  // Bounds for values that are no Newton steps: the two sides of a monotone split meet halfway between their means.
-  void order_leaves(int target) {
-    const std::size_t n = tree_.n_nodes();
-    const auto value = [&](std::size_t node) -> double& { return tree_.value[node * targets_.n_targets + target]; };
-    std::vector<double> mean(n), lower(n, -std::numeric_limits<double>::infinity()),
-        upper(n, std::numeric_limits<double>::infinity());
-    for (std::size_t node = n; node-- > 0;) {  // children come after their parents
-      if (tree_.left[node] < 0) {
-        mean[node] = value(node);
-      } else {
-        const std::size_t left = tree_.left[node], right = left + 1;
-        mean[node] = (mean[left] * static_cast<double>(tree_.count[left]) +
-                      mean[right] * static_cast<double>(tree_.count[right])) /
-                     static_cast<double>(tree_.count[node]);
-      }
-    }
-    for (std::size_t node = 0; node < n; ++node) {
-      if (tree_.left[node] < 0) {
-        value(node) = std::min(std::max(value(node), lower[node]), upper[node]);
-        continue;
-      }
-      const std::size_t left = tree_.left[node], right = left + 1;
-      lower[left] = lower[right] = lower[node];
-      upper[left] = upper[right] = upper[node];
-      const int feature = tree_.feature[node];
-      const bool unordered = parts_missing_only(tree_.bin[node], matrix_.n_bins[feature]);
-      const int direction = unordered ? 0 : rules_.monotone[feature];
-      if (direction == 0) continue;
-      const double middle = std::min(std::max(0.5 * mean[left] + 0.5 * mean[right], lower[node]), upper[node]);
-      upper[direction > 0 ? left : right] = middle;
-      lower[direction > 0 ? right : left] = middle;
-    }
-  }
-
   const BinnedMatrix& matrix_;
   const GrowthRules rules_;
   const int n_threads_;
   const bool has_categories_;
-  TreeTargets targets_;  // of the tree that is being grown
-  FeatureSample sample_;
+  TreeInputs inputs_;  // of the tree that is being grown
   Channels channels_;
   RowSums& sums_;
   const TreeRows* here_;
@@ -612,19 +436,17 @@ class TreeGrower {
   std::vector<NodeState> nodes_;                       // by node number
   std::vector<std::vector<std::int64_t>> total_;       // sums of each node
   std::vector<std::vector<double>> bounds_;            // of the values in each node; empty without monotone features
-  std::vector<std::vector<int>> groups_;               // of features that may still meet; empty where all may
+  NodeFeatures features_;                              // of each node
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
-  std::vector<std::int32_t> pending_;  // nodes with a split; a heap where growth is best-first
+  std::vector<std::int32_t> pending_;  // nodes with a split; a heap if growth is best-first
   std::vector<std::int32_t> batch_, scanned_;
   std::vector<Siblings> siblings_;
   std::vector<Scan> scans_;
   const bool has_shared_columns_;
   std::size_t most_group_cells_ = 0;
   std::size_t few_rows_ = kFewRows;
-  std::size_t n_bins_ = 0;                        // of all features, those of missing values included
-  std::vector<int> all_features_;                 // that are used
-  std::deque<std::vector<int>> chosen_features_;  // of one node each, where they may not use all
+  std::size_t n_bins_ = 0;  // of all features, including those of missing values
 };
 
 }  // namespace agbm

@@ -1,4 +1,4 @@
-// Histograms: for each column and code the sums of the packed rows that have it.
+// Histograms: for each column and code, the sums of the packed rows that have it.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace agbm {
 
-// One group of columns, n rows. `rows` is null where the rows are first_row, first_row + 1, ...
+// One group of columns, n rows. `rows` is null if the rows are first_row, first_row + 1, ...
 struct HistogramTask {
   const std::uint8_t* codes;  // of the group
   const std::int64_t* packed;
@@ -30,8 +30,9 @@ inline void add_pair(std::int64_t* to, const std::int64_t* x) {
 // straight-line code; adds to different columns never wait for one another.
 template <int Channels, int Cells, bool Indexed, int Width>
 void add_rows(const HistogramTask& given) {
-  const HistogramTask task = given;  // a copy, like that of the values: what the adds cannot alias stays in registers
-  constexpr std::size_t ahead = 24;  // rows; a node's rows are far apart, the hardware does not foresee them
+  // A copy, like that of the values: the adds cannot alias it, so it stays in registers.
+  const HistogramTask task = given;
+  constexpr std::size_t ahead = 24;  // rows; a node's rows are far apart, so the hardware cannot predict them
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = Indexed ? task.rows[i] : task.first_row + i;
     if constexpr (Indexed) {
@@ -51,7 +52,7 @@ void add_rows(const HistogramTask& given) {
   }
 }
 
-// Any number of channels: trees with many targets.
+// Any number of channels: trees for many residuals.
 inline void add_rows_wide(const HistogramTask& task, int channels, const ColumnGroup& group) {
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
@@ -132,13 +133,14 @@ struct NodeRows {
   std::int64_t* histogram;
 };
 
-// Histograms of a batch of nodes, zeroed first. The work is cut into (node, group, piece of rows); a piece but the
-// first of its node and group adds into a buffer of its own, merged afterwards. Integer sums make every cut equal.
+// Histograms of a batch of nodes, zeroed first. The work is cut into (node, group, piece of rows). The first piece
+// of a node and group adds to the histogram, every other one to a separate buffer that is merged afterwards. Since sums are
+// of integers, the result does not depend on the cut.
 class HistogramBuilder {
  public:
   HistogramBuilder(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
-  // The packed rows that all following histograms are of.
+  // Sets the packed rows of all histograms that follow.
   void set_rows(const std::int64_t* packed, int channels) {
     packed_ = packed;
     channels_ = channels;
@@ -158,7 +160,7 @@ class HistogramBuilder {
     });
   }
 
-  // The histogram of one group alone. Rows: from first_row on, where there is no list of them.
+  // The histogram of one group only. Without a list of rows, these are the rows from first_row on.
   void build_group(const ColumnGroup& group, const NodeRows& node, std::size_t first_row = 0) const {
     std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
     const HistogramTask task{
@@ -175,7 +177,8 @@ class HistogramBuilder {
     std::int64_t* cells;  // of the group
     std::size_t cost;     // additions
   };
-  // All buffers of one node and group, one after the other: a single task adds them, so none meets another.
+  // All buffers of one node and group, one after the other: a single task adds them, so that no two tasks write to the same
+  // cells.
   struct Merge {
     std::int64_t* into;
     const std::int64_t* from;
@@ -190,8 +193,8 @@ class HistogramBuilder {
     return 1 + matrix_.n_additions(group) / std::max<std::size_t>(1, matrix_.n_rows);
   }
 
-  // Some pieces for every thread, since one may be slower than another; and none so short that waking a thread, or clearing
-  // and merging its cells, would dominate. At least one, which clears the cells of a node without rows.
+  // Several pieces per thread, since one may be slower than another, but none so short that waking a thread, or clearing and
+  // merging its cells, would dominate. At least one, which clears the cells of a node without rows.
   std::size_t piece_count(const NodeRows& node, const ColumnGroup& group, std::size_t all_additions) const {
     constexpr std::size_t pieces_a_thread = 4, least = 8192;
     if (n_threads_ <= 1) return 1;
@@ -242,7 +245,7 @@ class HistogramBuilder {
   std::vector<std::int64_t> buffer_;
 };
 
-// Histogram of the larger child in place of its parent's: parent - smaller child, exact.
+// Replaces the histogram of a parent by that of its larger child: parent - smaller child, exact.
 inline void subtract(std::int64_t* parent, const std::int64_t* child, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) parent[i] -= child[i];
 }

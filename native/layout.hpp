@@ -16,7 +16,7 @@ using Row = std::uint32_t;
 template <class T>
 using LargeVector = std::vector<T, LargePages<T>>;
 
-// A feature has at most 255 value bins and one slot for missing values behind them, so a code fits one byte.
+// A feature has at most 255 value bins and one slot for missing values after them, so a code fits one byte.
 constexpr int kMaxValueBins = 255;
 
 // Codes of up to 16 neighbouring columns lie together, row after row. One cache line then feeds many histogram adds, and
@@ -36,10 +36,10 @@ struct ColumnGroup {
   int sparse = -1;  // its number among the sparse groups, if it is one
 };
 
-// Shared columns are mostly zero. The cell of code 0 is not needed, since a feature's zeros are what its other bins leave of
-// a node, so a row only has a list of the cells that it is added to: cells[start[row]] up to start[row + 1]. Columns of
-// which nearly all codes are 0 have no bytes for these: the rows with other codes, ascending, are in lists as well, one
-// column after the other.
+// Shared columns are mostly zero. The cell of code 0 is not needed, since a feature is zero in the rows of a node that are in
+// none of its other bins, so a row only has a list of the cells that it is added to: cells[start[row]] up to
+// start[row + 1]. Columns in which almost all codes are 0 are not stored as bytes but as lists as well: the rows with other
+// codes, ascending, one column after the other.
 struct SparseGroup {
   std::vector<std::uint32_t> start;
   std::vector<std::uint16_t> cells;  // within the group
@@ -52,18 +52,18 @@ struct SparseGroup {
   const std::uint8_t* codes_of(int column) const { return codes.data() + column_start[column]; }
 };
 
-// Columns of a sparse group; their cells are far fewer than 2^16. There may be fewer, so that the lists of a group have less
-// than 2^32 entries.
+// Columns of a sparse group; their cells are far fewer than 2^16. There may be fewer, so that the lists of a group have
+// fewer than 2^32 entries.
 constexpr int kMaxSparseWidth = 128;
 constexpr std::size_t kMaxSparseEntries = (std::size_t{1} << 32) - 1;
 
-// Where the bins of a feature are. Usually it has a column of its own, and a code is its bin. Sparse features of which no
-// row has two share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0 says that all of them are
-// zero, and the other bins of each, that of missing values behind them, have codes from first_code on.
+// Where the bins of a feature are. Usually a feature has its own column, and a code is its bin. Sparse features that are
+// never nonzero in the same row share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0 means that
+// all of them are zero, and the other bins of each, followed by that of missing values, have codes from first_code on.
 struct FeaturePlace {
   int column = -1;  // -1: none, since no split can use the feature
   int first_code = 0;
-  int zero_bin = -1;  // the bin of zero; -1 where the column is the feature's own
+  int zero_bin = -1;  // the bin of zero; -1: the feature has its own column
 
   bool used() const { return column >= 0; }
   bool shared() const { return zero_bin >= 0; }
@@ -83,17 +83,17 @@ struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
   std::vector<int> n_bins;               // value bins of each feature
-  std::vector<int> n_categories;         // behind the bins of a feature whose codes have no order; 0 where they have
+  std::vector<int> n_categories;         // in the bins of a feature whose codes have no order; 0: they have one
   std::vector<FeaturePlace> places;      // of each feature
   std::vector<std::size_t> cell_offset;  // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;  // column -> group
   Codes grouped;              // codes group after group, for histograms; not of sparse groups
   std::vector<SparseGroup> sparse_groups;
-  int n_whole = 0;                    // columns that are no lists; they are before the others
-  Codes columns;                      // their codes column after column, for all that looks at one feature of many rows
-  std::int64_t min_samples_leaf = 0;  // features without a split that leaves so many rows on both sides are not used
-  std::size_t n_counted = 0;          // rows that this was decided by, as often as they are repeated
+  int n_whole = 0;                    // columns that are not lists; they come before the others
+  Codes columns;                      // their codes column after column, for access to one feature of many rows
+  std::int64_t min_samples_leaf = 0;  // features without a split with so many rows on both sides are not used
+  std::size_t n_counted = 0;          // rows, counting repeats, by which this was decided
 
   std::size_t n_cells() const { return cell_offset.back(); }
   std::size_t n_columns() const { return group_of.size(); }
@@ -101,6 +101,9 @@ struct BinnedMatrix {
     return cell_offset[group.first_column + group.width] - cell_offset[group.first_column];
   }
   bool categorical(int feature) const { return n_categories[feature] > 0; }
+  bool has_shared_columns() const {
+    return std::any_of(places.begin(), places.end(), [](const FeaturePlace& p) { return p.shared(); });
+  }
   int group_of_feature(int feature) const { return group_of[places[feature].column]; }
   // Additions of all rows to the histogram of a group.
   std::size_t n_additions(const ColumnGroup& group) const {
@@ -109,7 +112,7 @@ struct BinnedMatrix {
 
   bool listed(int column) const { return column >= n_whole; }
   const std::uint8_t* column(int column) const { return columns.data() + n_rows * column; }
-  // Codes of some ascending rows of a column that is a list: each entry of the shorter list is looked for in the other.
+  // Codes of some ascending rows of a column that is a list: each entry of the shorter list is searched for in the other.
   void codes_of_listed(int column, const Row* of, std::size_t n, std::uint8_t* out) const {
     const ColumnGroup& group = groups[group_of[column]];
     const SparseGroup& lists = sparse_groups[group.sparse];
@@ -143,7 +146,7 @@ struct BinnedMatrix {
   }
 };
 
-// Which columns the features have: n_own that belong to one each, then shared ones, of which those from n_whole on are lists.
+// The columns of the features: n_own columns of one feature each, then shared ones, of which those from n_whole on are lists.
 struct ColumnPlan {
   std::vector<FeaturePlace> places;  // of each feature
   int n_own = 0;
@@ -157,19 +160,6 @@ struct ColumnPlan {
     plan.n_own = plan.n_whole = plan.n_columns = n_features;
     return plan;
   }
-};
-
-// A node of a tree as Python sees it: one record of an array (NODE in forest.py).
-struct NodeRecord {
-  double threshold;  // values at or below go left
-  double gain;
-  std::int64_t count;       // training rows
-  std::int32_t feature;     // -1: leaf
-  std::int32_t bin;         // the threshold's
-  std::int32_t left;        // child; the other one is behind it. -1: leaf
-  std::int32_t categories;  // number of the set of categories that go left; -1 where the threshold decides
-  std::uint8_t missing_left;
-  std::uint8_t unused[7] = {};
 };
 
 // Rows per task in parallel loops over rows: large enough to hide scheduling, small enough to balance.

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "layout.hpp"
+#include "tree.hpp"
 
 namespace agbm {
 

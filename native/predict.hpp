@@ -1,4 +1,4 @@
-// Values of grown trees on rows.
+// Predictions of forests on rows of numbers.
 #pragma once
 
 #include <cmath>
@@ -9,18 +9,17 @@
 #include <string>
 
 #include "coded.hpp"
-#include "grow.hpp"
-#include "layout.hpp"
 #include "parallel.hpp"
+#include "tree.hpp"
 
 namespace agbm {
 
-// Limits of every forest, so that a stored one can ask for no more memory or time than its size explains.
+// Limits of every forest, so that a stored one cannot demand more memory or time than its size justifies.
 constexpr int kMaxFeatures = 1 << 24;
 constexpr int kMaxDepth = 4096;
 constexpr std::size_t kMaxNodes = (std::size_t{1} << 31) - 2;
 
-// The trees of a forest, one after the other. Children of a node are left and left + 1, both behind their parent, so a
+// The trees of a forest, one after the other. Children of a node are left and left + 1, both after their parent, so a
 // walk always ends. The values of a tree are added to neighbouring columns of the prediction, in the order of the trees.
 class Forest {
  public:
@@ -28,7 +27,7 @@ class Forest {
     double threshold;         // values at or below go left
     std::int32_t feature;     // -1: leaf
     std::int32_t left;        // within the whole forest
-    std::int32_t categories;  // number of the set of categories that go left; -1 where the threshold decides
+    std::int32_t categories;  // number of the set of categories that go left; -1: the threshold decides
     bool missing_left;
   };
 
@@ -39,17 +38,17 @@ class Forest {
     std::vector<std::int32_t> roots;
     std::vector<std::int32_t> first_column;  // of each tree
     std::vector<Node> nodes;
-    std::vector<std::uint64_t> category_words;  // of all sets, one bit a category
+    std::vector<std::uint64_t> category_words;  // of all sets, one bit per category
     std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
     std::vector<double> values;                 // (node, value)
     std::vector<double> counts;                 // training rows of each node
 
     std::int64_t n_sets() const { return static_cast<std::int64_t>(category_start.size()) - 1; }
 
-    // Nodes and counts as they are stored: what nobody needs later is checked here and left out.
+    // Takes nodes and counts from stored records. Fields that are not needed later are only checked.
     void take_nodes(std::span<const std::uint8_t> records);
 
-    // Categories are numbered from 0. What the set does not know is missing.
+    // Categories are numbered from 0. A value outside the set's range is treated as missing.
     bool has_category(const Node& node, double x) const {
       const std::int64_t begin = category_start[node.categories], end = category_start[node.categories + 1];
       if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left;
@@ -57,7 +56,7 @@ class Forest {
       return category_words[begin + category / 64] >> (category % 64) & 1;
     }
 
-    // Checks everything a prediction relies on; a prediction checks nothing.
+    // Checks everything that predictions rely on; they check nothing.
     void validate() const;
 
    private:
@@ -99,8 +98,8 @@ class Forest {
   }
 
  private:
-  static constexpr std::size_t kFewestCodedRows = 32;  // fewer are walked before a block would be in codes
-  static constexpr std::size_t kWalks = 8;             // side by side: each mostly waits for memory
+  static constexpr std::size_t kFewestCodedRows = 32;  // fewer are walked sooner than a block is encoded
+  static constexpr std::size_t kWalks = 8;             // side by side, since each mostly waits for memory
   static constexpr std::size_t kJoined = 4;            // trees that add their values together
 
   template <class T>
@@ -125,7 +124,7 @@ class Forest {
 
   struct Tree {
     int depth;
-    std::size_t first_coded, end_coded;  // nodes; none where the tree is walked
+    std::size_t first_coded, end_coded;  // nodes; none if the tree is walked
     std::size_t first_value;             // of the coded tree's leaves
   };
 
@@ -234,7 +233,7 @@ class Forest {
     for (int k = 0; k < a_.n_values; ++k) out[k] += values[k];
   }
 
-  // As many steps as the deepest tree needs; those that are in a leaf stay there.
+  // Takes as many steps as the deepest tree needs; walks that have reached a leaf stay there.
   template <class T>
   void walk(std::uint32_t (&at)[kWalks], const T* const (&rows)[kWalks], std::ptrdiff_t feature_stride,
             int depth) const {
@@ -250,7 +249,7 @@ class Forest {
     }
   }
 
-  // Leaves become nodes that send every value to themselves: a walk need not ask whether it has arrived.
+  // Leaves become nodes that send every value to themselves, so that a walk need not check whether it has reached one.
   void close_leaves() {
     std::vector<int> depth(a_.nodes.size(), 0);
     for (std::size_t i = a_.nodes.size(); i-- > 0;) {
@@ -272,14 +271,14 @@ class Forest {
     bool is_leaf;
     std::uint8_t number;
   };
-  // Of one feature, in the trees that could be coded.
+  // The thresholds of one feature in the trees that could be coded.
   struct Thresholds {
     std::vector<double> all;  // ascending
     std::uint32_t place = 0;  // among the coded features
 
     bool fit_in_a_byte() const { return all.size() <= kMaxThresholds; }
   };
-  using ThresholdsOfFeatures = std::map<int, Thresholds>;  // only of those in use: a model may name very many
+  using ThresholdsOfFeatures = std::map<int, Thresholds>;  // only of features in use: a model may declare very many
   Place code_node(std::int32_t node, int first_leaf, const std::vector<std::int32_t>& n_leaves,
                   const ThresholdsOfFeatures& thresholds, std::uint32_t& free_slots);
   std::vector<std::int32_t> leaves_below() const;
@@ -356,9 +355,9 @@ inline void Forest::Arrays::validate_node(std::size_t i) const {
 }
 
 // Every node is a root or has one parent, the nodes of a tree lie between its root and the next one, and none is deeper
-// than a walk may be long.
+// than kMaxDepth.
 inline void Forest::Arrays::validate_shape() const {
-  std::vector<std::uint16_t> level(nodes.size(), 0);  // 1 for roots; 0 where no tree has come yet
+  std::vector<std::uint16_t> level(nodes.size(), 0);  // 1 for roots; 0: not reached yet
   const auto reach = [&](std::size_t i, int at) {
     if (level[i] != 0) throw bad_node("left", i, "is reached twice: a node is a root or has one parent");
     if (at > kMaxDepth + 1) throw bad_node("left", i, "is deeper than " + std::to_string(kMaxDepth) + " levels");
@@ -380,7 +379,7 @@ inline void Forest::Arrays::validate_shape() const {
   if (!nodes.empty() && (roots.empty() || roots.front() != 0)) throw bad_node("roots", 0, "belongs to no tree");
 }
 
-// The inner nodes of a tree that can be coded; none of others, and none of a leaf.
+// The inner nodes of a tree that can be coded; empty for other trees and for a single leaf.
 inline std::vector<std::int32_t> Forest::inner_nodes_if_small(std::int32_t root) const {
   std::vector<std::int32_t> inner, open{root};
   while (!open.empty()) {
@@ -467,22 +466,6 @@ inline Forest::Place Forest::code_node(std::int32_t i, int first_leaf, const std
   coded_nodes_.push_back({static_cast<std::uint32_t>(column * kBlockRows), static_cast<std::uint8_t>(code), kind,
                           left.number, right.number, out});
   return {false, out};
-}
-
-// The tree's values on the binned rows [first_row, first_row + n), (target, row). root: where there are several trees.
-inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std::size_t first_row, std::size_t n,
-                          double* out, std::size_t out_stride, int n_threads, std::size_t root = 0) {
-  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      std::size_t node = root;
-      while (tree.left[node] >= 0) {
-        const int feature = tree.feature[node];
-        const int bin = matrix.bin(feature, first_row + i);
-        node = static_cast<std::size_t>(tree.left[node]) + (tree.left_codes[node].has(bin) ? 0 : 1);
-      }
-      for (int k = 0; k < tree.n_targets; ++k) out[k * out_stride + i] = tree.value[node * tree.n_targets + k];
-    }
-  });
 }
 
 }  // namespace agbm

@@ -1,7 +1,7 @@
-// Real numbers to integers, so that sums do not depend on their order.
+// Conversion of real numbers to integers, so that sums do not depend on their order.
 //
-// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The same sums,
-// and so the same tree, come out for every number of threads and every partition of the rows.
+// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The sums, and
+// so the tree, are then the same for every number of threads and every partition of the rows.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ inline std::int64_t round_scaled(double x, double scale) {
   return std::bit_cast<std::int64_t>(x * scale + magic) - std::bit_cast<std::int64_t>(magic);
 }
 
-// Largest exponent e with max_abs * 2^e < 2^bits (0 where there is nothing to scale).
+// Largest exponent e with max_abs * 2^e < 2^bits (0 if all numbers are zero).
 inline int scale_exponent(double max_abs, int bits) {
   if (max_abs == 0.0) return 0;
   int exponent = 0;
@@ -32,7 +32,7 @@ inline int scale_exponent(double max_abs, int bits) {
 
 inline int bits_for(std::size_t n) { return std::bit_width(n); }  // n < 2^bits
 
-// Largest |x|; NaN or infinity where some x is not finite. A maximum does not depend on the order either.
+// Largest |x|; NaN or infinity if some x is not finite. A maximum does not depend on the order either.
 inline double max_abs(const double* x, std::size_t n, int n_threads) {
   std::vector<double> partial(tasks_for_rows(n), 0.0);
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
@@ -55,159 +55,162 @@ inline double max_abs(const double* x, std::size_t n, int n_threads) {
   return largest;
 }
 
-// What a histogram cell holds: one 64-bit integer for each target, then one for each hessian where these vary. The last
-// of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one target a cell
-// is a single integer, and a row costs one add a feature. Where there are so many rows that the count would leave too
-// few bits for the value, one more integer counts alone.
+// The form of a histogram cell: one 64-bit integer for each residual, then one for each hessian unless these are constant.
+// The last of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one residual,
+// a cell is a single integer, and a row costs one addition per feature. If there are so many rows that the count would leave
+// too few bits for the value, an additional integer holds the count.
 struct Channels {
-  int n_targets = 0;
+  int n_residuals = 0;
   int n_hessians = 0;
   bool counts_alone = false;
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
-  std::vector<double> noise;  // of each target: mean square of the residuals over mean hessian
-  std::vector<int> exponent;  // a row's integer is its number times two to the power of this; of each channel
+  std::vector<double> noise;  // of each residual: its mean square over the mean hessian
+  std::vector<int> exponent;  // of each channel: a row's integer is its number times 2^exponent
   std::vector<double> unit;   // value of one step of each channel, a power of two
 
-  int n() const { return n_targets + n_hessians + (counts_alone ? 1 : 0); }
+  int n() const { return n_residuals + n_hessians + (counts_alone ? 1 : 0); }
   // The count within the last integer of a cell or of sums.
   std::int64_t count_in(std::int64_t last) const { return last & count_mask(); }
   std::int64_t count_mask() const { return (std::int64_t{1} << count_bits) - 1; }
 };
 
-// 2^51 bounds what round_scaled can take; a sum over all rows must stay below 2^62, the count beneath it included.
+// round_scaled takes numbers below 2^51; a sum over all rows must stay below 2^62, including the count in its low bits.
 inline int value_bits(std::size_t n_repeated, bool carries_count) {
   const int row_bits = bits_for(n_repeated);
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
 }
 
-// Leaves whose values are no Newton steps but quantiles of the distances of their rows, as losses with a kink want it.
+// Leaf values that are quantiles of the distances of their rows instead of Newton steps, for losses with a kink.
 struct LeafQuantiles {
-  int n_outputs = 0;                     // 0: there are none
+  int n_outputs = 0;                     // 0: no quantiles
   double share = 0.0;                    // of the weight at or below the value
   std::vector<const double*> distances;  // of each output, from the score to the label of each row
-  const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null where they are the repeats
+  const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null: the repeats are the weights
 
-  // How much of a total is at least the share. The share may lie a little above what it stands for, as 0.1 does: rows that
-  // make up a tenth suffice.
+  // The weight that makes up the share of a total. The share may be slightly above the number it stands for, as 0.1 is; the
+  // factor makes exactly a tenth suffice.
   double enough(std::int64_t total) const {
     return std::max(1.0, std::ceil(share * (1.0 - 0x1p-50) * static_cast<double>(total)));
   }
 };
 
-// Inputs of one tree: residuals of each target times weights, and hessians (group, row) times weights, none where all are 1:
-// neighbouring targets share a hessian, as many as make the groups equal. A row may stand for several equal ones (null:
-// each for one); sums are then exactly those of the repeated rows. Where rows are spread over machines, `max` and
-// `n_repeated` are of all of them: the integers that a row becomes follow from these alone. One that only adds up what
-// others have summed knows no rows.
-struct TreeTargets {
-  int n_targets = 0;
+// Inputs of one tree: residuals times weights, and hessians (group, row) times weights, absent if all are 1. Neighbouring
+// residuals share a hessian, in groups of equal size. A row may be repeated (null: no row is); sums are then exactly those
+// of the repeated rows. If the rows are spread over machines, `max` and `n_repeated` are those of all of them: the integers
+// that a row becomes depend on these alone. A process that only adds up the sums of others has no rows.
+struct TreeInputs {
+  int n_residuals = 0;
   int n_hessians = 0;
   std::size_t n_rows = 0;
-  std::size_t n_repeated = 0;            // rows, each as often as it stands for
-  std::vector<const double*> gradients;  // of each target
+  std::size_t n_repeated = 0;  // rows, counting repeats
+  std::vector<const double*> residuals;
   const double* hessians = nullptr;
   const std::int64_t* repeats = nullptr;
-  std::vector<double> max;        // of each target, then of each hessian
-  double min_hessian_leaf = 0.0;  // keeps Newton leaves away from dividing by nearly nothing
+  std::vector<double> max;        // of each residual, then of each hessian
+  double min_hessian_leaf = 0.0;  // keeps Newton steps from dividing by almost zero
   LeafQuantiles quantiles;
 
-  int n_sums() const { return n_targets + n_hessians; }
-  // Whether the values of a target are quantiles: of every output, those of its first function.
-  bool has_quantiles(int target) const {
-    return quantiles.n_outputs > 0 && target % (n_targets / quantiles.n_outputs) == 0;
+  int n_sums() const { return n_residuals + n_hessians; }
+  // Whether the leaf values for a residual are quantiles: those for the first residual of every output are.
+  bool has_quantiles(int residual) const {
+    return quantiles.n_outputs > 0 && residual % (n_residuals / quantiles.n_outputs) == 0;
   }
-  int output_of(int target) const { return target / (n_targets / quantiles.n_outputs); }
-  // The k-th of the targets and, behind them, hessians.
-  const double* summand(int k) const { return k < n_targets ? gradients[k] : hessians + (k - n_targets) * n_rows; }
+  int output_of(int residual) const { return residual / (n_residuals / quantiles.n_outputs); }
+  // The k-th of the residuals, followed by the hessians.
+  const double* residual_or_hessian(int k) const {
+    return k < n_residuals ? residuals[k] : hessians + (k - n_residuals) * n_rows;
+  }
   std::int64_t repeat(std::size_t row) const { return repeats == nullptr ? 1 : repeats[row]; }
 
-  // Exponents of the integers that rows become: in sums that are not of histograms.
+  // Exponents of the integers that rows become, in sums other than histograms.
   int leaf_exponent(int k) const { return scale_exponent(max[k], value_bits(n_repeated, false)); }
-  int hessian_noise_exponent(int group) const { return leaf_exponent(n_targets + group); }
-  int target_noise_exponent(int k) const { return scale_exponent(max[k], value_bits(n_repeated, false) / 2); }
+  int hessian_noise_exponent(int group) const { return leaf_exponent(n_residuals + group); }
+  int residual_noise_exponent(int k) const { return scale_exponent(max[k], value_bits(n_repeated, false) / 2); }
 };
 
-// Sum of round(x * scale)^power over all rows, each as often as it stands for: exact, so that it does not depend on order.
-inline std::int64_t sum_of_powers(const TreeTargets& t, const double* x, double scale, int power, int n_threads) {
-  std::vector<std::int64_t> partial(tasks_for_rows(t.n_rows), 0);
-  parallel_rows(t.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+// Sum of round(x * scale)^power over all rows, counting repeats: exact, so that it does not depend on the order.
+inline std::int64_t sum_of_powers(const TreeInputs& inputs, const double* x, double scale, int power, int n_threads) {
+  std::vector<std::int64_t> partial(tasks_for_rows(inputs.n_rows), 0);
+  parallel_rows(inputs.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
     std::int64_t sum = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const std::int64_t value = round_scaled(x[i], scale);
-      sum += (power == 2 ? value * value : value) * t.repeat(i);
+      sum += (power == 2 ? value * value : value) * inputs.repeat(i);
     }
     partial[begin / kRowsPerTask] = sum;
   });
   return std::accumulate(partial.begin(), partial.end(), std::int64_t{0});
 }
 
-// Sums over rows from which noise_of() follows: of each hessian, then of each target's squares.
-inline std::vector<std::int64_t> noise_sums(const TreeTargets& t, int n_threads) {
+// Sums over rows that noise_of() needs: of each hessian, then of the squares of each residual.
+inline std::vector<std::int64_t> noise_sums(const TreeInputs& inputs, int n_threads) {
   std::vector<std::int64_t> sums;
-  for (int group = 0; group < t.n_hessians; ++group) {
-    const double scale = std::ldexp(1.0, t.hessian_noise_exponent(group));
-    sums.push_back(sum_of_powers(t, t.summand(t.n_targets + group), scale, 1, n_threads));
+  for (int group = 0; group < inputs.n_hessians; ++group) {
+    const double scale = std::ldexp(1.0, inputs.hessian_noise_exponent(group));
+    sums.push_back(sum_of_powers(inputs, inputs.residual_or_hessian(inputs.n_residuals + group), scale, 1, n_threads));
   }
-  for (int k = 0; k < t.n_targets; ++k) {
-    sums.push_back(sum_of_powers(t, t.summand(k), std::ldexp(1.0, t.target_noise_exponent(k)), 2, n_threads));
+  for (int k = 0; k < inputs.n_residuals; ++k) {
+    sums.push_back(sum_of_powers(inputs, inputs.residual_or_hessian(k),
+                                 std::ldexp(1.0, inputs.residual_noise_exponent(k)), 2, n_threads));
   }
   return sums;
 }
 
-// What one row adds to the score G^2 / H of a leaf by chance alone, for each target.
-inline std::vector<double> noise_of(const TreeTargets& t, const std::vector<std::int64_t>& sums) {
-  std::vector<double> hessian(std::max(t.n_hessians, 1), static_cast<double>(t.n_repeated));
-  for (int group = 0; group < t.n_hessians; ++group) {
-    hessian[group] = std::ldexp(static_cast<double>(sums[group]), -t.hessian_noise_exponent(group));
+// What one row adds to the score G^2 / H of a leaf by chance alone, for each residual.
+inline std::vector<double> noise_of(const TreeInputs& inputs, const std::vector<std::int64_t>& sums) {
+  std::vector<double> hessian(std::max(inputs.n_hessians, 1), static_cast<double>(inputs.n_repeated));
+  for (int group = 0; group < inputs.n_hessians; ++group) {
+    hessian[group] = std::ldexp(static_cast<double>(sums[group]), -inputs.hessian_noise_exponent(group));
   }
   std::vector<double> noise;
-  for (int k = 0; k < t.n_targets; ++k) {
-    const double squares = std::ldexp(static_cast<double>(sums[t.n_hessians + k]), -2 * t.target_noise_exponent(k));
-    const double h = hessian[k * hessian.size() / t.n_targets];
+  for (int k = 0; k < inputs.n_residuals; ++k) {
+    const double squares =
+        std::ldexp(static_cast<double>(sums[inputs.n_hessians + k]), -2 * inputs.residual_noise_exponent(k));
+    const double h = hessian[k * hessian.size() / inputs.n_residuals];
     noise.push_back(h > 0.0 ? squares / h : 0.0);
   }
   return noise;
 }
 
-// Nearly the precision of float32 is left to a residual, however many rows there are.
+// A residual keeps almost the precision of float32, however many rows there are.
 constexpr int kMinValueBits = 22;
 
-// The form of the cells, which follows from what is known of all rows together.
-inline Channels channels_of(const TreeTargets& t) {
+// The form of the cells, which depends only on what is known of all rows together.
+inline Channels channels_of(const TreeInputs& inputs) {
   Channels c;
-  c.n_targets = t.n_targets;
-  c.n_hessians = t.n_hessians;
-  c.counts_alone = value_bits(t.n_repeated, true) < kMinValueBits;
-  c.count_bits = bits_for(t.n_repeated);
-  c.min_hessian_leaf = t.min_hessian_leaf;
+  c.n_residuals = inputs.n_residuals;
+  c.n_hessians = inputs.n_hessians;
+  c.counts_alone = value_bits(inputs.n_repeated, true) < kMinValueBits;
+  c.count_bits = bits_for(inputs.n_repeated);
+  c.min_hessian_leaf = inputs.min_hessian_leaf;
   c.exponent.assign(c.n(), 0);
   c.unit.assign(c.n(), 1.0);
-  for (int k = 0; k < t.n_sums(); ++k) {
-    c.exponent[k] = scale_exponent(t.max[k], value_bits(t.n_repeated, k == c.n() - 1));
+  for (int k = 0; k < inputs.n_sums(); ++k) {
+    c.exponent[k] = scale_exponent(inputs.max[k], value_bits(inputs.n_repeated, k == c.n() - 1));
     c.unit[k] = std::ldexp(1.0, -c.exponent[k]);
   }
   return c;
 }
 
-// The rows of this process as (row, channel).
-inline void pack(const TreeTargets& t, const Channels& c, LargeVector<std::int64_t>& packed, int n_threads) {
+// Packs the rows of this process as (row, channel).
+inline void pack(const TreeInputs& inputs, const Channels& c, LargeVector<std::int64_t>& packed, int n_threads) {
   const int n = c.n();
-  packed.resize(t.n_rows * n);
+  packed.resize(inputs.n_rows * n);
   constexpr std::size_t block =
       256;  // rows whose packed channels stay in cache while one channel after the other is filled
-  parallel_rows(t.n_rows, n_threads, [&](std::size_t piece_begin, std::size_t piece_end) {
+  parallel_rows(inputs.n_rows, n_threads, [&](std::size_t piece_begin, std::size_t piece_end) {
     for (std::size_t begin = piece_begin; begin < piece_end; begin += block) {
       const std::size_t end = std::min(piece_end, begin + block);
       for (int k = 0; k < n; ++k) {
         const bool last = k == n - 1;
-        const bool counts_only = k >= t.n_sums();
-        const double* x = t.summand(counts_only ? 0 : k);
+        const bool counts_only = k >= inputs.n_sums();
+        const double* x = inputs.residual_or_hessian(counts_only ? 0 : k);
         const double scale = counts_only ? 0.0 : std::ldexp(1.0, c.exponent[k]);
         const int shift = last ? c.count_bits : 0;
         std::int64_t* out = packed.data() + k;
         for (std::size_t i = begin; i < end; ++i) {
-          out[i * n] = ((round_scaled(x[i], scale) << shift) + (last ? 1 : 0)) * t.repeat(i);
+          out[i * n] = ((round_scaled(x[i], scale) << shift) + (last ? 1 : 0)) * inputs.repeat(i);
         }
       }
     }

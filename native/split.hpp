@@ -11,6 +11,7 @@
 #include "layout.hpp"
 #include "quantise.hpp"
 #include "simd.hpp"
+#include "tree.hpp"
 
 namespace agbm {
 
@@ -21,27 +22,11 @@ struct GrowthRules {
   double l2_regularization;
   double min_split_gain;
   std::vector<int> monotone;                   // of each feature: 1 increasing, -1 decreasing, 0 free; empty: all free
-  std::vector<std::vector<int>> interactions;  // features that may meet on one path; empty: all may
+  std::vector<std::vector<int>> interactions;  // groups that may be used together on one path; empty: all may
 
-  // Rows that a category needs in a node to be judged by them; one with fewer follows the missing values.
+  // Rows that a category needs in a node to be ranked; one with fewer follows the missing values.
   std::int64_t min_category_rows() const { return std::min<std::int64_t>(10, min_samples_leaf); }
   bool bounded() const { return !monotone.empty(); }
-};
-
-// Bins of one feature, that of missing values included.
-struct CodeSet {
-  std::array<std::uint64_t, 4> words{};
-
-  bool has(int code) const { return words[code >> 6] >> (code & 63) & 1; }
-  void add(int code) { words[code >> 6] |= std::uint64_t{1} << (code & 63); }
-  static CodeSet up_to(int code) {
-    CodeSet set;
-    for (int w = 0; w < 4; ++w) {
-      const int n = std::clamp(code + 1 - 64 * w, 0, 64);
-      set.words[w] = n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
-    }
-    return set;
-  }
 };
 
 // Rows whose code is in the set go left. On an ordered feature these are the codes up to `bin`.
@@ -59,62 +44,62 @@ struct Split {
   }
 };
 
-// A gain this small against the score is rounding, not gain.
+// Relative to the score, a smaller gain is a rounding error.
 constexpr double kGainNoise = 1e-12;
 
-// A category is ranked by its mean residual as if the node had this many more rows of it, with residual zero: the order of
-// rare categories is mostly noise.
+// A category is ranked by its mean residual as if the node had this many more rows of it with residual zero, because the
+// order of rare categories is mostly noise.
 constexpr double kCategorySmoothing = 10.0;
 
-// Parting categories in the order of their mean residuals gains much where these differ by chance alone. With m categories
-// that are all alike, the sum of their G^2 / H beyond that of the node is about (m - 1) times the noise of a row, and the best
-// cut through sorted normal numbers takes 2 / pi of it. That much is no gain.
+// Splitting categories in the order of their mean residuals has a large gain even if these differ by chance alone. For m
+// equivalent categories, the sum of their G^2 / H exceeds that of the node by about m - 1 times the noise of a row, and the
+// best cut through sorted normal numbers takes 2 / pi of it. That much is subtracted from the gain.
 constexpr double kGainByChance = 0.6366197723675814;
 
-// Where a tree has many targets, categories are ranked by the mean residuals of this many of them, one after the other.
+// In a tree for many residuals, categories are ranked by the means of this many of them, one after the other.
 constexpr int kCategoryOrders = 2;
 
-// What a leaf divides its sum of residuals by. The floor keeps a step finite where targets with hessians of their own have
-// hardly any in a leaf; where all share one, leaves below it are not made in the first place.
+// What a leaf divides its sum of residuals by. The floor keeps a step finite if residuals have separate hessians and some
+// of these almost vanish in a leaf; if all share one hessian, no leaf below the floor is made in the first place.
 inline double leaf_denominator(double hessian, double floor, double l2) { return std::max(hessian, floor) + l2; }
 
-// Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each target.
+// Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each residual.
 struct Bounds {
   const double* of = nullptr;  // null: none
 
-  double clip(double value, int target) const {
-    return of == nullptr ? value : std::min(std::max(value, of[2 * target]), of[2 * target + 1]);
+  double clip(double value, int residual) const {
+    return of == nullptr ? value : std::min(std::max(value, of[2 * residual]), of[2 * residual + 1]);
   }
 };
 
-// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer a channel, the count
-// within the last. score = sum over targets of G^2 / (H + l2): how much of the squared residual a leaf explains. H is the
-// row count where hessians are constant. No factor 1/2 and no division by n, as in the units that the paper's authors
-// tune in.
+// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer per channel, with the
+// count in the last one. score = sum over residuals of G^2 / (H + l2), where G and H are the sums of the residual and of its
+// hessian: how much of the squared residual a leaf explains. H is the row count if hessians are constant. There is no
+// factor 1/2 and no division by n, as in the units of the paper.
 //
-// Targets and HasHessian are compile-time constants for the usual cases; Targets = 0 is for all others.
-template <int Targets, bool HasHessian>
+// Residuals and HasHessian are compile-time constants for the usual cases; Residuals = 0 is for all others.
+template <int Residuals, bool HasHessian>
 class SumReader {
  public:
   SumReader(const Channels& channels, double l2) : channels_(channels), l2_(l2) {}
 
-  int n_targets() const { return Targets > 0 ? Targets : channels_.n_targets; }
-  int n_channels() const { return Targets > 0 ? Targets + (HasHessian ? 1 : 0) : channels_.n(); }
-  int n_groups() const { return Targets > 0 || !HasHessian ? 1 : channels_.n_hessians; }
-  int group_size() const { return Targets > 0 ? Targets : channels_.n_targets / n_groups(); }
+  int n_residuals() const { return Residuals > 0 ? Residuals : channels_.n_residuals; }
+  int n_channels() const { return Residuals > 0 ? Residuals + (HasHessian ? 1 : 0) : channels_.n(); }
+  int n_groups() const { return Residuals > 0 || !HasHessian ? 1 : channels_.n_hessians; }
+  int group_size() const { return Residuals > 0 ? Residuals : channels_.n_residuals / n_groups(); }
 
   std::int64_t count(const std::int64_t* sums) const { return channels_.count_in(sums[n_channels() - 1]); }
   double value(const std::int64_t* sums, int c) const {
-    // An arithmetic shift takes the count off: it is never negative and never reaches the value bits.
+    // An arithmetic shift removes the count, which is never negative and never reaches the bits of the value.
     return static_cast<double>(c == n_channels() - 1 ? sums[c] >> channels_.count_bits : sums[c]) * channels_.unit[c];
   }
   double hessian(const std::int64_t* sums, int group) const {
-    return HasHessian ? value(sums, n_targets() + group) : static_cast<double>(count(sums));
+    return HasHessian ? value(sums, n_residuals() + group) : static_cast<double>(count(sums));
   }
   double denominator(const std::int64_t* sums, int group) const {
     return leaf_denominator(hessian(sums, group), channels_.min_hessian_leaf, l2_);
   }
-  // Whether there are hessians enough for a leaf, those of all targets together.
+  // Whether the hessians of all residuals together suffice for a leaf.
   bool enough_hessian(const std::int64_t* sums) const {
     if (!HasHessian) return true;
     double total = 0.0;
@@ -137,16 +122,16 @@ class SumReader {
     return score;
   }
 
-  double leaf_value(const std::int64_t* sums, int target, Bounds bounds) const {
-    const double denominator = this->denominator(sums, target / group_size());
-    return bounds.clip(denominator > 0.0 ? value(sums, target) / denominator : 0.0, target);
+  double leaf_value(const std::int64_t* sums, int residual, Bounds bounds) const {
+    const double denominator = this->denominator(sums, residual / group_size());
+    return bounds.clip(denominator > 0.0 ? value(sums, residual) / denominator : 0.0, residual);
   }
-  // The same score where values are bounded: 2 G v - (H + l2) v^2.
+  // The same score for bounded values v: 2 G v - (H + l2) v^2.
   double bounded_score(const std::int64_t* sums, Bounds bounds) const {
     double score = 0.0;
-    for (int target = 0; target < n_targets(); ++target) {
-      const double v = leaf_value(sums, target, bounds);
-      score += (2.0 * value(sums, target) - denominator(sums, target / group_size()) * v) * v;
+    for (int residual = 0; residual < n_residuals(); ++residual) {
+      const double v = leaf_value(sums, residual, bounds);
+      score += (2.0 * value(sums, residual) - denominator(sums, residual / group_size()) * v) * v;
     }
     return score;
   }
@@ -156,8 +141,8 @@ class SumReader {
   const double l2_;
 };
 
-// Places where a feature may be cut, with the sums of the rows left of each, channel by channel: eight places at a time are
-// scored at once.
+// Places where a feature may be cut, with the sums of the rows to the left of each, channel by channel, so that several
+// places are scored at once.
 template <int Channels>
 struct Cuts {
   static constexpr int kMost =
@@ -169,10 +154,10 @@ struct Cuts {
   std::array<double, kMost> gain;
 };
 
-// What SumReader computes of the sums of eight places at once: the same operations in the same order, so the same bits.
-template <int Targets, bool HasHessian>
+// What SumReader computes, from the sums of several places at once: the same operations in the same order, so the same bits.
+template <int Residuals, bool HasHessian>
 struct SumVectors {
-  static constexpr int kChannels = Targets + (HasHessian ? 1 : 0);
+  static constexpr int kChannels = Residuals + (HasHessian ? 1 : 0);
 
   Integers sums[kChannels];
 
@@ -183,20 +168,20 @@ struct SumVectors {
     }
     hessian = HasHessian ? value[last] : to_doubles(sums[last] & channels.count_mask());
   }
-  // -infinity where there are not enough hessians for a leaf.
+  // -infinity if the hessians do not suffice for a leaf.
   AGBM_INLINE void score(const Channels& channels, double l2, Doubles& score) const {
     Doubles value[kChannels], hessian;
     values(channels, value, hessian);
     const Doubles none = {}, floor = none + channels.min_hessian_leaf;
     const Doubles denominator = (hessian < floor ? floor : hessian) + l2;
     Doubles squares = value[0] * value[0];
-    for (int k = 1; k < Targets; ++k) squares += value[k] * value[k];
+    for (int k = 1; k < Residuals; ++k) squares += value[k] * value[k];
     score = denominator > none ? squares / denominator : none;
     if (HasHessian) score = hessian < floor ? none - std::numeric_limits<double>::infinity() : score;
   }
 };
 
-// Whether a split on an ordered feature parts missing values from all others: they have no order.
+// Whether a split on an ordered feature separates missing values from all others, so that its sides have no order.
 inline bool parts_missing_only(int bin, int n_bins) { return bin == n_bins - 1; }
 
 struct ScanTask {
@@ -209,7 +194,7 @@ struct ScanTask {
   Bounds bounds;
 };
 
-template <int Targets, bool HasHessian>
+template <int Residuals, bool HasHessian>
 class FeatureScan {
  public:
   FeatureScan(const Channels& channels, const GrowthRules& rules, const ScanTask& task)
@@ -225,7 +210,7 @@ class FeatureScan {
     n_total_ = read_.count(task.total);
   }
 
-  // Puts the best split of the feature in place of the best so far, if it gains more.
+  // Replaces the best split so far by the best one of the feature, if that gains more.
   void improve(Split& best) {
     // Ties go to the lower feature, whichever comes first.
     best_.gain = task_.feature < best.feature ? std::nextafter(best.gain, 0.0) : best.gain;
@@ -239,8 +224,8 @@ class FeatureScan {
   bool bounded() const { return task_.bounds.of != nullptr; }
   const std::int64_t* cell(int code) const { return task_.cells + std::ptrdiff_t{code} * read_.n_channels(); }
 
-  // Values at or below a bin go left. Both directions of the missing values are tried; where the node has none, later
-  // ones will follow the larger child.
+  // Values at or below a bin go left. Both directions are tried for missing values; if the node has none, those of later
+  // rows follow the larger child.
   void scan_bins() {
     const bool has_missing = read_.count(cell(task_.n_bins)) > 0;
     const std::vector<int>* in_order = nullptr;
@@ -252,8 +237,8 @@ class FeatureScan {
     if (best_.missing_left) best_.left.add(task_.n_bins);
   }
 
-  // Categories in the order of their mean residual: the best of all subsets is then one of the first so many (Fisher), for
-  // one target. Categories with too few rows here to be ranked, or none, go where the missing values go.
+  // Categories are sorted by their mean residual. For one residual, the best of all subsets then consists of the first few
+  // (Fisher). Categories with no rows in the node, or too few to be ranked, follow the missing values.
   void scan_categories() {
     std::vector<int> ranked;
     for (int c = 0; c < read_.n_channels(); ++c) undecided_[c] = cell(task_.n_bins)[c];
@@ -266,9 +251,9 @@ class FeatureScan {
     }
     const bool has_undecided = read_.count(undecided_) > 0;
     std::vector<int> best_order;
-    for (int target : order_targets(ranked)) {
-      sort_by_mean(ranked, target);
-      by_chance_ = gain_by_chance(ranked.size(), target);
+    for (int residual : order_residuals(ranked)) {
+      sort_by_mean(ranked, residual);
+      by_chance_ = gain_by_chance(ranked.size(), residual);
       const double before = best_.gain;
       scan(&ranked, static_cast<int>(ranked.size()), nullptr, has_undecided);
       if (has_undecided) scan(&ranked, static_cast<int>(ranked.size()), undecided_, has_undecided);
@@ -285,56 +270,56 @@ class FeatureScan {
     }
   }
 
-  // A bin may stand for several categories, which were put together because their first residuals were alike.
-  double gain_by_chance(std::size_t n_ranked, int target) const {
+  // A bin may hold several categories, which were merged because their residuals were similar at the start.
+  double gain_by_chance(std::size_t n_ranked, int residual) const {
     const double a_bin = std::max(1.0, static_cast<double>(task_.n_categories) / task_.n_bins);
-    return kGainByChance * std::max(0.0, static_cast<double>(n_ranked) * a_bin - 1.0) * noise_[target];
+    return kGainByChance * std::max(0.0, static_cast<double>(n_ranked) * a_bin - 1.0) * noise_[residual];
   }
 
-  double smoothed(int code, int target) const {
-    const int group = target / read_.group_size();
+  double smoothed(int code, int residual) const {
+    const int group = residual / read_.group_size();
     const double rows = kCategorySmoothing * read_.hessian(task_.total, group) / static_cast<double>(n_total_);
     return read_.hessian(cell(code), group) + rows;
   }
 
-  // The targets whose residuals differ most between categories.
-  std::vector<int> order_targets(const std::vector<int>& codes) const {
-    std::vector<int> targets(read_.n_targets());
-    std::iota(targets.begin(), targets.end(), 0);
-    if (read_.n_targets() <= kCategoryOrders) return targets;
-    std::vector<double> spread(targets.size(), 0.0);
-    for (int target : targets) {
+  // The residuals that differ most between categories.
+  std::vector<int> order_residuals(const std::vector<int>& codes) const {
+    std::vector<int> residuals(read_.n_residuals());
+    std::iota(residuals.begin(), residuals.end(), 0);
+    if (read_.n_residuals() <= kCategoryOrders) return residuals;
+    std::vector<double> spread(residuals.size(), 0.0);
+    for (int residual : residuals) {
       for (int code : codes) {
-        const double g = read_.value(cell(code), target), h = smoothed(code, target);
-        if (h > 0.0) spread[target] += g * g / h;
+        const double g = read_.value(cell(code), residual), h = smoothed(code, residual);
+        if (h > 0.0) spread[residual] += g * g / h;
       }
     }
-    std::stable_sort(targets.begin(), targets.end(), [&](int a, int b) { return spread[a] > spread[b]; });
-    targets.resize(kCategoryOrders);
-    return targets;
+    std::stable_sort(residuals.begin(), residuals.end(), [&](int a, int b) { return spread[a] > spread[b]; });
+    residuals.resize(kCategoryOrders);
+    return residuals;
   }
 
-  void sort_by_mean(std::vector<int>& codes, int target) const {
+  void sort_by_mean(std::vector<int>& codes, int residual) const {
     std::vector<double> mean(task_.n_bins, 0.0);
     for (int code : codes) {
-      const double h = smoothed(code, target);
-      mean[code] = h > 0.0 ? read_.value(cell(code), target) / h : 0.0;
+      const double h = smoothed(code, residual);
+      mean[code] = h > 0.0 ? read_.value(cell(code), residual) / h : 0.0;
     }
     std::sort(codes.begin(), codes.end(), [&](int a, int b) { return mean[a] != mean[b] ? mean[a] < mean[b] : a < b; });
   }
 
-  // Cuts behind each of the first `end` codes of an order (null: ascending). `base`: what goes left before all of them.
+  // Cuts after each of the first `end` codes of an order (null: ascending). `base`: the sums that go left before all of them.
   void scan(const std::vector<int>* order, int end, const std::int64_t* base, bool missing_decided) {
     const auto missing_left = [&](std::int64_t n_left) {
       return missing_decided ? base != nullptr : 2 * n_left >= n_total_;
     };
-    // Where only missing values are left for the right, every value goes left, also one that the node has not seen.
+    // If only missing values remain for the right side, every value goes left, including values that the node has not seen.
     const auto named = [&](int place, std::int64_t n_left) {
       const bool parts_missing =
           order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
       return parts_missing ? task_.n_bins - 1 : place;
     };
-    if constexpr (Targets > 0) {
+    if constexpr (Residuals > 0) {
       if (!bounded() && end > kFewCuts) {
         const int cut = best_cut(order, end, base);
         if (cut < 0) return;
@@ -348,7 +333,7 @@ class FeatureScan {
     for (int c = 0; c < read_.n_channels(); ++c) left_[c] = base == nullptr ? 0 : base[c];
     for (int place = 0; place < end; ++place) {
       const std::int64_t* added = cell(order == nullptr ? place : (*order)[place]);
-      if (read_.count(added) == 0) continue;  // the same two sides as one place before
+      if (read_.count(added) == 0) continue;  // the same two sides as at the previous place
       for (int c = 0; c < read_.n_channels(); ++c) {
         left_[c] += added[c];
         right_[c] = task_.total[c] - left_[c];
@@ -360,8 +345,8 @@ class FeatureScan {
     }
   }
 
-  // The same for all cuts at once, without a branch for each: the first of those with the largest gain, if that is more than
-  // the best so far; -1 if not.
+  // The same for all cuts at once, without a branch for each. Returns the first cut with the largest gain, or -1 if that is
+  // not larger than the best so far.
   int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
     collect_cuts(order, end, base);
     const double largest = compute_gains();
@@ -385,16 +370,16 @@ class FeatureScan {
       cuts_.place[n] = place;
       const std::int64_t n_left = left.back() & count_mask;
       if (n_left > most) break;
-      // Without rows of that code it would be the same cut as one place before.
+      // Without rows of that code, the cut is the same as at the previous place.
       n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
     }
     cuts_.n = static_cast<int>(n);
-    // Vectors are read whole: what an earlier feature has left behind the last cut may be too large to compute with.
+    // Whole vectors are read, and what an earlier feature has left after the last cut may overflow.
     const std::size_t whole = (n + kLanes - 1) / kLanes * kLanes;
     for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, 0);
   }
 
-  // The largest of them.
+  // Returns the largest.
   double compute_gains() {
     double largest = -std::numeric_limits<double>::infinity();
     vectorised([&]() AGBM_INLINE {
@@ -402,7 +387,7 @@ class FeatureScan {
       Doubles best = impossible;
       const int n = cuts_.n;
       for (int first = 0; first < n; first += kLanes) {
-        SumVectors<Targets, HasHessian> left, right;
+        SumVectors<Residuals, HasHessian> left, right;
         for (int c = 0; c < kCutChannels; ++c) {
           left.sums[c] = load(&cuts_.left[c][first]);
           right.sums[c] = task_.total[c] - left.sums[c];
@@ -439,21 +424,21 @@ class FeatureScan {
     }
   }
 
-  // Whether the values of the two sides are in the order that the feature asks for.
+  // Whether the values of the two sides are in the order that the monotone constraint demands.
   bool ordered() const {
     const int direction = rules_.monotone[task_.feature];
-    for (int target = 0; direction != 0 && target < read_.n_targets(); ++target) {
+    for (int residual = 0; direction != 0 && residual < read_.n_residuals(); ++residual) {
       const double rise =
-          read_.leaf_value(right_, target, task_.bounds) - read_.leaf_value(left_, target, task_.bounds);
+          read_.leaf_value(right_, residual, task_.bounds) - read_.leaf_value(left_, residual, task_.bounds);
       if (direction * rise < 0.0) return false;
     }
     return true;
   }
 
-  static constexpr int kFewCuts = 3;  // sooner judged one by one
-  static constexpr int kCutChannels = std::max(1, SumVectors<Targets, HasHessian>::kChannels);
+  static constexpr int kFewCuts = 3;  // up to so many are faster to score one by one
+  static constexpr int kCutChannels = std::max(1, SumVectors<Residuals, HasHessian>::kChannels);
 
-  const SumReader<Targets, HasHessian> read_;
+  const SumReader<Residuals, HasHessian> read_;
   const Channels& channels_;
   const GrowthRules& rules_;
   const ScanTask& task_;
@@ -470,8 +455,8 @@ class FeatureScan {
 };
 
 inline void improve_split(Split& best, const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
-  const bool usual = channels.n_targets <= 2 && channels.n_hessians <= 1 && !channels.counts_alone;
-  switch ((usual ? 2 * channels.n_targets : 0) + (channels.n_hessians > 0 ? 1 : 0)) {
+  const bool usual = channels.n_residuals <= 2 && channels.n_hessians <= 1 && !channels.counts_alone;
+  switch ((usual ? 2 * channels.n_residuals : 0) + (channels.n_hessians > 0 ? 1 : 0)) {
     case 2: return FeatureScan<1, false>(channels, rules, task).improve(best);
     case 3: return FeatureScan<1, true>(channels, rules, task).improve(best);
     case 4: return FeatureScan<2, false>(channels, rules, task).improve(best);

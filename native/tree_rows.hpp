@@ -1,7 +1,7 @@
 // Rows while a tree grows on them: which node each belongs to, and sums over the rows of nodes.
 //
-// This is all that a tree needs of rows; what is decided with the sums is in grow.hpp. All sums are of integers, so where the
-// rows are spread over processes, each has its own TreeRows, and the sums of all are added up.
+// This is all that a tree needs of rows; grow.hpp decides what to do with the sums. All sums are of integers, so if the rows
+// are spread over processes, each has its own TreeRows, and their sums are added up.
 #pragma once
 
 #include <vector>
@@ -22,13 +22,13 @@ struct NodeSplit {
   CodeSet codes;  // of the rows that go left
 };
 
-// A node whose histogram is wanted, and where.
+// A node whose histogram is requested, and where to write it.
 struct NodeCells {
   std::int32_t node;
   std::int64_t* cells;
 };
 
-// Where the sums over rows come from.
+// The source of sums over rows.
 class RowSums {
  public:
   virtual ~RowSums() = default;
@@ -36,13 +36,13 @@ class RowSums {
   virtual void build(const std::vector<NodeCells>& wanted) = 0;
   // See noise_sums().
   virtual std::vector<std::int64_t> noise() = 0;
-  // (leaf, target or hessian), finer than those of the histograms.
+  // (leaf, residual or hessian), finer than those of the histograms.
   virtual std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) = 0;
   // (leaf, output); see LeafQuantiles.
   virtual std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) = 0;
 };
 
-// The bits of a number, in the order of numbers.
+// The bits of a number, such that their order is that of the numbers.
 inline std::uint64_t ordered_bits(double x) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x + 0.0);  // -0 becomes 0
   return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
@@ -55,12 +55,12 @@ class TreeRows : public RowSums {
       : n_threads_(n_threads), builder_(matrix, n_threads), partition_(matrix, n_threads) {}
 
   // The rows of a new tree: those chosen, or all (null).
-  void start(const TreeTargets& targets, const Row* chosen, std::size_t n_chosen) {
-    targets_ = targets;
-    channels_ = channels_of(targets);
-    pack(targets, channels_, packed_, n_threads_);
+  void start(const TreeInputs& inputs, const Row* chosen, std::size_t n_chosen) {
+    inputs_ = inputs;
+    channels_ = channels_of(inputs);
+    pack(inputs, channels_, packed_, n_threads_);
     chosen_ = chosen;
-    const std::size_t n_rows = chosen == nullptr ? targets.n_rows : n_chosen;
+    const std::size_t n_rows = chosen == nullptr ? inputs.n_rows : n_chosen;
     partition_.reset(chosen, n_rows);
     builder_.set_rows(packed_.data(), channels_.n());
     ranges_.assign(1, {0, n_rows});
@@ -87,20 +87,20 @@ class TreeRows : public RowSums {
     std::vector<NodeRows> nodes;
     for (const NodeCells& node : wanted) {
       const RowRange range = ranges_[node.node];
-      // The root's rows without a list of them are read in a straight line.
+      // Without a list of its rows, the root's are read sequentially.
       const bool straight = node.node == 0 && chosen_ == nullptr;
       nodes.push_back({straight ? nullptr : partition_.rows() + range.begin, range.size(), node.cells});
     }
     builder_.build(nodes);
   }
 
-  // The cells of one group alone.
+  // The cells of one group only.
   void build_group(const ColumnGroup& group, std::int32_t node, std::int64_t* cells) const {
     const RowRange range = ranges_[node];
     builder_.build_group(group, {partition_.rows() + range.begin, range.size(), cells});
   }
 
-  std::vector<std::int64_t> noise() override { return noise_sums(targets_, n_threads_); }
+  std::vector<std::int64_t> noise() override { return noise_sums(inputs_, n_threads_); }
 
   std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) override {
     struct Piece {
@@ -114,17 +114,17 @@ class TreeRows : public RowSums {
         pieces.push_back({leaf, {begin, std::min(rows.end, begin + kRowsPerTask)}});
       }
     }
-    const int n_sums = targets_.n_sums();
+    const int n_sums = inputs_.n_sums();
     std::vector<double> scale;
-    for (int k = 0; k < n_sums; ++k) scale.push_back(std::ldexp(1.0, targets_.leaf_exponent(k)));
+    for (int k = 0; k < n_sums; ++k) scale.push_back(std::ldexp(1.0, inputs_.leaf_exponent(k)));
     std::vector<std::int64_t> partial(pieces.size() * n_sums);
-    parallel_for(pieces.size(), threads_for(targets_.n_rows, n_threads_), [&](std::size_t p) {
+    parallel_for(pieces.size(), threads_for(inputs_.n_rows, n_threads_), [&](std::size_t p) {
       for (int k = 0; k < n_sums; ++k) {
-        const double* x = targets_.summand(k);
+        const double* x = inputs_.residual_or_hessian(k);
         std::int64_t sum = 0;
         for (std::size_t i = pieces[p].rows.begin; i < pieces[p].rows.end; ++i) {
           const Row row = partition_.rows()[i];
-          sum += round_scaled(x[row], scale[k]) * targets_.repeat(row);
+          sum += round_scaled(x[row], scale[k]) * inputs_.repeat(row);
         }
         partial[p * n_sums + k] = sum;
       }
@@ -137,23 +137,23 @@ class TreeRows : public RowSums {
   }
 
   std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override {
-    const std::size_t n_outputs = targets_.quantiles.distances.size();
+    const std::size_t n_outputs = inputs_.quantiles.distances.size();
     std::vector<double> found(leaves.size() * n_outputs);
-    parallel_for(found.size(), threads_for(targets_.n_rows, n_threads_), [&](std::size_t i) {
-      found[i] = quantile(ranges_[leaves[i / n_outputs]], targets_.quantiles.distances[i % n_outputs]);
+    parallel_for(found.size(), threads_for(inputs_.n_rows, n_threads_), [&](std::size_t i) {
+      found[i] = quantile(ranges_[leaves[i / n_outputs]], inputs_.quantiles.distances[i % n_outputs]);
     });
     return found;
   }
 
-  // How much weight the rows of each leaf have whose distances begin with known bits, by the bits that follow, as many as
-  // `width`: (leaf, next bits). `shift` is the number of bits behind these. A quantile over the rows of many processes is found
-  // by such tallies.
+  // The weight of the rows of each leaf whose distances begin with the known bits, by the `width` bits that follow: (leaf,
+  // next bits). `shift` is the number of bits after these. Quantiles over the rows of many processes are found by such
+  // tallies.
   std::vector<std::int64_t> tally(const std::vector<std::int32_t>& leaves, int output, const std::uint64_t* known,
                                   int shift, int width) const {
-    const double* distance = targets_.quantiles.distances[output];
+    const double* distance = inputs_.quantiles.distances[output];
     const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
     std::vector<std::int64_t> tallies(leaves.size() << width, 0);
-    parallel_for(leaves.size(), threads_for(targets_.n_rows, n_threads_), [&](std::size_t leaf) {
+    parallel_for(leaves.size(), threads_for(inputs_.n_rows, n_threads_), [&](std::size_t leaf) {
       std::int64_t* tally = tallies.data() + (leaf << width);
       for (std::size_t i = ranges_[leaves[leaf]].begin; i < ranges_[leaves[leaf]].end; ++i) {
         const Row row = partition_.rows()[i];
@@ -165,7 +165,7 @@ class TreeRows : public RowSums {
     return tallies;
   }
 
-  // Sums of a node's rows, of every channel.
+  // Sums over a node's rows, per channel.
   std::vector<std::int64_t> totals(std::int32_t node) const {
     std::vector<std::int64_t> total(channels_.n(), 0);
     for (std::size_t i = ranges_[node].begin; i < ranges_[node].end; ++i) {
@@ -175,28 +175,28 @@ class TreeRows : public RowSums {
     return total;
   }
 
-  // Without nodes, until start() is called again.
+  // Removes all nodes, until start() is called again.
   void stop() { ranges_.clear(); }
 
   std::size_t size(std::int32_t node) const { return ranges_[node].size(); }
   std::size_t n_nodes() const { return ranges_.size(); }
   int n_channels() const { return channels_.n(); }
 
-  // The tree's value on every row that it saw, (target, row), from those of its nodes, (node, target): a leaf knows its rows,
-  // none walks the tree. Block by block of rows, so that a line of the result is written by one thread, while it is in the
-  // cache.
+  // The tree's values on every row that it was grown on, (value, row), from those of its nodes, (node, value): a leaf knows
+  // its rows, so none walks down the tree. This goes block by block, so that each cache line of the result is written by one
+  // thread while it is in the cache.
   void values(const std::vector<std::int32_t>& leaves, const double* node_values, double* out,
               std::size_t stride) const {
     const Row* rows = partition_.rows();
-    const std::size_t block =
-        std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());  // more rows than searches for them
-    parallel_for((targets_.n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
-      const std::size_t begin = number * block, end = std::min(targets_.n_rows, begin + block);
+    // So large that searching for the rows of leaves costs less than writing their values.
+    const std::size_t block = std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());
+    parallel_for((inputs_.n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
+      const std::size_t begin = number * block, end = std::min(inputs_.n_rows, begin + block);
       for (std::int32_t leaf : leaves) {
         const Row* first = std::lower_bound(rows + ranges_[leaf].begin, rows + ranges_[leaf].end, begin);
         const Row* last = std::lower_bound(first, rows + ranges_[leaf].end, end);
-        for (int k = 0; k < targets_.n_targets; ++k) {
-          const double value = node_values[static_cast<std::size_t>(leaf) * targets_.n_targets + k];
+        for (int k = 0; k < inputs_.n_residuals; ++k) {
+          const double value = node_values[static_cast<std::size_t>(leaf) * inputs_.n_residuals + k];
           double* column = out + k * stride;
           for (const Row* row = first; row < last; ++row) column[*row] = value;
         }
@@ -206,17 +206,17 @@ class TreeRows : public RowSums {
 
  private:
   std::int64_t steps(Row row) const {
-    return targets_.quantiles.steps == nullptr ? targets_.repeat(row) : targets_.quantiles.steps[row];
+    return inputs_.quantiles.steps == nullptr ? inputs_.repeat(row) : inputs_.quantiles.steps[row];
   }
 
-  // The least of the distances of some rows such that those up to it have the share of the weight; 0 where there are no rows.
+  // The smallest distance such that the rows up to it have the wanted share of the weight; 0 if there are no rows.
   double quantile(const RowRange& range, const double* distance) const {
     if (range.size() == 0) return 0.0;
     const Row *begin = partition_.rows() + range.begin, *end = partition_.rows() + range.end;
     std::int64_t total = 0;
     for (const Row* row = begin; row < end; ++row) total += steps(*row);
-    const double enough = targets_.quantiles.enough(total);
-    const bool equal_weights = targets_.quantiles.steps == nullptr && targets_.repeats == nullptr;
+    const double enough = inputs_.quantiles.enough(total);
+    const bool equal_weights = inputs_.quantiles.steps == nullptr && inputs_.repeats == nullptr;
     if (equal_weights) return nth_distance(begin, end, distance, static_cast<std::size_t>(enough) - 1);
     std::vector<std::pair<double, std::int64_t>> weighed;
     for (const Row* row = begin; row < end; ++row) weighed.emplace_back(distance[*row], steps(*row));
@@ -238,7 +238,7 @@ class TreeRows : public RowSums {
   int n_threads_;
   HistogramBuilder builder_;
   RowPartition partition_;
-  TreeTargets targets_;  // of the tree that is being grown
+  TreeInputs inputs_;  // of the tree that is being grown
   Channels channels_;
   LargeVector<std::int64_t> packed_;  // (row, channel)
   const Row* chosen_ = nullptr;

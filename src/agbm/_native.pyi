@@ -73,7 +73,7 @@ class Grower:
     def grow(
         self,
         *,
-        gradients: Sequence[NDArray[np.float64]],
+        residuals: Sequence[NDArray[np.float64]],
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
         distances: Sequence[NDArray[np.float64]] = (),
@@ -107,7 +107,7 @@ class RemoteGrower:
         sums: Any,
         n_repeated: int,
         max: list[float],
-        n_targets: int,
+        n_residuals: int,
         n_quantiles: int = 0,
         features: NDArray[np.uint8] | None,
         node_share: float,
@@ -117,10 +117,10 @@ class RemoteGrower:
 
 class ShardRows:
     def __init__(self, matrix: BinnedMatrix, n_threads: int) -> None: ...
-    def set_targets(
+    def set_residuals(
         self,
         *,
-        gradients: Sequence[NDArray[np.float64]],
+        residuals: Sequence[NDArray[np.float64]],
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
         distances: Sequence[NDArray[np.float64]] = (),
@@ -165,7 +165,7 @@ def sparse_thresholds(
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
 def histogram(
     matrix: BinnedMatrix,
-    gradients: Sequence[NDArray[np.float64]],
+    residuals: Sequence[NDArray[np.float64]],
     hessians: NDArray[np.float64] | None,
     rows: NDArray[np.uint32] | None,
     n_threads: int,

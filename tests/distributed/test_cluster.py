@@ -550,15 +550,15 @@ RULES = {
 class RemoteTree:
     """A tree grown by RemoteGrower on ShardRows of pieces of a matrix."""
 
-    def __init__(self, bins, codes, cuts, gradients, hessians, repeats, rows):
+    def __init__(self, bins, codes, cuts, residuals, hessians, repeats, rows):
         self.pieces = []
         self.n_repeated, self.max = 0, np.zeros(0)
         for a, b in itertools.pairwise(cuts):
             matrix = bins.matrix(b - a)
             matrix.put(np.ascontiguousarray(codes[:, a:b]), 0)
             shard = _native.ShardRows(matrix, 1)
-            n, largest = shard.set_targets(
-                gradients=[g[a:b] for g in gradients],
+            n, largest = shard.set_residuals(
+                residuals=[g[a:b] for g in residuals],
                 hessians=None if hessians is None else np.ascontiguousarray(hessians[:, a:b]),
                 repeats=None if repeats is None else repeats[a:b],
             )
@@ -590,31 +590,31 @@ def growths(draw):
     X, _ = rows_of(draw(st.integers(0, 2**31)), n, draw(st.sampled_from([2, 4, 18])))
     categorical = np.zeros(X.shape[1], dtype=bool)
     categorical[-1] = draw(st.booleans())
-    n_targets = draw(st.integers(1, 3))
-    gradients = list(rng.normal(size=(n_targets, n)) * 10.0 ** rng.integers(-6, 6))
-    n_hessians = draw(st.sampled_from([0, 1, n_targets]))
+    n_residuals = draw(st.integers(1, 3))
+    residuals = list(rng.normal(size=(n_residuals, n)) * 10.0 ** rng.integers(-6, 6))
+    n_hessians = draw(st.sampled_from([0, 1, n_residuals]))
     hessians = rng.uniform(0.01, 1.0, (n_hessians, n)) if n_hessians else None
     repeats = rng.integers(1, 4, n) if draw(st.booleans()) else None
     rows = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) if draw(st.booleans()) else None
     cuts = cuts_of(rng, n, draw(st.integers(1, 6)))
-    return X, categorical, gradients, hessians, repeats, rows, cuts, draw(st.sampled_from([0, 5]))
+    return X, categorical, residuals, hessians, repeats, rows, cuts, draw(st.sampled_from([0, 5]))
 
 
 @settings(max_examples=150)
 @given(growths())
 def test_trees_grown_from_sums_equal_those_grown_on_rows(growth):
-    X, categorical, gradients, hessians, repeats, rows, cuts, max_leaf_nodes = growth
-    bins = Bins.from_data(X, 255, None, category_counts(X, categorical), np.array(gradients))
+    X, categorical, residuals, hessians, repeats, rows, cuts, max_leaf_nodes = growth
+    bins = Bins.from_data(X, 255, None, category_counts(X, categorical), np.array(residuals))
     matrix = bins.encode(X, 1)
     rules = RULES | {"max_leaf_nodes": max_leaf_nodes, "n_threads": 1}
     how = {"features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0}
     chosen = None if rows is None else rows.astype(np.uint32)
     *parts, values = _native.Grower(matrix, bins.flat_thresholds, **rules).grow(
-        gradients=gradients, hessians=hessians, repeats=repeats, rows=chosen, **how
+        residuals=residuals, hessians=hessians, repeats=repeats, rows=chosen, **how
     )
-    sums = RemoteTree(bins, matrix.columns(), cuts, gradients, hessians, repeats, rows)
+    sums = RemoteTree(bins, matrix.columns(), cuts, residuals, hessians, repeats, rows)
     remote = _native.RemoteGrower(bins.matrix(0), bins.flat_thresholds, **rules).grow(
-        sums=sums, n_repeated=sums.n_repeated, max=sums.max.tolist(), n_targets=len(gradients), **how
+        sums=sums, n_repeated=sums.n_repeated, max=sums.max.tolist(), n_residuals=len(residuals), **how
     )
     for a, b in zip(parts, remote, strict=True):
         assert a.tobytes() == b.tobytes()
@@ -628,7 +628,7 @@ def shard_rows(n=6):
     bins = Bins.from_data(X, 255)
     matrix = bins.encode(X, 1)
     shard = _native.ShardRows(matrix, 1)
-    n_repeated, largest = shard.set_targets(gradients=[np.arange(float(n))], hessians=None, repeats=None)
+    n_repeated, largest = shard.set_residuals(residuals=[np.arange(float(n))], hessians=None, repeats=None)
     shard.start(n_repeated=n_repeated, max=largest, rows=None)
     return shard, bins, matrix
 
@@ -673,15 +673,15 @@ def test_wrong_calls_of_shard_rows(method, arguments, message):
         getattr(shard, method)(**arguments)
 
 
-def test_targets_end_the_tree_before():
+def test_residuals_end_the_tree_before():
     """Its rows have pointers to arrays that may be gone."""
     bins = Bins.from_data(np.arange(4.0)[:, np.newaxis], 255)
     shard = _native.ShardRows(bins.matrix(4), 1)
     with pytest.raises(ValueError, match="not the last tree's"):
         shard.values(np.empty(0, np.uint8), np.empty((0, 4), np.uint64), np.empty((0, 1)))
-    shard.set_targets(gradients=[np.ones(4)], hessians=None, repeats=None)
+    shard.set_residuals(residuals=[np.ones(4)], hessians=None, repeats=None)
     shard.start(n_repeated=4, max=[1.0], rows=None)
-    shard.set_targets(gradients=[np.ones(4)], hessians=None, repeats=None)
+    shard.set_residuals(residuals=[np.ones(4)], hessians=None, repeats=None)
     with pytest.raises(ValueError, match="no such node"):
         shard.leaf_sums(np.zeros(1, np.int32))
     with pytest.raises(ValueError, match="no tree"):
@@ -697,10 +697,10 @@ def test_an_old_message_changes_nothing():
     assert set(shard._arrays) == {START, 1}
 
 
-def test_calls_before_there_are_targets():
+def test_calls_before_there_are_residuals():
     bins = Bins.from_data(np.arange(4.0)[:, np.newaxis], 255)
     shard = _native.ShardRows(bins.matrix(4), 1)
-    with pytest.raises(ValueError, match="no targets"):
+    with pytest.raises(ValueError, match="no residuals"):
         shard.start(n_repeated=4, max=[1.0], rows=None)
     for method, argument in (("histograms", np.zeros(1, np.int32)), ("leaf_sums", np.zeros(1, np.int32))):
         with pytest.raises(ValueError, match="no such node"):
@@ -710,29 +710,29 @@ def test_calls_before_there_are_targets():
 
 
 WRONG_TARGETS = {
-    "none": {"gradients": []},
-    "too many rows": {"gradients": [np.zeros(7)]},
-    "two lengths": {"gradients": [np.zeros(6), np.zeros(5)]},
+    "none": {"residuals": []},
+    "too many rows": {"residuals": [np.zeros(7)]},
+    "two lengths": {"residuals": [np.zeros(6), np.zeros(5)]},
     "hessians of fewer rows": {"hessians": np.ones((1, 5))},
     "negative hessian": {"hessians": -np.ones((1, 6))},
-    "too many hessians": {"gradients": [np.zeros(6)] * 3, "hessians": np.ones((2, 6))},
+    "too many hessians": {"residuals": [np.zeros(6)] * 3, "hessians": np.ones((2, 6))},
     "repeats of fewer rows": {"repeats": np.ones(5, np.int64)},
     "negative repeats": {"repeats": -np.ones(6, np.int64)},
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG_TARGETS.values(), ids=WRONG_TARGETS.keys())
-def test_wrong_targets(wrong):
+def test_wrong_residuals(wrong):
     shard, *_ = shard_rows()
-    with pytest.raises(ValueError, match=r"gradients|hessians|repeats"):
-        shard.set_targets(**{"gradients": [np.zeros(6)], "hessians": None, "repeats": None} | wrong)
+    with pytest.raises(ValueError, match=r"residuals|hessians|repeats"):
+        shard.set_residuals(**{"residuals": [np.zeros(6)], "hessians": None, "repeats": None} | wrong)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_targets_that_are_not_finite(bad):
+def test_residuals_that_are_not_finite(bad):
     shard, *_ = shard_rows()
     with pytest.raises(OverflowError):
-        shard.set_targets(gradients=[np.full(6, bad)], hessians=None, repeats=None)
+        shard.set_residuals(residuals=[np.full(6, bad)], hessians=None, repeats=None)
 
 
 def test_values_of_another_tree():
@@ -746,7 +746,7 @@ def grown(bins, n=6):
     X = np.arange(2.0 * n).reshape(n, 2)
     grower = _native.Grower(bins.encode(X, 1), bins.flat_thresholds, **RULES, n_threads=1)
     return grower.grow(
-        gradients=[np.arange(float(n))], hessians=None, repeats=None, rows=None, features=None, node_share=1.0, seed=0,
+        residuals=[np.arange(float(n))], hessians=None, repeats=None, rows=None, features=None, node_share=1.0, seed=0,
         min_hessian_leaf=0.0,
     )  # fmt: skip
 
@@ -782,7 +782,7 @@ def test_wrong_sums(answer, error, message):
     """The grower passes errors on, and can be used again."""
     _, bins, matrix = shard_rows()
     grower = _native.RemoteGrower(bins.matrix(0), bins.flat_thresholds, **RULES, n_threads=1)
-    how = {"n_targets": 1, "features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0}
+    how = {"n_residuals": 1, "features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0}
     with pytest.raises(error, match=message):
         grower.grow(sums=WrongSums(answer), n_repeated=6, max=[5.0], **how)
     sums = RemoteTree(bins, matrix.columns(), [0, 2, 6], [np.arange(6.0)], None, None, None)
@@ -796,8 +796,8 @@ def test_wrong_sums(answer, error, message):
     [
         ({"n_repeated": 0}, "n_repeated"),
         ({"n_repeated": -1}, "n_repeated"),
-        ({"n_targets": 2}, "max"),
-        ({"n_targets": 0}, "max"),
+        ({"n_residuals": 2}, "max"),
+        ({"n_residuals": 0}, "max"),
         ({"max": []}, "max"),
         ({"min_hessian_leaf": -1.0}, "min_hessian_leaf"),
         ({"features": np.ones(3, np.uint8)}, "features"),
@@ -807,6 +807,6 @@ def test_wrong_sums(answer, error, message):
 def test_wrong_calls_of_remote_grower(wrong, message):
     _, bins, _ = shard_rows()
     grower = _native.RemoteGrower(bins.matrix(0), bins.flat_thresholds, **RULES, n_threads=1)
-    right = {"n_repeated": 6, "max": [5.0], "n_targets": 1, "features": None, "node_share": 1.0, "seed": 0}
+    right = {"n_repeated": 6, "max": [5.0], "n_residuals": 1, "features": None, "node_share": 1.0, "seed": 0}
     with pytest.raises(ValueError, match=message):
         grower.grow(sums=WrongSums(fails), **right | {"min_hessian_leaf": 0.0} | wrong)

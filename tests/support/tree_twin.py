@@ -46,7 +46,7 @@ class Node:
     depth: int
     number: int
     groups: list  # of features that may still meet; None where all may
-    bounds: list  # (lower, upper) of each target
+    bounds: list  # (lower, upper) of each residual
     split: Split | None = None
     children: list = field(default_factory=list)
 
@@ -74,26 +74,26 @@ def mixed(x):
 
 
 class Grower:
-    """Gradients are (target, row), hessians (group, row) or None."""
+    """Residuals are (residual, row), hessians (group, row) or None."""
 
-    def __init__(self, codes, n_bins, gradients, hessians, rules, n_categories=None, sample=None):
+    def __init__(self, codes, n_bins, residuals, hessians, rules, n_categories=None, sample=None):
         self.codes, self.n_bins, self.rules = codes, n_bins, rules
         self.n_categories = [0] * len(n_bins) if n_categories is None else n_categories
         self.sample = Sample() if sample is None else sample
-        self.exact_gradients, self.exact_hessians = gradients, hessians
-        channels = [*gradients] if hessians is None else [*gradients, *hessians]
+        self.exact_residuals, self.exact_hessians = residuals, hessians
+        channels = [*residuals] if hessians is None else [*residuals, *hessians]
         quantised = [quantise(x, k == len(channels) - 1) for k, x in enumerate(channels)]
-        self.targets, self.hessians = quantised[: len(gradients)], quantised[len(gradients) :]
-        self.group_size = len(gradients) // max(len(self.hessians), 1)
-        self.noise = [self.noise_of(k) for k in range(len(gradients))]
+        self.residuals, self.hessians = quantised[: len(residuals)], quantised[len(residuals) :]
+        self.group_size = len(residuals) // max(len(self.hessians), 1)
+        self.noise = [self.noise_of(k) for k in range(len(residuals))]
 
-    def noise_of(self, target):
+    def noise_of(self, residual):
         """Mean square of the residuals over mean hessian, from integers."""
-        x = self.exact_gradients[target]
+        x = self.exact_residuals[residual]
         n = len(x)
         h = float(n)
         if self.exact_hessians is not None:
-            q, unit = quantise(self.exact_hessians[target // self.group_size], False)
+            q, unit = quantise(self.exact_hessians[residual // self.group_size], False)
             h = float(q.sum()) * unit
         bits = min(50, 62 - bits_for(n)) // 2
         largest = np.abs(x).max(initial=0.0)
@@ -102,26 +102,26 @@ class Grower:
         return math.ldexp(float(squares), -2 * exponent) / h if h > 0 else 0.0
 
     def sums(self, rows):
-        g = [float(q[rows].sum()) * unit for q, unit in self.targets]
+        g = [float(q[rows].sum()) * unit for q, unit in self.residuals]
         h = [float(q[rows].sum()) * unit for q, unit in self.hessians] or [float(len(rows))]
         return g, h, len(rows)
 
     def denominators(self, h):
         return [max(value, self.rules.min_hessian_leaf) + self.rules.l2_regularization for value in h]
 
-    def value(self, sums, target, bounds):
+    def value(self, sums, residual, bounds):
         g, h, _ = sums
-        denominator = self.denominators(h)[target // self.group_size]
-        value = g[target] / denominator if denominator > 0 else 0.0
-        return min(max(value, bounds[target][0]), bounds[target][1])
+        denominator = self.denominators(h)[residual // self.group_size]
+        value = g[residual] / denominator if denominator > 0 else 0.0
+        return min(max(value, bounds[residual][0]), bounds[residual][1])
 
     def score(self, sums, bounds):
         g, h, _ = sums
         total = 0.0
         if self.rules.monotone:  # values are bounded: 2 G v - (H + l2) v^2
-            for target, sum_ in enumerate(g):
-                v = self.value(sums, target, bounds)
-                total += (2.0 * sum_ - self.denominators(h)[target // self.group_size] * v) * v
+            for residual, sum_ in enumerate(g):
+                v = self.value(sums, residual, bounds)
+                total += (2.0 * sum_ - self.denominators(h)[residual // self.group_size] * v) * v
             return total
         for group, denominator in enumerate(self.denominators(h)):
             squares = 0.0
@@ -134,12 +134,12 @@ class Grower:
         """Of a monotone feature; a split that parts missing values from all others has none."""
         return self.rules.monotone[feature] if self.rules.monotone and bin_ < self.n_bins[feature] - 1 else 0
 
-    def by_chance(self, feature, n_ranked, target):
+    def by_chance(self, feature, n_ranked, residual):
         """What categories that are all alike would gain; nothing for ordered features."""
         if not self.n_categories[feature]:
             return 0.0
         a_bin = max(1.0, self.n_categories[feature] / self.n_bins[feature])
-        return 0.6366197723675814 * max(0.0, n_ranked * a_bin - 1.0) * self.noise[target]
+        return 0.6366197723675814 * max(0.0, n_ranked * a_bin - 1.0) * self.noise[residual]
 
     def gain(self, node, feature, mask, bin_, by_chance):
         """None where the split is not allowed."""
@@ -149,8 +149,8 @@ class Grower:
         if self.exact_hessians is not None and min(sum(left[1]), sum(right[1])) < self.rules.min_hessian_leaf:
             return None
         direction = self.direction(feature, bin_)
-        for target in range(len(left[0])):
-            rise = self.value(right, target, node.bounds) - self.value(left, target, node.bounds)
+        for residual in range(len(left[0])):
+            rise = self.value(right, residual, node.bounds) - self.value(left, residual, node.bounds)
             if direction * rise < 0:
                 return None
         children = self.score(left, node.bounds) + self.score(right, node.bounds)
@@ -191,27 +191,27 @@ class Grower:
             sums[code], h, _ = self.sums(node.rows[codes == code])
             smoothed[code] = [value + 10.0 * whole / n_node for value, whole in zip(h, h_node, strict=True)]
 
-        def mean(code, target):
-            h = smoothed[code][target // self.group_size]
-            return sums[code][target] / h if h > 0 else 0.0
+        def mean(code, residual):
+            h = smoothed[code][residual // self.group_size]
+            return sums[code][residual] / h if h > 0 else 0.0
 
-        def spread(target):
+        def spread(residual):
             total = 0.0
             for code in ranked:
-                h = smoothed[code][target // self.group_size]
-                total += sums[code][target] * sums[code][target] / h if h > 0 else 0.0
+                h = smoothed[code][residual // self.group_size]
+                total += sums[code][residual] * sums[code][residual] / h if h > 0 else 0.0
             return total
 
-        targets = range(len(self.targets))
-        if len(targets) > 2:
-            targets = sorted(targets, key=lambda t: (-spread(t), t))[:2]
+        residuals = range(len(self.residuals))
+        if len(residuals) > 2:
+            residuals = sorted(residuals, key=lambda t: (-spread(t), t))[:2]
         undecided = set(range(n_bins + 1)) - set(ranked)
         has_undecided = bool(np.isin(codes, list(undecided)).any())
-        for target in targets:
-            order = sorted(ranked, key=lambda code, t=target: (mean(code, t), code))
+        for residual in residuals:
+            order = sorted(ranked, key=lambda code, t=residual: (mean(code, t), code))
             for missing_left in (False, True) if has_undecided else (None,):
                 for place in range(len(order)):
-                    yield set(order[: place + 1]), missing_left, 0, self.by_chance(feature, len(order), target)
+                    yield set(order[: place + 1]), missing_left, 0, self.by_chance(feature, len(order), residual)
 
     def best_split(self, node):
         best = None
@@ -237,8 +237,8 @@ class Grower:
 
     def grow(self):
         """Nodes in the order in which the kernels number them."""
-        rows = np.arange(self.exact_gradients.shape[1]) if self.sample.rows is None else self.sample.rows
-        unbounded = [(-math.inf, math.inf)] * len(self.targets)
+        rows = np.arange(self.exact_residuals.shape[1]) if self.sample.rows is None else self.sample.rows
+        unbounded = [(-math.inf, math.inf)] * len(self.residuals)
         nodes = [Node(rows, 0, 0, self.rules.interactions or None, unbounded)]
         nodes[0].split = self.best_split(nodes[0])
         pending = [nodes[0]] if nodes[0].split else []
@@ -272,16 +272,16 @@ class Grower:
         rows = node.rows[mask], node.rows[~mask]
         bounds = [list(node.bounds), list(node.bounds)]
         direction = self.direction(feature, node.split.bin)
-        for target in range(len(self.targets) if direction else 0):
-            left, right = (self.value(self.sums(side), target, node.bounds) for side in rows)
+        for residual in range(len(self.residuals) if direction else 0):
+            left, right = (self.value(self.sums(side), residual, node.bounds) for side in rows)
             middle = 0.5 * left + 0.5 * right
-            low, high = node.bounds[target]
+            low, high = node.bounds[residual]
             below, above = (low, middle), (middle, high)
-            bounds[0][target], bounds[1][target] = (below, above) if direction > 0 else (above, below)
+            bounds[0][residual], bounds[1][residual] = (below, above) if direction > 0 else (above, below)
         return [Node(rows[i], node.depth + 1, number + i, groups, bounds[i]) for i in range(2)]
 
     def leaf_value(self, node):
-        g = [math.fsum(target[node.rows]) for target in self.exact_gradients]
+        g = [math.fsum(residual[node.rows]) for residual in self.exact_residuals]
         h = [float(len(node.rows))]
         if self.exact_hessians is not None:
             h = [math.fsum(hessian[node.rows]) for hessian in self.exact_hessians]

@@ -45,13 +45,13 @@ def thresholds_of(values, max_bins):
     return Bins.from_data(values[:, np.newaxis], max_bins).thresholds[0]
 
 
-def grow(matrix, gradients, hessians, rules, n_threads=1, repeats=None, sample=None, quantiles=None):
+def grow(matrix, residuals, hessians, rules, n_threads=1, repeats=None, sample=None, quantiles=None):
     arguments = asdict(rules)
     min_hessian_leaf = arguments.pop("min_hessian_leaf")
     sample = Sample() if sample is None else sample
     thresholds = np.zeros(sum(matrix.n_bins) - matrix.n_features)
     records, left_codes, value, row_values = _native.Grower(matrix, thresholds, **arguments, n_threads=n_threads).grow(
-        gradients=gradients,
+        residuals=residuals,
         hessians=hessians,
         repeats=repeats,
         **quantiles or {},
@@ -84,13 +84,13 @@ def growths(draw):
         X[rng.random(n_rows) < draw(st.sampled_from([0.0, 0.2])), f] = np.nan
     group_size, n_groups = draw(st.sampled_from([(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (1, 4)]))
     # Distinct sizes, small integers (many ties), or zeros.
-    n_targets = group_size * n_groups
-    gradients = draw(
+    n_residuals = group_size * n_groups
+    residuals = draw(
         st.sampled_from(
             [
-                rng.normal(size=(n_targets, n_train)) * 10.0 ** rng.integers(-8, 8),
-                rng.integers(-2, 3, size=(n_targets, n_train)).astype(float),
-                np.zeros((n_targets, n_train)),
+                rng.normal(size=(n_residuals, n_train)) * 10.0 ** rng.integers(-8, 8),
+                rng.integers(-2, 3, size=(n_residuals, n_train)).astype(float),
+                np.zeros((n_residuals, n_train)),
             ]
         )
     )
@@ -109,7 +109,7 @@ def growths(draw):
     if draw(st.booleans()):
         rules.interactions = [sorted(set(rng.integers(0, n_features, size=3).tolist())) for _ in range(3)]
     max_bins = draw(st.sampled_from([2, 3, 8, 255]))
-    return X, n_train, gradients, hessians, rules, max_bins, categorical, draw(st.integers(1, 3))
+    return X, n_train, residuals, hessians, rules, max_bins, categorical, draw(st.integers(1, 3))
 
 
 @st.composite
@@ -126,18 +126,18 @@ def samples(draw, n_train, n_features):
 @settings(max_examples=400)
 @given(st.data())
 def test_growth_equals_the_twin(data):
-    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
+    X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
-    bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients)
+    bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals)
     matrix = bins.encode(X, n_threads)
-    grown = grow(matrix, gradients, hessians, rules, n_threads, sample=sample)
+    grown = grow(matrix, residuals, hessians, rules, n_threads, sample=sample)
     codes = matrix.codes()
     n_categories = [bins.grouped[f].n_told_apart if c else 0 for f, c in enumerate(categorical)]
-    twin = Grower(codes, matrix.n_bins, gradients, hessians, rules, n_categories, sample)
+    twin = Grower(codes, matrix.n_bins, residuals, hessians, rules, n_categories, sample)
     nodes = twin.grow()
 
     assert len(grown["feature"]) == len(nodes)
-    scale = np.abs(gradients).max(initial=1e-300)
+    scale = np.abs(residuals).max(initial=1e-300)
     for i, node in enumerate(nodes):
         if node.children:
             split = node.split
@@ -159,7 +159,7 @@ def test_growth_equals_the_twin(data):
 
 
 def walk(grown, codes):
-    """Values of a tree on binned rows, (row, target)."""
+    """Values of a tree on binned rows, (row, value)."""
     values = []
     for row in codes:
         node = 0
@@ -175,35 +175,35 @@ def walk(grown, codes):
 @given(growths(), st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.07, 0.5, 0.9]), st.integers(0, 2))
 def test_leaves_that_are_quantiles(case, seed, share, weighted):
     """Of the distances of their rows, shrunk by l2 as Newton steps are; of the first function of each output."""
-    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
+    X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     rng = np.random.default_rng(seed)
-    n_outputs = int(rng.choice([n for n in range(1, len(gradients) + 1) if len(gradients) % n == 0]))
+    n_outputs = int(rng.choice([n for n in range(1, len(residuals) + 1) if len(residuals) % n == 0]))
     distances = np.round(rng.normal(size=(n_outputs, n_train)), 1) + 0.0
     repeats = rng.integers(1, 4, n_train) if weighted == 1 else None
     steps = rng.integers(1, 2**40, n_train) if weighted == 2 else None
     matrix = Bins.from_data(
-        X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients
+        X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals
     ).encode(X, n_threads)
     quantiles = {"distances": list(distances), "share": share, "steps": steps}
-    plain = grow(matrix, gradients, hessians, rules, n_threads, repeats)
-    found = grow(matrix, gradients, hessians, rules, n_threads, repeats, quantiles=quantiles)
+    plain = grow(matrix, residuals, hessians, rules, n_threads, repeats)
+    found = grow(matrix, residuals, hessians, rules, n_threads, repeats, quantiles=quantiles)
     for name in ("feature", "bin", "missing_left", "left", "gain", "count"):
         assert np.array_equal(plain[name], found[name]), name
 
     leaf_of_row = walk({**found, "value": np.arange(len(found["left"]))[:, np.newaxis]}, matrix.codes())[:n_train, 0]
     weight = np.ones(n_train, np.int64) if weighted == 0 else repeats if weighted == 1 else steps
     counted = np.ones(n_train) if repeats is None else repeats
-    group = len(gradients) // n_outputs
+    group = len(residuals) // n_outputs
     for leaf in np.unique(leaf_of_row):
         rows = np.flatnonzero(leaf_of_row == leaf)
-        for k in range(len(gradients)):
+        for k in range(len(residuals)):
             if k % group and not rules.monotone:
                 assert found["value"][leaf, k] == plain["value"][leaf, k]
             if k % group or rules.monotone:
                 continue
             order = rows[np.argsort(distances[k // group, rows], kind="stable")]
             place = np.searchsorted(np.cumsum(weight[order]), enough(share, float(weight[order].sum())))
-            h = np.ones(n_train) if hessians is None else hessians[k * len(hessians) // len(gradients)]
+            h = np.ones(n_train) if hessians is None else hessians[k * len(hessians) // len(residuals)]
             total = (h * counted)[rows].sum()
             floor = max(total, rules.min_hessian_leaf) + rules.l2_regularization
             expected = distances[k // group, order[place]] * (total / floor if floor > 0.0 else 0.0)
@@ -213,14 +213,14 @@ def test_leaves_that_are_quantiles(case, seed, share, weighted):
 @settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
-    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
+    X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     rng = np.random.default_rng(seed)
     rules = replace(rules, monotone=np.where(categorical, 0, rng.integers(-1, 2, size=X.shape[1])).tolist())
     matrix = Bins.from_data(
-        X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients
+        X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals
     ).encode(X, n_threads)
-    quantiles = {"distances": list(rng.normal(size=(len(gradients), n_train))), "share": 0.3}
-    tree = grow(matrix, gradients, hessians, rules, n_threads, quantiles=quantiles)
+    quantiles = {"distances": list(rng.normal(size=(len(residuals), n_train))), "share": 0.3}
+    tree = grow(matrix, residuals, hessians, rules, n_threads, quantiles=quantiles)
 
     def leaves_below(node):
         left = tree["left"][node]
@@ -238,19 +238,19 @@ def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
 @settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_repeats_equal_repeated_rows(case, seed):
-    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = case
+    X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     X = X[:n_train]
     repeats = np.random.default_rng(seed).integers(1, 5, size=n_train)
-    bins = Bins.from_data(X, max_bins, Weights(repeats, None), category_counts(X, categorical), gradients)
+    bins = Bins.from_data(X, max_bins, Weights(repeats, None), category_counts(X, categorical), residuals)
     many = np.repeat(X, repeats, axis=0), max_bins
     again = Bins.from_data(
-        *many, n_categories=category_counts(X, categorical), residual=np.repeat(gradients, repeats, axis=1)
+        *many, n_categories=category_counts(X, categorical), residual=np.repeat(residuals, repeats, axis=1)
     )
     assert all(map(np.array_equal, bins.thresholds, again.thresholds))
-    weighted = grow(bins.encode(X, n_threads), gradients, hessians, rules, n_threads, repeats)
+    weighted = grow(bins.encode(X, n_threads), residuals, hessians, rules, n_threads, repeats)
     repeated = grow(
         again.encode(np.repeat(X, repeats, axis=0), n_threads),
-        np.repeat(gradients, repeats, axis=1),
+        np.repeat(residuals, repeats, axis=1),
         None if hessians is None else np.repeat(hessians, repeats, axis=1),
         rules,
         n_threads,
@@ -262,13 +262,13 @@ def test_repeats_equal_repeated_rows(case, seed):
 @settings(max_examples=200)
 @given(growths())
 def test_histogram_equals_the_twin(case):
-    X, n_train, gradients, hessians, _, max_bins, _, n_threads = case
+    X, n_train, residuals, hessians, _, max_bins, _, n_threads = case
     matrix = Bins.from_data(X[:n_train], max_bins).encode(X, n_threads)
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(n_train, rng.integers(0, n_train + 1), replace=False)).astype(np.uint32)
     for chosen in (None, rows):
-        cells, unit, count_bits = _native.histogram(matrix, gradients, hessians, chosen, n_threads)
-        channels = [*gradients] if hessians is None else [*gradients, *hessians]
+        cells, unit, count_bits = _native.histogram(matrix, residuals, hessians, chosen, n_threads)
+        channels = [*residuals] if hessians is None else [*residuals, *hessians]
         in_node = np.arange(n_train) if chosen is None else chosen
         codes = matrix.codes()[in_node]
         offset = 0
@@ -490,13 +490,13 @@ def test_identical_bits_for_every_number_of_threads():
     rng = np.random.default_rng(1)
     n = 70_000
     X = random_matrix(rng, n, 21)
-    gradients = rng.normal(size=(2, n)) * np.exp(3 * rng.normal(size=n))
+    residuals = rng.normal(size=(2, n)) * np.exp(3 * rng.normal(size=n))
     for hessians in (None, rng.uniform(size=(1, n))):
         for rules in (Rules(max_depth=7, min_samples_leaf=3), Rules(max_leaf_nodes=40, min_samples_leaf=3)):
             results = []
             for n_threads in (1, 2, 3, 4, 7, 4, 2, 7, 3):
                 matrix = Bins.from_data(X, 255).encode(X, n_threads)
-                results.append(grow(matrix, gradients, hessians, rules, n_threads))
+                results.append(grow(matrix, residuals, hessians, rules, n_threads))
             assert len(results[0]["feature"]) > 30
             for other in results[1:]:
                 for name, array in results[0].items():
@@ -504,7 +504,7 @@ def test_identical_bits_for_every_number_of_threads():
 
 
 def test_a_grower_forgets_the_tree_before():
-    """Buffers are kept from tree to tree, whatever the number of targets of each."""
+    """Buffers are kept from tree to tree, whatever the number of residuals of each."""
     rng = np.random.default_rng(6)
     X = random_matrix(rng, 2000, 5)
     bins = Bins.from_data(X, 255)
@@ -512,9 +512,9 @@ def test_a_grower_forgets_the_tree_before():
     rules = asdict(Rules(max_depth=5, min_samples_leaf=2))
     inputs = {"repeats": None, "min_hessian_leaf": rules.pop("min_hessian_leaf"), "node_share": 1.0, "seed": 0}
     kept = _native.Grower(matrix, bins.flat_thresholds, **rules, n_threads=2)
-    for n_targets, n_hessians, sampled in ((2, 1, False), (1, 0, True), (3, 3, False), (1, 1, False), (4, 2, True)):
+    for n_residuals, n_hessians, sampled in ((2, 1, False), (1, 0, True), (3, 3, False), (1, 1, False), (4, 2, True)):
         inputs |= {
-            "gradients": rng.normal(size=(n_targets, 2000)),
+            "residuals": rng.normal(size=(n_residuals, 2000)),
             "hessians": rng.uniform(size=(n_hessians, 2000)) if n_hessians else None,
             "rows": np.arange(0, 2000, 3, dtype=np.uint32) if sampled else None,
             "features": np.array([1, 0, 1, 1, 1], dtype=np.uint8) if sampled else None,
@@ -527,11 +527,11 @@ def test_a_grower_forgets_the_tree_before():
 def test_growth_does_not_depend_on_the_order_of_rows():
     rng = np.random.default_rng(2)
     X = random_matrix(rng, 3000, 6)
-    gradients = rng.normal(size=(1, 3000))
+    residuals = rng.normal(size=(1, 3000))
     order = rng.permutation(3000)
     bins = Bins.from_data(X, 64)
-    one = grow(bins.encode(X, 2), gradients, None, Rules(max_depth=6))
-    other = grow(bins.encode(X[order], 2), gradients[:, order].copy(), None, Rules(max_depth=6))
+    one = grow(bins.encode(X, 2), residuals, None, Rules(max_depth=6))
+    other = grow(bins.encode(X[order], 2), residuals[:, order].copy(), None, Rules(max_depth=6))
     for name in ("feature", "bin", "left", "value", "gain"):
         assert np.array_equal(one[name], other[name]), name
 
@@ -540,13 +540,13 @@ def test_deep_trees_work_in_several_batches():
     """More nodes in a level than one batch holds: every row ends in a leaf of its own."""
     rng = np.random.default_rng(3)
     X = rng.permutation(4000).astype(float)[:, np.newaxis] * np.array([1.0, 0.1, 7.0])
-    gradients = rng.normal(size=(1, 4000))
+    residuals = rng.normal(size=(1, 4000))
     matrix = Bins.from_data(X, 255).encode(X, 2)
-    grown = grow(matrix, gradients, None, Rules(), 2)
+    grown = grow(matrix, residuals, None, Rules(), 2)
     assert (grown["feature"] == -1).sum() == 255
     for code in range(255):
         members = matrix.codes()[:, 0] == code
-        np.testing.assert_allclose(grown["row_values"][0, members], gradients[0, members].mean(), atol=1e-11)
+        np.testing.assert_allclose(grown["row_values"][0, members], residuals[0, members].mean(), atol=1e-11)
 
 
 def test_large_nodes_equal_the_twin():
@@ -571,23 +571,23 @@ def test_a_million_rows_keep_their_precision():
     X = rng.integers(0, 3, size=n).astype(float)[:, np.newaxis]
     y = X[:, 0] - 1.0
     y[7] = 1e6
-    for gradients in (y[np.newaxis], np.stack([y, -y])):
-        assert_equal_values(X, gradients, Rules(max_depth=2, min_samples_leaf=20))
+    for residuals in (y[np.newaxis], np.stack([y, -y])):
+        assert_equal_values(X, residuals, Rules(max_depth=2, min_samples_leaf=20))
         assert_equal_values(
-            X, gradients, Rules(max_depth=2, min_samples_leaf=20), hessians=rng.uniform(0.5, 1.0, (1, n))
+            X, residuals, Rules(max_depth=2, min_samples_leaf=20), hessians=rng.uniform(0.5, 1.0, (1, n))
         )
 
 
-def assert_equal_values(X, gradients, rules, hessians=None, max_bins=255):
+def assert_equal_values(X, residuals, rules, hessians=None, max_bins=255):
     """Whatever the numbers of the nodes; returns how many leaves there are."""
     matrix = Bins.from_data(X, max_bins).encode(X, 2)
-    grown = grow(matrix, gradients, hessians, rules, 2)
-    twin = Grower(matrix.codes(), matrix.n_bins, gradients, hessians, rules)
+    grown = grow(matrix, residuals, hessians, rules, 2)
+    twin = Grower(matrix.codes(), matrix.n_bins, residuals, hessians, rules)
     leaves = [node for node in twin.grow() if not node.children]
     assert (grown["feature"] == -1).sum() == len(leaves) > 1
     for leaf in leaves:
         expected = np.tile(twin.leaf_value(leaf), (len(leaf.rows), 1)).T
-        tolerance = 1e-11 * np.abs(gradients).max()
+        tolerance = 1e-11 * np.abs(residuals).max()
         np.testing.assert_allclose(grown["row_values"][:, leaf.rows], expected, rtol=1e-11, atol=tolerance)
     return len(leaves)
 
@@ -670,23 +670,23 @@ def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n
 @given(st.data())
 def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
     """Against the twin, which sees all features; rows, features and weights of all kinds, dense and sparse."""
-    X, n_train, gradients, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
+    X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), 0.0, X)
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
     repeats = rng.integers(1, 4, size=n_train) if data.draw(st.booleans()) else None
-    bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=gradients)
+    bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals)
     whole = bins.encode(X, n_threads)
-    expected = grow(whole, gradients, hessians, rules, n_threads, repeats, sample)
+    expected = grow(whole, residuals, hessians, rules, n_threads, repeats, sample)
     leaf = LeafRows(rules.min_samples_leaf, n_train, repeats)
     for rows in [X] if categorical.any() else [X, csr_array(X)]:
         matrix = bins.encode(rows, n_threads, leaf)
-        found = grow(matrix, gradients, hessians, rules, n_threads, repeats, sample)
+        found = grow(matrix, residuals, hessians, rules, n_threads, repeats, sample)
         for name, array in expected.items():
             assert np.array_equal(found[name], array), name
     if repeats is None:
         n_categories = [bins.grouped[f].n_told_apart if c else 0 for f, c in enumerate(categorical)]
-        nodes = Grower(whole.codes(), whole.n_bins, gradients, hessians, rules, n_categories, sample).grow()
+        nodes = Grower(whole.codes(), whole.n_bins, residuals, hessians, rules, n_categories, sample).grow()
         assert np.array_equal(expected["count"], [len(node.rows) for node in nodes])
         assert np.array_equal(expected["feature"], [node.split.feature if node.children else -1 for node in nodes])
 
@@ -728,9 +728,9 @@ def test_rows_far_down_tell_whether_a_dense_feature_can_split():
     whole, matrix = bins.encode(X, 2), bins.encode(X, 2, LeafRows(5, len(X), None))
     assert (whole.n_columns, matrix.n_columns) == (40, 20)
     assert bins.encode(X, 2, LeafRows(5, len(X) - 1, None)).n_columns == 0
-    gradients, rules = X[:, :1].T + np.arange(70_000.0) % 7, Rules(max_depth=2, min_samples_leaf=5)
-    for name, array in grow(whole, gradients, None, rules).items():
-        assert np.array_equal(grow(matrix, gradients, None, rules)[name], array), name
+    residuals, rules = X[:, :1].T + np.arange(70_000.0) % 7, Rules(max_depth=2, min_samples_leaf=5)
+    for name, array in grow(whole, residuals, None, rules).items():
+        assert np.array_equal(grow(matrix, residuals, None, rules)[name], array), name
 
 
 @pytest.mark.parametrize("kind", [csr_array, csr_array.toarray])
@@ -867,9 +867,9 @@ def test_missing_values_can_be_split_from_all_values():
 
 
 bad_calls = [
-    ({"gradients": np.zeros((1, 9))}, "gradients"),
-    ({"gradients": np.zeros((0, 5))}, "gradients"),
-    ({"gradients": [np.zeros(5), np.zeros(4)]}, "gradients"),
+    ({"residuals": np.zeros((1, 9))}, "residuals"),
+    ({"residuals": np.zeros((0, 5))}, "residuals"),
+    ({"residuals": [np.zeros(5), np.zeros(4)]}, "residuals"),
     ({"hessians": np.ones((1, 4))}, "hessians"),
     ({"hessians": np.ones((2, 5))}, "hessians"),
     ({"hessians": np.array([[1.0, 1.0, 1.0, 1.0, -1.0]])}, "hessians"),
@@ -894,9 +894,9 @@ bad_calls = [
 @pytest.mark.parametrize(("change", "name"), bad_calls)
 def test_kernels_refuse_arrays_that_do_not_fit(change, name):
     X = np.arange(10.0).reshape(5, 2)
-    arguments = {"gradients": np.zeros((1, 5)), "hessians": None, "repeats": None, "rows": None, "features": None}
+    arguments = {"residuals": np.zeros((1, 5)), "hessians": None, "repeats": None, "rows": None, "features": None}
     arguments = {**arguments, "node_share": 1.0, "seed": 0, **asdict(Rules()), **change}
-    names = ("gradients", "hessians", "repeats", "rows", "features", "node_share", "seed", "min_hessian_leaf")
+    names = ("residuals", "hessians", "repeats", "rows", "features", "node_share", "seed", "min_hessian_leaf")
     inputs = {key: arguments.pop(key) for key in names}
     bins = Bins.from_data(X, 10)
     with pytest.raises(ValueError, match=name):
@@ -980,7 +980,7 @@ def test_matrices_without_all_features_refuse_what_they_cannot_know():
         matrix.columns()
     with pytest.raises(ValueError, match="min_samples_leaf"):
         grow(matrix, np.zeros((1, 4)), None, Rules(min_samples_leaf=1))
-    with pytest.raises(ValueError, match="gradients"):
+    with pytest.raises(ValueError, match="residuals"):
         grow(matrix, np.zeros((1, 5)), None, Rules(min_samples_leaf=2))
     record = np.zeros(3, NODE)
     record["feature"], record["left"] = [1, -1, -1], [1, -1, -1]

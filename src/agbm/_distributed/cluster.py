@@ -217,7 +217,9 @@ class Shard:
         targets, curvature = needed[:n_functions], needed[n_functions:]  # hessian and distance, where there are such
         newton = _newton(curvature, share)
         try:
-            n_rows, largest = self._rows.set_targets(**weighted(targets, newton, outputs, self._problem.train_weights))
+            n_rows, largest = self._rows.set_residuals(
+                **weighted(targets, newton, outputs, self._problem.train_weights)
+            )
         except OverflowError:  # a residual is not finite: the driver will say so
             return Reply((0,), np.full(1, np.inf))
         return Reply((n_rows,), np.array(largest))
@@ -564,7 +566,7 @@ class ClusterFitter(TreesOfIterations):
             sums=_TreeSums(log, len(outputs), share),
             n_repeated=n_repeated,
             max=largest,
-            n_targets=len(outputs) * len(targets),
+            n_residuals=len(outputs) * len(targets),
             n_quantiles=len(outputs) if distance else 0,
             **self._growth(newton, sample),
         )

@@ -216,7 +216,7 @@ def weighted(
         gradients = [gradient * relative for gradient in gradients]
         hessians = relative[np.newaxis] if hessians is None else hessians * relative
     return {
-        "gradients": gradients,
+        "residuals": gradients,
         "hessians": hessians,
         "repeats": None if weights is None else weights.repeats,
         "distances": distances,

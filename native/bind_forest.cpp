@@ -1,0 +1,81 @@
+// Bindings of predictions and of the contributions of features to them.
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "bindings.hpp"
+#include "predict.hpp"
+#include "python_arrays.hpp"
+#include "shap.hpp"
+
+namespace agbm {
+namespace {
+
+Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& roots,
+                   const Vector<std::int32_t>& first_column, const Vector<std::uint8_t>& nodes,
+                   const Vector<std::uint64_t>& category_words, const Vector<std::int64_t>& category_start,
+                   const RowMajor<double>& value) {
+  require(value.shape(1) <= static_cast<std::size_t>(std::max(n_columns, 0)),
+          "value: more than the forest has columns");
+  Forest::Arrays arrays;
+  arrays.n_features = n_features;
+  arrays.n_columns = n_columns;
+  arrays.n_values = static_cast<int>(value.shape(1));
+  arrays.roots.assign(roots.data(), roots.data() + roots.size());
+  arrays.first_column.assign(first_column.data(), first_column.data() + first_column.size());
+  arrays.take_nodes({nodes.data(), nodes.size()});
+  arrays.category_words.assign(category_words.data(), category_words.data() + category_words.size());
+  arrays.category_start.assign(category_start.data(), category_start.data() + category_start.size());
+  arrays.values.assign(value.data(), value.data() + value.size());
+  return Forest(std::move(arrays));
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == forest.n_features(), "X: wrong number of features");
+  std::vector<double> out(x.shape(0) * forest.n_columns(), 0.0);
+  {
+    nb::gil_scoped_release release;
+    forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+  }
+  return to_numpy(std::move(out), x.shape(0), forest.n_columns());
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matrix<T>& x, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == of.n_features(), "X: wrong number of features");
+  const std::size_t n_places = static_cast<std::size_t>(of.n_features()) + 1;
+  std::vector<double> out(x.shape(0) * of.n_columns() * n_places, 0.0);
+  {
+    nb::gil_scoped_release release;
+    of.add(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+  }
+  return to_numpy(std::move(out), x.shape(0), of.n_columns(), n_places);
+}
+
+}  // namespace
+
+void bind_forest(nb::module_& m) {
+  nb::class_<Forest>(m, "Forest", "Trees prepared for prediction.")
+      .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
+           "nodes"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(), "value"_a.noconvert())
+      .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
+      .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a, "Sum of the trees' values, (row, output).");
+  nb::class_<Contributions>(m, "Contributions", "Contributions of each feature to the predictions of a forest.")
+      .def(
+          "__init__",
+          [](Contributions* self, const Forest& forest) {
+            nb::gil_scoped_release release;
+            new (self) Contributions(forest);
+          },
+          "forest"_a, nb::keep_alive<1, 2>())
+      .def("predict", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
+      .def("predict", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
+           "Shapley values, followed by the expected prediction, (row, output, feature + 1).");
+
+  m.attr("MAX_FEATURES") = kMaxFeatures;
+  m.attr("MAX_DEPTH") = kMaxDepth;
+}
+
+}  // namespace agbm

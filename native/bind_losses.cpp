@@ -1,0 +1,117 @@
+// Bindings of the losses.
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+#include "bindings.hpp"
+#include "loss.hpp"
+#include "python_arrays.hpp"
+#include "python_exact_sum.hpp"
+
+namespace agbm {
+namespace {
+
+using Scores = nb::ndarray<const double, nb::device::cpu>;
+
+// Calls use(loss) with the one-score loss of that name.
+template <class Use>
+void with_loss(const std::string& name, double parameter, const Use& use) {
+  if (name == "squared_error") return use(HalfSquaredErrorLoss{});
+  if (name == "absolute_error") return use(AbsoluteErrorLoss{parameter});
+  if (name == "quantile") return use(QuantileLoss{parameter});
+  if (name == "huber") return use(HuberLoss{parameter});
+  if (name == "poisson") return use(PoissonLoss{});
+  if (name == "gamma") return use(GammaLoss{});
+  if (name == "tweedie") return use(TweedieLoss{parameter});
+  if (name == "logistic") return use(LogisticLoss{});
+  if (name == "exponential") return use(ExponentialLoss{});
+  throw std::invalid_argument("name: no such loss");
+}
+
+// Labels and scores of losses with one score per row: (row) or (output, row).
+struct LabelledRows {
+  std::size_t n_outputs, n_rows;
+
+  LabelledRows(const Scores& y, const Scores& f) {
+    require(y.ndim() == 1 || y.ndim() == 2, "y: must be (rows) or (outputs, rows)");
+    require(f.ndim() == y.ndim(), "f: must have as many dimensions as y");
+    n_outputs = y.ndim() == 2 ? y.shape(0) : 1;
+    n_rows = y.shape(y.ndim() - 1);
+    require(f.shape(f.ndim() - 1) == n_rows, "f: must have scores for as many rows as y has labels");
+    require(y.ndim() == 1 || f.shape(0) == n_outputs, "f: must have scores for as many outputs as y has labels");
+    require_together(y);
+    require_together(f);
+  }
+
+  static void require_together(const Scores& x) {
+    require(x.shape(x.ndim() - 1) <= 1 || x.stride(x.ndim() - 1) == 1, "y, f: rows must lie next to each other");
+  }
+  static const double* of_output(const Scores& x, std::size_t k) {
+    return x.data() + (x.ndim() == 2 ? static_cast<std::ptrdiff_t>(k) * x.stride(0) : 0);
+  }
+};
+
+void multinomial_quantity(Quantity quantity, double n_classes, const Scores& y, const Scores& f, const Results& out,
+                          int n_threads) {
+  require(y.ndim() == 1, "y: must be a vector");
+  require(f.ndim() == 2, "f: must be (classes, rows)");
+  require(f.shape(1) == y.shape(0), "f: must have scores for as many rows as y has labels");
+  LabelledRows::require_together(y);
+  LabelledRows::require_together(f);
+  require(n_classes >= 2.0 && static_cast<double>(f.shape(0)) == n_classes,
+          "f: must have scores of as many classes as the loss has, at least 2");
+  require(out.size() == (quantity == Quantity::kValue ? y.size() : f.size()), "out: wrong size");
+  nb::gil_scoped_release release;
+  const ClassScores scores{f.data(), f.stride(0), f.shape(0), y.shape(0)};
+  require(MultinomialLoss(scores, y.data(), quantity, out.data()).fill(n_threads),
+          "y: must hold codes of classes, whole numbers from 0");
+}
+
+// Writes one quantity of every row to `out`, an array of NumPy's: large ones lie in large pages, which saves more time than
+// some losses take.
+template <Quantity quantity>
+void loss_quantity(const std::string& name, double parameter, const Scores& y, const Scores& f, const Results& out,
+                   int n_threads) {
+  if (name == "multinomial") return multinomial_quantity(quantity, parameter, y, f, out, n_threads);
+  const LabelledRows rows(y, f);
+  require(out.size() == y.size(), "out: wrong size");
+  nb::gil_scoped_release release;
+  with_loss(name, parameter, [&](auto loss) {
+    for (std::size_t k = 0; k < rows.n_outputs; ++k) {
+      fill_rows(loss, quantity, rows.of_output(y, k), rows.of_output(f, k), rows.n_rows, out.data() + k * rows.n_rows,
+                n_threads);
+    }
+  });
+}
+
+nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, const Scores& f, const Weights& weight,
+                   int n_threads) {
+  const LabelledRows rows(y, f);
+  const double* w = checked(weight, rows.n_rows);
+  ExactSum total;
+  {
+    nb::gil_scoped_release release;
+    with_loss(name, parameter, [&](auto loss) {
+      for (std::size_t k = 0; k < rows.n_outputs; ++k) {
+        total.add(sum_rows(loss, rows.of_output(y, k), rows.of_output(f, k), w, rows.n_rows, n_threads));
+      }
+    });
+  }
+  return to_python(total);
+}
+
+}  // namespace
+
+void bind_losses(nb::module_& m) {
+  m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
+        "out"_a.noconvert(), "n_threads"_a,
+        "The loss of each row. y and f are (row) or (output, row); for \"multinomial\", f is (class, row).");
+  m.def("loss_sum", &loss_sum, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
+        "weight"_a.noconvert().none(), "n_threads"_a, "The sum of the losses of all rows, times their weights.");
+  m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,
+        "y"_a.noconvert(), "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "-dl/df, in the shape of f.");
+  m.def("loss_hessian", &loss_quantity<Quantity::kHessian>, "name"_a, "parameter"_a, "y"_a.noconvert(),
+        "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "The curvature of each row, in the shape of f.");
+}
+
+}  // namespace agbm

@@ -1,0 +1,131 @@
+// Bindings of the growth of trees. All growers are in one file: in several, the kernels of histograms would be compiled
+// several times.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "bindings.hpp"
+#include "growers.hpp"
+#include "histogram.hpp"
+#include "python_arrays.hpp"
+#include "shard_rows.hpp"
+#include "tree_inputs.hpp"
+
+namespace agbm {
+namespace {
+
+// Histogram of the given rows, (cell, channel), with the form of the channels, for tests of the kernel. The cells of a
+// feature are its value bins, followed by the missing values.
+nb::tuple histogram_of(const BinnedMatrix& m, const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
+                       const std::optional<Vector<Row>>& rows, int n_threads) {
+  const TreeInputs inputs = make_inputs(m, residuals, hessians, std::nullopt, n_threads);
+  Channels channels = channels_of(inputs);
+  LargeVector<std::int64_t> packed;
+  pack(inputs, channels, packed, n_threads);
+  const std::size_t n = channels.n();
+  if (rows) {
+    for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < inputs.n_rows, "rows: no such row");
+  }
+  std::vector<std::int64_t> cells(m.n_cells() * n);
+  HistogramBuilder builder(m, n_threads);
+  builder.set_rows(packed.data(), channels.n());
+  builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : inputs.n_rows, cells.data()}});
+  std::vector<std::int64_t> used;
+  for (int f = 0; f < m.n_features; ++f) {
+    require(m.places[f].used() && !m.places[f].shared(), "matrix: features have no columns of their own");
+    const auto begin = cells.begin() + static_cast<std::ptrdiff_t>(m.cell_offset[m.places[f].column] * n);
+    used.insert(used.end(), begin, begin + static_cast<std::ptrdiff_t>((m.n_bins[f] + 1) * n));
+  }
+  const std::size_t n_used = used.size() / n;
+  return nb::make_tuple(to_numpy(std::move(used), n_used, n), to_numpy(std::move(channels.unit), n),
+                        channels.count_bits);
+}
+
+GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
+                       double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
+                       const std::vector<std::vector<int>>& interactions) {
+  require(max_depth >= 1, "max_depth: must be at least 1");
+  require(max_leaf_nodes == 0 || max_leaf_nodes >= 2, "max_leaf_nodes: must be 0 (no limit) or at least 2");
+  require(min_samples_leaf >= 1, "min_samples_leaf: must be at least 1");
+  require(min_samples_leaf >= m.min_samples_leaf, "min_samples_leaf: features were left out for want of more rows");
+  require(l2_regularization >= 0.0 && min_split_gain >= 0.0, "l2_regularization, min_split_gain: must not be negative");
+  require(monotone.empty() || static_cast<int>(monotone.size()) == m.n_features,
+          "monotone: must be empty or have one entry for each feature");
+  for (std::size_t f = 0; f < monotone.size(); ++f) {
+    require(monotone[f] >= -1 && monotone[f] <= 1, "monotone: must be -1, 0 or 1");
+    require(monotone[f] == 0 || !m.categorical(static_cast<int>(f)),
+            "monotone: a feature without order cannot be monotone");
+  }
+  for (const std::vector<int>& group : interactions) {
+    for (int feature : group) require(feature >= 0 && feature < m.n_features, "interactions: no such feature");
+  }
+  return {max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain, monotone, interactions};
+}
+
+template <class G>
+void def_init(nb::class_<G>& grower) {
+  grower.def(
+      "__init__",
+      [](G* self, const BinnedMatrix& m, const Vector<double>& thresholds, int max_depth, int max_leaf_nodes,
+         std::int64_t min_samples_leaf, double l2_regularization, double min_split_gain,
+         const std::vector<int>& monotone, const std::vector<std::vector<int>>& interactions, int n_threads) {
+        new (self) G(m, thresholds,
+                     make_rules(m, max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain,
+                                monotone, interactions),
+                     n_threads);
+      },
+      "matrix"_a, "thresholds"_a.noconvert(), nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a,
+      "l2_regularization"_a, "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a, nb::keep_alive<1, 2>());
+}
+
+void bind_growers(nb::module_& m) {
+  nb::class_<Grower> grower(m, "Grower", "Grows one tree after the other on the rows of a matrix; not thread-safe.");
+  def_init(grower);
+  grower.def(
+      "grow", &Grower::grow, nb::kw_only(), "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
+      "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "share"_a = 0.0,
+      "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
+      "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+      "A tree for residuals, one array per residual: its parts and its values on all rows. With distances, one array "
+      "per output, the leaf values for each output's first residual are quantiles of these.");
+  nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
+  def_init(remote);
+  remote.def(
+      "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_residuals"_a,
+      "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+      "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
+      "of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, output), flat.");
+}
+
+void bind_shard(nb::module_& m) {
+  nb::class_<ShardRows>(m, "ShardRows", "The rows of one process, on which another process grows trees.")
+      .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
+      .def("set_residuals", &ShardRows::set_residuals, nb::kw_only(), "residuals"_a.noconvert(),
+           "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(),
+           "share"_a = 0.0, "steps"_a.noconvert().none() = nb::none(),
+           "Take residuals. Returns the number of rows, counting repeats, and the largest absolute values.")
+      .def("start", &ShardRows::start, nb::kw_only(), "n_repeated"_a, "max"_a, "rows"_a.noconvert().none(),
+           "Begin a tree, given the number of rows and the largest absolute values of all shards.")
+      .def("split", &ShardRows::split, "splits"_a.noconvert(), "Send the rows of nodes to their children.")
+      .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(),
+           "Histograms of nodes, one after the other, flat.")
+      .def("noise", &ShardRows::noise, "Sums that the noise of the residuals is computed from.")
+      .def("leaf_sums", &ShardRows::leaf_sums, "leaves"_a.noconvert(),
+           "Sums over the rows of leaves, (leaf, residual or hessian), flat.")
+      .def("tally", &ShardRows::tally, "leaves"_a.noconvert(), "output"_a, "known"_a.noconvert(), "shift"_a, "width"_a,
+           "Weights of the distances that begin with the known bits, by the next bits, (leaf, next bits), flat.")
+      .def("values", &ShardRows::values, "nodes"_a.noconvert(), "left_codes"_a.noconvert(), "value"_a.noconvert(),
+           "Values (value, row) of the tree that was grown last.");
+}
+
+}  // namespace
+
+void bind_tree(nb::module_& m) {
+  m.def("histogram", &histogram_of, "matrix"_a, "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
+        "rows"_a.noconvert().none(), "n_threads"_a,
+        "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
+  bind_growers(m);
+  bind_shard(m);
+}
+
+}  // namespace agbm

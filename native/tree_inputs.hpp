@@ -1,0 +1,97 @@
+// The inputs of a tree from the arrays that Python gives.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "layout.hpp"
+#include "python_arrays.hpp"
+#include "quantise.hpp"
+
+namespace agbm {
+
+// With at most so many repeats, sums of residuals keep at least 24 bits of each.
+constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
+
+using Vectors = std::vector<Vector<double>>;
+
+// Leaf quantiles from distances, one vector per output; none without distances.
+inline LeafQuantiles make_quantiles(const Vectors& distances, double share,
+                                    const std::optional<Vector<std::int64_t>>& steps, std::size_t n_rows,
+                                    int n_residuals) {
+  LeafQuantiles q;
+  q.n_outputs = static_cast<int>(distances.size());
+  q.share = share;
+  require(q.n_outputs == 0 || (n_residuals % q.n_outputs == 0 && share > 0.0 && share < 1.0),
+          "distances: must be those of all outputs, with a share between 0 and 1");
+  for (const Vector<double>& distance : distances) {
+    require(distance.size() == n_rows, "distances: must have as many numbers as residuals");
+    q.distances.push_back(distance.data());
+  }
+  if (steps) {
+    require(steps->size() == n_rows, "steps: must have one entry for each number of residuals");
+    q.steps = steps->data();
+  }
+  return q;
+}
+
+// Residuals and hessians of the rows of this process. There must be a row, unless other processes have some.
+inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
+                              const std::optional<RowMajor<double>>& hessians,
+                              const std::optional<Vector<std::int64_t>>& repeats, int n_threads,
+                              bool may_be_empty = false) {
+  TreeInputs inputs;
+  inputs.n_residuals = static_cast<int>(residuals.size());
+  require(inputs.n_residuals > 0, "residuals: there are none");
+  inputs.n_rows = inputs.n_repeated = residuals[0].size();
+  require((inputs.n_rows > 0 || may_be_empty) && inputs.n_rows <= m.n_rows,
+          "residuals: must have from 1 to as many numbers as X has rows");
+  for (const Vector<double>& residual : residuals) {
+    require(residual.size() == inputs.n_rows, "residuals: must all have the same length");
+    inputs.residuals.push_back(residual.data());
+  }
+  if (hessians) {
+    inputs.hessians = hessians->data();
+    inputs.n_hessians = static_cast<int>(hessians->shape(0));
+    require(hessians->shape(1) == inputs.n_rows, "hessians: must have as many numbers as residuals");
+    require(inputs.n_hessians > 0 && inputs.n_residuals % inputs.n_hessians == 0,
+            "hessians: must have a part of the number of residuals");
+  }
+  if (repeats) {
+    require(repeats->size() == inputs.n_rows, "repeats: must have one entry for each number of residuals");
+    inputs.repeats = repeats->data();
+    inputs.n_repeated = 0;
+    for (std::size_t i = 0; i < inputs.n_rows; ++i) {
+      require(inputs.repeats[i] >= 1 && inputs.repeats[i] <= kMostRepeats, "repeats: must be from 1 to 2^31");
+      inputs.n_repeated += static_cast<std::size_t>(inputs.repeats[i]);
+    }
+    require(inputs.n_repeated <= kMostRepeats * 128, "repeats: more than 2^38 in all");
+  }
+  require(m.min_samples_leaf == 0 || inputs.n_repeated <= m.n_counted,
+          "residuals: features were left out by fewer rows");
+  for (int k = 0; k < inputs.n_sums(); ++k) {
+    inputs.max.push_back(max_abs(inputs.residual_or_hessian(k), inputs.n_rows, n_threads));
+    if (k < inputs.n_residuals && !std::isfinite(inputs.max.back())) throw std::overflow_error("residuals: not finite");
+    require(std::isfinite(inputs.max.back()), "hessians: not finite");
+  }
+  require(std::none_of(inputs.hessians, inputs.hessians + inputs.n_hessians * inputs.n_rows,
+                       [](double h) { return h < 0.0; }),
+          "hessians: negative");
+  return inputs;
+}
+
+// The rows that a tree is grown on, ascending; null: all.
+inline const Row* chosen_rows(const std::optional<Vector<Row>>& rows, std::size_t n_train) {
+  if (!rows) return nullptr;
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    require(rows->data()[i] < n_train && (i == 0 || rows->data()[i - 1] < rows->data()[i]),
+            "rows: must be training rows, ascending");
+  }
+  return rows->data();
+}
+
+}  // namespace agbm
