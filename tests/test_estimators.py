@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint, _threads
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
-from variants import METHODS, methods, newton, without_rnb
+from variants import METHODS, methods, newton
 
 
 @pytest.fixture(scope="module")
@@ -369,7 +369,7 @@ class TestData:
 
 
 class TestLosses:
-    @without_rnb
+    @methods
     @newton
     @pytest.mark.parametrize(
         "loss", ["absolute_error", Quantile(0.8), Huber(20.0), "poisson", "gamma", Tweedie(1.5)], ids=str
@@ -416,7 +416,7 @@ class TestLosses:
         predicted = AGBMRegressor(method=method, loss=loss).fit(X, y).predict(X)
         assert np.median(np.abs(predicted - y)) < 0.15
 
-    @without_rnb
+    @methods
     def test_huber_far_from_every_label(self, method):
         """Hardly any curvature is no reason not to split."""
         rng = np.random.default_rng(0)

@@ -36,7 +36,6 @@ VARIANTS = {
     "early stopping": {"early_stopping": True, "max_iter": 200, "learning_rate": 0.3, "n_iter_no_change": 5},
     "agbm": {"method": "agbm"},
     "gbm with l2": {"method": "gbm", "l2_regularization": 3.0},
-    "rnb": {"method": "rnb"},
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -84,7 +83,7 @@ class TestUnit:
             stops = "early_stopping" in VARIANTS[variant]  # at another iteration of nearly the same loss
             assert losses[0] == pytest.approx(losses[1], rel=0.15 if stops else 0.05)
 
-    @pytest.mark.parametrize("variant", ["default", "early stopping", "agbm", "rnb"])
+    @pytest.mark.parametrize("variant", ["default", "early stopping", "agbm"])
     @pytest.mark.parametrize("unit", [1e-30, 1e-12, 0.01, 100.0, 1e20])
     @pytest.mark.parametrize("loss", OF_AMOUNTS)
     def test_amounts(self, loss, unit, variant):

@@ -31,7 +31,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEnco
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import Quantile
-from variants import METHODS, methods, without_rnb
+from variants import METHODS, methods
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def routing():
 
 
 class TestPipelines:
-    @without_rnb
+    @methods
     def test_in_a_pipeline(self, binary, method):
         X, y = binary
         pipeline = make_pipeline(StandardScaler(), SimpleImputer(), AGBMClassifier(method=method, max_iter=10))

@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import AbsoluteError, Multinomial
-from variants import METHODS, methods, newton, shared, strategies, without_rnb
+from variants import METHODS, methods, newton, shared, strategies
 
 
 @pytest.fixture(scope="module")
@@ -258,11 +258,11 @@ class TestSeveralLabels:
         assert model.history_["train_loss"][-1] == pytest.approx(((model.predict(X) - y) ** 2 / 2).sum(axis=1).mean())
         np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-9)
 
-    @without_rnb
+    @methods
     def test_a_tree_for_each_output_is_a_model_for_each(self, several, method):
         """With gradient leaves and no momentum that couples them, outputs do not know of each other.
 
-        The damping of "rnb" does couple them, and so do restarts, of which there are none.
+        Restarts would couple them, but there are none.
         """
         X, y = several
         settings = {"method": method, "max_iter": 10, "max_depth": 3, "multi_strategy": "one_output_per_tree"}

@@ -51,7 +51,7 @@ def models(cancer):
         method: AGBMClassifier(method=method, max_iter=20, early_stopping=False).fit(
             X[::2], y[::2], X_val=X[1::2], y_val=y[1::2]
         )
-        for method in ("fading", "gbm", "vagbm", "agbm", "agbmr", "rnb")
+        for method in ("fading", "gbm", "vagbm", "agbm", "agbmr")
     }
 
 

@@ -707,8 +707,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             eta = None if isinstance(self.learning_rate, str) else self.learning_rate
             return boosting.gbm(problem, fitter, eta=eta, **shared)
         rate = float(self.learning_rate)
-        if self.method == "rnb":
-            return boosting.gbm(problem, fitter, eta=1.0, damping=self._unit_of_hessians(problem) / rate, **shared)
         if self.method == "fading":
             return boosting.fading(problem, fitter, schedule=self._fading(rate, self.look_ahead), **shared)
         shared["schedule"] = self._schedule(rate)
@@ -727,14 +725,6 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fading(self, rate: float, look_ahead: float) -> Fading:
         return Fading(rate, min(self.entry * rate, 1.0), self.fade, self.rate_growth, look_ahead)
-
-    def _unit_of_hessians(self, problem: Problem) -> float:
-        """What a number added to hessians is relative to: their mean at the start. Those of classes have no unit."""
-        hessian = problem.hessian(problem.start) if self._numeric_labels else None
-        if hessian is None:
-            return 1.0
-        ones = problem.damped(None, hessian, 0.0).hessian  # in this form also on a cluster
-        return problem.inner(hessian, ones) / problem.inner(ones, ones)
 
     def _restart_rule(self, problem: Problem) -> boosting.Rule | float:
         """Or, for a fixed length, the strong-convexity constant that it follows from."""

@@ -13,12 +13,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 _PARAMETERS = """
     Parameters
     ----------
-    method : {"fading", "gbm", "vagbm", "agbm", "agbmr", "rnb"}, default="fading"
+    method : {"fading", "gbm", "vagbm", "agbm", "agbmr"}, default="fading"
         "fading": a tree enters the model with a large weight, and what it has beyond its lasting one fades away. "gbm":
         gradient boosting (Algorithm 1 of the paper). "vagbm": accelerated boosting without correction. "agbm":
-        accelerated boosting with a corrected residual (Algorithm 2). "agbmr": the same with restarts. "rnb":
-        regularised Newton boosting, which makes whole steps and adds to every hessian the root of the residual's norm,
-        relative to that of the start function, over learning_rate.
+        accelerated boosting with a corrected residual (Algorithm 2). "agbmr": the same with restarts.
     max_iter : int or "auto", default="auto"
         Boosting iterations. "agbm" and "agbmr" without shared_structure grow two trees in an iteration. "auto": up to
         1,000 with early stopping, else 100.
@@ -172,7 +170,7 @@ def documentation(losses: str, classifies: bool) -> str:
 
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    "method": [StrOptions({"fading", "gbm", "rnb", "vagbm", "agbm", "agbmr"})],
+    "method": [StrOptions({"fading", "gbm", "vagbm", "agbm", "agbmr"})],
     "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"line_search"})],
     "momentum": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"fading", "theory"})],

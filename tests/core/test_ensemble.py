@@ -10,7 +10,6 @@ from variants import newton
 VARIANTS = {
     "gbm": {"method": "gbm"},
     "gbm line search": {"method": "gbm", "learning_rate": "line_search"},
-    "rnb": {"method": "rnb"},
     "vagbm": {"method": "vagbm"},
     "fading": {"method": "fading", "colsample_bytree": 0.5},
     "vagbm fading": {"method": "vagbm", "momentum": "fading", "colsample_bytree": 0.5},

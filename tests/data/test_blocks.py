@@ -142,7 +142,7 @@ class TestSameBits:
         one = file_of(clone(model).fit(frame, y, weight), folder / "one")
         assert one == file_of(clone(model).fit(batches_of(cut, *parts)), folder / "other")
 
-    @pytest.mark.parametrize("method", ["fading", "gbm", "vagbm", "agbm", "agbmr", "rnb"])
+    @pytest.mark.parametrize("method", ["fading", "gbm", "vagbm", "agbm", "agbmr"])
     @pytest.mark.parametrize("shared_structure", [False, True])
     def test_methods(self, same_bits, method, shared_structure):
         frame, y = mixed()

@@ -20,7 +20,7 @@ from sklearn.metrics import log_loss
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches
 from agbm._data.tables import Categories
-from variants import methods, without_rnb
+from variants import methods
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +254,7 @@ def with_timestamps(n, seed):
 
 
 class TestCategories:
-    @without_rnb
+    @methods
     def test_subsets_need_one_split(self, method):
         """Six categories, those with even numbers high: ordered splits would need many."""
         rng = np.random.default_rng(0)

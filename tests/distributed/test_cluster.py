@@ -425,7 +425,7 @@ def test_random_cuts_and_troubles(data):
     kind = draw(st.sampled_from(["numbers", "two outputs"]))
     model = model_of(
         kind,
-        method=draw(st.sampled_from(["fading", "gbm", "rnb", "vagbm", "agbm", "agbmr"])),
+        method=draw(st.sampled_from(["fading", "gbm", "vagbm", "agbm", "agbmr"])),
         shared_structure=draw(st.booleans()),
         subsample=draw(st.sampled_from([1.0, 0.5])),
         dropout=draw(st.sampled_from([0.0, 0.3])),

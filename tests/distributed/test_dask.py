@@ -301,7 +301,7 @@ def test_workers_without_rows(two_workers, kind, tmp_path):
     assert_same(on_dask(expected).fit(frames(table, cuts), lazy_y, series(weight, cuts)), expected, tmp_path)
 
 
-@pytest.mark.parametrize("method", ["gbm", "rnb", "vagbm", "agbm", "agbmr"])
+@pytest.mark.parametrize("method", ["gbm", "vagbm", "agbm", "agbmr"])
 def test_methods(two_workers, method, tmp_path):
     table = frame(500)
     y = labels("three classes", table)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-METHODS = ("fading", "gbm", "rnb", "vagbm", "agbm", "agbmr")
+METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
 
 
 def digests():

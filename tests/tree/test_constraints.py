@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from agbm import AGBMClassifier, AGBMRegressor
-from variants import METHODS, methods, shared, strategies, without_rnb
+from variants import METHODS, methods, shared, strategies
 
 
 def noisy(seed, n=400):
@@ -114,7 +114,7 @@ class TestInteractions:
             walk(root, set())
         return found
 
-    @without_rnb
+    @methods
     @shared
     def test_only_features_of_a_group_meet(self, method, shared_structure):
         X, y = load_breast_cancer(return_X_y=True)

@@ -269,7 +269,7 @@ def test_contributions_add_up_for_every_loss(loss):
     assert (np.ptp(found[:, :5], axis=0) > 0.0).sum() >= 3
 
 
-@pytest.mark.parametrize("method", ["fading", "gbm", "vagbm", "agbm", "agbmr", "rnb"])
+@pytest.mark.parametrize("method", ["fading", "gbm", "vagbm", "agbm", "agbmr"])
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_contributions_add_up_for_classes(method, strategy, n_classes):

@@ -84,30 +84,15 @@ class Step(NamedTuple):
 
 
 def gbm(
-    problem: Problem,
-    learner: Fitter,
-    *,
-    eta: float | None,
-    max_iter: int,
-    damping: float = 0.0,
-    drop: Dropping = keep_all,
+    problem: Problem, learner: Fitter, *, eta: float | None, max_iter: int, drop: Dropping = keep_all
 ) -> Iterator[Step]:
-    """Algorithm 1, gradient boosting machine. `eta=None` searches the step along each learner.
-
-    `damping` is that of regularised Newton boosting (arXiv 2605.00581): a multiple of the root of the residual's norm
-    is added to every hessian. Other than there the norm is relative to that of the start function's residual. If
-    `damping` has the unit of the hessians, the units of the labels do not matter.
-    """
+    """Algorithm 1, gradient boosting machine. `eta=None` searches the step along each learner."""
     f = problem.start
-    first_norm = problem.norm(problem.residual(f)) if damping > 0.0 else 0.0
     for _ in range(max_iter):
         kept = drop(f, f)
         seen = kept.seen(problem, kept.f, theta=0.0)
         r = problem.residual(seen)  # (1)
-        newton = problem.newton(seen)
-        if first_norm > 0.0:
-            newton = problem.damped(newton, r, damping * float(np.sqrt(problem.norm(r) / first_norm)))
-        b = learner.fit(r, newton)  # (2)
+        b = learner.fit(r, problem.newton(seen))  # (2)
         step = kept.share * (line_search(problem, f, b.values) if eta is None else eta)  # (3)
         f = problem.mix(1, kept.f, step, b.values)  # (4)
         losses, (angle,) = problem.measure(f, (r, b))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -165,10 +164,6 @@ class Problem:
         """A residual that is zero everywhere."""
         return np.zeros((len(self.start), self.n_train))
 
-    def damped(self, newton: Newton | None, r: Array, added: float) -> Newton:
-        """Newton steps with a number added to every hessian, 1 where there are none. r has their shape."""
-        return Newton(np.full_like(r, 1.0 + added) if newton is None else newton.hessian + added)
-
     def fit_of(self, model: Model, function: int, values: Array, newton: Newton | None) -> Fit:
         """A function of a model that is known already, as a fit."""
         return fit_of(model, function, values, self.n_train, newton, self.n_threads)
@@ -192,10 +187,6 @@ class Problem:
     def inner(self, r: Array, b: Array) -> float:
         """Weighted sum over the training rows of a residual times a function."""
         return float(self.inner_sums(r, b)[1])
-
-    def norm(self, r: Array) -> float:
-        """Root of the weighted mean over the training rows of a residual's squares."""
-        return math.sqrt(self.inner_sums(r, r)[0] / self.train_weight_sum)
 
     def _checked(self, given: Any, name: str) -> Array:
         """What a loss gave, as the kernels take it; losses may be the user's."""

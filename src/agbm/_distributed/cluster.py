@@ -189,10 +189,6 @@ class Shard:
     def _zero_residual(self, order: Order) -> None:
         self._give(order, self._problem.zero_residual())
 
-    def _damped(self, order: Order) -> None:
-        r, *hessian = self._needed(order)
-        self._give(order, self._problem.damped(_newton(hessian), r, *order.given).hessian)
-
     def _forget(self, order: Order) -> None:
         for name in order.needs:
             self._arrays.pop(name, None)  # one that caught up has not made it
@@ -474,10 +470,6 @@ class ClusterProblem:
         """See Problem."""
         return self._log.give("zero_residual", [])[0]
 
-    def damped(self, newton: Newton | None, r: Function, added: float) -> Newton:
-        """See Problem."""
-        return Newton(cast(Any, self._log.give("damped", [r, *_hessian_of(newton)], added)[0]))
-
     def mix(self, a: float, x: Function, b: float, y: Function) -> Function:
         """See Problem."""
         return self._log.give("mix", [x, y], a, b)[0]
@@ -519,10 +511,6 @@ class ClusterProblem:
     def inner(self, r: Function, b: Function) -> float:
         """See Problem."""
         return float(self._log.ask("inner", [r, b]).sums[1])
-
-    def norm(self, r: Function) -> float:
-        """See Problem."""
-        return math.sqrt(self._log.ask("inner", [r, r]).sums[0] / self._facts.train_weight)
 
     def _median_distance(self, f: Function, k: int) -> float:
         """Of the labels of output k that f does not meet: bits are settled from the highest on, some at a time."""

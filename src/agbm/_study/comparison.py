@@ -23,7 +23,7 @@ from .._estimators import AUTO_ITERATIONS, AGBMClassifier, AGBMRegressor
 from .evaluation import Split, Tried, check_labels, judged
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
-METHODS = ("fading", "gbm", "rnb", "vagbm", "agbm", "agbmr")
+METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
 PATIENCE = 20
 
 # Parameters that are the same for all contenders, or say what is compared.
