@@ -15,13 +15,13 @@ import numpy as np
 from agbm._core.boosting import Dropping, Step, keep_all
 from agbm._core.learners import Fitter, Newton
 from agbm._core.losses import Exponential, LogLoss, Multinomial
-from agbm._core.objective import Problem
-from agbm._core.sums import exact_mean
+from agbm._core.objective import LocalObjective
+from agbm._core.sums import Array, exact_mean
 
 
 def regularized_newton(
-    objective: Problem, fitter: Fitter, *, damping: float, max_iter: int, drop: Dropping = keep_all
-) -> Iterator[Step]:
+    objective: LocalObjective, fitter: Fitter[Array], *, damping: float, max_iter: int, drop: Dropping[Array] = keep_all
+) -> Iterator[Step[Array]]:
     """Gradient boosting with steps of length 1 and damped hessians; `damping` has the unit of the hessians."""
     f = objective.start
     first = objective.residual(f)
@@ -46,14 +46,20 @@ class RegularizedNewton:
     second_order = True
 
     def steps(
-        self, objective: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
-    ) -> Iterator[Step]:
+        self,
+        objective: LocalObjective,
+        fitter: Fitter[Array],
+        *,
+        learning_rate: float,
+        max_iter: int,
+        drop: Dropping[Array] = keep_all,
+    ) -> Iterator[Step[Array]]:
         """The damping is the unit of the hessians over `learning_rate`."""
         damping = hessian_unit(objective) / learning_rate
         return regularized_newton(objective, fitter, damping=damping, max_iter=max_iter, drop=drop)
 
 
-def hessian_unit(objective: Problem) -> float:
+def hessian_unit(objective: LocalObjective) -> float:
     """The mean hessian at the start function, or 1 for classification, where hessians have no unit."""
     hessian = objective.hessian(objective.start)
     if hessian is None or isinstance(objective.loss, (LogLoss, Exponential, Multinomial)):

@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 
 import distributed
 from agbm._core import boosting
-from agbm._core.objective import Problem, of_each_output
+from agbm._core.objective import LocalObjective, of_each_output
 from agbm._core.sums import ExactSum
-from agbm._distributed.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from agbm._distributed.cluster import ClusterFitter, ClusterObjective, Facts, Log, Message, Reply, Shard
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
 from agbm.dask import FAN_OUT, DaskShard, DaskShards, Held, add_up, branches
@@ -61,7 +61,7 @@ def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> DaskShard:
     X, y = make_rows(seed, n_rows)
     codes = bins.encode(X[:, : bins.n_features], 1).columns()
     start = np.zeros((1, n_rows))
-    problem = Problem(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
+    problem = LocalObjective(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
     return DaskShard(problem, bins, [codes], [(first, n_rows)], 1)
 
 
@@ -72,10 +72,10 @@ def make_bins(n_features: int) -> Bins:
 def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
     """Plain boosting on shards, as an estimator with method "gbm" does it. Small leaves let few rows grow trees."""
     log = Log(shards, 1)
-    problem = ClusterProblem(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
+    problem = ClusterObjective(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
     learner = TreeLearner(max_depth=DEPTH, min_samples_leaf=1, max_bins=BINS, n_threads=1)
     fitter = ClusterFitter(learner, bins, log, n_rows)
-    for _ in boosting.gbm(problem, fitter, eta=RATE, max_iter=trees):  # type: ignore[arg-type]
+    for _ in boosting.gbm(problem, fitter, eta=RATE, max_iter=trees):
         pass
 
 

@@ -31,7 +31,7 @@ from . import _threads
 from ._core import boosting
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble
-from ._core.learners import Fitter, Learner, Model, RegressorLearner
+from ._core.learners import Fitter, Learner, RegressorLearner, V
 from ._core.losses import (
     CLASSIFICATION_LOSSES,
     LOSS_METHODS,
@@ -44,7 +44,7 @@ from ._core.losses import (
     Multinomial,
     Tweedie,
 )
-from ._core.objective import Outputs, Problem, of_each_output, start_residual
+from ._core.objective import LocalObjective, Objective, Outputs, of_each_output, start_residual
 from ._core.replay import ReplayingFitter
 from ._core.run import Plan, Run
 from ._core.sums import exact_mean
@@ -217,7 +217,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         """The blocks of X, with y and sample_weight of all rows where blocks do not have them; None for a table."""
         return blocks_of(X, y, sample_weight)
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run[Array]:
         """A run on a table."""
         rows = self._check_training_rows(X, y, sample_weight)
         plan = self._plan(
@@ -231,12 +231,11 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         start, problem = self._make_problem(plan.loss, rows, n_train)
         learner = self._make_learner(plan.loss, problem)
         fitter = learner.bind(rows.X, n_train, problem.train_weights, start_residual(problem))
-        return Run(
-            plan, start, problem, learner, fitter,
-            lambda model: list(model.predict(rows.X, _threads.resolve(self.n_jobs))),
-        )  # fmt: skip
+        return Run(plan, start, problem, learner, fitter)
 
-    def _prepare_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any] | None) -> Run:
+    def _prepare_blocks(
+        self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any] | None
+    ) -> Run[Any]:
         """A run on blocks of rows; y and sample_weight are of all rows, or None where the blocks have them.
 
         In `rows`, the numbers of the rows stand for their features.
@@ -273,18 +272,12 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         return Run(plan, start, *self._bind_blocks(plan.loss, learner, table, reader, problem))
 
     def _bind_blocks(
-        self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
-    ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
-        """The problem, the learner and a fitter on the codes of blocks, and the values of models on these."""
+        self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: LocalObjective
+    ) -> tuple[Objective[Any], TreeLearner, Fitter[Any]]:
+        """The objective, the learner and a fitter on the codes of blocks."""
         blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
         matrix = table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
-        fitter = learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weights)
-
-        def values(model: Model) -> Sequence[Array]:
-            forest = cast(Forest, model)
-            return list(forest.values_on(matrix, reader.bins.left_codes(forest), learner.n_threads))
-
-        return problem, learner, fitter, values
+        return problem, learner, learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weights)
 
     def _look(self, table: BlockTable, sample_weight: NDArray[Any] | None, train_weights: Weights | None) -> Looked:
         start_values = self._for_reading()._init_values
@@ -358,7 +351,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
         train, watched = self._split(rows.y)
         return rows.take(np.concatenate([train, watched])), len(train)
 
-    def _make_problem(self, loss: Loss, rows: Rows, n_train: int) -> tuple[Any, Problem]:
+    def _make_problem(self, loss: Loss, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
         """The start function, and the problem of the first n_train rows."""
         rows.y.setflags(write=False)  # a loss of the user's may not change it
         self._check_labels(loss, rows.y, n_train)
@@ -370,15 +363,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             start_values = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
         n_threads = _threads.resolve(self.n_jobs)
         joint = self._joint(loss)
-        return start, Problem(joint, rows.y, n_train, start_values, rows.weights, self.second_order, n_threads)
+        return start, LocalObjective(joint, rows.y, n_train, start_values, rows.weights, self.second_order, n_threads)
 
-    def _train(self, run: Run) -> Self:
+    def _train(self, run: Run[V]) -> Self:
         """Run the algorithm, and keep what it has found."""
-        plan, problem, fitter, ensemble = run.plan, run.problem, run.fitter, Ensemble()
+        plan, problem, fitter, ensemble = run.plan, run.objective, run.fitter, Ensemble()
         n_known = 0 if plan.earlier is None else len(plan.earlier)
         if plan.earlier is not None:
-            fitter = ReplayingFitter(plan.earlier, fitter, run.values, problem)
-        steps = self._steps(problem, fitter, plan.max_iter, ensemble, run.values)
+            fitter = ReplayingFitter(plan.earlier, fitter, problem)
+        steps = self._steps(problem, fitter, plan.max_iter, ensemble)
         with progress(self.method, plan.max_iter, self.verbose) as bar:
             watchers = [after(n_known, callback) for callback in self._begin(ensemble)]
             if bar is not None:
@@ -619,7 +612,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
                 "Give X_val and y_val, or use early_stopping=False."
             ) from error
 
-    def _make_learner(self, loss: Loss, problem: Problem) -> Learner:
+    def _make_learner(self, loss: Loss, problem: LocalObjective) -> Learner:
         if self.learner is None:
             monotone = _check_monotonic_cst(self, self.monotonic_cst)
             n_categories = self._categories.counts(self.n_features_in_)
@@ -657,7 +650,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return learner
 
-    def _tree_size(self, problem: Problem) -> tuple[int | None, int]:
+    def _tree_size(self, problem: LocalObjective) -> tuple[int | None, int]:
         """max_depth and min_samples_leaf; "auto" follows the number of training rows, whatever their weights."""
         n = problem.n_train
         depth, fewest = self.max_depth, self.min_samples_leaf
@@ -668,7 +661,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
             fewest = min(max(n // AUTO_LEAVES, AUTO_MIN_SAMPLES_LEAF[0]), AUTO_MIN_SAMPLES_LEAF[1])
         return cast(int | None, depth), cast(int, fewest)
 
-    def _l2(self, problem: Problem) -> float:
+    def _l2(self, problem: LocalObjective) -> float:
         """What leaves add to their sums of hessians, or to their rows."""
         given = None if isinstance(self.l2_regularization, str) else self.l2_regularization
         if given is not None and problem.quantile is None:
@@ -693,16 +686,15 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _steps(
         self,
-        problem: Problem,
-        fitter: Fitter,
+        problem: Objective[V],
+        fitter: Fitter[V],
         max_iter: int,
         ensemble: Ensemble,
-        values: Callable[[Model], Sequence[Array]],
-    ) -> Iterator[boosting.Step]:
+    ) -> Iterator[boosting.Step[V]]:
         """The algorithm that `method` names."""
         shared: dict[str, Any] = {"max_iter": max_iter}
         if self.dropout > 0.0:
-            shared["drop"] = Dropout(self.dropout, self._seed, problem, ensemble, values)
+            shared["drop"] = Dropout(self.dropout, self._seed, problem, ensemble, fitter)
         if self.method == "gbm":
             eta = None if isinstance(self.learning_rate, str) else self.learning_rate
             return boosting.gbm(problem, fitter, eta=eta, **shared)
@@ -726,7 +718,7 @@ class _BaseAGBM(BaseEstimator, ABC):  # type: ignore[misc]
     def _fading(self, rate: float, look_ahead: float) -> Fading:
         return Fading(rate, min(self.entry * rate, 1.0), self.fade, self.rate_growth, look_ahead)
 
-    def _restart_rule(self, problem: Problem) -> boosting.Rule | float:
+    def _restart_rule(self, problem: Objective[V]) -> boosting.Rule[V] | float:
         """Or, for a fixed length, the strong-convexity constant that it follows from."""
         if self.strong_convexity is not None:
             return self.strong_convexity

@@ -25,9 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import distributed
 
-from ._core.learners import Fitter, Model
+from ._core.learners import Fitter
 from ._core.losses import Array, Loss, is_built_in
-from ._core.objective import Outputs, Problem
+from ._core.objective import LocalObjective, Objective, Outputs
 from ._core.sums import weight_step
 from ._core.weights import Weights
 from ._core.weights import joined as joined_weights
@@ -43,10 +43,10 @@ from ._data.blocks import (
     labels_of,
     naming,
 )
-from ._distributed.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from ._distributed.cluster import ClusterFitter, ClusterObjective, Facts, Log, Message, RemoteFunction, Reply, Shard
 from ._estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
 from ._storage.checkpoint import Checkpoint
-from ._tree import Forest, TreeLearner
+from ._tree import TreeLearner
 from ._tree.bins import Bins
 
 FAN_OUT = 8
@@ -332,7 +332,7 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
         start = np.broadcast_to(recipe.start[:, np.newaxis], (len(recipe.start), y.shape[-1]))
     n_threads = _threads_here()
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
-    problem = Problem(loss, y, n_train, start, weights, recipe.second_order, n_threads)
+    problem = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
     first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
     return DaskShard(problem, recipe.bins, codes, first_rows, n_threads)
@@ -554,8 +554,8 @@ class _OnDask(_BaseAGBM):
         return DaskBlocks(self._client, X, y, sample_weight), None, None
 
     def _bind_blocks(
-        self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: Problem
-    ) -> tuple[Problem, TreeLearner, Fitter, Callable[[Model], Sequence[Array]]]:
+        self, loss: Loss, learner: TreeLearner, table: BlockTable, reader: BlockReader, problem: LocalObjective
+    ) -> tuple[Objective[RemoteFunction], TreeLearner, Fitter[RemoteFunction]]:
         """See _BaseAGBM: the rows stay with the workers."""
         self._check_row_wise(loss)
         start = None if problem.start.strides[-1] else problem.start[:, 0].copy()
@@ -569,14 +569,7 @@ class _OnDask(_BaseAGBM):
             self.second_order and not loss.constant_hessian, problem.quantile,
             None if problem.train_weight is None else weight_step(problem.train_weight),
         )  # fmt: skip
-        remote = ClusterProblem(log, facts)
-
-        def values(model: Model) -> Sequence[Any]:
-            forest = cast(Forest, model)
-            return remote.values(forest, reader.bins.left_codes(forest))
-
-        fitter = ClusterFitter(learner, reader.bins, log, problem.n_train)
-        return cast(Problem, remote), learner, cast(Fitter, fitter), values
+        return ClusterObjective(log, facts), learner, ClusterFitter(learner, reader.bins, log, problem.n_train)
 
     def _check_row_wise(self, loss: Loss) -> None:
         """The hessians of a loss of the user's may depend on other rows, which a worker does not have."""

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier, AGBMRegressor, _native
-from agbm._core.objective import Problem
+from agbm._core.objective import LocalObjective
 from agbm._core.sums import of_ordered_bits, ordered_bits, weight_step
 from agbm._data.blocks import Block, LocalBlocks
-from agbm._distributed.cluster import START, ClusterFitter, ClusterProblem, Facts, Log, Message, Order, Reply, Shard
+from agbm._distributed.cluster import START, ClusterFitter, ClusterObjective, Facts, Log, Message, Order, Reply, Shard
 from agbm._tree.bins import Bins
 from agbm.losses import Quantile
 from toys import category_counts
@@ -104,7 +104,7 @@ def cut(problem, bins, codes, seed, n_shards):
 
     def build(i):
         rows = np.r_[train[i] : train[i + 1], behind[i] : behind[i + 1]]
-        small = Problem(
+        small = LocalObjective(
             problem.loss,
             np.ascontiguousarray(problem.y[..., rows]),
             int(train[i + 1] - train[i]),
@@ -138,9 +138,9 @@ class _OnShards:
         sums = problem.train_weight_sum, problem.validation_weight_sum
         step = None if problem.train_weight is None else weight_step(problem.train_weight)
         facts = Facts(problem.n_train, self._n_outputs, *sums, newton, problem.quantile, step)
-        remote = ClusterProblem(self.log, facts)
+        remote = ClusterObjective(self.log, facts)
         fitter = ClusterFitter(learner, reader.bins, self.log, problem.n_train)
-        return remote, learner, fitter, lambda model: remote.values(model, reader.bins.left_codes(model))
+        return remote, learner, fitter
 
 
 class ShardedRegressor(_OnShards, AGBMRegressor):
@@ -481,7 +481,7 @@ def test_catching_up_does_not_hoard():
 def small_shard(n=6, n_train=5):
     X = np.arange(2.0 * n).reshape(n, 2)
     bins = Bins.from_data(X[:n_train], 255)
-    problem = Problem(AGBMRegressor()._make_loss(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
+    problem = LocalObjective(AGBMRegressor()._make_loss(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
     return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, n_train)], 1)
 
 

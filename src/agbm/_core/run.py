@@ -1,36 +1,33 @@
-"""What is settled before a training run begins."""
+"""The inputs of a training run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from .ensemble import Ensemble
-from .learners import Fitter, Learner, Model
-from .losses import Array, Loss
-from .objective import Problem
+from .learners import Fitter, Learner, V
+from .losses import Loss
+from .objective import Objective
 
 
 class Plan(NamedTuple):
-    """How long to train and which rows to watch, known from labels and parameters alone."""
+    """How long to train and how to validate; follows from labels and parameters alone."""
 
     loss: Loss
     max_iter: int
     stops_early: bool
     earlier: Ensemble | None
-    """The run that this one goes on from."""
+    """The run that this one resumes."""
     held_out: bool
-    """Whether some of the rows are watched, and not trained on."""
+    """Whether some of the given rows are held out for validation."""
 
 
-class Run(NamedTuple):
+class Run(NamedTuple, Generic[V]):
     """Everything that training needs."""
 
     plan: Plan
     start: Any
     """The start function: constants, or a model."""
-    problem: Problem
+    objective: Objective[V]
     learner: Learner
-    fitter: Fitter
-    values: Callable[[Model], Sequence[Array]]
-    """The values of a model's functions (output, row) on the rows of the problem."""
+    fitter: Fitter[V]

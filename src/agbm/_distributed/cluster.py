@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,18 @@ from numpy.typing import NDArray
 from .. import _native
 from .._core.learners import DivergedError, Fit, Model, Newton
 from .._core.losses import Array, Quantile, enough
-from .._core.objective import Problem
+from .._core.objective import LocalObjective
 from .._core.sums import ExactSum, of_ordered_bits, whole_weights
 from .._core.theory import cosine
 from .._tree import Forest
 from .._tree.bins import Bins
-from .._tree.learner import FIRST, RowLots, Sample, TreeLearner, TreesOfIterations, by_function, weighted
+from .._tree.learner import FIRST, RowLots, Sample, TreeLearner, TreesOfIterations, as_forest, by_function, weighted
 
 START = 0
 """The name of the start function."""
 
 LEAF_TALLY_BITS = 8
 """Of the quantiles of leaves that are settled in a round; a message has two to this power numbers for each leaf."""
-
-_NO_MODEL: Any = None
-"""Shards know values only."""
 
 
 class Order(NamedTuple):
@@ -96,19 +93,19 @@ class Shard:
 
     def __init__(
         self,
-        problem: Problem,
+        objective: LocalObjective,
         bins: Bins,
         codes: Sequence[NDArray[np.uint8]],
         first_rows: Sequence[tuple[int, int]],
         n_threads: int,
     ) -> None:
-        """codes: of the rows of the problem, in parts, each (feature, row).
+        """codes: of the rows of the objective, in parts, each (feature, row).
 
         first_rows: the numbers of the training rows among all, as pairs of a first one and how many follow.
         """
-        self._problem = problem
+        self._objective = objective
         self._bins = bins
-        self._matrix = matrix = bins.matrix(problem.n_rows)
+        self._matrix = matrix = bins.matrix(objective.n_rows)
         first = 0
         for part in codes:
             matrix.put(part, first)
@@ -128,7 +125,7 @@ class Shard:
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what has been made of the rows: that follows from the orders."""
         codes = [self._matrix.columns()]
-        return type(self), (self._problem, self._bins, codes, self._first_rows, self._n_threads)
+        return type(self), (self._objective, self._bins, codes, self._first_rows, self._n_threads)
 
     def receive(self, message: Message) -> Reply:
         """Follow orders. A message that has been followed before gets the same answer again."""
@@ -150,7 +147,7 @@ class Shard:
 
     def _forget_all(self) -> None:
         self._arrays.clear()
-        self._arrays[START] = self._problem.start
+        self._arrays[START] = self._objective.start
         self._growing = False
 
     def _needed(self, order: Order) -> list[Array]:
@@ -159,35 +156,39 @@ class Shard:
     def _give(self, order: Order, *arrays: Array) -> None:
         self._arrays.update(zip(order.gives, arrays, strict=True))
 
-    # What is done with functions; see Problem.
+    # What is done with functions; see Objective.
     def _mix(self, order: Order) -> None:
         (x, y), (a, b) = self._needed(order), order.given
-        self._give(order, self._problem.mix(a, x, b, y))
+        self._give(order, self._objective.mix(a, x, b, y))
 
     def _residual(self, order: Order) -> None:
-        self._give(order, self._problem.residual(*self._needed(order)))
+        self._give(order, self._objective.residual(*self._needed(order)))
 
     def _hessian(self, order: Order) -> None:
         (f,), middles = self._needed(order), order.given
         if not middles:
-            self._give(order, cast(Array, self._problem.hessian(f)))
+            hessian = self._objective.hessian(f)
+            assert hessian is not None
+            self._give(order, hessian)
             return
-        loss, y, f = cast(Quantile, self._problem.loss), self._problem.train_y, f[:, : self._problem.n_train]
+        loss, y, f = self._objective.loss, self._objective.train_y, f[:, : self._objective.n_train]
+        assert isinstance(loss, Quantile)
         self._give(order, np.stack([loss.hessian_beyond(m, y[k], f[k]) for k, m in enumerate(middles)]))
 
     def _tally(self, order: Order) -> Reply:
         """How many training rows, or how much of their weight, has distances whose bits go on in which way."""
         ((f,), (k, search)) = self._needed(order), order.given
-        n = self._problem.n_train
-        distances = cast(Quantile, self._problem.loss).distance(self._problem.train_y[k], f[k, :n])
-        apart, weight = distances > 0.0, self._problem.train_weight
+        n, loss = self._objective.n_train, self._objective.loss
+        assert isinstance(loss, Quantile)
+        distances = loss.distance(self._objective.train_y[k], f[k, :n])
+        apart, weight = distances > 0.0, self._objective.train_weight
         return Reply((search.tally(distances[apart], None if weight is None else weight[apart]),))
 
     def _distance(self, order: Order) -> None:
-        self._give(order, self._problem.distance(*self._needed(order)))
+        self._give(order, self._objective.distance(*self._needed(order)))
 
     def _zero_residual(self, order: Order) -> None:
-        self._give(order, self._problem.zero_residual())
+        self._give(order, self._objective.zero_residual())
 
     def _forget(self, order: Order) -> None:
         for name in order.needs:
@@ -197,23 +198,25 @@ class Shard:
     def _measure(self, order: Order) -> Reply:
         """The losses of a function, and the inner products of pairs of them."""
         f, *pairs = self._needed(order)
-        watched = self._problem.validation_loss_sum(f) if self._problem.has_validation else ExactSum()
-        sums = [self._problem.train_loss_sum(f), watched]
+        watched = self._objective.validation_loss_sum(f) if self._objective.has_validation else ExactSum()
+        sums = [self._objective.train_loss_sum(f), watched]
         for r, explained in zip(pairs[::2], pairs[1::2], strict=True):
-            sums += self._problem.inner_sums(r, explained)
+            sums += self._objective.inner_sums(r, explained)
         return Reply(tuple(sums))
 
     def _inner(self, order: Order) -> Reply:
-        return Reply(self._problem.inner_sums(*self._needed(order)))
+        return Reply(self._objective.inner_sums(*self._needed(order)))
 
     # What a tree is grown with; see ShardRows.
     def _targets(self, order: Order) -> Reply:
         n_functions, outputs, share = order.given
         needed = self._needed(order)
-        targets, curvature = needed[:n_functions], needed[n_functions:]  # hessian and distance, where there are such
+        residuals, curvature = needed[:n_functions], needed[n_functions:]  # hessian and distance, where there are such
         newton = _newton(curvature, share)
         try:
-            n_rows, largest = self._rows.set_targets(**weighted(targets, newton, outputs, self._problem.train_weights))
+            n_rows, largest = self._rows.set_targets(
+                **weighted(residuals, newton, outputs, self._objective.train_weights)
+            )
         except OverflowError:  # a residual is not finite: the driver will say so
             return Reply((0,), np.full(1, np.inf))
         return Reply((n_rows,), np.array(largest))
@@ -267,7 +270,7 @@ class Shard:
     def _explained(self, order: Order) -> None:
         """What a function explains of a residual."""
         values, *hessian = self._needed(order)
-        self._give(order, self._problem.fit_of(_NO_MODEL, 0, values, _newton(hessian)).explained)
+        self._give(order, self._objective.explained_by(values, _newton(hessian)))
 
     def _fits(self, order: Order) -> None:
         """Values, and what they explain, of each function of some trees."""
@@ -276,12 +279,12 @@ class Shard:
         whole, hessian = by_function(needed[:n_trees], n_functions), needed[n_trees:]
         arrays: list[Array] = []
         for j in range(n_functions):
-            fit = self._problem.fit_of(_NO_MODEL, j, whole[:, j], _newton(hessian))
-            arrays += [fit.values, fit.explained]
+            values = np.ascontiguousarray(whole[:, j])
+            arrays += [values, self._objective.explained_by(values, _newton(hessian))]
         self._give(order, *arrays)
 
 
-def _newton(arrays: Sequence[Array], share: float = 0.0) -> Newton | None:
+def _newton(arrays: Sequence[Array], share: float = 0.0) -> Newton[Array] | None:
     """From a hessian and a distance, where there are such."""
     return Newton(arrays[0], arrays[1] if len(arrays) > 1 else None, share) if arrays else None
 
@@ -291,7 +294,7 @@ def _end_run(arrays: dict[int, Array]) -> None:
     _native.end_run()
 
 
-class Function:
+class RemoteFunction:
     """The name of an array (output, row) that every shard has a part of. Who drops it lets the shards forget it."""
 
     def __init__(self, name: int, n_outputs: int, log: Log) -> None:
@@ -325,7 +328,7 @@ class Log:
         self._names = START
         self._round = 0
 
-    def give(self, what: str, needs: Iterable[Function], *given: Any, n: int = 1) -> list[Function]:
+    def give(self, what: str, needs: Iterable[RemoteFunction], *given: Any, n: int = 1) -> list[RemoteFunction]:
         """An order that gives n arrays."""
         gives = tuple(range(self._names + 1, self._names + 1 + n))
         self._names += n
@@ -335,14 +338,14 @@ class Log:
             self._growth = []
         self._made.append(order)
         self._pending.append(order)
-        return [Function(name, self._n_outputs, self) for name in gives]
+        return [RemoteFunction(name, self._n_outputs, self) for name in gives]
 
     def tell(self, what: str, *given: Any) -> None:
         """An order without an answer that brings a tree on."""
         self._growth.append(Order(what, given=given))
         self._pending.append(self._growth[-1])
 
-    def ask(self, what: str, needs: Iterable[Function], *given: Any) -> Reply:
+    def ask(self, what: str, needs: Iterable[RemoteFunction], *given: Any) -> Reply:
         """What all shards together say, after all orders so far."""
         order = Order(what, tuple(function.name for function in needs), given=given)
         self._round += 1
@@ -436,99 +439,93 @@ class Facts(NamedTuple):
     """See whole_weights; None where rows have no weights."""
 
 
-class ClusterProblem:
-    """What the algorithms ask of a Problem, of rows in shards."""
+class ClusterObjective:
+    """An objective whose rows are in shards; see Objective."""
 
     def __init__(self, log: Log, facts: Facts) -> None:
         self._log = log
         self._facts = facts
-        self.start = Function(START, facts.n_outputs, log)
+        self.start = RemoteFunction(START, facts.n_outputs, log)
         self.n_train = facts.n_train
         self.has_validation = float(facts.validation_weight) > 0.0
 
-    def residual(self, f: Function) -> Function:
-        """See Problem."""
+    def residual(self, f: RemoteFunction) -> RemoteFunction:
+        """See Objective."""
         return self._log.give("residual", [f])[0]
 
-    def hessian(self, f: Function) -> Function | None:
-        """See Problem."""
+    def newton(self, f: RemoteFunction) -> Newton[RemoteFunction] | None:
+        """See Objective."""
         if not self._facts.newton:
             return None
-        outputs = range(0 if self._facts.quantile is None else self._facts.n_outputs)
-        return self._log.give("hessian", [f], *[self._median_distance(f, k) for k in outputs])[0]
-
-    def newton(self, f: Function) -> Newton | None:
-        """See Problem."""
-        hessian = self.hessian(f)
-        if hessian is None:
-            return None
         if self._facts.quantile is None:
-            return Newton(cast(Any, hessian))
-        return Newton(cast(Any, hessian), cast(Any, self._log.give("distance", [f])[0]), self._facts.quantile)
+            return Newton(self._log.give("hessian", [f])[0])
+        middles = [self._median_distance(f, k) for k in range(self._facts.n_outputs)]
+        (hessian,), (distance,) = self._log.give("hessian", [f], *middles), self._log.give("distance", [f])
+        return Newton(hessian, distance, self._facts.quantile)
 
-    def zero_residual(self) -> Function:
-        """See Problem."""
+    def zero_residual(self) -> RemoteFunction:
+        """See Objective."""
         return self._log.give("zero_residual", [])[0]
 
-    def mix(self, a: float, x: Function, b: float, y: Function) -> Function:
-        """See Problem."""
+    def mix(self, a: float, x: RemoteFunction, b: float, y: RemoteFunction) -> RemoteFunction:
+        """See Objective."""
         return self._log.give("mix", [x, y], a, b)[0]
 
-    def train_loss(self, f: Function) -> float:
-        """See Problem."""
+    def train_loss(self, f: RemoteFunction) -> float:
+        """See Objective."""
         return self._losses_of(f)[0]
 
-    def validation_loss(self, f: Function) -> float:
-        """See Problem."""
+    def validation_loss(self, f: RemoteFunction) -> float:
+        """See Objective."""
         return self._losses_of(f)[1]
 
-    def fit_of(self, model: Model, function: int, values: Function, newton: Newton | None) -> Fit:
-        """See Problem."""
+    def fit_of(
+        self, model: Model, function: int, values: RemoteFunction, newton: Newton[RemoteFunction] | None
+    ) -> Fit[RemoteFunction]:
+        """See Objective."""
         explained = self._log.give("explained", [values, *_hessian_of(newton)])[0]
-        return Fit(model, function, values, explained)  # type: ignore[arg-type]
+        return Fit(model, function, values, explained)
 
-    def values(self, forest: Forest, left_codes: NDArray[np.uint64]) -> list[Function]:
-        """The values of the functions of a forest; see Bins.left_codes."""
-        return self._log.give("forest", [], forest, left_codes, n=forest.n_functions)
-
-    def measure(self, f: Function, *fits: tuple[Function, Fit]) -> tuple[tuple[float, float], list[float]]:
-        """See Problem. One round for all of it."""
-        pairs = [function for r, fit in fits for function in (r, cast(Function, fit.explained))]
+    def measure(
+        self, f: RemoteFunction, *fits: tuple[RemoteFunction, Fit[RemoteFunction]]
+    ) -> tuple[tuple[float, float], list[float]]:
+        """See Objective. One round for all of it."""
+        pairs = [function for r, fit in fits for function in (r, fit.explained)]
         sums = self._log.ask("measure", [f, *pairs]).sums
         train, validation, *products = sums
         watched = validation / self._facts.validation_weight if self.has_validation else math.nan
         f.losses = train / self._facts.train_weight, watched
         return f.losses, [cosine(*products[i : i + 3]) for i in range(0, len(products), 3)]
 
-    def cosine(self, r: Function, fit: Fit) -> float:
-        """See Problem."""
-        return cosine(*self._log.ask("inner", [r, cast(Function, fit.explained)]).sums)
+    def cosine(self, r: RemoteFunction, fit: Fit[RemoteFunction]) -> float:
+        """See Objective."""
+        return cosine(*self._log.ask("inner", [r, fit.explained]).sums)
 
-    def slope(self, f: Function, b: Function) -> float:
-        """See Problem."""
+    def slope(self, f: RemoteFunction, b: RemoteFunction) -> float:
+        """See Objective."""
         return -self.inner(self.residual(f), b)
 
-    def inner(self, r: Function, b: Function) -> float:
-        """See Problem."""
+    def inner(self, r: RemoteFunction, b: RemoteFunction) -> float:
+        """See Objective."""
         return float(self._log.ask("inner", [r, b]).sums[1])
 
-    def _median_distance(self, f: Function, k: int) -> float:
+    def _median_distance(self, f: RemoteFunction, k: int) -> float:
         """Of the labels of output k that f does not meet: bits are settled from the highest on, some at a time."""
         search = BitSearch(self._facts.weight_step)
         for _ in range(BitSearch.steps):
             search = search.after(self._log.ask("tally", [f], k, search).sums[0])
         return search.found
 
-    def _losses_of(self, f: Function) -> tuple[float, float]:
+    def _losses_of(self, f: RemoteFunction) -> tuple[float, float]:
         return self.measure(f)[0] if f.losses is None else f.losses
 
 
-def _hessian_of(newton: Newton | None) -> list[Any]:
+def _hessian_of(newton: Newton[RemoteFunction] | None) -> list[RemoteFunction]:
     """The name of the hessian, where there is one."""
     return [] if newton is None else [newton.hessian]
 
 
-class ClusterFitter(TreesOfIterations):
+class ClusterFitter(TreesOfIterations[RemoteFunction]):
     """Trees on rows in shards."""
 
     def __init__(self, learner: TreeLearner, bins: Bins, log: Log, n_train: int) -> None:
@@ -536,13 +533,18 @@ class ClusterFitter(TreesOfIterations):
         self._log = log
         self._grower = learner.grower(_native.RemoteGrower, bins, bins.matrix(0))
 
+    def values(self, model: Model) -> Sequence[RemoteFunction]:
+        """See Fitter."""
+        forest = as_forest(model)
+        return self._log.give("forest", [], forest, self._bins.left_codes(forest), n=forest.n_functions)
+
     def _grow(
-        self, targets: Sequence[Any], newton: Newton | None, outputs: range, sample: Sample
-    ) -> tuple[Forest, Function]:
+        self, residuals: Sequence[RemoteFunction], newton: Newton[RemoteFunction] | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, RemoteFunction]:
         log = self._log
-        distance: list[Any] = [] if newton is None or newton.distance is None else [newton.distance]
+        distance = [] if newton is None or newton.distance is None else [newton.distance]
         share = 0.0 if newton is None else newton.share
-        reply = log.ask("targets", [*targets, *_hessian_of(newton), *distance], len(targets), outputs, share)
+        reply = log.ask("targets", [*residuals, *_hessian_of(newton), *distance], len(residuals), outputs, share)
         assert reply.largest is not None
         if not np.isfinite(reply.largest).all():
             raise DivergedError("a residual is not finite")
@@ -552,17 +554,23 @@ class ClusterFitter(TreesOfIterations):
             sums=_TreeSums(log, len(outputs), share),
             n_repeated=n_repeated,
             max=largest,
-            n_targets=len(outputs) * len(targets),
+            n_targets=len(outputs) * len(residuals),
             n_quantiles=len(outputs) if distance else 0,
             **self._growth(newton, sample),
         )
-        tree = self._forest(*parts, len(outputs), len(targets))
+        tree = self._forest(*parts, len(outputs), len(residuals))
         return tree, log.give("tree", [], *parts)[0]
 
-    def _fits(self, model: Forest, values: Sequence[Any], newton: Newton | None, n_functions: int) -> list[Fit]:
+    def _fits(
+        self,
+        model: Forest,
+        values: Sequence[RemoteFunction],
+        newton: Newton[RemoteFunction] | None,
+        n_functions: int,
+    ) -> list[Fit[RemoteFunction]]:
         needs = [*values, *_hessian_of(newton)]
         functions = iter(self._log.give("fits", needs, len(values), n_functions, n=2 * n_functions))
-        return [Fit(model, j, next(functions), next(functions)) for j in range(n_functions)]  # type: ignore[arg-type]
+        return [Fit(model, j, next(functions), next(functions)) for j in range(n_functions)]
 
 
 @dataclass(frozen=True)
@@ -575,13 +583,16 @@ class _TreeSums:
     """Of the rows at or below the quantiles of leaves."""
 
     def histograms(self, splits: NDArray[np.int64], nodes: NDArray[np.int32]) -> NDArray[np.int64]:
-        return cast(NDArray[np.int64], self.log.ask("histograms", [], splits, nodes).sums[0])
+        sums: NDArray[np.int64] = self.log.ask("histograms", [], splits, nodes).sums[0]
+        return sums
 
     def noise(self) -> NDArray[np.int64]:
-        return cast(NDArray[np.int64], self.log.ask("noise", []).sums[0])
+        sums: NDArray[np.int64] = self.log.ask("noise", []).sums[0]
+        return sums
 
     def leaf_sums(self, splits: NDArray[np.int64], leaves: NDArray[np.int32]) -> NDArray[np.int64]:
-        return cast(NDArray[np.int64], self.log.ask("leaf_sums", [], splits, leaves).sums[0])
+        sums: NDArray[np.int64] = self.log.ask("leaf_sums", [], splits, leaves).sums[0]
+        return sums
 
     def leaf_quantiles(self, leaves: NDArray[np.int32]) -> Array:
         """The bits of the quantiles are settled from the highest on, those of all leaves of an output at once."""
