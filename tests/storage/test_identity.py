@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from agbm import AGBMRegressor, Checkpoint
+from agbm._storage import identity
 from agbm._storage.identity import UnidentifiedError, fingerprint
 from agbm.losses import HalfSquaredError, Quantile
 
@@ -304,6 +305,12 @@ def test_what_cannot_be_told_apart(make):
         fingerprint(Loss(make()))
 
 
+def test_own_classes_are_known_by_name(monkeypatch):
+    """Also if the package is used from a source tree: its code may change while a run can still be resumed."""
+    monkeypatch.setattr(sys.modules[HalfSquaredError.__module__], "__file__", "/somewhere/agbm/module.py")
+    assert identity._installed_name(HalfSquaredError) == f"{HalfSquaredError.__module__}.HalfSquaredError"
+
+
 def test_nested_too_deeply():
     deep = []
     for _ in range(100_000):
@@ -325,7 +332,7 @@ SCRIPT = """
     import helpers
     from helpers import change
     from dataclasses import dataclass
-    from agbm._identity import fingerprint
+    from agbm._storage.identity import fingerprint
 
     WORDS = {"one", "two", "three", "four"}
     class Mine:

@@ -294,7 +294,7 @@ def _is_installed(module: str) -> bool:
     if module == "__main__":
         return False
     package = module.partition(".")[0]
-    if package == __package__:
+    if package == __name__.partition(".")[0]:  # this one, which may be used from a source tree
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
