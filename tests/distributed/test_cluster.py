@@ -1,8 +1,6 @@
 """Rows in shards: the same models as of rows in one place, whatever happens to the shards. All in one process."""
 
-import functools
 import itertools
-import operator
 import pickle
 from dataclasses import dataclass, field
 
@@ -16,7 +14,11 @@ from agbm import AGBMClassifier, AGBMRegressor, _native
 from agbm._core.objective import LocalObjective
 from agbm._core.sums import of_ordered_bits, ordered_bits, weight_step
 from agbm._data.blocks import Block, LocalBlocks
-from agbm._distributed.cluster import START, ClusterFitter, ClusterObjective, Facts, Log, Message, Order, Reply, Shard
+from agbm._distributed.growth import ClusterFitter
+from agbm._distributed.log import Log
+from agbm._distributed.messages import START, Message, Order, Reply, add_up
+from agbm._distributed.objective import ClusterObjective, Facts
+from agbm._distributed.shard import Shard
 from agbm._tree.bins import Bins
 from agbm.losses import Quantile
 from toys import category_counts
@@ -76,7 +78,7 @@ class InProcess:
         if self.messages % 3 == 0:
             assert_same_replies(replies, [shard.receive(message) for shard in self.shards])
         self.sizes.append(max(len(shard._arrays) for shard in self.shards))
-        return functools.reduce(operator.add, replies)
+        return add_up(replies)
 
 
 def assert_same_replies(replies, again):
@@ -470,7 +472,7 @@ def test_catching_up_does_not_hoard():
     shard, most = model.shards._build(0), 0
     for order in everything:
         shard._round = 0
-        shard.receive(Message(1, [order], anew=False))
+        shard.receive(Message(1, [order], from_scratch=False))
         most = max(most, len(shard._arrays))
     assert most <= max(model.shards.sizes) + 2
 
@@ -485,8 +487,8 @@ def small_shard(n=6, n_train=5):
     return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, n_train)], 1)
 
 
-def ask(round_, *orders, anew=False):
-    return Message(round_, [*orders, Order("measure", (START,))], anew)
+def ask(round_, *orders, from_scratch=False):
+    return Message(round_, [*orders, Order("measure", (START,))], from_scratch)
 
 
 def test_a_shard_that_missed_a_round_says_so_and_does_nothing():
@@ -495,7 +497,7 @@ def test_a_shard_that_missed_a_round_says_so_and_does_nothing():
     reply = shard.receive(ask(3, Order("mix", (START, START), (7,), (1.0, 1.0))))
     assert reply.behind
     assert 7 not in shard._arrays
-    assert not shard.receive(ask(3, anew=True)).behind
+    assert not shard.receive(ask(3, from_scratch=True)).behind
     assert not shard.receive(ask(4)).behind
 
 
@@ -508,7 +510,7 @@ def test_a_message_that_comes_twice_is_followed_once():
 def test_a_new_shard_forgets_what_it_had():
     shard = small_shard()
     shard.receive(ask(1, Order("mix", (START, START), (7,), (1.0, 1.0))))
-    shard.receive(ask(2, anew=True))
+    shard.receive(ask(2, from_scratch=True))
     assert set(shard._arrays) == {START}
 
 
@@ -523,9 +525,9 @@ def test_a_copy_knows_its_rows_and_no_orders():
 
 def test_a_reply_is_behind_if_one_is():
     here, behind = Reply((1,)), Reply(behind=True)
-    assert (here + behind).behind
-    assert (behind + here).behind
-    assert (here + here).sums == (2,)
+    assert add_up([here, behind]).behind
+    assert add_up([behind, here]).behind
+    assert add_up([here, here]).sums == (2,)
 
 
 def test_an_error_of_an_order_does_not_count_as_followed():
@@ -688,9 +690,9 @@ def test_targets_end_the_tree_before():
 
 
 def test_an_old_message_changes_nothing():
-    reply = Message(1, [], anew=True)
+    reply = Message(1, [], from_scratch=True)
     shard = small_shard()
-    shard.receive(Message(1, [], anew=True))
+    shard.receive(Message(1, [], from_scratch=True))
     shard.receive(Message(2, [Order("zero_residual", (), (1,))]))
     assert shard.receive(reply).behind
     assert set(shard._arrays) == {START, 1}
