@@ -34,8 +34,9 @@ from dask.delayed import delayed
 
 import distributed
 from agbm import AGBMClassifier
-from agbm._distributed.cluster import Message, Reply
-from agbm.dask import DaskAGBMClassifier, DaskShards
+from agbm._distributed.dask_shards import DaskShards
+from agbm._distributed.messages import Message, Reply
+from agbm.dask import DaskAGBMClassifier
 from document import fill_in, table
 from measure import machine, take_turns
 from peers import BINS, MIN_ROWS_IN_LEAF, RATE
@@ -275,7 +276,7 @@ def bytes_of(reply: Reply) -> int:
 
 def kind_of(message: Message) -> tuple[str, int]:
     last = message.orders[-1]
-    return last.what, len(last.given[1]) if last.what == "histograms" else 0
+    return last.what, len(last.arguments[1]) if last.what == "histograms" else 0
 
 
 @contextmanager
@@ -304,7 +305,7 @@ def timed_rounds(client: Any) -> Iterator[list[Round]]:
 
 def watch_kernels() -> None:
     """In a worker: note how long a shard takes for each message. A worker has one shard, so they are in order."""
-    import agbm._distributed.cluster as module
+    import agbm._distributed.shard as module
 
     found: Any = module
     if not hasattr(found, "kernel_seconds"):
@@ -321,7 +322,7 @@ def watch_kernels() -> None:
 
 
 def kernel_seconds() -> list[float]:
-    import agbm._distributed.cluster as module
+    import agbm._distributed.shard as module
 
     found: Any = module
     return list(found.kernel_seconds)
@@ -329,14 +330,14 @@ def kernel_seconds() -> list[float]:
 
 def steady(rounds: Sequence[Round], leave_out: int) -> list[Round]:
     """Without those of the first trees, in which shards are made and buffers are new."""
-    targets = [i for i, round_ in enumerate(rounds) if round_.kind == "targets"]
-    return list(rounds[targets[leave_out] :])
+    starts = [i for i, round_ in enumerate(rounds) if round_.kind == "set_residuals"]
+    return list(rounds[starts[leave_out] :])
 
 
 def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
     """Milliseconds by kind of round, and what the driver does in between: medians, so that a pause counts little."""
     few = steady(rounds, leave_out)
-    trees = sum(round_.kind == "targets" for round_ in few)
+    trees = sum(round_.kind == "set_residuals" for round_ in few)
     gaps = [(a.kind, b.began - a.began - a.seconds) for a, b in itertools.pairwise(few)]
     kinds = []
     for kind, nodes in sorted({(r.kind, r.nodes) for r in few}):

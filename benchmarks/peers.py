@@ -89,7 +89,7 @@ class Ours(Library):
         """See Library. An iteration of `kind`: "gbm", or accelerated with a "shared" structure or "separate" trees."""
         from agbm import _native
         from agbm._core.boosting import agbm, gbm
-        from agbm._core.objective import Problem, of_each_output
+        from agbm._core.objective import LocalObjective, of_each_output
         from agbm._core.schedules import PaperSchedule
         from agbm._tree import TreeLearner
         from agbm.losses import HalfSquaredError, LogLoss
@@ -97,7 +97,7 @@ class Ours(Library):
         loss = (LogLoss() if setting.logistic else HalfSquaredError()).with_threads(setting.threads)
         start = np.full((1, len(y)), y.mean())
         labels = y[np.newaxis].astype(np.float64)
-        problem = Problem(of_each_output(loss), labels, len(y), start, None, setting.logistic, setting.threads)
+        problem = LocalObjective(of_each_output(loss), labels, len(y), start, None, setting.logistic, setting.threads)
         _native.begin_run()  # as a fit does
         learner = TreeLearner(
             max_depth=setting.depth, min_samples_leaf=MIN_ROWS_IN_LEAF, max_bins=BINS, n_threads=setting.threads,

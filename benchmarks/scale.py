@@ -35,12 +35,16 @@ from numpy.typing import NDArray
 
 import distributed
 from agbm._core import boosting
-from agbm._core.objective import Problem, of_each_output
+from agbm._core.objective import LocalObjective, of_each_output
 from agbm._core.sums import ExactSum
-from agbm._distributed.cluster import ClusterFitter, ClusterProblem, Facts, Log, Message, Reply, Shard
+from agbm._distributed.dask_shards import FAN_OUT, DaskShard, DaskShards, Held, branches
+from agbm._distributed.growth import ClusterFitter
+from agbm._distributed.log import Log
+from agbm._distributed.messages import Message, Reply, add_up
+from agbm._distributed.objective import ClusterObjective, Facts
+from agbm._distributed.shard import Shard
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
-from agbm.dask import FAN_OUT, DaskShard, DaskShards, Held, add_up, branches
 from agbm.losses import LogLoss
 from dask_speed import DEPTH, FEATURES, bytes_of, cluster, kind_of, make_rows, steady, timed_rounds
 from document import fill_in, table
@@ -57,11 +61,11 @@ LEFT_OUT = 2
 
 
 def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> DaskShard:
-    """Rows of one's own, as agbm.dask makes shards of partitions."""
+    """A shard with random rows of its own, as dask_tasks.make_shard makes one from partitions."""
     X, y = make_rows(seed, n_rows)
     codes = bins.encode(X[:, : bins.n_features], 1).columns()
     start = np.zeros((1, n_rows))
-    problem = Problem(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
+    problem = LocalObjective(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
     return DaskShard(problem, bins, [codes], [(first, n_rows)], 1)
 
 
@@ -72,10 +76,10 @@ def make_bins(n_features: int) -> Bins:
 def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
     """Plain boosting on shards, as an estimator with method "gbm" does it. Small leaves let few rows grow trees."""
     log = Log(shards, 1)
-    problem = ClusterProblem(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
+    problem = ClusterObjective(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
     learner = TreeLearner(max_depth=DEPTH, min_samples_leaf=1, max_bins=BINS, n_threads=1)
     fitter = ClusterFitter(learner, bins, log, n_rows)
-    for _ in boosting.gbm(problem, fitter, eta=RATE, max_iter=trees):  # type: ignore[arg-type]
+    for _ in boosting.gbm(problem, fitter, eta=RATE, max_iter=trees):
         pass
 
 
@@ -97,7 +101,7 @@ class Traced:
 
 
 Tree = Sequence[tuple[int, "Tree"]]
-"""Numbers of shards, as agbm.dask's branches."""
+"""Numbers of shards, as dask_shards.branches."""
 
 
 class TracedShards:
@@ -129,7 +133,7 @@ class TracedShards:
         reply, last_addition = added([answer(*one) for one in self._tree])
         size = len(pickle.dumps(message, 5))
         self.rounds.append(Traced(*kind_of(message), size, bytes_of(reply), kernels, additions, last_addition))
-        if self.rounds[-1].kind == "targets":
+        if self.rounds[-1].kind == "set_residuals":
             reply = reply._replace(sums=(max(self._claimed_rows, reply.sums[0]),))
         self._returned = time.thread_time()
         return reply
@@ -156,7 +160,7 @@ def trace(n_shards: int, rows_a_shard: int, trees: int) -> list[Traced]:
     shards = [make_shard(i + 1, rows_a_shard, i * rows_a_shard, bins) for i in range(n_shards)]
     traced = TracedShards(shards, MANY_ROWS)
     grow(traced, bins, n_shards * rows_a_shard, trees + LEFT_OUT + 1)
-    starts = [i for i, round_ in enumerate(traced.rounds) if round_.kind == "targets"]
+    starts = [i for i, round_ in enumerate(traced.rounds) if round_.kind == "set_residuals"]
     return traced.rounds[starts[LEFT_OUT] : starts[LEFT_OUT + trees]]
 
 
@@ -204,7 +208,7 @@ def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
     groups: dict[tuple[str, int], list[Traced]] = {}
     seen: dict[str, int] = {}
     for round_ in rounds:
-        if round_.kind == "targets":
+        if round_.kind == "set_residuals":
             seen = {}
         groups.setdefault((round_.kind, seen.get(round_.kind, 0)), []).append(round_)
         seen[round_.kind] = seen.get(round_.kind, 0) + 1
@@ -483,7 +487,7 @@ class Replay:
     def seconds_a_tree(self, rounds: Sequence[Traced]) -> float:
         """Of traced rounds of whole trees."""
         tree: Tree = branches(range(len(rounds[0].kernels)))
-        trees = sum(round_.kind == "targets" for round_ in rounds)
+        trees = sum(round_.kind == "set_residuals" for round_ in rounds)
         return sum(self._round(round_, tree) for round_ in rounds) / trees
 
     def _round(self, round_: Traced, tree: Tree) -> float:
@@ -547,7 +551,7 @@ def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
             X, y = collection(client, n_rows, 8)
             with timed_rounds(client) as rounds:
                 OnDask("gbm").fit(X, y, 15)
-        starts = [round_.began for round_ in rounds if round_.kind == "targets"]
+        starts = [round_.began for round_ in rounds if round_.kind == "set_residuals"]
         measured = float(np.median(np.diff(starts[LEFT_OUT:])))
         predicted = Model(costs, Network(0.0, math.inf)).seconds(n_workers, n_rows)
         found.append({"workers": n_workers, "rows": n_rows, "measured": measured, "predicted": predicted})
@@ -570,7 +574,7 @@ DESIGNS = {
     "fan-out 4": Design(fan_out=4),
     "fan-out 32": Design(fan_out=32),
     "half the bytes": Design(bytes_kept=0.5),
-    "targets and measure merged into other rounds": Design(without=("targets", "measure")),
+    "set_residuals and measure merged into other rounds": Design(without=("set_residuals", "measure")),
     "call cost reduced to 10 %": Design(call_kept=0.1),
     "both, split search distributed over features": Design(scattered=True, direct=True, knows_tree=True),
 }

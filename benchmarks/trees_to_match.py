@@ -30,6 +30,7 @@ import pandas as pd
 from scipy.stats import gmean
 
 from agbm import AGBMClassifier, AGBMRegressor
+from rnb import RegularizedNewton
 from tables import TABLES, classifies, read
 
 TASKS = (
@@ -245,7 +246,8 @@ def contestants() -> Iterator[tuple[str, float | None, Fit]]:
     for rate in RATES:
         yield "agbm, plain with l2", rate, partial(fit_ours, learning_rate=rate, method="gbm", second_order=True)
     for rate in (0.1, 0.3, 1.0):  # 1 / rate is the factor of the damping
-        yield "agbm, regularised Newton", rate, partial(fit_ours, learning_rate=rate, **{**PLAIN, "method": "rnb"})
+        newton = {**PLAIN, "method": RegularizedNewton()}
+        yield "agbm, regularised Newton", rate, partial(fit_ours, learning_rate=rate, **newton)
     for name, fit in (("LightGBM", fit_lightgbm), ("XGBoost", fit_xgboost), ("CatBoost", fit_catboost)):
         for rate in RATES:
             yield name, rate, partial(fit, learning_rate=rate)

@@ -36,7 +36,6 @@ VARIANTS = {
     "early stopping": {"early_stopping": True, "max_iter": 200, "learning_rate": 0.3, "n_iter_no_change": 5},
     "agbm": {"method": "agbm"},
     "gbm with l2": {"method": "gbm", "l2_regularization": 3.0},
-    "rnb": {"method": "rnb"},
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._core.losses import Exponential, LogLoss, Multinomial
 from ._core.methods import Method
-from ._core.objective import Problem
+from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
 
 # early_stopping="auto": larger data sets stop early; smaller ones can spare no rows.
@@ -63,17 +63,17 @@ def min_samples_leaf(given: int | str, n_rows: int) -> int:
     return min(max(n_rows // LEAVES, MIN_SAMPLES_LEAF[0]), MIN_SAMPLES_LEAF[1])
 
 
-def l2_regularization(given: float | str, problem: Problem) -> float:
+def l2_regularization(given: float | str, objective: LocalObjective) -> float:
     """What leaves add to their sums of hessians, or to their numbers of rows."""
     number = None if isinstance(given, str) else given
-    if number is not None and problem.quantile is None:
+    if number is not None and objective.quantile is None:
         return number
-    hessian = problem.hessian(problem.start)
+    hessian = objective.hessian(objective.start)
     if hessian is None:
         return L2_OF_COUNTS if number is None else number
-    mean = exact_mean(hessian, problem.train_weight, problem.n_threads)
+    mean = exact_mean(hessian, objective.train_weight, objective.n_threads)
     if number is not None:
         return number * mean
-    if isinstance(problem.loss, (LogLoss, Exponential, Multinomial)):
+    if isinstance(objective.loss, (LogLoss, Exponential, Multinomial)):
         return L2_OF_CLASSES * min(1.0, mean / L2_HESSIAN)
     return L2_ROWS * mean

@@ -21,14 +21,14 @@ from ._storage.identity import UnidentifiedError, fingerprints
 
 def train(run: Run, settings: Any) -> FittedModel:
     """Run the algorithm, with the callbacks and the patience of an estimator's parameters."""
-    plan, problem, fitter, ensemble = run.plan, run.problem, run.fitter, Ensemble()
+    plan, objective, fitter, ensemble = run.plan, run.objective, run.fitter, Ensemble()
     n_known = 0 if plan.earlier is None else len(plan.earlier)
     if plan.earlier is not None:
-        fitter = ReplayingFitter(plan.earlier, fitter, run.values, problem)
+        fitter = ReplayingFitter(plan.earlier, fitter, objective)
     options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": plan.max_iter}
     if settings.dropout > 0.0:
-        options["drop"] = Dropout(settings.dropout, plan.seed, problem, ensemble, run.values)
-    steps = plan.method.steps(problem, fitter, **options)
+        options["drop"] = Dropout(settings.dropout, plan.seed, objective, ensemble, run.fitter)
+    steps = plan.method.steps(objective, fitter, **options)
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensemble, plan.seed)
     watchers: list[Watcher] = [after(n_known, callback) for callback in settings.callbacks or ()]
@@ -37,11 +37,11 @@ def train(run: Run, settings: Any) -> FittedModel:
             watchers.append(bar)
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol))
-        history, diverged = watch(steps, problem, ensemble, watchers)
+        history, diverged = watch(steps, objective, ensemble, watchers)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
-        best = history.best_iteration(by_validation=problem.has_validation)
+        best = history.best_iteration(by_validation=objective.has_validation)
     ensemble.truncate(best)
     if diverged:
         warn_diverged(history, best)

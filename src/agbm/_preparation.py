@@ -1,4 +1,4 @@
-"""From what a user gives to a run: tables, blocks of rows or partitions become a problem and a learner bound to it."""
+"""From what a user gives to a run: tables, blocks of rows or partitions become an objective and a fitter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sklearn.utils.validation import _check_monotonic_cst, _check_y
 
 from . import _auto, _threads
 from ._core.ensemble import Ensemble
-from ._core.learners import Fitter, Learner, Model, RegressorLearner
+from ._core.learners import Fitter, Learner, RegressorLearner
 from ._core.losses import Array, BuiltInLoss, Loss
 from ._core.methods import Method, method_of
-from ._core.objective import Problem, start_residual
+from ._core.objective import LocalObjective, Objective, start_residual
 from ._core.weights import Weights, check_sample_weight
 from ._data.batches import blocks_of
 from ._data.blocks import (
@@ -42,7 +42,7 @@ from ._model import FittedModel
 from ._parameters import interaction_groups, shaping_parameters
 from ._storage.checkpoint import Checkpoint
 from ._storage.identity import fingerprints, identity_of
-from ._tree import Forest, TreeLearner
+from ._tree import TreeLearner
 
 
 class Plan(NamedTuple):
@@ -68,11 +68,9 @@ class Run(NamedTuple):
     labels: Labels
     start: Any
     """The start function: constants, or a model."""
-    problem: Problem
+    objective: Objective[Any]
     learner: Learner
-    fitter: Fitter
-    values: Callable[[Model], Sequence[Array]]
-    """The values of a model's functions (output, row) on the rows of the problem."""
+    fitter: Fitter[Any]
 
     def resolved(self, settings: Any) -> dict[str, Any]:
         """What "auto" became, and the settings that usually go with it."""
@@ -97,10 +95,8 @@ class RowSource(Protocol):
     def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
         """The blocks of X, with y and sample_weight of all rows where blocks do not have them; None for a table."""
 
-    def bind(
-        self, rows: BlockRows, learner: TreeLearner, problem: Problem
-    ) -> tuple[Problem, Fitter, Callable[[Model], Sequence[Array]]]:
-        """The problem and a fitter on the codes of blocks, and the values of models on these."""
+    def bind(self, rows: BlockRows, learner: TreeLearner, local: LocalObjective) -> tuple[Objective[Any], Fitter[Any]]:
+        """The objective and a fitter on the codes of blocks; `local` is the objective without features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,19 +117,13 @@ class LocalRows:
         return blocks_of(X, y, sample_weight)
 
     def bind(
-        self, rows: BlockRows, learner: TreeLearner, problem: Problem
-    ) -> tuple[Problem, Fitter, Callable[[Model], Sequence[Array]]]:
+        self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
+    ) -> tuple[Objective[Array], Fitter[Array]]:
         """See RowSource."""
         table, reader = rows.table, rows.reader
         blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
         matrix = table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
-        fitter = learner.bind_codes(reader.bins, matrix, problem.n_train, problem.train_weights)
-
-        def values(model: Model) -> Sequence[Array]:
-            forest = cast(Forest, model)
-            return list(forest.values_on(matrix, reader.bins.left_codes(forest), learner.n_threads))
-
-        return problem, fitter, values
+        return local, learner.bind_codes(reader.bins, matrix, local.n_train, local.train_weights)
 
 
 class Preparation:
@@ -179,13 +169,10 @@ class Preparation:
             rows = rows.followed_by(*_validation_rows(reader, labels, start_scores, X_val, y_val))
         elif plan.held_out:
             rows, n_train = self._hold_out(rows, labels, plan.seed)
-        f0, problem = self._problem(plan, labels, rows, n_train)
-        learner = self._learner(plan, reader, labels, problem)
-        fitter = learner.bind(rows.X, n_train, problem.train_weights, start_residual(problem))
-        return Run(
-            plan, reader, labels, f0, problem, learner, fitter,
-            lambda model: list(model.predict(rows.X, self._n_threads)),
-        )  # fmt: skip
+        f0, objective = self._objective(plan, labels, rows, n_train)
+        learner = self._learner(plan, reader, labels, objective)
+        fitter = learner.bind(rows.X, n_train, objective.train_weights, start_residual(objective))
+        return Run(plan, reader, labels, f0, objective, learner, fitter)
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
         """The reader of the table, and what it and scikit-learn's checks make of X, y and the weights."""
@@ -235,13 +222,13 @@ class Preparation:
             table, start_scores, sample_weight, None if rows.weights is None else rows.weights[:n_train]
         )
         reader = reader.with_categories(looked.categories)
-        f0, problem = self._problem(plan, labels, replace(rows, start=looked.start), n_train)
-        learner = cast(TreeLearner, self._learner(plan, reader, labels, problem))
-        bins = table.bins(looked, learner, problem.train_weights, start_residual(problem))
+        f0, objective = self._objective(plan, labels, replace(rows, start=looked.start), n_train)
+        learner = cast(TreeLearner, self._learner(plan, reader, labels, objective))
+        bins = table.bins(looked, learner, objective.train_weights, start_residual(objective))
         del looked  # the sample takes memory, as the matrix will
         block_rows = BlockRows(table, BlockReader(reader.numbers, bins), labels, start_scores)
-        bound, fitter, values = self._source.bind(block_rows, learner, problem)
-        return Run(plan, reader, labels, f0, bound, learner, fitter, values)
+        bound, fitter = self._source.bind(block_rows, learner, objective)
+        return Run(plan, reader, labels, f0, bound, learner, fitter)
 
     def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
         """The rows that training may use, by their numbers, and the sample weights of all rows."""
@@ -384,8 +371,8 @@ class Preparation:
             ) from error
         return rows.take(np.concatenate([train, watched])), len(train)
 
-    def _problem(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, Problem]:
-        """The start function, and the problem of the first n_train rows."""
+    def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
+        """The start function, and the objective of the first n_train rows."""
         rows.y.setflags(write=False)  # a user-defined loss may not change it
         for of_output in rows.y if rows.y.ndim == 2 else [rows.y]:  # labels of training rows, and of all
             plan.loss.check(of_output[:n_train])
@@ -397,11 +384,11 @@ class Preparation:
         if scores is None:
             scores = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
         joint = labels.joint(plan.loss)
-        return start, Problem(joint, rows.y, n_train, scores, rows.weights, plan.second_order, self._n_threads)
+        return start, LocalObjective(joint, rows.y, n_train, scores, rows.weights, plan.second_order, self._n_threads)
 
-    def _learner(self, plan: Plan, reader: TableReader, labels: Labels, problem: Problem) -> Learner:
+    def _learner(self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective) -> Learner:
         if self._settings.learner is None:
-            return self._tree_learner(plan, reader, labels, problem)
+            return self._tree_learner(plan, reader, labels, objective)
         given = self._settings.learner
         learner = RegressorLearner(given, plan.seed, labels.n_outputs)
         if reader.categories.of:
@@ -416,15 +403,15 @@ class Preparation:
             )
         return learner
 
-    def _tree_learner(self, plan: Plan, reader: TableReader, labels: Labels, problem: Problem) -> TreeLearner:
-        settings, n = self._settings, problem.n_train
+    def _tree_learner(self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective) -> TreeLearner:
+        settings, n = self._settings, objective.n_train
         n_categories = reader.categories.counts(reader.n_features)
         return TreeLearner(
             max_depth=_auto.max_depth(settings.max_depth, n, settings.max_leaf_nodes),
             max_leaf_nodes=settings.max_leaf_nodes,
             min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n),
             min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
-            l2_regularization=_auto.l2_regularization(settings.l2_regularization, problem),
+            l2_regularization=_auto.l2_regularization(settings.l2_regularization, objective),
             min_split_gain=settings.min_split_gain,
             max_bins=settings.max_bins,
             shared_structure=plan.method.two_values_per_leaf,

@@ -1,8 +1,6 @@
 """Rows in shards: the same models as of rows in one place, whatever happens to the shards. All in one process."""
 
-import functools
 import itertools
-import operator
 import pickle
 from dataclasses import dataclass, field
 
@@ -13,10 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier, AGBMRegressor, _native
-from agbm._core.objective import Problem
+from agbm._core.objective import LocalObjective
 from agbm._core.sums import of_ordered_bits, ordered_bits, weight_step
 from agbm._data.blocks import Block, LocalBlocks
-from agbm._distributed.cluster import START, ClusterFitter, ClusterProblem, Facts, Log, Message, Order, Reply, Shard
+from agbm._distributed.growth import ClusterFitter
+from agbm._distributed.log import Log
+from agbm._distributed.messages import START, Message, Order, Reply, add_up
+from agbm._distributed.objective import ClusterObjective, Facts
+from agbm._distributed.shard import Shard
 from agbm._tree.bins import Bins
 from agbm.losses import Quantile
 from toys import category_counts
@@ -76,7 +78,7 @@ class InProcess:
         if self.messages % 3 == 0:
             assert_same_replies(replies, [shard.receive(message) for shard in self.shards])
         self.sizes.append(max(len(shard._arrays) for shard in self.shards))
-        return functools.reduce(operator.add, replies)
+        return add_up(replies)
 
 
 def assert_same_replies(replies, again):
@@ -104,7 +106,7 @@ def cut(problem, bins, codes, seed, n_shards):
 
     def build(i):
         rows = np.r_[train[i] : train[i + 1], behind[i] : behind[i + 1]]
-        small = Problem(
+        small = LocalObjective(
             problem.loss,
             np.ascontiguousarray(problem.y[..., rows]),
             int(train[i + 1] - train[i]),
@@ -119,28 +121,44 @@ def cut(problem, bins, codes, seed, n_shards):
     return build
 
 
+class ShardRows:
+    """Rows in shards of this process; see RowSource."""
+
+    def __init__(self, seed, n_shards, trouble):
+        self._seed, self._n_shards, self._trouble = seed, n_shards, trouble
+
+    def blocks_of(self, X, y, sample_weight):
+        return LocalBlocks(lambda: iter([Block(X, y, sample_weight)])), None, None
+
+    def bind(self, rows, learner, local):
+        bins, n_outputs = rows.reader.bins, rows.labels.n_outputs
+        codes = rows.table.encode(rows.reader, "", 1).columns()
+        self.shards = InProcess(cut(local, bins, codes, self._seed, self._n_shards), self._n_shards, self._trouble)
+        self.log = Log(self.shards, n_outputs)
+        newton = local.second_order and not local.loss.constant_hessian
+        sums = local.train_weight_sum, local.validation_weight_sum
+        step = None if local.train_weight is None else weight_step(local.train_weight)
+        facts = Facts(local.n_train, n_outputs, *sums, newton, local.quantile, step)
+        return ClusterObjective(self.log, facts), ClusterFitter(learner, bins, self.log, local.n_train)
+
+
 class _OnShards:
     """An estimator whose rows are in shards."""
 
     def on(self, seed, n_shards=N_SHARDS, trouble=None):
-        self.cut = (seed, n_shards)
-        self.trouble = Untroubled() if trouble is None else trouble
+        self.rows = ShardRows(seed, n_shards, Untroubled() if trouble is None else trouble)
         return self
 
-    def _blocks_of(self, X, y, sample_weight):
-        return LocalBlocks(lambda: iter([Block(X, y, sample_weight)])), None, None
+    def _fit(self, X, y, sample_weight, X_val, y_val, source=None):
+        return super()._fit(X, y, sample_weight, X_val, y_val, self.rows)
 
-    def _bind_blocks(self, loss, learner, table, reader, problem):
-        codes = table.encode(reader, "", 1).columns()
-        self.shards = InProcess(cut(problem, reader.bins, codes, *self.cut), self.cut[1], self.trouble)
-        self.log = Log(self.shards, self._n_outputs)
-        newton = self.second_order and not loss.constant_hessian
-        sums = problem.train_weight_sum, problem.validation_weight_sum
-        step = None if problem.train_weight is None else weight_step(problem.train_weight)
-        facts = Facts(problem.n_train, self._n_outputs, *sums, newton, problem.quantile, step)
-        remote = ClusterProblem(self.log, facts)
-        fitter = ClusterFitter(learner, reader.bins, self.log, problem.n_train)
-        return remote, learner, fitter, lambda model: remote.values(model, reader.bins.left_codes(model))
+    @property
+    def shards(self):
+        return self.rows.shards
+
+    @property
+    def log(self):
+        return self.rows.log
 
 
 class ShardedRegressor(_OnShards, AGBMRegressor):
@@ -471,7 +489,7 @@ def test_catching_up_does_not_hoard():
     shard, most = model.shards._build(0), 0
     for order in everything:
         shard._round = 0
-        shard.receive(Message(1, [order], anew=False))
+        shard.receive(Message(1, [order], from_scratch=False))
         most = max(most, len(shard._arrays))
     assert most <= max(model.shards.sizes) + 2
 
@@ -482,12 +500,12 @@ def test_catching_up_does_not_hoard():
 def small_shard(n=6, n_train=5):
     X = np.arange(2.0 * n).reshape(n, 2)
     bins = Bins.from_data(X[:n_train], 255)
-    problem = Problem(AGBMRegressor()._make_loss(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
+    problem = LocalObjective(AGBMRegressor()._make_loss(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
     return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, n_train)], 1)
 
 
-def ask(round_, *orders, anew=False):
-    return Message(round_, [*orders, Order("measure", (START,))], anew)
+def ask(round_, *orders, from_scratch=False):
+    return Message(round_, [*orders, Order("measure", (START,))], from_scratch)
 
 
 def test_a_shard_that_missed_a_round_says_so_and_does_nothing():
@@ -496,7 +514,7 @@ def test_a_shard_that_missed_a_round_says_so_and_does_nothing():
     reply = shard.receive(ask(3, Order("mix", (START, START), (7,), (1.0, 1.0))))
     assert reply.behind
     assert 7 not in shard._arrays
-    assert not shard.receive(ask(3, anew=True)).behind
+    assert not shard.receive(ask(3, from_scratch=True)).behind
     assert not shard.receive(ask(4)).behind
 
 
@@ -509,7 +527,7 @@ def test_a_message_that_comes_twice_is_followed_once():
 def test_a_new_shard_forgets_what_it_had():
     shard = small_shard()
     shard.receive(ask(1, Order("mix", (START, START), (7,), (1.0, 1.0))))
-    shard.receive(ask(2, anew=True))
+    shard.receive(ask(2, from_scratch=True))
     assert set(shard._arrays) == {START}
 
 
@@ -524,9 +542,9 @@ def test_a_copy_knows_its_rows_and_no_orders():
 
 def test_a_reply_is_behind_if_one_is():
     here, behind = Reply((1,)), Reply(behind=True)
-    assert (here + behind).behind
-    assert (behind + here).behind
-    assert (here + here).sums == (2,)
+    assert add_up([here, behind]).behind
+    assert add_up([behind, here]).behind
+    assert add_up([here, here]).sums == (2,)
 
 
 def test_an_error_of_an_order_does_not_count_as_followed():
@@ -689,9 +707,9 @@ def test_residuals_end_the_tree_before():
 
 
 def test_an_old_message_changes_nothing():
-    reply = Message(1, [], anew=True)
+    reply = Message(1, [], from_scratch=True)
     shard = small_shard()
-    shard.receive(Message(1, [], anew=True))
+    shard.receive(Message(1, [], from_scratch=True))
     shard.receive(Message(2, [Order("zero_residual", (), (1,))]))
     assert shard.receive(reply).behind
     assert set(shard._arrays) == {START, 1}

@@ -19,9 +19,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import agbm
-import agbm.dask
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor, share_out
+from agbm._distributed import dask_shards
+from agbm._distributed.dask_shards import share_out
+from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor
 from agbm.losses import AbsoluteError, HalfSquaredError
 from dask_cluster import IMPORTS, SECONDS, Cluster, cuts_of, frame, in_parts, labels, wait_until
 from distributed import Client, LocalCluster
@@ -433,7 +434,7 @@ def test_all_workers_killed_at_once(cluster, tmp_path):
 
 
 def test_a_worker_that_joins_late_gets_rows(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(agbm.dask, "SECONDS_BETWEEN_LOOKS", 0.2)
+    monkeypatch.setattr(dask_shards, "SECONDS_BETWEEN_LOOKS", 0.2)
     cluster.resize(1)
     table = frame()
     y = labels("numbers", table)

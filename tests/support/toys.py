@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agbm import _native
 from agbm._core.learners import Fit, WeightedSum
-from agbm._core.objective import Problem, of_each_output
+from agbm._core.objective import LocalObjective, of_each_output
 from agbm._data.hold_out import hold_out
 from agbm._storage import container as model_file
 from agbm._tree.forest import NODE
@@ -38,9 +38,9 @@ class VectorFitter:
     def combine(self, models, weights):
         return WeightedSum(models, weights, 1)
 
-    def fit(self, target, newton):
+    def fit(self, r, newton):
         hessian = None if newton is None else newton.hessian
-        values = self.fit_vector(*(vector[0] for vector in (target, hessian) if vector is not None))[np.newaxis]
+        values = self.fit_vector(*(vector[0] for vector in (r, hessian) if vector is not None))[np.newaxis]
         return Fit(VectorModel(values), 0, values, values if hessian is None else values * hessian)
 
     def fit_pair(self, r, c, newton, *, second):
@@ -113,7 +113,7 @@ class StretchedSquaredError(HalfSquaredError):
 def problem_of(loss, y, start=None):
     """One output; y and start are vectors."""
     start = np.zeros(len(y)) if start is None else start
-    return Problem(of_each_output(loss), y[np.newaxis], len(y), start[np.newaxis])
+    return LocalObjective(of_each_output(loss), y[np.newaxis], len(y), start[np.newaxis])
 
 
 def total_loss(problem, f):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .boosting import Step
-from .learners import Fit, Learner, Model, WeightedSum
+from .learners import Fit, Learner, Model, V, WeightedSum
 from .losses import Array
 
 
@@ -71,7 +71,7 @@ class Ensemble:
         found = [function for u in updates for function in (u.primary, u.momentum) if function is not None]
         return list(dict.fromkeys(found))
 
-    def append(self, step: Step) -> None:
+    def append(self, step: Step[V]) -> None:
         """Take in one iteration of an algorithm."""
         if step.restart:
             self._drop_idle_momentum()
@@ -180,7 +180,7 @@ class Ensemble:
                 h = h + update.alpha * values(update.momentum)
             yield f, h
 
-    def _add(self, fit: Fit) -> int:
+    def _add(self, fit: Fit[V]) -> int:
         if not self.models or self.models[-1] is not fit.model:
             self.models.append(fit.model)
         self.functions.append((len(self.models) - 1, fit.function))

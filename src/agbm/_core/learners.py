@@ -1,11 +1,11 @@
-"""Weak learners: what an algorithm asks of them, and any scikit-learn regressor as one of them."""
+"""Weak learners: the protocols that the algorithms use, and scikit-learn regressors as weak learners."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -15,86 +15,100 @@ from .. import _native
 from .losses import Array
 from .weights import Weights
 
+V = TypeVar("V")
+"""The values of a function on the rows of an objective: an array (output, row), or a handle to one on a cluster."""
+
 
 class DivergedError(ArithmeticError):
-    """A residual has left the range of floating point numbers: no learner can fit it."""
+    """A residual is not finite: no learner can fit it."""
 
 
 class Model(Protocol):
-    """One or more fitted functions of x, each with one value for every output of the problem."""
+    """One or more fitted functions of x, each with one value per output of the objective."""
 
     @property
     def n_learners(self) -> int:
-        """Trees, or other single learners, that it is made of."""
+        """Number of trees, or of other single learners."""
 
     @property
     def n_functions(self) -> int:
-        """Functions that it holds."""
+        """Number of functions."""
 
     def predict(self, X: Any, n_threads: int) -> Array:
         """Values (function, output, row)."""
 
 
-class Newton(NamedTuple):
-    """What learners need for Newton steps besides a residual; arrays are (output, training row)."""
+class Newton(NamedTuple, Generic[V]):
+    """What learners need for a Newton step besides the residual; values are (output, training row)."""
 
-    hessian: Array
-    distance: Array | None = None
-    """From scores to labels, where a leaf is best fitted by a quantile of these: losses with a kink."""
+    hessian: V
+    distance: V | None = None
+    """Label minus score. Set for losses with a kink: the best value of a leaf is a quantile of the distances."""
     share: float = 0.0
-    """Of the rows at or below that quantile."""
+    """Share of the rows at or below that quantile."""
 
 
-class Fit(NamedTuple):
-    """One function of a fitted model, with its values (output, row) on the rows of the problem."""
+class Fit(NamedTuple, Generic[V]):
+    """One function of a fitted model, with its values (output, row) on the rows of the objective."""
 
     model: Model
     function: int
-    values: Array
+    values: V
     """b(x) on every row, validation rows included."""
-    explained: Array
-    """The part of the target that the fit explains, on the training rows: b, or hessian * b after a Newton fit, which
-    is again in the units of the gradient."""
+    explained: V
+    """The part of the residual that the fit explains, on the training rows: b, or hessian * b after a Newton fit, which
+    has the unit of the residual again."""
 
 
-def fit_of(model: Model, function: int, values: Array, n_train: int, newton: Newton | None, n_threads: int = 1) -> Fit:
+def explained_by(values: Array, n_train: int, newton: Newton[Array] | None, n_threads: int = 1) -> Array:
+    """The part of the residual that a function explains, from its values on every row; see Fit."""
+    b = values[:, :n_train]
+    if newton is None:
+        return b
+    product = _native.empty(newton.hessian.shape)
+    _native.multiply(b, newton.hessian, product, n_threads)
+    return product
+
+
+def fit_of(
+    model: Model, function: int, values: Array, n_train: int, newton: Newton[Array] | None, n_threads: int = 1
+) -> Fit[Array]:
     """A fit from its values on every row."""
-    values = np.ascontiguousarray(values)  # the order of sums over them, and so their last bits, follow the layout
-    explained = values[:, :n_train]
-    if newton is not None:
-        product = _native.empty(newton.hessian.shape)
-        _native.multiply(explained, newton.hessian, product, n_threads)
-        explained = product
-    return Fit(model, function, values, explained)
+    values = np.ascontiguousarray(values)  # the memory layout determines the order of sums, and so their last bits
+    return Fit(model, function, values, explained_by(values, n_train, newton, n_threads))
 
 
-class Fitter(Protocol):
-    """A learner bound to the rows of one problem. Each call is one iteration; what it draws depends on nothing else.
+class Fitter(Protocol[V]):
+    """A learner bound to the rows of one objective.
 
-    A residual that is not finite is a DivergedError.
+    Each call of skip, fit or fit_pair is one iteration. Random draws depend only on the seed and the number of the
+    iteration. A residual that is not finite raises DivergedError.
     """
 
     def skip(self) -> None:
-        """Pass over an iteration whose learners are known already."""
+        """Skip an iteration whose fits are known already."""
 
-    def fit(self, target: Array, newton: Newton | None) -> Fit:
-        """The best weak learner for a residual (output, training row)."""
+    def fit(self, r: V, newton: Newton[V] | None) -> Fit[V]:
+        """Fit a weak learner to a residual (output, training row)."""
 
-    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
-        """The best weak learners for two residuals.
+    def fit_pair(self, r: V, c: V, newton: Newton[V] | None, *, second: bool) -> tuple[Fit[V], Fit[V] | None]:
+        """Fit weak learners to two residuals.
 
-        `second` is false where nothing will use the learner for c. A learner that fits both with one structure may look
-        at c all the same, so that its first fit does not depend on `second`.
+        `second` is false if nothing will use the learner for c. A learner that fits both with one structure may look at
+        c all the same, so that its first fit does not depend on `second`.
         """
+
+    def values(self, model: Model) -> Sequence[V]:
+        """The values (output, row) of each function of a fitted model on the rows of the objective."""
 
 
 class Learner(Protocol):
-    """A family of functions that residuals are fitted with."""
+    """A family of functions that are fitted to residuals."""
 
-    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> Fitter:
-        """Prepare for residuals (output, row) of the first n_train rows of X.
+    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> Fitter[Array]:
+        """Prepare for fits to residuals (output, row) of the first n_train rows of X.
 
-        `residual` is that of the start function.
+        `residual` is the residual of the start function.
         """
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
@@ -103,7 +117,7 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FittedRegressors:
-    """Fitted scikit-learn regressors as a model, one for each output."""
+    """Fitted scikit-learn regressors as a model, one per output."""
 
     regressors: Sequence[Any]
     n_functions = 1
@@ -120,7 +134,7 @@ class FittedRegressors:
 
 @dataclass(frozen=True, eq=False)
 class WeightedSum:
-    """Models that cannot be merged: their outputs are summed at prediction."""
+    """Models that cannot be merged: their values are summed at prediction."""
 
     models: Sequence[Model]
     weights: Sequence[Array]
@@ -129,7 +143,7 @@ class WeightedSum:
 
     @property
     def n_learners(self) -> int:
-        """Learners of all models."""
+        """Number of learners of all models."""
         return sum(model.n_learners for model in self.models)
 
     def predict(self, X: Any, n_threads: int) -> Array:
@@ -141,7 +155,7 @@ class WeightedSum:
 
 
 class RegressorLearner:
-    """Any scikit-learn regressor: cloned, fitted to the residual, given weights where it takes them."""
+    """Any scikit-learn regressor: cloned and fitted to the residual, with weights if its fit accepts them."""
 
     def __init__(self, regressor: Any, seed: int, n_outputs: int = 1) -> None:
         self._regressor = regressor
@@ -168,26 +182,26 @@ class RegressorLearner:
         """See Learner."""
         return WeightedSum(list(models), list(weights), self._n_outputs)
 
-    def lots(self, iteration: int) -> np.random.RandomState:
-        """Random numbers of one iteration."""
+    def random(self, iteration: int) -> np.random.RandomState:
+        """The random generator of one iteration."""
         return np.random.RandomState([self._seed, iteration])
 
-    def fit_one(self, X: Any, target: Array, weight: Array | None, lots: np.random.RandomState) -> Any:
-        """A fresh clone fitted to the target."""
+    def fit_one(self, X: Any, r: Array, weight: Array | None, random: np.random.RandomState) -> Any:
+        """Fit a clone to the residual (row) of one output, or to its Newton step."""
         regressor = clone(self._regressor)
         seeds = {
-            name: lots.randint(np.iinfo(np.int32).max)
+            name: random.randint(np.iinfo(np.int32).max)
             for name, value in sorted(regressor.get_params(deep=True).items())
             if (name == "random_state" or name.endswith("__random_state")) and value is None
         }
         if seeds:
             regressor.set_params(**seeds)
         arguments = {} if weight is None or self._weight_argument is None else {self._weight_argument: weight}
-        return regressor.fit(X, target, **arguments)
+        return regressor.fit(X, r, **arguments)
 
 
 class RegressorFitter:
-    """A scikit-learn regressor bound to rows."""
+    """A scikit-learn regressor bound to the rows of a table."""
 
     def __init__(self, learner: RegressorLearner, X: Any, n_train: int, weight: Array | None) -> None:
         self._learner = learner
@@ -200,39 +214,45 @@ class RegressorFitter:
         """See Fitter."""
         self._iteration += 1
 
-    def fit(self, target: Array, newton: Newton | None) -> Fit:
+    def fit(self, r: Array, newton: Newton[Array] | None) -> Fit[Array]:
         """See Fitter."""
-        return self._fit(target, newton, self._lots())
+        return self._fit(r, newton, self._random())
 
-    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
+    def fit_pair(
+        self, r: Array, c: Array, newton: Newton[Array] | None, *, second: bool
+    ) -> tuple[Fit[Array], Fit[Array] | None]:
         """See Fitter."""
-        lots = self._lots()
-        return self._fit(r, newton, lots), self._fit(c, newton, lots) if second else None
+        random = self._random()
+        return self._fit(r, newton, random), self._fit(c, newton, random) if second else None
 
-    def _lots(self) -> np.random.RandomState:
-        lots = self._learner.lots(self._iteration)
+    def values(self, model: Model) -> Sequence[Array]:
+        """See Fitter."""
+        return list(model.predict(self._X, 1))
+
+    def _random(self) -> np.random.RandomState:
+        random = self._learner.random(self._iteration)
         self._iteration += 1
-        return lots
+        return random
 
-    def _fit(self, target: Array, newton: Newton | None, lots: np.random.RandomState) -> Fit:
-        """Least squares on the target; with hessians, weighted least squares on the Newton step target / hessian."""
-        if not np.isfinite(target).all():
+    def _fit(self, r: Array, newton: Newton[Array] | None, random: np.random.RandomState) -> Fit[Array]:
+        """Least squares on the residual; with hessians, weighted least squares on the Newton step r / hessian."""
+        if not np.isfinite(r).all():
             raise DivergedError("a residual is not finite")
         rows = self._X[: self._n_train]
         regressors = []
-        for k in range(len(target)):
-            aim, weight = target[k], self._weight
+        for k in range(len(r)):
+            step, weight = r[k], self._weight
             if newton is not None:
                 hessian = newton.hessian[k]
-                aim, weight = target[k] / hessian, hessian if weight is None else hessian * weight
-            regressors.append(self._learner.fit_one(rows, aim, weight, lots))
+                step, weight = r[k] / hessian, hessian if weight is None else hessian * weight
+            regressors.append(self._learner.fit_one(rows, step, weight, random))
         model = FittedRegressors(regressors)
-        return fit_of(model, 0, model.predict(self._X, 1)[0], self._n_train, newton)
+        return fit_of(model, 0, self.values(model)[0], self._n_train, newton)
 
 
 def _weight_argument(regressor: Any) -> str | None:
-    """Name of the fit argument for sample weights; in a pipeline, that of its last step."""
-    from sklearn.pipeline import Pipeline  # here, not above: it takes long to import
+    """Name of the argument of fit for sample weights; in a pipeline, that of its last step."""
+    from sklearn.pipeline import Pipeline  # imported here because it is slow
 
     if isinstance(regressor, Pipeline):
         name, last = regressor.steps[-1]

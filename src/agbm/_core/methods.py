@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from . import boosting
 from .boosting import Dropping, Step, keep_all
-from .learners import Fitter
-from .objective import Problem
+from .learners import Fitter, V
+from .objective import Objective
 from .schedules import FadingSchedule, PaperSchedule, Schedule
 
 
@@ -26,8 +26,9 @@ class Method(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def steps(
-        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
-    ) -> Iterator[Step]:
+        self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
+        drop: Dropping[V] = keep_all,
+    ) -> Iterator[Step[V]]:  # fmt: skip
         """Run the algorithm: one step per iteration. `drop` leaves earlier learners out of an iteration (dropout)."""
 
     def check(self, *, resumes: bool, dropout: float) -> None:
@@ -92,11 +93,12 @@ class Fading(Method):
         self.look_ahead = look_ahead
 
     def steps(
-        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
-    ) -> Iterator[Step]:
+        self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
+        drop: Dropping[V] = keep_all,
+    ) -> Iterator[Step[V]]:  # fmt: skip
         """See Method."""
         schedule = self.schedule(learning_rate, self.look_ahead)
-        return boosting.fading(problem, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
+        return boosting.fading(objective, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
 
     def schedule(self, rate: float, look_ahead: float) -> FadingSchedule:
         """The weights of all iterations."""
@@ -126,11 +128,12 @@ class GBM(Method):
         self.line_search = line_search
 
     def steps(
-        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
-    ) -> Iterator[Step]:
+        self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
+        drop: Dropping[V] = keep_all,
+    ) -> Iterator[Step[V]]:  # fmt: skip
         """See Method."""
         eta = None if self.line_search else learning_rate
-        return boosting.gbm(problem, fitter, eta=eta, max_iter=max_iter, drop=drop)
+        return boosting.gbm(objective, fitter, eta=eta, max_iter=max_iter, drop=drop)
 
     def check(self, *, resumes: bool, dropout: float) -> None:
         """See Method."""
@@ -168,14 +171,15 @@ class VAGBM(Method):
         self.momentum = momentum
 
     def steps(
-        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
-    ) -> Iterator[Step]:
+        self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
+        drop: Dropping[V] = keep_all,
+    ) -> Iterator[Step[V]]:  # fmt: skip
         """See Method."""
         schedule = _schedule(self.momentum, learning_rate)
-        return boosting.vagbm(problem, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
+        return boosting.vagbm(objective, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
 
 
-_RULES: dict[str, boosting.Rule] = {
+_RULES: dict[str, boosting.Rule[Any]] = {
     "loss_rise": boosting.loss_rises,
     "gradient": boosting.gradient_turns,
     "validation_rise": boosting.validation_loss_rises,
@@ -240,20 +244,21 @@ class AGBM(Method):
         self.restart = restart
 
     def steps(
-        self, problem: Problem, fitter: Fitter, *, learning_rate: float, max_iter: int, drop: Dropping = keep_all
-    ) -> Iterator[Step]:
+        self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
+        drop: Dropping[V] = keep_all,
+    ) -> Iterator[Step[V]]:  # fmt: skip
         """See Method."""
         shared: dict[str, Any] = {
             "schedule": _schedule(self.momentum, learning_rate), "correction": self.correction, "drop": drop,
         }  # fmt: skip
         if self.restart is None:
-            return boosting.agbm(problem, fitter, length=lambda gamma: max_iter, **shared)
-        if self.restart == "validation_rise" and not problem.has_validation:
+            return boosting.agbm(objective, fitter, length=lambda gamma: max_iter, **shared)
+        if self.restart == "validation_rise" and not objective.has_validation:
             raise ValueError(
                 "restart='validation_rise' needs validation rows: give X_val and y_val, or use early_stopping=True."
             )
         rule = _RULES[self.restart] if isinstance(self.restart, str) else float(self.restart)
-        return boosting.agbmr(problem, fitter, restart=rule, max_iter=max_iter, **shared)
+        return boosting.agbmr(objective, fitter, restart=rule, max_iter=max_iter, **shared)
 
     def check(self, *, resumes: bool, dropout: float) -> None:
         """See Method."""

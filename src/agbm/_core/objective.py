@@ -1,25 +1,77 @@
-"""The problem that an algorithm solves: rows, labels, weights and a loss."""
+"""The objective that an algorithm minimises: the loss of weighted rows, and operations on functions of the rows."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from .. import _native
-from .learners import Fit, Model, Newton, fit_of
+from .learners import Fit, Model, Newton, V, explained_by, fit_of
 from .losses import BuiltInLoss, Loss, Quantile, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
 from .theory import cosine
 from .weights import Weights
 
+# The squares of smaller residuals underflow: no split would gain anything.
+SMALLEST_RESIDUAL = 1e-140
+
+
+class Objective(Protocol[V]):
+    """L(f) = sum over the training rows of w_i l(y_i, f(x_i)), and what algorithms do with functions.
+
+    A function is represented by its values V on the rows of the objective: an array (output, row) on one machine, a
+    handle to such an array on a cluster. Validation rows follow the training rows, so that every update of a function
+    is written once for both. Residuals cover the training rows only.
+    """
+
+    @property
+    def start(self) -> V:
+        """The start function f^0."""
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether there are validation rows."""
+
+    def residual(self, f: V) -> V:
+        """Pseudo-residual: the negative gradient of the loss at f."""
+
+    def newton(self, f: V) -> Newton[V] | None:
+        """What a Newton step at f needs besides the residual; None for gradient steps."""
+
+    def zero_residual(self) -> V:
+        """A residual that is zero on every row."""
+
+    def mix(self, a: float, x: V, b: float, y: V) -> V:
+        """The function a x + b y."""
+
+    def train_loss(self, f: V) -> float:
+        """Mean loss over the training rows."""
+
+    def validation_loss(self, f: V) -> float:
+        """Mean loss over the validation rows; NaN if there are none."""
+
+    def measure(self, f: V, *fits: tuple[V, Fit[V]]) -> tuple[tuple[float, float], list[float]]:
+        """Training and validation loss of f, and the cosine between each residual and its fit."""
+
+    def cosine(self, r: V, fit: Fit[V]) -> float:
+        """Cosine of the angle between a residual and its fit."""
+
+    def inner(self, r: V, b: V) -> float:
+        """Weighted sum over the training rows of a residual times a function."""
+
+    def slope(self, f: V, b: V) -> float:
+        """Derivative of L along b at f."""
+
+    def fit_of(self, model: Model, function: int, values: V, newton: Newton[V] | None) -> Fit[V]:
+        """A function of a known model as a fit, from its values."""
+
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """A loss of the user's of one score a row, for every output: the losses of the outputs add up.
+    """A user-defined loss with one score per row, applied to every output: the losses of the outputs add up.
 
     Labels and scores are (output, row). The loss itself sees one output at a time, as vectors over rows.
     """
@@ -39,7 +91,7 @@ class Outputs:
         return total
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
-        """The pseudo residuals (output, row)."""
+        """The pseudo-residuals (output, row)."""
         return np.stack([self.loss.negative_gradient(y[k], f[k]) for k in range(len(f))])
 
     def hessian(self, y: Array, f: Array, weight: Array | None) -> Array:
@@ -48,38 +100,30 @@ class Outputs:
 
 
 def of_each_output(loss: Loss) -> Loss | Outputs:
-    """A loss of one score a row for labels and scores (output, row); built-in losses take these as they are."""
+    """A loss with one score per row for labels and scores (output, row), which built-in losses accept as they are."""
     return loss if is_built_in(loss) else Outputs(loss)
 
 
-# Residuals below it have squares that vanish: no split would gain anything.
-SMALLEST_RESIDUAL = 1e-140
-
-
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """Minimise L(f) = sum over the training rows of w_i l(y_i, f(x_i)).
-
-    Functions are arrays (output, row). Rows, always on the last axis, have the training rows first and behind them rows
-    that are only watched (validation rows), so that every update of a function is written once for both.
-    """
+class LocalObjective:
+    """An objective whose rows are in memory: functions are arrays (output, row); see Objective."""
 
     loss: Loss | Outputs
-    """Of labels and scores (output, row), or one that sees a label and all scores of a row at once."""
+    """The loss of labels and scores (output, row), or one that sees a label and all scores of a row at once."""
     y: Array
     n_train: int
     start: Array
     """The start function f^0 on every row."""
     weights: Weights | None = None
-    """Weights of every row; None where all are 1."""
+    """Weights of all rows; None if all are 1."""
     second_order: bool = False
     """Whether learners make Newton steps."""
     n_threads: int = 1
-    """Threads for what is done with functions. Results have the same bits for every number."""
+    """Threads for operations on functions; results do not depend on their number."""
 
     @property
     def n_rows(self) -> int:
-        """Training and validation rows."""
+        """Number of training and validation rows."""
         return int(self.start.shape[-1])
 
     @cached_property
@@ -94,27 +138,27 @@ class Problem:
 
     @cached_property
     def train_weight(self) -> Array | None:
-        """What each training row weighs."""
+        """The weight of each training row."""
         return None if self.train_weights is None else self.train_weights.total
 
     @cached_property
     def has_validation(self) -> bool:
-        """Whether there are rows behind the training rows."""
+        """See Objective."""
         return self.n_rows > self.n_train
 
     def residual(self, f: Array) -> Array:
-        """Pseudo residual on the training rows: the negative gradient of the loss at f."""
+        """See Objective."""
         return self._checked(self.loss.negative_gradient(self.train_y, self._on_training_rows(f)), "negative_gradient")
 
     def hessian(self, f: Array) -> Array | None:
-        """Second derivative of the loss at f on the training rows, for Newton steps; None for gradient steps."""
+        """Second derivative of the loss at f on the training rows; None for gradient steps."""
         if not self.second_order or self.loss.constant_hessian:
             return None
         hessian = self.loss.hessian(self.train_y, self._on_training_rows(f), self.train_weight)
         return self._checked(hessian, "hessian")
 
-    def newton(self, f: Array) -> Newton | None:
-        """What a Newton step at f needs besides the residual; None for gradient steps."""
+    def newton(self, f: Array) -> Newton[Array] | None:
+        """See Objective."""
         hessian = self.hessian(f)
         if hessian is None:
             return None
@@ -122,11 +166,11 @@ class Problem:
 
     @property
     def quantile(self) -> float | None:
-        """The quantile that the loss is smallest at, for losses with a kink: leaves take it of their rows."""
+        """The quantile that minimises the loss, for losses with a kink: the value of a leaf is that quantile."""
         return self.loss.quantile if isinstance(self.loss, Quantile) and is_built_in(self.loss) else None
 
     def distance(self, f: Array) -> Array:
-        """From f to the labels of the training rows."""
+        """Label minus score on the training rows."""
         return np.ascontiguousarray(self.train_y - self._on_training_rows(f))
 
     @cached_property
@@ -140,49 +184,49 @@ class Problem:
         return weight_sum(self._validation_weight, self.n_rows - self.n_train, self.n_threads)
 
     def train_loss_sum(self, f: Array) -> ExactSum:
-        """L(f): the loss of the training rows together."""
+        """L(f): the sum of the losses of the training rows."""
         return self._loss_sum(self.train_y, self._on_training_rows(f), self.train_weight)
 
     def validation_loss_sum(self, f: Array) -> ExactSum:
-        """The loss of the validation rows together."""
+        """The sum of the losses of the validation rows."""
         return self._loss_sum(self.y[..., self.n_train :], f[..., self.n_train :], self._validation_weight)
 
     def train_loss(self, f: Array) -> float:
-        """Mean loss over the training rows."""
+        """See Objective."""
         return self.train_loss_sum(f) / self.train_weight_sum
 
     def validation_loss(self, f: Array) -> float:
-        """Mean loss over the validation rows; NaN where there are none."""
+        """See Objective."""
         return self.validation_loss_sum(f) / self.validation_weight_sum if self.has_validation else float("nan")
 
     def mix(self, a: float, x: Array, b: float, y: Array) -> Array:
-        """The function a x + b y: as NumPy computes it, on several threads."""
+        """See Objective; the same bits as NumPy's, on several threads."""
         out = _native.empty(x.shape)
         _native.mix(a, rows_together(x), b, rows_together(y), out, self.n_threads)
         return out
 
     def zero_residual(self) -> Array:
-        """A residual that is zero everywhere."""
+        """See Objective."""
         return np.zeros((len(self.start), self.n_train))
 
-    def damped(self, newton: Newton | None, r: Array, added: float) -> Newton:
-        """Newton steps with a number added to every hessian, 1 where there are none. r has their shape."""
-        return Newton(np.full_like(r, 1.0 + added) if newton is None else newton.hessian + added)
+    def explained_by(self, values: Array, newton: Newton[Array] | None) -> Array:
+        """The part of the residual that a function explains; see Fit."""
+        return explained_by(values, self.n_train, newton, self.n_threads)
 
-    def fit_of(self, model: Model, function: int, values: Array, newton: Newton | None) -> Fit:
-        """A function of a model that is known already, as a fit."""
+    def fit_of(self, model: Model, function: int, values: Array, newton: Newton[Array] | None) -> Fit[Array]:
+        """See Objective."""
         return fit_of(model, function, values, self.n_train, newton, self.n_threads)
 
-    def measure(self, f: Array, *fits: tuple[Array, Fit]) -> tuple[tuple[float, float], list[float]]:
-        """Training and validation loss of f, and the cosines of residuals and their fits."""
+    def measure(self, f: Array, *fits: tuple[Array, Fit[Array]]) -> tuple[tuple[float, float], list[float]]:
+        """See Objective."""
         return (self.train_loss(f), self.validation_loss(f)), [self.cosine(r, fit) for r, fit in fits]
 
-    def cosine(self, r: Array, fit: Fit) -> float:
-        """Of the angle between a residual and its fit."""
+    def cosine(self, r: Array, fit: Fit[Array]) -> float:
+        """See Objective."""
         return cosine(*self.inner_sums(r, fit.explained))
 
     def slope(self, f: Array, b: Array) -> float:
-        """Derivative of L along b at f."""
+        """See Objective."""
         return -self.inner(self.residual(f), b)
 
     def inner_sums(self, r: Array, b: Array) -> tuple[ExactSum, ExactSum, ExactSum]:
@@ -190,15 +234,11 @@ class Problem:
         return inner_sums(r, b[..., : self.n_train], self.train_weight, self.n_threads)
 
     def inner(self, r: Array, b: Array) -> float:
-        """Weighted sum over the training rows of a residual times a function."""
+        """See Objective."""
         return float(self.inner_sums(r, b)[1])
 
-    def norm(self, r: Array) -> float:
-        """Root of the weighted mean over the training rows of a residual's squares."""
-        return math.sqrt(self.inner_sums(r, r)[0] / self.train_weight_sum)
-
     def _checked(self, given: Any, name: str) -> Array:
-        """What a loss gave, as the kernels take it; losses may be the user's."""
+        """The result of a loss, which may be user-defined, in the layout of the kernels."""
         array = np.ascontiguousarray(given, dtype=np.float64)
         if array.shape != (len(self.start), self.n_train):
             raise ValueError(
@@ -221,9 +261,9 @@ class Problem:
         return exact_sum(self.loss.value(y, f), weight, self.n_threads)
 
 
-def start_residual(problem: Problem) -> Array:
-    """The residual of the start function; an error where its numbers are too small to compute with."""
-    residual = problem.residual(problem.start)
+def start_residual(objective: LocalObjective) -> Array:
+    """The residual of the start function; raises ValueError if its squares underflow."""
+    residual = objective.residual(objective.start)
     largest = float(np.abs(residual).max(initial=0.0))
     if 0.0 < largest < SMALLEST_RESIDUAL:
         raise ValueError(

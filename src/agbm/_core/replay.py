@@ -1,34 +1,31 @@
-"""Going on from an earlier run.
+"""Resuming an earlier run.
 
-The algorithms keep no state that the learners and the data do not determine. So an earlier run is continued by running
-the algorithm once more from the start, with learners that are already there in place of fits, and new fits behind them:
-the result is, bit for bit, that of a single run.
+The state of an algorithm follows from its learners and the data. So an earlier run is resumed by running the algorithm
+again from the start: the known learners replace the first fits, and new fits follow. The result has the same bits as a
+single run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Generic
 
 from .ensemble import Ensemble
-from .learners import Fit, Fitter, Model, Newton
-from .losses import Array
-from .objective import Problem
+from .learners import Fit, Fitter, Model, Newton, V
+from .objective import Objective
 
 
-class ReplayingFitter:
-    """Gives the learners of an earlier run in their order, then those of the fitter.
+class ReplayingFitter(Generic[V]):
+    """Returns the learners of an earlier run in their order, then new fits of the given fitter.
 
-    An iteration whose momentum learner is wanted but was not kept, having had no weight, is fitted anew: the last one
-    of the earlier run, and those before a restart.
+    An iteration is fitted again if its momentum learner is needed but was discarded for having no weight. This happens
+    at the last iteration of the earlier run and before each restart.
     """
 
-    def __init__(
-        self, earlier: Ensemble, fitter: Fitter, values: Callable[[Model], Sequence[Array]], problem: Problem
-    ) -> None:
+    def __init__(self, earlier: Ensemble, fitter: Fitter[V], objective: Objective[V]) -> None:
         self._earlier = earlier
         self._fitter = fitter
-        self._values = values
-        self._problem = problem
+        self._objective = objective
         self._pairs: Iterator[tuple[int, int | None]] = iter(earlier.pairs())
 
     def skip(self) -> None:
@@ -36,15 +33,15 @@ class ReplayingFitter:
         next(self._pairs, None)
         self._fitter.skip()
 
-    def fit(self, target: Array, newton: Newton | None) -> Fit:
+    def fit(self, r: V, newton: Newton[V] | None) -> Fit[V]:
         """See Fitter."""
         pair = next(self._pairs, None)
         if pair is None:
-            return self._fitter.fit(target, newton)
+            return self._fitter.fit(r, newton)
         self._fitter.skip()
         return self._known(pair[0], newton)
 
-    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
+    def fit_pair(self, r: V, c: V, newton: Newton[V] | None, *, second: bool) -> tuple[Fit[V], Fit[V] | None]:
         """See Fitter."""
         primary, momentum = next(self._pairs, (None, None))
         if primary is None or (second and momentum is None):
@@ -52,6 +49,10 @@ class ReplayingFitter:
         self._fitter.skip()
         return self._known(primary, newton), None if momentum is None else self._known(momentum, newton)
 
-    def _known(self, function: int, newton: Newton | None) -> Fit:
+    def values(self, model: Model) -> Sequence[V]:
+        """See Fitter."""
+        return self._fitter.values(model)
+
+    def _known(self, function: int, newton: Newton[V] | None) -> Fit[V]:
         model, number = self._earlier.function(function)
-        return self._problem.fit_of(model, number, self._values(model)[number], newton)
+        return self._objective.fit_of(model, number, self.values(model)[number], newton)

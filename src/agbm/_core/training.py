@@ -20,8 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from .. import _native
 from .boosting import Step
 from .ensemble import Ensemble
-from .learners import DivergedError
-from .objective import Problem
+from .learners import DivergedError, V
+from .objective import Objective
 
 
 class Record(NamedTuple):
@@ -139,7 +139,7 @@ def _memory_of_a_run() -> Iterator[None]:
 
 
 def watch(
-    steps: Iterator[Step], problem: Problem, ensemble: Ensemble, watchers: Sequence[Watcher]
+    steps: Iterator[Step[V]], objective: Objective[V], ensemble: Ensemble, watchers: Sequence[Watcher]
 ) -> tuple[History, bool]:
     """Run an algorithm, filling the ensemble. Returns the history, and whether the run diverged."""
     history, divergence = History(), Divergence()
@@ -151,8 +151,8 @@ def watch(
         return any(answers)
 
     with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
-        start = Record(0, 0, problem.train_loss(problem.start), problem.validation_loss(problem.start))
-        if divergence(start) or (problem.has_validation and not math.isfinite(start.validation_loss)):
+        start = Record(0, 0, objective.train_loss(objective.start), objective.validation_loss(objective.start))
+        if divergence(start) or (objective.has_validation and not math.isfinite(start.validation_loss)):
             raise ValueError(
                 f"The loss of the start function is not finite (training {start.train_loss}, validation "
                 f"{start.validation_loss}): y, y_val or sample_weight has numbers too large to square and to add up; "
@@ -175,7 +175,7 @@ def watch(
     return history, False
 
 
-def _record(step: Step, iteration: int, trees: int, seconds: float) -> Record:
+def _record(step: Step[V], iteration: int, trees: int, seconds: float) -> Record:
     return Record(
         iteration=iteration,
         trees=trees,

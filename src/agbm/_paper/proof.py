@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core.boosting import Step, agbm, gbm
 from .._core.losses import Array, HalfSquaredError, LogLoss
-from .._core.objective import Problem
+from .._core.objective import LocalObjective
 from .._core.schedules import PaperSchedule
 from .._core.theory import ErrorTerm, admissible_momentum, potential, rate_bound
 from .._tree import TreeLearner
@@ -37,7 +37,7 @@ class Known:
     """A problem, its best function, and how its trees are grown."""
 
     name: str
-    problem: Problem
+    problem: LocalObjective
     optimum: Array
     lowest: float
     """L*, a sum over rows."""
@@ -94,7 +94,9 @@ def known_problem(data: DataSet, n_threads: int = 1) -> Known:
     _, group = np.unique(codes, axis=0, return_inverse=True)
     means = np.bincount(group, weights=y) / np.bincount(group)
     optimum = np.asarray(loss.link(means))[group][np.newaxis]
-    problem = Problem(loss.with_threads(n_threads), y[np.newaxis], len(y), np.zeros((1, len(y))), n_threads=n_threads)
+    problem = LocalObjective(
+        loss.with_threads(n_threads), y[np.newaxis], len(y), np.zeros((1, len(y))), n_threads=n_threads
+    )
     lowest = problem.train_loss(optimum) * len(y)
     spans = spans_rows(codes, int(group.max()) + 1)
     return Known(data.name, problem, optimum, lowest, loss.smoothness, spans, X, learner)
@@ -137,7 +139,7 @@ def admissible_track(known: Known, iterations: int) -> Track:
 
 def track(known: Known, gamma: float, iterations: int) -> Track:
     """One run of Algorithm 2, and the quantities of the proof."""
-    steps: list[Step] = []
+    steps: list[Step[Array]] = []
     for step in agbm(
         known.problem, known.fitter(), schedule=PaperSchedule(known.eta, gamma), correction=1.0,
         length=lambda _: iterations,
@@ -153,7 +155,7 @@ def track(known: Known, gamma: float, iterations: int) -> Track:
     return Track(known.name, gamma, known.eta, admissible, smallest, known.distance_squared / 2.0, columns)
 
 
-def _columns(known: Known, steps: list[Step], gamma: float, smallest: float) -> dict[str, list[float]]:
+def _columns(known: Known, steps: list[Step[Array]], gamma: float, smallest: float) -> dict[str, list[float]]:
     n, eta = known.problem.n_train, known.eta
     error_term = ErrorTerm(smallest, gamma) if smallest > 0.0 and gamma < smallest**2 else None
     h_hat = known.problem.start

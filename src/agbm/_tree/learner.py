@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ ROWS_WITHOUT_DOUBT = 64
 
 
 _Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower)
+F = TypeVar("F", bound=Sized)
+"""The values of a function, as V of learners.py; their length is the number of outputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +72,11 @@ class TreeLearner:
         )
         repeats = None if weights is None else weights.repeats
         leaf = LeafRows(min(self.min_samples_leaf, _LARGEST), n_train, repeats)
-        return self.bind_codes(bins, bins.encode(X, self.n_threads, leaf), n_train, weights)
+        return TableFitter(self, bins, bins.encode(X, self.n_threads, leaf), n_train, weights, X)
 
     def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
-        """The same for rows that are in bins already."""
-        return TreeFitter(self, bins, self.grower(_native.Grower, bins, matrix), n_train, weights)
+        """The same for rows that are binned already."""
+        return TreeFitter(self, bins, matrix, n_train, weights)
 
     def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
         """A grower of such trees."""
@@ -93,11 +95,11 @@ class TreeLearner:
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
-        return fold([cast(Forest, model) for model in models], weights)
+        return fold([as_forest(model) for model in models], weights)
 
 
-class TreesOfIterations(ABC):
-    """What there is to a Fitter of trees, but growing them: where the rows are does not matter here."""
+class TreesOfIterations(ABC, Generic[F]):
+    """A Fitter of trees, apart from growing them: it does not depend on where the rows are."""
 
     def __init__(self, learner: TreeLearner, bins: Bins, n_train: int) -> None:
         self._learner = learner
@@ -109,11 +111,11 @@ class TreesOfIterations(ABC):
         """See Fitter."""
         self._iteration += 1
 
-    def fit(self, target: Array, newton: Newton | None) -> Fit:
+    def fit(self, r: F, newton: Newton[F] | None) -> Fit[F]:
         """See Fitter."""
-        return self._fit_all([target], newton, self._draw())[0]
+        return self._fit_all([r], newton, self._draw())[0]
 
-    def fit_pair(self, r: Array, c: Array, newton: Newton | None, *, second: bool) -> tuple[Fit, Fit | None]:
+    def fit_pair(self, r: F, c: F, newton: Newton[F] | None, *, second: bool) -> tuple[Fit[F], Fit[F] | None]:
         """See Fitter."""
         sample = self._draw()
         if self._learner.shared_structure:
@@ -122,41 +124,48 @@ class TreesOfIterations(ABC):
         first = self._fit_all([r], newton, sample)[0]
         return first, self._fit_all([c], newton, sample)[0] if second else None
 
+    @abstractmethod
+    def values(self, model: Model) -> Sequence[F]:
+        """See Fitter."""
+
     def _draw(self) -> Sample:
-        """What the trees of this iteration see. It follows from the seed and the iteration alone."""
+        """The sample for the trees of this iteration. It follows from the seed and the iteration alone."""
         sample = Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
         self._iteration += 1
         return sample
 
-    def _fit_all(self, targets: Sequence[Array], newton: Newton | None, sample: Sample) -> list[Fit]:
-        """One function for each target, all with one structure: a tree with vector leaves, or a tree an output."""
-        n_outputs = len(targets[0])
+    def _fit_all(self, residuals: Sequence[F], newton: Newton[F] | None, sample: Sample) -> list[Fit[F]]:
+        """One function per residual, all with one structure: a tree with vector leaves, or one tree per output."""
+        n_outputs = len(residuals[0])
         together = self._learner.vector_leaves or n_outputs == 1
         outputs = [range(n_outputs)] if together else [range(k, k + 1) for k in range(n_outputs)]
-        grown = [self._grow(targets, newton, some, sample) for some in outputs]
+        grown = [self._grow(residuals, newton, some, sample) for some in outputs]
         trees, values = [tree for tree, _ in grown], [values for _, values in grown]
-        return self._fits(trees[0] if together else one_output_each(trees), values, newton, len(targets))
+        return self._fits(trees[0] if together else one_output_each(trees), values, newton, len(residuals))
 
     @abstractmethod
     def _grow(
-        self, targets: Sequence[Array], newton: Newton | None, outputs: range, sample: Sample
-    ) -> tuple[Forest, Any]:
-        """A tree for some outputs of targets (output, row), of one function each, and its values on all rows."""
+        self, residuals: Sequence[F], newton: Newton[F] | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, F]:
+        """Grow a tree for some outputs of residuals (output, row).
+
+        Returns the tree, with one function per residual, and its values (output and function, row) on all rows.
+        """
 
     @abstractmethod
-    def _fits(self, model: Forest, values: Sequence[Any], newton: Newton | None, n_functions: int) -> list[Fit]:
-        """The functions of a model, from the values of its trees as _grow gives them."""
+    def _fits(self, model: Forest, values: Sequence[F], newton: Newton[F] | None, n_functions: int) -> list[Fit[F]]:
+        """The functions of a model, from the values of its trees as returned by _grow."""
 
     def _forest(
         self, records: NDArray[np.uint8], left_codes: NDArray[np.uint64], value: Array, n_outputs: int, n_functions: int
     ) -> Forest:
-        """A tree from the parts that a grower gives."""
+        """A tree from the arrays that a grower returns."""
         nodes = np.frombuffer(records, NODE)
         sets = self._bins.category_sets(nodes, left_codes)
         return Forest(self._bins.n_features, n_outputs, n_functions, FIRST, FIRST, nodes, *sets, value)
 
-    def _growth(self, newton: Newton | None, sample: Sample) -> dict[str, Any]:
-        """How a grower is to grow the next tree, apart from what it is grown on."""
+    def _growth(self, newton: Newton[F] | None, sample: Sample) -> dict[str, Any]:
+        """The arguments of a grower for the next tree, apart from residuals and hessians."""
         return {
             "features": sample.draw_features(),
             "node_share": self._learner.colsample_bynode,
@@ -165,34 +174,63 @@ class TreesOfIterations(ABC):
         }
 
 
-class TreeFitter(TreesOfIterations):
-    """Trees bound to the binned rows of one problem."""
+class TreeFitter(TreesOfIterations[Array]):
+    """Trees bound to binned rows in memory."""
 
     def __init__(
-        self, learner: TreeLearner, bins: Bins, grower: _native.Grower, n_train: int, weights: Weights | None
+        self, learner: TreeLearner, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None
     ) -> None:
         super().__init__(learner, bins, n_train)
-        self._grower = grower
+        self._matrix = matrix
+        self._grower = learner.grower(_native.Grower, bins, matrix)
         self._weights = weights
 
+    def values(self, model: Model) -> Sequence[Array]:
+        """See Fitter. The trees must have been grown with the same bins."""
+        forest = as_forest(model)
+        return list(forest.values_on(self._matrix, self._bins.left_codes(forest), self._learner.n_threads))
+
     def _grow(
-        self, targets: Sequence[Array], newton: Newton | None, outputs: range, sample: Sample
+        self, residuals: Sequence[Array], newton: Newton[Array] | None, outputs: range, sample: Sample
     ) -> tuple[Forest, Array]:
         try:
             records, left_codes, value, row_values = self._grower.grow(
-                **weighted(targets, newton, outputs, self._weights),
+                **weighted(residuals, newton, outputs, self._weights),
                 rows=None if sample.lots is None else sample.lots.rows(0, self._n_train),
                 **self._growth(newton, sample),
             )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
-        return self._forest(records, left_codes, value, len(outputs), len(targets)), row_values
+        return self._forest(records, left_codes, value, len(outputs), len(residuals)), row_values
 
-    def _fits(self, model: Forest, values: Sequence[Array], newton: Newton | None, n_functions: int) -> list[Fit]:
+    def _fits(
+        self, model: Forest, values: Sequence[Array], newton: Newton[Array] | None, n_functions: int
+    ) -> list[Fit[Array]]:
         whole = by_function(values, n_functions)
         return [
             fit_of(model, j, whole[:, j], self._n_train, newton, self._learner.n_threads) for j in range(n_functions)
         ]
+
+
+class TableFitter(TreeFitter):
+    """Trees bound to the rows of a table."""
+
+    def __init__(
+        self, learner: TreeLearner, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None,
+        X: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(learner, bins, matrix, n_train, weights)
+        self._X = X
+
+    def values(self, model: Model) -> Sequence[Array]:
+        """See Fitter. Trees of an earlier run may have been grown with other bins."""
+        return list(model.predict(self._X, self._learner.n_threads))
+
+
+def as_forest(model: Model) -> Forest:
+    """A model of a TreeLearner."""
+    assert isinstance(model, Forest)
+    return model
 
 
 def by_function(values: Sequence[Array], n_functions: int) -> Array:
@@ -202,21 +240,21 @@ def by_function(values: Sequence[Array], n_functions: int) -> Array:
 
 
 def weighted(
-    targets: Sequence[Array], newton: Newton | None, outputs: range, weights: Weights | None
+    residuals: Sequence[Array], newton: Newton[Array] | None, outputs: range, weights: Weights | None
 ) -> dict[str, Any]:
-    """Residuals and hessians of some outputs for a grower, times relative weights, and how often rows are repeated.
+    """The arguments of a grower for some outputs: residuals and hessians times relative weights, and repeats of rows.
 
-    A grower rounds the numbers of a row before it repeats them: it gives exactly the tree of the repeated rows.
+    A grower rounds the numbers of a row before it repeats them, so the tree is exactly that of the repeated rows.
     """
-    gradients = [target[k] for k in outputs for target in targets]
+    weighted_residuals = [r[k] for k in outputs for r in residuals]
     hessians = None if newton is None else newton.hessian[outputs.start : outputs.stop]
     distances = [] if newton is None or newton.distance is None else [newton.distance[k] for k in outputs]
     relative = None if weights is None else weights.relative
     if relative is not None:
-        gradients = [gradient * relative for gradient in gradients]
+        weighted_residuals = [r * relative for r in weighted_residuals]
         hessians = relative[np.newaxis] if hessians is None else hessians * relative
     return {
-        "residuals": gradients,
+        "residuals": weighted_residuals,
         "hessians": hessians,
         "repeats": None if weights is None else weights.repeats,
         "distances": distances,

@@ -1,0 +1,122 @@
+"""Partitions of Dask collections as blocks of rows, read by the workers; see blocks.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from dask.delayed import delayed
+from numpy.typing import NDArray
+
+import distributed
+
+from .._data.blocks import Block, Labels, Seen, labels_of, naming
+
+
+class DaskBlocks:
+    """Partitions of Dask collections, read by the workers; see Blocks."""
+
+    noun = "partition"
+
+    def __init__(self, client: Any, X: Any, y: Any, weight: Any) -> None:
+        self._client = client
+        parts = {"X": partitions_of("X", X)}
+        for name, given in (("y", y), ("sample_weight", weight)):
+            if given is not None:
+                parts[name] = partitions_of(name, given)
+                if len(parts[name]) != len(parts["X"]):
+                    raise ValueError(
+                        f"{name} has {len(parts[name])} partitions, X has {len(parts['X'])}; they must have as many, "
+                        "with the same rows in each."
+                    )
+        missing = [None] * len(parts["X"])
+        columns = [parts["X"], parts.get("y", missing), parts.get("sample_weight", missing)]
+        make = delayed(Block, pure=True)
+        self.blocks = [make(*row) for row in zip(*columns, strict=True)]
+        self.seen: list[Seen | None] = [None] * len(self.blocks)
+
+    def labels(self) -> list[Labels]:
+        """See Blocks."""
+        found = self.map(labels_and_seen)
+        self.seen = [seen for _, seen in found]
+        return [labels for labels, _ in found]
+
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+        """See Blocks."""
+        call = delayed(call_named, pure=False)
+        tasks = [
+            call(function, self.noun, i, seen, block, *map(packed, () if arguments is None else arguments[i]))
+            for i, (seen, block) in enumerate(zip(self.seen, self.blocks, strict=True))
+        ]
+        futures = self._client.compute(tasks)
+        distributed.wait(futures)
+        raise_error_of(dict(enumerate(futures)))
+        return cast(list[Any], self._client.gather(futures))
+
+
+def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
+    """A task: the labels and weights of a partition, and a checksum to recognise it by."""
+    return labels_of(block), Seen.of(block)
+
+
+def call_named(
+    function: Callable[..., Any], noun: str, number: int, seen: Seen | None, block: Block, *arguments: Any
+) -> Any:
+    """A task: call a function with a partition, which must not have changed. Errors name the partition."""
+    with naming(noun, number):
+        if seen is not None:
+            seen.check(block)
+        return function(block, *map(unpacked, arguments))
+
+
+class Bits(NamedTuple):
+    """A boolean array, packed for transfer."""
+
+    packed: NDArray[np.uint8]
+    n: int
+
+
+def packed(given: Any) -> Any:
+    """A value with its boolean arrays packed for transfer."""
+    if isinstance(given, np.ndarray) and given.dtype == bool:
+        return Bits(np.packbits(given), len(given))
+    return tuple(map(packed, given)) if type(given) is tuple else given
+
+
+def unpacked(given: Any) -> Any:
+    """The value before `packed`."""
+    if isinstance(given, Bits):
+        return np.unpackbits(given.packed, count=given.n).astype(bool)
+    return tuple(map(unpacked, given)) if type(given) is tuple else given
+
+
+def raise_error_of(futures: Mapping[int, Any]) -> None:
+    """Raise the first error among futures by the number of their partition, naming the partition."""
+    for number, future in futures.items():
+        if future is None or future.status != "error":  # None: a shard has the partition
+            continue
+        error = future.exception()
+        if isinstance(error, distributed.KilledWorker):
+            raise RuntimeError(
+                f"partition {number}: all workers that got it have died, the last was {error.last_worker.address}; if "
+                "they ran out of memory, use smaller partitions or larger workers. Their logs say more."
+            ) from error
+        if f"partition {number}" not in str(error):
+            error.add_note(f"This was partition {number}.")
+        raise error
+
+
+def partitions_of(name: str, given: Any) -> list[Any]:
+    """The partitions of a Dask collection as delayed objects."""
+    if hasattr(given, "to_delayed"):
+        if getattr(given, "ndim", 1) == 2 and hasattr(given, "rechunk"):
+            given = given.rechunk({1: -1})  # whole rows
+        # Not optimised: for columns in files, Dask's optimiser may merge partitions of y but not those of X.
+        return list(np.ravel(np.asarray(given.to_delayed(optimize_graph=False), dtype=object)))
+    if isinstance(given, (list, tuple)) and given and all(hasattr(part, "__dask_graph__") for part in given):
+        return list(given)
+    raise TypeError(
+        f"{name} must be a Dask DataFrame or Array, or a list of delayed partitions, got {type(given).__name__}; a "
+        "table in memory is for AGBMClassifier and AGBMRegressor."
+    )

@@ -1,0 +1,269 @@
+"""Shards in the memory of Dask workers, and how messages reach them.
+
+Dask runs tasks where the data is and recomputes what a lost worker had. This module decides which partitions go to
+which worker, sends messages down a tree of shards, and replaces lost shards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
+
+import distributed
+
+from .dask_blocks import raise_error_of
+from .messages import Message, Reply, add_up
+from .shard import Shard
+
+FAN_OUT = 8
+"""The number of shards to which one process forwards a message and whose replies it adds up."""
+
+SECONDS_BETWEEN_LOOKS = 5.0
+"""Time between checks for workers that have joined or left."""
+
+PATIENCE = 5.0
+"""Seconds to wait for an answer before checking whether the worker is still alive."""
+
+TRIES = 20
+"""How often a message is sent again, with all workers alive, before the error is raised."""
+
+
+class DaskShard(Shard):
+    """A shard as a Dask actor: it stays on its worker, and other processes can call it."""
+
+    async def relay(self, message: Message, below: Sequence[Branch]) -> Reply:
+        """The combined reply of this shard and those below it."""
+        asked = [shard.relay(message, branches) for shard, branches in below]
+        reply = await asyncio.to_thread(self._receive, message)
+        return add_up([reply, *[await answer for answer in asked]])
+
+    def _receive(self, message: Message) -> Reply:
+        """Return errors as replies: Dask would lose an exception that cannot be unpickled."""
+        try:
+            return self.receive(message)
+        except Exception as error:
+            return Reply(error=as_it_travels(error))
+
+
+def as_it_travels(error: Exception) -> Exception:
+    """An exception that can be pickled: the exception itself if possible, otherwise one with its text."""
+    try:
+        return cast(Exception, pickle.loads(pickle.dumps(error)))
+    except Exception:  # from a user-defined class
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+Branch = tuple[Any, Sequence["Branch"]]
+"""A shard and the branches below it. Messages go down this tree, and sums come up."""
+
+
+def branches(shards: Sequence[Any]) -> list[Branch]:
+    """A tree of shards in which each process sends messages to at most FAN_OUT others."""
+    heads = min(FAN_OUT, len(shards))
+    groups = [shards[i::heads] for i in range(heads)]
+    return [(group[0], branches(group[1:])) for group in groups]
+
+
+def share_out(rows: Sequence[int], threads: Mapping[str, int], at: Sequence[str | None]) -> dict[str, tuple[int, ...]]:
+    """Assign partitions to workers, with about the same number of rows per thread.
+
+    `at` has the current worker of each partition. Partitions stay there unless the worker has too many rows.
+    """
+    fair = {worker: sum(rows) * n / sum(threads.values()) for worker, n in threads.items()}
+    load = dict.fromkeys(threads, 0.0)
+    shares: dict[str, list[int]] = {worker: [] for worker in threads}
+
+    def give(worker: str, partition: int) -> None:
+        shares[worker].append(partition)
+        load[worker] += rows[partition]
+
+    unassigned = []
+    for partition, worker in enumerate(at):
+        if worker in shares and load[worker] + rows[partition] / 2 <= fair[worker]:
+            give(worker, partition)
+        else:
+            unassigned.append(partition)
+    for partition in sorted(unassigned, key=lambda p: -rows[p]):
+        give(min(threads, key=lambda w: (load[w] + rows[partition]) / threads[w]), partition)
+    return {worker: tuple(sorted(partitions)) for worker, partitions in shares.items() if partitions}
+
+
+@contextmanager
+def talking_to_workers(client: Any) -> Iterator[None]:
+    """Let calls of actors go directly to the workers if they can be reached, instead of through the scheduler."""
+
+    async def reach(address: str) -> None:
+        await asyncio.wait_for(client.rpc(address).identity(), PATIENCE)
+
+    before = client.direct_to_workers
+    try:
+        if not before:
+            client.sync(reach, next(iter(client.nthreads())))
+            client.direct_to_workers = True
+    except (OSError, StopIteration):
+        pass  # behind a gateway, or no worker yet: the scheduler forwards messages
+    try:
+        yield
+    finally:
+        client.direct_to_workers = before
+
+
+class Held(NamedTuple):
+    """A shard and its partitions."""
+
+    worker: str
+    """The intended worker; Dask may have chosen another."""
+    shard: Any
+    """Future of the actor."""
+    parts: dict[int, Any]
+    """Futures of the codes of the partitions, by the number of the partition; None once the shard has them."""
+
+
+class WorkerLostError(Exception):
+    """A shard is lost or cannot be reached."""
+
+
+LOST_ACTOR = "Worker holding Actor was lost"
+"""Dask's message for a shard whose worker is lost."""
+
+
+@contextmanager
+def noticing_loss() -> Iterator[None]:
+    """Raise WorkerLostError for the errors that Dask raises for lost workers."""
+    try:
+        yield
+    except (OSError, distributed.CancelledError) as error:
+        raise WorkerLostError(str(error)) from error
+    except Exception as error:
+        if LOST_ACTOR in str(error):
+            raise WorkerLostError(str(error)) from error
+        raise
+
+
+class DaskShards:
+    """Shards in the memory of Dask workers; see Shards."""
+
+    def __init__(self, client: Any, rows: Sequence[int], make: Callable[[Sequence[int], str], Held]) -> None:
+        """rows: of each partition. make(partitions, worker): create the shard of some partitions on a worker."""
+        self._client = client
+        self._rows = rows
+        self._make = make
+        self._workers: Mapping[str, int] = {}
+        self._held: list[Held] = []
+        self._tree: list[Branch] = []
+        self._looked = 0.0
+
+    def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
+        """See Shards."""
+        if time.monotonic() - self._looked > SECONDS_BETWEEN_LOOKS:
+            self._look()
+        tries = 0
+        while True:
+            try:
+                reply = self._send(message)
+                if not reply.behind:
+                    return reply
+            except WorkerLostError as error:
+                tries += 1
+                if not self._look() and tries > TRIES:
+                    raise RuntimeError(
+                        f"A worker cannot be reached, though Dask has not lost it, {tries} times: {error}. See its log."
+                    ) from error
+                time.sleep(0.1)
+            message = catch_up()
+
+    def close(self) -> None:
+        """Free all shards on the workers."""
+        self._drop(self._held)
+        self._held = []
+
+    def _send(self, message: Message) -> Reply:
+        tree = self._reachable()
+        with noticing_loss():
+            asked = [shard.relay(message, below) for shard, below in tree]
+            reply = add_up([self._answer(future) for future in asked])
+        if reply.error is not None:
+            raise reply.error
+        return reply
+
+    def _answer(self, future: Any) -> Reply:
+        """Wait for a reply. Dask does not always report that a call was lost with its worker."""
+        while True:
+            try:
+                return cast(Reply, future.result(timeout=PATIENCE))
+            except TimeoutError:
+                if future.done() or self._lost():
+                    raise
+
+    def _reachable(self) -> list[Branch]:
+        """The tree of all shards; waits until they exist."""
+        if not self._tree:
+            shards = [held.shard for held in self._held]
+            with noticing_loss():
+                self._wait_for(shards)
+            for held in self._held:
+                raise_error_of(held.parts)
+            with noticing_loss():
+                self._tree = branches(self._client.gather(shards))
+            self._held = [held._replace(parts=dict.fromkeys(held.parts)) for held in self._held]
+        return self._tree
+
+    def _wait_for(self, shards: Sequence[Any]) -> None:
+        while True:
+            try:
+                distributed.wait(shards, timeout=PATIENCE)
+                return
+            except TimeoutError:  # reading may take a long time
+                if self._lost():
+                    raise
+
+    def _lost(self) -> list[Held]:
+        """The shards of lost workers."""
+        workers = self._client.nthreads()
+        holders = self._client.who_has([held.shard for held in self._held])
+
+        def lost(held: Held) -> bool:
+            if held.shard.status == "pending":
+                return held.worker not in workers
+            if held.shard.status == "error":
+                return LOST_ACTOR in str(held.shard.exception())
+            return not holders.get(held.shard.key)
+
+        return [held for held in self._held if lost(held)]
+
+    def _look(self) -> bool:
+        """Check for workers that have joined or left, and reassign partitions; returns whether anything changed."""
+        workers = self._client.nthreads()
+        if not workers:
+            warnings.warn("The cluster has no workers: training waits until it has some.", RuntimeWarning, stacklevel=2)
+            self._client.wait_for_workers(1)
+            workers = self._client.nthreads()
+        lost = self._lost()
+        self._looked = time.monotonic()
+        if workers == self._workers and not lost:
+            return False
+        self._workers = workers
+        kept = [held for held in self._held if held not in lost]
+        at: list[str | None] = [None] * len(self._rows)
+        for held in kept:
+            for partition in held.parts:
+                at[partition] = held.worker
+        shares = share_out(self._rows, workers, at)
+        stay = [held for held in kept if set(held.parts) <= set(shares.get(held.worker, ()))]
+        self._drop([held for held in self._held if held not in stay])
+        self._held = stay
+        for worker, partitions in shares.items():
+            missing = set(partitions) - {partition for held in stay for partition in held.parts}
+            if missing:
+                self._held.append(self._make(sorted(missing), worker))
+        return True
+
+    def _drop(self, held: Sequence[Held]) -> None:
+        """Cancel shards. Dask's client holds actors in reference cycles, so workers would keep them otherwise."""
+        self._tree = []
+        self._client.cancel([of.shard for of in held], force=True)

@@ -1,0 +1,110 @@
+"""Trees that are grown on rows in shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from .._core.learners import DivergedError, Fit, Model, Newton
+from .._core.losses import Array, enough
+from .._core.sums import of_ordered_bits
+from .._tree import Forest, TreeLearner
+from .._tree.bins import Bins
+from .._tree.learner import Sample, TreesOfIterations, as_forest
+from .log import Log, RemoteFunction
+
+LEAF_TALLY_BITS = 8
+"""Bits of the quantiles of leaves that one round determines; a message has two to this power numbers per leaf."""
+
+
+class ClusterFitter(TreesOfIterations[RemoteFunction]):
+    """Trees bound to rows in shards."""
+
+    def __init__(self, learner: TreeLearner, bins: Bins, log: Log, n_train: int) -> None:
+        super().__init__(learner, bins, n_train)
+        self._log = log
+        self._grower = learner.grower(_native.RemoteGrower, bins, bins.matrix(0))
+
+    def values(self, model: Model) -> Sequence[RemoteFunction]:
+        """See Fitter. The trees must have been grown with the same bins."""
+        forest = as_forest(model)
+        return self._log.create("forest", [], forest, self._bins.left_codes(forest), n=forest.n_functions)
+
+    def _grow(
+        self, residuals: Sequence[RemoteFunction], newton: Newton[RemoteFunction] | None, outputs: range, sample: Sample
+    ) -> tuple[Forest, RemoteFunction]:
+        log = self._log
+        hessian = [] if newton is None else [newton.hessian]
+        distance = [] if newton is None or newton.distance is None else [newton.distance]
+        share = 0.0 if newton is None else newton.share
+        reply = log.ask("set_residuals", [*residuals, *hessian, *distance], len(residuals), outputs, share)
+        assert reply.largest is not None
+        if not np.isfinite(reply.largest).all():
+            raise DivergedError("a residual is not finite")
+        (n_repeated,), largest = reply.sums, reply.largest.tolist()
+        log.tell("start_tree", n_repeated, largest, sample.lots)
+        parts = self._grower.grow(
+            sums=_TreeSums(log, len(outputs), share),
+            n_repeated=n_repeated,
+            max=largest,
+            n_residuals=len(outputs) * len(residuals),
+            n_quantiles=len(outputs) if distance else 0,
+            **self._growth(newton, sample),
+        )
+        tree = self._forest(*parts, len(outputs), len(residuals))
+        return tree, log.create("tree", [], *parts)[0]
+
+    def _fits(
+        self,
+        model: Forest,
+        values: Sequence[RemoteFunction],
+        newton: Newton[RemoteFunction] | None,
+        n_functions: int,
+    ) -> list[Fit[RemoteFunction]]:
+        inputs = [*values] if newton is None else [*values, newton.hessian]
+        functions = iter(self._log.create("fits", inputs, len(values), n_functions, n=2 * n_functions))
+        return [Fit(model, j, next(functions), next(functions)) for j in range(n_functions)]
+
+
+@dataclass(frozen=True)
+class _TreeSums:
+    """Sums over the rows of all shards for RemoteGrower."""
+
+    log: Log
+    n_outputs: int
+    share: float
+    """Share of the rows at or below the quantiles of leaves."""
+
+    def histograms(self, splits: NDArray[np.int64], nodes: NDArray[np.int32]) -> NDArray[np.int64]:
+        sums: NDArray[np.int64] = self.log.ask("histograms", [], splits, nodes).sums[0]
+        return sums
+
+    def noise(self) -> NDArray[np.int64]:
+        sums: NDArray[np.int64] = self.log.ask("noise", []).sums[0]
+        return sums
+
+    def leaf_sums(self, splits: NDArray[np.int64], leaves: NDArray[np.int32]) -> NDArray[np.int64]:
+        sums: NDArray[np.int64] = self.log.ask("leaf_sums", [], splits, leaves).sums[0]
+        return sums
+
+    def leaf_quantiles(self, leaves: NDArray[np.int32]) -> Array:
+        """The quantiles (leaf, output), flat."""
+        return np.stack([self._quantiles(leaves, output) for output in range(self.n_outputs)], axis=1).ravel()
+
+    def _quantiles(self, leaves: NDArray[np.int32], output: int) -> Array:
+        """The quantiles of all leaves at once: each round determines the next bits, from the highest on."""
+        n, width = len(leaves), LEAF_TALLY_BITS
+        known, wanted = np.zeros(n, dtype=np.uint64), np.zeros(n)
+        for shift in range(64 - width, -1, -width):
+            tally = self.log.ask("tally_leaves", [], leaves, output, known, shift, width).sums[0].reshape(n, -1)
+            total = np.cumsum(tally, axis=1)
+            if shift == 64 - width:
+                wanted = np.array([enough(self.share, float(of_leaf)) for of_leaf in total[:, -1]])
+            digit = (total < wanted[:, np.newaxis]).sum(axis=1)  # the first one with enough at or below it
+            before = np.where(digit > 0, total[np.arange(n), digit - 1], 0)
+            known, wanted = known << np.uint64(width) | digit.astype(np.uint64), wanted - before
+        return of_ordered_bits(known)
