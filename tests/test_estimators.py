@@ -34,16 +34,13 @@ def binary():
 
 @parametrize_with_checks(
     [
-        estimator(method=made(method, shared_structure=shared), max_iter=20, multi_strategy=strategy)
+        estimator(**parameters)
         for estimator in (AGBMRegressor, AGBMClassifier)
-        for method, shared, strategy in [
-            ("fading", False, "one_output_per_tree"),
-            ("gbm", False, "one_output_per_tree"),
-            ("vagbm", False, "one_output_per_tree"),
-            ("agbm", False, "one_output_per_tree"),
-            ("agbm", True, "multi_output_tree"),
-            ("agbmr", True, "one_output_per_tree"),
-        ]
+        for parameters in (
+            {},
+            *({"method": method, "max_iter": 20} for method in METHODS),
+            {"method": AGBM(shared_structure=True), "max_iter": 20, "multi_strategy": "multi_output_tree"},
+        )
     ]
 )
 def test_scikit_learn_checks(estimator, check):
