@@ -161,9 +161,9 @@ class TestFeatures:
 class FixedDrops:
     """Drops given iterations, as Dropout would have drawn them."""
 
-    def __init__(self, dropped, problem, ensemble, values):
+    def __init__(self, dropped, problem, ensemble, fitter):
         self.dropped, self.ensemble = dropped, ensemble
-        self.dropout = Dropout(1.0, 0, problem, ensemble, values)
+        self.dropout = Dropout(1.0, 0, problem, ensemble, fitter)
 
     def __call__(self, f, h):
         return self.dropout.leave_out(self.dropped.get(len(self.ensemble), ()), f, h)
@@ -181,9 +181,10 @@ class TestDropout:
     def run(self, make):
         problem, fit, y = self.problem()
         ensemble = Ensemble()
-        drop = FixedDrops(self.DROPPED, problem, ensemble, lambda model: model.predict(None, 1))
+        fitter = VectorFitter(fit)
+        drop = FixedDrops(self.DROPPED, problem, ensemble, fitter)
         steps = []
-        for step in make(problem, VectorFitter(fit), drop):
+        for step in make(problem, fitter, drop):
             ensemble.append(step)
             steps.append(step)
         return steps, ensemble, fit, y

@@ -46,6 +46,9 @@ class VectorFitter:
     def fit_pair(self, r, c, newton, *, second):
         return self.fit(r, newton), self.fit(c, newton) if second else None
 
+    def values(self, model):
+        return model.predict(None, 1)
+
 
 def strongest(share):
     """Keeps that share of a residual's entries which is largest in size: the cosine is at least sqrt(share)."""

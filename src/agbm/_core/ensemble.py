@@ -1,4 +1,4 @@
-"""The ensemble: learners as they were fitted, and how the algorithm combined them.
+"""The ensemble: the fitted learners, and the coefficients with which the algorithm combined them.
 
 An accelerated step rescales every earlier learner, so a model at an earlier iteration is a re-weighting of the first
 learners and not a prefix of the last weights. The ensemble therefore keeps unscaled learners and the coefficients of
@@ -20,7 +20,7 @@ from .losses import Array
 
 
 class Update(NamedTuple):
-    """The coefficients of one step; learners are named by their place among the ensemble's functions."""
+    """The coefficients of one step; learners are identified by their index in Ensemble.functions."""
 
     theta: float
     eta: float
@@ -29,11 +29,11 @@ class Update(NamedTuple):
     momentum: int | None
     restart: bool
     dropped: tuple[int, ...]
-    """Earlier iterations whose learners were dropped; they keep k / (k + 1) of their weight if there are k."""
+    """Earlier iterations whose learners were dropped. If there are k, their weights are multiplied by k / (k + 1)."""
 
 
 class Ensemble:
-    """Functions (one or more a fitted model) and the updates that combine them."""
+    """Functions (one or more per fitted model) and the updates that combine them."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Ensemble:
     ) -> None:
         self.models = list(models)
         self.functions = list(functions)
-        """(model, which of its functions)."""
+        """Pairs of the index of a model and the index of one of its functions."""
         self.updates = list(updates)
 
     def __len__(self) -> int:
@@ -51,28 +51,28 @@ class Ensemble:
 
     @property
     def n_learners(self) -> int:
-        """Trees, or other learners, with weight in f: all but those that only the last momentum update uses."""
+        """Number of trees, or other learners, with weight in f, without those of the last momentum update alone."""
         if not self.models:
             return 0
-        return self._sizes_without_idle_momentum()[1] * self.models[0].n_learners  # every model has as many
+        return self._sizes_without_idle_momentum()[1] * self.models[0].n_learners  # all models have the same number
 
     def pairs(self) -> list[tuple[int, int | None]]:
-        """For each iteration, the functions that f and h gained."""
+        """For each iteration, the functions that were added to f and h."""
         return [(update.primary, update.momentum) for update in self.updates]
 
     def function(self, function: int) -> tuple[Model, int]:
-        """The model that a function belongs to, and which of the model's functions it is."""
+        """The model of a function, and the index of the function in the model."""
         model, number = self.functions[function]
         return self.models[model], number
 
     def functions_of(self, iterations: Iterable[int]) -> list[int]:
-        """The functions that f and h gained in some iterations, each once."""
+        """The functions that were added to f or h in some iterations, each once."""
         updates = [self.updates[i] for i in iterations]
         found = [function for u in updates for function in (u.primary, u.momentum) if function is not None]
         return list(dict.fromkeys(found))
 
     def append(self, step: Step[V]) -> None:
-        """Take in one iteration of an algorithm."""
+        """Append one iteration of an algorithm."""
         if step.restart:
             self._drop_idle_momentum()
         primary = self._add(step.primary)
@@ -83,7 +83,7 @@ class Ensemble:
         self.updates.append(Update(step.theta, step.eta, primary, step.alpha, momentum, step.restart, step.dropped))
 
     def truncate(self, iteration: int) -> None:
-        """Forget what came after an iteration, and the momentum learner that carries no weight in it."""
+        """Remove everything after an iteration, and its momentum learner if that has no weight."""
         del self.updates[iteration:]
         used = [i for u in self.updates for i in (u.primary, u.momentum) if i is not None]
         del self.functions[max(used, default=-1) + 1 :]
@@ -99,10 +99,10 @@ class Ensemble:
         return self._by_model(self._last_weights())
 
     def _last_weights(self) -> Array:
-        """Weights of all functions in f after the last step, up to rounding what `coefficients` gives.
+        """Weights of all functions in f after the last step, equal to those of `coefficients` up to rounding.
 
-        One pass backwards: `of_f` and `of_h` are the weights that f and h of a step have in the last f. `coefficients`
-        takes time that grows with the square of the steps, which somebody else's model file should not cost.
+        One backward pass: `of_f` and `of_h` are the weights of f and h of a step in the last f. `coefficients` takes
+        time that is quadratic in the number of steps, too much for a model file from an untrusted source.
         """
         weights = np.zeros(len(self.functions))
         kept = np.ones(len(self.functions))
@@ -125,7 +125,7 @@ class Ensemble:
         return weights
 
     def fold(self, learner: Learner, n_outputs: int) -> Model:
-        """The model of the last iteration as one model: weights folded into the learners."""
+        """The model of the last iteration as one model, with the weights folded into the learners."""
         if not self.models:
             return WeightedSum([], [], n_outputs)
         return learner.combine(self.models, self._by_model(self.coefficients()[0]))
@@ -133,9 +133,9 @@ class Ensemble:
     def staged(self, X: Any, start: Array, n_threads: int) -> Iterator[Array]:
         """f^1, f^2, ... (output, row) on the rows of X, from f^0 = start; each model is evaluated once.
 
-        After dropout, once more for every time that it was dropped.
+        After dropout, each model is evaluated again whenever it was dropped.
         """
-        evaluated, functions = -1, start  # the values of one model are all that is kept
+        evaluated, functions = -1, start  # keeps the values of one model at a time
 
         def values(function: int) -> Array:
             nonlocal evaluated, functions
@@ -164,11 +164,11 @@ class Ensemble:
             yield a, d
 
     def _replay(self, values: Callable[[int], Array], start: Array) -> Iterator[tuple[Array, Array]]:
-        """The steps once more, on the functions' values: (f, h) after each."""
+        """Replay the steps on the values of the functions: (f, h) after each."""
         f = h = start
         none = np.zeros(0)
         drops = any(update.dropped for update in self.updates)
-        weights = self._weights() if drops else repeat((none, none))  # which nothing else needs
+        weights = self._weights() if drops else repeat((none, none))  # needed for dropout only
         for update, (a, d) in zip(self.updates, weights, strict=False):
             if update.restart:
                 h, d = f, a
@@ -187,7 +187,7 @@ class Ensemble:
         return len(self.functions) - 1
 
     def _sizes_without_idle_momentum(self) -> tuple[int, int]:
-        """(functions, models) left without the learner of the last momentum update, if it is a model of its own."""
+        """Numbers of functions and models without the last momentum update, if its learner is a separate model."""
         idle = bool(self.updates) and self.updates[-1].momentum not in (None, self.updates[-1].primary)
         alone = idle and self.functions[-1][0] != self.functions[self.updates[-1].primary][0]
         dropped = 1 if alone else 0

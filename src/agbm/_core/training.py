@@ -1,7 +1,7 @@
 """What happens between iterations: history, early stopping, divergence, callbacks.
 
-`watch` runs an algorithm to its end. Watchers see a `Record` of every iteration and may end the run; none of them
-changes what the algorithm computes.
+`watch` runs an algorithm to its end. Watchers receive a `Record` after every iteration and may end the run; they never
+change what the algorithm computes.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .objective import Objective
 
 
 class Record(NamedTuple):
-    """What is known after an iteration. Iteration 0 is the start function."""
+    """The results of an iteration. Iteration 0 is the start function."""
 
     iteration: int
     trees: int
-    """Learners with weight in the model of this iteration."""
+    """Number of learners with weight in the model of this iteration."""
     train_loss: float
     validation_loss: float
-    """NaN where there are no validation rows."""
+    """NaN if there are no validation rows."""
     theta: float = math.nan
     momentum: float = math.nan
-    """gamma as used."""
+    """gamma as used in the iteration."""
     cosine_residual: float = math.nan
     cosine_corrected: float = math.nan
     restart: bool = False
     seconds: float = 0.0
-    """Since the start of the run."""
+    """Seconds since the start of the run."""
 
 
 Watcher = Callable[[Record], bool | None]
@@ -48,7 +48,7 @@ Watcher = Callable[[Record], bool | None]
 
 
 def after(iteration: int, watcher: Watcher) -> Watcher:
-    """A watcher that sees only what comes after an iteration, which it has seen before; 0 for one that sees all."""
+    """A watcher that receives only the records after an iteration; all records if the iteration is 0."""
 
     def late(record: Record) -> bool | None:
         return watcher(record) if record.iteration > iteration or iteration == 0 else None
@@ -63,7 +63,7 @@ class History:
         self.records: list[Record] = []
 
     def __call__(self, record: Record) -> None:
-        """Keep the record."""
+        """Append a record."""
         self.records.append(record)
 
     def best_iteration(self, by_validation: bool) -> int:
@@ -72,7 +72,7 @@ class History:
         return int(np.nanargmin([loss if math.isfinite(loss) else math.nan for loss in losses]))
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """One array a quantity; a data frame can be made of it as it is."""
+        """One array per field of Record, as a data frame takes them."""
         return {
             name: np.array(values) for name, values in zip(Record._fields, zip(*self.records, strict=True), strict=True)
         }
@@ -81,8 +81,8 @@ class History:
 class EarlyStopping:
     """Ends the run when the validation loss has not improved for n_iter_no_change iterations.
 
-    Improvements count that are more than the share tol of what the loss has fallen by since the start: neither the unit
-    of the labels nor a constant that is added to the loss matters then.
+    An improvement counts if it is more than tol times the decrease of the loss since the start. This does not depend on
+    the unit of the labels, nor on a constant that is added to the loss.
     """
 
     def __init__(self, n_iter_no_change: int, tol: float) -> None:
@@ -93,7 +93,7 @@ class EarlyStopping:
         self._since = 0
 
     def __call__(self, record: Record) -> bool:
-        """Whether patience has run out."""
+        """Whether to stop."""
         loss = record.validation_loss
         if self._start is None:
             self._start = self._reference = loss
@@ -108,8 +108,8 @@ class EarlyStopping:
 class Divergence:
     """Ends the run when the training loss is no longer finite or has grown a hundredfold.
 
-    Growth counts from the lowest loss so far, but not from below a thousandth of the first: a loss that is nearly zero
-    may well multiply.
+    Growth is relative to the lowest loss so far, or to a thousandth of the first loss if that is larger: a loss close
+    to zero may well multiply.
     """
 
     growth = 100.0
@@ -120,7 +120,7 @@ class Divergence:
         self._lowest = math.inf
 
     def __call__(self, record: Record) -> bool:
-        """Whether the loss is out of hand."""
+        """Whether the run has diverged."""
         if not math.isfinite(record.train_loss):
             return True
         if self._start is None:
@@ -141,16 +141,16 @@ def _memory_of_a_run() -> Iterator[None]:
 def watch(
     steps: Iterator[Step[V]], objective: Objective[V], ensemble: Ensemble, watchers: Sequence[Watcher]
 ) -> tuple[History, bool]:
-    """Run an algorithm, filling the ensemble. Returns the history, and whether the run diverged."""
+    """Run an algorithm and fill the ensemble. Returns the history, and whether the run diverged."""
     history, divergence = History(), Divergence()
     began = time.perf_counter()
 
     def over(record: Record) -> bool:
         history(record)
-        answers = [watcher(record) for watcher in watchers]  # every watcher sees every record
+        answers = [watcher(record) for watcher in watchers]  # every watcher receives every record
         return any(answers)
 
-    with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed as divergence
+    with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # overflow is detected as divergence
         start = Record(0, 0, objective.train_loss(objective.start), objective.validation_loss(objective.start))
         if divergence(start) or (objective.has_validation and not math.isfinite(start.validation_loss)):
             raise ValueError(
@@ -164,7 +164,7 @@ def watch(
             for step in steps:
                 ensemble.append(step)
                 record = _record(step, len(ensemble), ensemble.n_learners, time.perf_counter() - began)
-                del step  # and its vectors, before the next one needs room
+                del step  # frees its vectors before the next step allocates its own
                 stop = over(record)
                 if divergence(record):
                     return history, True
@@ -191,7 +191,7 @@ def _record(step: Step[V], iteration: int, trees: int, seconds: float) -> Record
 
 
 def warn_diverged(history: History, kept: int) -> None:
-    """Say what happened, what was kept, and what to change."""
+    """Warn that training diverged."""
     last = history.records[-1]
     warnings.warn(
         f"Training diverged at iteration {last.iteration} (training loss {last.train_loss:.6g}, at the start "

@@ -46,7 +46,7 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
         if not np.isfinite(reply.largest).all():
             raise DivergedError("a residual is not finite")
         (n_repeated,), largest = reply.sums, reply.largest.tolist()
-        log.tell("start_tree", n_repeated, largest, sample.lots)
+        log.tell("start_tree", n_repeated, largest, sample.rows)
         parts = self._grower.grow(
             sums=_TreeSums(log, len(outputs), share),
             n_repeated=n_repeated,

@@ -16,7 +16,7 @@ from .._core.losses import Array, Quantile
 from .._core.objective import LocalObjective
 from .._core.sums import ExactSum
 from .._tree.bins import Bins
-from .._tree.learner import FIRST, RowLots, by_function, weighted
+from .._tree.learner import FIRST, RowSample, by_function, weighted
 from .messages import START, Message, Order, Reply
 
 
@@ -153,16 +153,16 @@ class Shard:
         return Reply((n_rows,), np.array(largest))
 
     def _start_tree(self, order: Order) -> None:
-        n_repeated, largest, lots = order.arguments
-        self._rows.start(n_repeated=n_repeated, max=largest, rows=self._sampled(lots))
+        n_repeated, largest, sample = order.arguments
+        self._rows.start(n_repeated=n_repeated, max=largest, rows=self._sampled(sample))
         self._growing = True
 
-    def _sampled(self, lots: RowLots | None) -> NDArray[np.uint32] | None:
-        if lots is None:
+    def _sampled(self, sample: RowSample | None) -> NDArray[np.uint32] | None:
+        if sample is None:
             return None
         sampled, before = [np.empty(0, np.uint32)], 0
         for first, n in self._first_rows:
-            sampled.append(lots.rows(first, n) + np.uint32(before))
+            sampled.append(sample.rows(first, n) + np.uint32(before))
             before += n
         return np.concatenate(sampled)
 

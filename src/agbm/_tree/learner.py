@@ -19,12 +19,11 @@ from .._core.weights import Weights
 from .bins import Bins, LeafRows
 from .forest import NODE, Forest, fold, one_output_each
 
-_LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
+_LARGEST = int(np.iinfo(np.int32).max)  # the largest number that the kernels accept; no tree reaches it
 FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
 
-# If a sample has so many rows on average, it has one.
+# A sample with this expected number of rows is never empty in practice.
 ROWS_WITHOUT_DOUBT = 64
-
 
 _Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower)
 F = TypeVar("F", bound=Sized)
@@ -33,26 +32,26 @@ F = TypeVar("F", bound=Sized)
 
 @dataclass(frozen=True, eq=False)
 class TreeLearner:
-    """Regression trees: how to bin the data, what a tree may see, and when to stop splitting."""
+    """Regression trees: how data is binned, what is sampled, and when splitting stops."""
 
     max_depth: int | None = 6
     max_leaf_nodes: int | None = None
     min_samples_leaf: int = 20
     min_leaf_hessian: float = 0.0
-    """Sum of hessians in a leaf, at least, after a Newton fit."""
+    """Smallest sum of hessians in a leaf, for Newton fits."""
     l2_regularization: float = 0.0
     min_split_gain: float = 0.0
     max_bins: int = 255
     shared_structure: bool = False
-    """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
+    """Whether the two residuals of an accelerated iteration share one tree, with two values per leaf."""
     vector_leaves: bool = False
-    """Whether all outputs get one tree, with a value a leaf for each, instead of a tree each."""
+    """Whether all outputs share one tree, with one value per output in each leaf, instead of one tree per output."""
     n_categories: NDArray[np.intp] | None = None
-    """Of each feature whose values are numbers of categories, 0 for the others; None where all are others."""
+    """The number of categories of each feature, 0 for numeric features; None if all features are numeric."""
     monotone: Sequence[int] = ()
-    """For each feature 1 (increasing), -1 (decreasing) or 0; empty where no feature is constrained."""
+    """For each feature 1 (increasing), -1 (decreasing) or 0; empty if no feature is constrained."""
     interactions: Sequence[Sequence[int]] = ()
-    """Groups of features that may meet on a path; empty where all may."""
+    """Groups of features that may appear together on a path; empty if there are no constraints."""
     subsample: float = 1.0
     colsample_bytree: float = 1.0
     colsample_bynode: float = 1.0
@@ -61,8 +60,8 @@ class TreeLearner:
 
     @property
     def min_category_rows(self) -> int:
-        """Rows that a category needs for a mean residual."""
-        # As few as the kernels ask of a category, but two: one row's residual would be its label.
+        """The number of rows that a category needs for a mean residual."""
+        # The minimum of the kernels, but at least two: the residual of a single row would reveal its label.
         return max(2, min(10, self.min_samples_leaf))
 
     def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
@@ -79,7 +78,7 @@ class TreeLearner:
         return TreeFitter(self, bins, matrix, n_train, weights)
 
     def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
-        """A grower of such trees."""
+        """A native grower with these parameters."""
         return kind(
             matrix,
             bins.flat_thresholds,
@@ -196,7 +195,7 @@ class TreeFitter(TreesOfIterations[Array]):
         try:
             records, left_codes, value, row_values = self._grower.grow(
                 **weighted(residuals, newton, outputs, self._weights),
-                rows=None if sample.lots is None else sample.lots.rows(0, self._n_train),
+                rows=None if sample.rows is None else sample.rows.rows(0, self._n_train),
                 **self._growth(newton, sample),
             )
         except OverflowError as error:
@@ -234,8 +233,8 @@ def as_forest(model: Model) -> Forest:
 
 
 def by_function(values: Sequence[Array], n_functions: int) -> Array:
-    """Values (output, function, row) of some trees, each with one or more outputs of all functions, in this order."""
-    parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # rows may be none
+    """Values (output, function, row) of some trees in order, each with one or more outputs of all functions."""
+    parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # there may be no rows
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -263,59 +262,59 @@ def weighted(
     }
 
 
-class RowLots(NamedTuple):
-    """Draws the rows of an iteration, each by itself: a row's luck depends on its number alone."""
+class RowSample(NamedTuple):
+    """A random sample of rows. Whether a row is in it depends only on the key and the number of the row."""
 
     key: int
     threshold: float
 
     def rows(self, first: int, n: int) -> NDArray[np.uint32]:
-        """Those in the sample of n training rows, the first of which has the given number among all."""
-        return np.flatnonzero(self.lots(first, n) < self.threshold).astype(np.uint32)
+        """The sampled rows among n training rows; `first` is the number of the first of them among all."""
+        return np.flatnonzero(self.draws(first, n) < self.threshold).astype(np.uint32)
 
-    def lots(self, first: int, n: int) -> Array:
-        """A random number from 0 to 1 for each row."""
-        names = np.arange(first, first + n, dtype=np.uint64) + np.uint64(self.key)
-        return np.asarray((_mixed(names) >> np.uint64(11)) * 2.0**-53)
+    def draws(self, first: int, n: int) -> Array:
+        """A random number between 0 and 1 for each of these rows."""
+        numbers = np.arange(first, first + n, dtype=np.uint64) + np.uint64(self.key)
+        return np.asarray((_mixed(numbers) >> np.uint64(11)) * 2.0**-53)
 
 
 class Sample:
-    """Rows of one iteration, and features of one tree after the other."""
+    """The row sample of one iteration, and the feature samples of its trees in their order."""
 
     def __init__(self, learner: TreeLearner, n_train: int, n_features: int, iteration: int) -> None:
         self._learner = learner
         self._n_features = n_features
         self._iteration = iteration
-        self.lots: RowLots | None = None
-        """Of the rows; None where all are in the sample."""
+        self.rows: RowSample | None = None
+        """None if all rows are used."""
         share = learner.subsample
         if share < 1.0:
             key = np.random.SeedSequence([learner.seed, iteration]).generate_state(1, np.uint64)
-            self.lots = RowLots(int(key[0]), share)
-            if share * n_train < ROWS_WITHOUT_DOUBT:  # one row at least
-                luckiest = float(self.lots.lots(0, n_train).min())
-                self.lots = RowLots(self.lots.key, max(share, float(np.nextafter(luckiest, 1.0))))
+            self.rows = RowSample(int(key[0]), share)
+            if share * n_train < ROWS_WITHOUT_DOUBT:  # make sure that there is at least one row
+                smallest = float(self.rows.draws(0, n_train).min())
+                self.rows = RowSample(self.rows.key, max(share, float(np.nextafter(smallest, 1.0))))
 
     @cached_property
     def _random(self) -> np.random.Generator:
         return np.random.default_rng([self._learner.seed, self._iteration])
 
     def draw_features(self) -> NDArray[np.uint8] | None:
-        """Which features a tree may use; None for all."""
+        """Which features the next tree may use; None for all."""
         if self._learner.colsample_bytree >= 1.0:
             return None
-        n = math.ceil(self._learner.colsample_bytree * self._n_features)  # not down: of few columns all may matter
+        n = math.ceil(self._learner.colsample_bytree * self._n_features)  # rounded up: each of few features may matter
         chosen = np.zeros(self._n_features, dtype=np.uint8)
         chosen[self._random.choice(self._n_features, n, replace=False)] = 1
         return chosen
 
     def draw_seed(self) -> int:
-        """For the choices at the nodes of a tree."""
+        """The seed of the feature samples at the nodes of the next tree."""
         return int(self._random.integers(2**63)) if self._learner.colsample_bynode < 1.0 else 0
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A well mixed number from each other one: the finaliser of splitmix64, as in the kernels."""
+    """A hash of each number: the finaliser of splitmix64, as in the kernels."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
