@@ -8,6 +8,7 @@ from sklearn.base import clone
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._core.training import EarlyStopping, Record
 from agbm.losses import Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
+from variants import like_default
 
 N = 700
 
@@ -34,8 +35,8 @@ OF_AMOUNTS = {
 VARIANTS = {
     "default": {},
     "early stopping": {"early_stopping": True, "max_iter": 200, "learning_rate": 0.3, "n_iter_no_change": 5},
-    "agbm": {"method": "agbm"},
-    "gbm with l2": {"method": "gbm", "l2_regularization": 3.0},
+    "agbm": like_default("agbm"),
+    "gbm with l2": {**like_default("gbm"), "l2_regularization": 3.0},
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 

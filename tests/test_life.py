@@ -32,7 +32,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEnco
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import Quantile
 from agbm.methods import AGBM, VAGBM
-from variants import METHODS, methods
+from variants import METHODS, like_default, methods
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ class TestPipelines:
     @methods
     def test_in_a_pipeline(self, binary, method):
         X, y = binary
-        pipeline = make_pipeline(StandardScaler(), SimpleImputer(), AGBMClassifier(method=method, max_iter=10))
+        pipeline = make_pipeline(StandardScaler(), SimpleImputer(), AGBMClassifier(**like_default(method), max_iter=10))
         assert pipeline.fit(X, y).score(X, y) > 0.95
         pipeline.set_params(agbmclassifier__max_iter=3).fit(X, y)
         assert pipeline[-1].n_iter_ == 3

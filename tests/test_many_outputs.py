@@ -86,7 +86,7 @@ class TestClasses:
         X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
         common = {"max_iter": 40, "learning_rate": 0.1, "early_stopping": False, "max_leaf_nodes": 8}
         theirs = HistGradientBoostingClassifier(**common).fit(X_train, y_train).predict_proba(X_test)
-        ours = AGBMClassifier(**common, method="gbm", min_samples_leaf=20, l2_regularization=0.0)
+        ours = AGBMClassifier(**common, method="gbm", second_order=True, min_samples_leaf=20, l2_regularization=0.0)
         ours = ours.fit(X_train, y_train).predict_proba(X_test)
         assert log_loss(y_test, ours) < 1.1 * log_loss(y_test, theirs)
 
@@ -264,13 +264,9 @@ class TestSeveralLabels:
 
     @methods
     def test_a_tree_for_each_output_is_a_model_for_each(self, several, method):
-        """With gradient leaves and no momentum that couples them, outputs do not know of each other.
-
-        The damping of "rnb" does couple them, and so do restarts, of which there are none.
-        """
+        """Nothing couples the outputs but restarts, of which there are none."""
         X, y = several
-        settings = {"method": method, "max_iter": 10, "max_depth": 3, "multi_strategy": "one_output_per_tree"}
-        settings |= {"momentum": 0.02, "colsample_bytree": 1.0}
+        settings = {"method": made(method, momentum=0.02), "max_iter": 10, "max_depth": 3}
         together = AGBMRegressor(**settings).fit(X, y).predict(X)
         alone = np.column_stack([AGBMRegressor(**settings).fit(X, y[:, k]).predict(X) for k in range(3)])
         np.testing.assert_allclose(together, alone, rtol=1e-9)

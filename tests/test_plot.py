@@ -116,7 +116,7 @@ def test_lines_are_the_history(models, against, column):
 def test_lines_differ_in_colour_and_in_marker(models):
     lines = lines_of(plot.convergence({f"{name} {k}": m for k in range(9) for name, m in models.items()}))
     of_models = [(line.get_color(), line.get_marker()) for line in lines[1::2]]
-    assert len(set(of_models)) == len(of_models) == 54
+    assert len(set(of_models)) == len(of_models) == 45
     few = of_models[:7]
     assert len({colour for colour, _ in few}) == len({marker for _, marker in few}) == 7
 

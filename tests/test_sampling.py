@@ -30,7 +30,7 @@ class TestEverySampling:
             method=made(method, shared_structure=shared_structure), max_iter=40, max_depth=3, random_state=3, **sampling
         )
         one = clone(model).fit(X, y)
-        assert one.score(X, y) > 0.35
+        assert one.score(X, y) > 0.3
         assert np.array_equal(clone(model).set_params(n_jobs=1).fit(X, y).predict(X), one.predict(X))
         other = clone(model).set_params(random_state=4).fit(X, y)
         assert not np.array_equal(other.predict(X), one.predict(X))

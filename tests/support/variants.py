@@ -15,6 +15,14 @@ shared = pytest.mark.parametrize("shared_structure", [False, True])
 newton = pytest.mark.parametrize("second_order", [False, True])
 
 
+def like_default(name):
+    """Parameters for the method of a name with the leaves and, if it has momentum, the weights of the default.
+
+    Steps then have no unit, and no loss diverges: for tests that must hold for every method, whatever the data.
+    """
+    return {"method": made(name, momentum="fading", correction=0.5, shared_structure=True), "second_order": True}
+
+
 def made(name, **settings):
     """The method of a name, with those of the settings that it has; momentum="fading" is a Fading object."""
     method = clone(OBJECTS[name])
