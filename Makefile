@@ -1,5 +1,6 @@
 # make demo   set up, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
+# make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
 # make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
@@ -40,7 +41,8 @@ demo: $(SET_UP)
 test: $(SET_UP) lint browser
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# The tests of reports look at pages in a browser. Where there is none and none can be fetched, they are skipped.
+# The tests of reports open pages in Chromium. Where there is none, one is downloaded into .venv; where that fails, they are
+# skipped, and the last lines of pytest say so.
 browser: $(SET_UP)
 	$(BIN)/python tests/support/browser.py
 

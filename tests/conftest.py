@@ -1,6 +1,7 @@
 """Settings that must be made before scipy is imported, and data that many tests use."""
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,13 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 # No test depends on how fast a machine is.
 settings.register_profile("agbm", deadline=None)
 settings.load_profile("agbm")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say why tests were skipped, once per reason: without this, a short run says only how many."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)
 
 
 @pytest.fixture(scope="session")
