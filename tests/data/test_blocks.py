@@ -726,7 +726,7 @@ def test_memory_is_that_of_the_bins():
     script = """
         import resource, numpy as np
         from agbm import AGBMRegressor, Batches
-        from agbm.tree import bins
+        from agbm._tree import bins
         bins.MAX_SAMPLE = 25_000
         def make():
             for seed in range(60):

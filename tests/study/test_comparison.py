@@ -249,7 +249,7 @@ def test_what_is_wrong_for_all_is_said_at_once(two_classes, monkeypatch):
 def test_peers_are_found_without_importing_them():
     assert set(TESTED) <= set(installed_peers())
     code = (
-        "import sys; from agbm.peers import installed_peers; installed_peers();"
+        "import sys; from agbm._study.peers import installed_peers; installed_peers();"
         "assert not {'lightgbm', 'xgboost', 'catboost'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

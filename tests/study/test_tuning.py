@@ -127,8 +127,8 @@ def test_a_killed_search_goes_on(classes, tmp_path):
     code = f"""
 import time
 import numpy as np
-from agbm import tuning
-from agbm.evaluation import Split
+from agbm._study import tuning
+from agbm._study.evaluation import Split
 
 def hang(self, record):
     print("hangs", flush=True)
