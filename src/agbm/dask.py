@@ -49,6 +49,8 @@ from ._storage.checkpoint import Checkpoint
 from ._tree import Forest, TreeLearner
 from ._tree.bins import Bins
 
+__all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor"]
+
 FAN_OUT = 8
 """Shards that one process sends a message on to, and whose replies it adds up."""
 
