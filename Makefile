@@ -28,6 +28,7 @@ PIP := $(BIN)/pip install -q --no-compile --disable-pip-version-check
 SET_UP := $(VENV)/.set-up
 TEST_SET_UP := $(VENV)/.set-up-test
 BENCH_SET_UP := $(VENV)/.set-up-bench
+IMPORTED := numpy scikit-learn matplotlib rich
 # Data sets beside the checkout are used where there are some.
 AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
@@ -155,17 +156,18 @@ build/mutate: $(FUZZ_TARGET) tests/native/mutate.cpp $(wildcard native/*.hpp)
 	mkdir -p build
 	$(CXX) $(FUZZ_FLAGS) -fsanitize=address,undefined $(FUZZ_TARGET) tests/native/mutate.cpp -o $@
 
+# Extras of agbm as it is installed: this builds nothing.
 $(TEST_SET_UP) $(BENCH_SET_UP): $(VENV)/.set-up-%: pyproject.toml | $(SET_UP)
 	@echo "Installing what agbm[$*] names"
 	@$(PIP) 'agbm[$*]'
 	@touch $@
 
 # An editable install: Python files are used where they are; only a change of the native part or of the set-up builds again.
-# The extras are installed afterwards, for agbm as it is installed: they never build it a second time.
+# The compiler needs the cores and pip the network, so both run at once; the last line installs what the list above lacks.
 $(SET_UP): $(NATIVE) | $(BIN)/ninja
-	@echo "Compiling the kernels (about a minute with two cores)"
-	@$(PIP) --no-build-isolation --no-deps -e .
-	@echo "Installing numpy, scikit-learn and what the demo imports"
+	@echo "Compiling the kernels (about a minute with two cores), and meanwhile installing $(IMPORTED)"
+	@$(PIP) --no-build-isolation --no-deps -e . & build=$$!; \
+	  $(PIP) --no-warn-conflicts $(IMPORTED); installed=$$?; wait $$build && exit $$installed
 	@$(PIP) 'agbm[plot,progress]'
 	@touch $@
 
