@@ -1,5 +1,6 @@
 # make demo   build the library, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
+# make test-fast  the tests that take little time, for the inner loop: a minute with two cores
 # make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
@@ -35,7 +36,7 @@ export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
+.PHONY: demo test test-fast test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
   bench-sparse \
   sanitize browser test-clang fuzz fuzz-short wheel clean
 
@@ -45,6 +46,9 @@ demo: $(SET_UP)
 
 test: $(TEST_SET_UP) lint browser
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-fast: $(TEST_SET_UP)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 # The tests of reports open pages in Chromium. Where there is none, one is downloaded into .venv; where that fails, they are
 # skipped, and the last lines of pytest say so.

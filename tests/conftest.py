@@ -6,12 +6,20 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
+from slow import is_slow
+
 # Without it scikit-learn skips its check of array API inputs.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 # No test depends on how fast a machine is.
 settings.register_profile("agbm", deadline=None)
 settings.load_profile("agbm")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_slow(item.nodeid, item.fixturenames):
+            item.add_marker("slow")
 
 
 def pytest_terminal_summary(terminalreporter):

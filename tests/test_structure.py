@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import slow
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "agbm"
 PUBLIC = ["agbm", "agbm.dask", "agbm.export", "agbm.losses", "agbm.methods", "agbm.plot"]
@@ -238,3 +240,19 @@ def test_public_modules_say_what_is_public(module):
     imported = importlib.import_module(module)
     assert sorted(imported.__all__) == imported.__all__
     assert all(hasattr(imported, name) for name in imported.__all__)
+
+
+def test_slow_tests_that_are_listed_exist():
+    """Otherwise a test that is renamed would become a part of `make test-fast`."""
+    for file in [*slow.FILES, *slow.TESTS]:
+        tree = ast.parse((ROOT / "tests" / file).read_text())
+        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} | set(classes)
+        for name, node in classes.items():
+            names |= {f"{name}::{method.name}" for method in node.body if isinstance(method, ast.FunctionDef)}
+        assert slow.TESTS.get(file, set()) <= names, file
+
+
+def test_every_folder_has_fast_tests():
+    files = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
+    assert {file.parent for file in files if str(file) not in slow.FILES} == {file.parent for file in files}
