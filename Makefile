@@ -1,5 +1,7 @@
-# make demo   set up, then train the paper's four methods and the default, and draw their convergence
+# make demo   build the library, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
+# make test-fast  the tests that take little time, for the inner loop: a minute with two cores
+# make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
 # make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
@@ -22,39 +24,48 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install -q --no-compile --disable-pip-version-check
+# The library, built, with what the demo and the paper's experiments import; the tools of the tests; other libraries.
 SET_UP := $(VENV)/.set-up
+TEST_SET_UP := $(VENV)/.set-up-test
 BENCH_SET_UP := $(VENV)/.set-up-bench
+IMPORTED := numpy scikit-learn matplotlib rich
 # Data sets beside the checkout are used where there are some.
 AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
+.PHONY: demo test test-fast test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
   bench-sparse \
   sanitize browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
-	$(BIN)/python examples/demo.py
+	@echo "Training five methods on two data sets"
+	@$(BIN)/python examples/demo.py
 
-test: $(SET_UP) lint browser
+test: $(TEST_SET_UP) lint browser
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# The tests of reports look at pages in a browser. Where there is none and none can be fetched, they are skipped.
-browser: $(SET_UP)
+test-fast: $(TEST_SET_UP)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# The tests of reports open pages in Chromium. Where there is none, one is downloaded into .venv; where that fails, they are
+# skipped, and the last lines of pytest say so.
+browser: $(TEST_SET_UP)
 	$(BIN)/python tests/support/browser.py
 
-test-kills: $(SET_UP)
+test-kills: $(TEST_SET_UP)
 	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/distributed/test_dask.py -k killed
 
-lint: $(SET_UP)
+lint: $(TEST_SET_UP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE_SOURCES)
 
 # The wheel is made from the source distribution, as pip would make it, and tried where nothing of this folder can help it.
-wheel: $(SET_UP)
+wheel: $(TEST_SET_UP)
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
@@ -62,12 +73,12 @@ wheel: $(SET_UP)
 	  cd "$$folder"; venv/bin/python -I $(CURDIR)/tests/smoke.py
 
 # Of the objects that the set-up has built; `make wheel` is about the wheel itself.
-test-install: $(SET_UP)
+test-install: $(TEST_SET_UP)
 	rm -rf build/wheel
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w build/wheel .
 	$(BIN)/python tests/support/installed_docs.py build/wheel/*.whl
 
-docs: $(SET_UP)
+docs: $(TEST_SET_UP)
 	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs
 
 paper: $(SET_UP)
@@ -124,7 +135,7 @@ test-clang: build/clang/.installed
 build/clang/.installed: private export CXX := clang++
 build/address/.installed: SANITIZERS = address,undefined
 build/thread/.installed: SANITIZERS = thread
-build/%/.installed: $(SET_UP) $(NATIVE) $(wildcard src/agbm/*.py src/agbm/*/*.py)
+build/%/.installed: $(TEST_SET_UP) $(NATIVE) $(wildcard src/agbm/*.py src/agbm/*/*.py)
 	rm -rf $(@D)
 	$(BIN)/pip install -q --no-deps --no-build-isolation --target $(@D) -C build-dir=build/$*-objects \
 	  -C cmake.define.AGBM_SANITIZE=$(SANITIZERS) .
@@ -149,19 +160,27 @@ build/mutate: $(FUZZ_TARGET) tests/native/mutate.cpp $(wildcard native/*.hpp)
 	mkdir -p build
 	$(CXX) $(FUZZ_FLAGS) -fsanitize=address,undefined $(FUZZ_TARGET) tests/native/mutate.cpp -o $@
 
-$(BENCH_SET_UP): $(SET_UP)
-	$(BIN)/pip install -q --no-build-isolation -e '.[bench]'
-	touch $@
+# Extras of agbm as it is installed: this builds nothing.
+$(TEST_SET_UP) $(BENCH_SET_UP): $(VENV)/.set-up-%: pyproject.toml | $(SET_UP)
+	@echo "Installing what agbm[$*] names"
+	@$(PIP) 'agbm[$*]'
+	@touch $@
 
-# An editable install: Python files are used where they are; only a change of the native part or of the set-up builds anew.
+# An editable install: Python files are used where they are; only a change of the native part or of the set-up builds again.
+# The compiler needs the cores and pip the network, so both run at once; the last line installs what the list above lacks.
 $(SET_UP): $(NATIVE) | $(BIN)/ninja
-	$(BIN)/pip install -q --no-build-isolation -e '.[test]'
-	touch $@
+	@echo "Compiling the kernels (about a minute with two cores), and meanwhile installing $(IMPORTED)"
+	@$(PIP) --no-build-isolation --no-deps -e . & build=$$!; \
+	  $(PIP) --no-warn-conflicts $(IMPORTED); installed=$$?; wait $$build && exit $$installed
+	@$(PIP) 'agbm[plot,progress]'
+	@touch $@
 
 $(BIN)/ninja:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q 'scikit-build-core>=0.11' 'nanobind>=2.8' 'cmake>=3.26' ninja
-	touch -c $@
+	@echo "Creating an environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "Installing the build tools"
+	@$(PIP) 'scikit-build-core>=0.11' 'nanobind>=2.8' 'cmake>=3.26' ninja
+	@touch -c $@
 
 clean:
 	rm -rf $(VENV) build

@@ -1,9 +1,12 @@
 """Settings that must be made before scipy is imported, and data that many tests use."""
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import settings
+
+from slow import is_slow
 
 # Without it scikit-learn skips its check of array API inputs.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -11,6 +14,19 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 # No test depends on how fast a machine is.
 settings.register_profile("agbm", deadline=None)
 settings.load_profile("agbm")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_slow(item.nodeid, item.fixturenames):
+            item.add_marker("slow")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say why tests were skipped, once per reason: without this, a short run says only how many."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ class _KnowsMethods(BaseEstimator):  # type: ignore[misc]
         return cast(Self, super().set_params(**parameters))
 
 
-class _BaseAGBM(_KnowsMethods, ABC):
+class BaseAGBM(_KnowsMethods, ABC):
     """What the regressor and the classifier share."""
 
     model_: FittedModel
@@ -242,7 +242,7 @@ class _BaseAGBM(_KnowsMethods, ABC):
         return tags
 
 
-class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]
+class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     __doc__ = f"""Accelerated gradient boosting for regression.
 {documentation('"auto", "squared_error", "absolute_error", "poisson", "gamma"', classifies=False)}
     Examples
@@ -297,7 +297,7 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]
         return tags
 
 
-class AGBMClassifier(ClassifierMixin, _BaseAGBM):  # type: ignore[misc]
+class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     __doc__ = f"""Accelerated gradient boosting for classification.
 {documentation('"auto", "log_loss", "exponential"', classifies=True)}
     classes_ : array

@@ -16,11 +16,13 @@ import distributed
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
-from ._estimators import AGBMClassifier, AGBMRegressor, _BaseAGBM
+from ._estimators import AGBMClassifier, AGBMRegressor, BaseAGBM
 from ._storage.checkpoint import Checkpoint
 
+__all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor"]
 
-class _OnDask(_BaseAGBM):
+
+class _OnDask(BaseAGBM):
     """What both estimators have that the local ones have not."""
 
     def fit(

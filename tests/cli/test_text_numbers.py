@@ -52,7 +52,7 @@ def test_what_looks_like_numbers(numbers, others, looks_like_numbers):
 
 
 def test_columns_that_are_surely_text_are_not_looked_at_to_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("agbm.text_numbers.ENOUGH_TEXT", 20)
+    monkeypatch.setattr("agbm._cli._text_numbers.ENOUGH_TEXT", 20)
     assert Tally(plain=19, others=20).is_surely_text
     assert not Tally(plain=20, others=20).is_surely_text
     assert not Tally(others=19).is_surely_text

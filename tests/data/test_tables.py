@@ -200,7 +200,7 @@ class TestSparse:
             import numpy as np
             from scipy.sparse import csr_array
             import agbm
-            from agbm import AGBMClassifier, _cli as cli
+            from agbm import AGBMClassifier, _cli
             rng = np.random.default_rng(0)
             n_rows, n_columns, per_row = 11_000, 2**20, 60
             rows, frequent = np.repeat(np.arange(n_rows), per_row), np.arange(1000) * 1009
@@ -216,7 +216,7 @@ class TestSparse:
             assert np.array_equal(loaded.predict_proba(X[:5000]), model.predict_proba(X[:5000]))
             assert model.predict_contributions(X[:2]).shape == (2, n_columns + 1)
             assert model.feature_importances_.argmax() in frequent[:30]
-            assert cli.main(["inspect", "wide.agbm"]) == 0
+            assert _cli.main(["inspect", "wide.agbm"]) == 0
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
             print(grown)
             assert grown < 500, grown  # 6 GB of tables from values to bins, when every feature had one

@@ -148,10 +148,9 @@ ALL = ["cancer", "diabetes", "iris", "frame", "hostile", "ten"]
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as playwright:
-        found = browsers.find(playwright)
-        if found is None:
+        browser = browsers.launch(playwright)
+        if browser is None:
             pytest.skip(browsers.HOW_TO_GET_ONE)
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
         browser.close()
 

@@ -84,7 +84,7 @@ def test_memory_of_loading(claim, small):
 def peak_of_inspect(path):
     """Bytes that `agbm inspect` takes at its peak, in a process of its own."""
     code = (
-        "import resource, sys; from agbm.cli import main; status = main(['inspect', sys.argv[1], *sys.argv[2:]]); "
+        "import resource, sys; from agbm._cli import main; status = main(['inspect', sys.argv[1], *sys.argv[2:]]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(status)"
     )
     peaks = []

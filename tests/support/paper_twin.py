@@ -1,4 +1,4 @@
-"""The algorithms, written down a second time in plain NumPy: the oracle of agbm.boosting.
+"""The algorithms, written down a second time in plain NumPy: the oracle of agbm._core.boosting.
 
 `fit(r)` is the best weak learner's vector of predictions for a residual r, `fit(r, hessian)` that of a Newton step;
 `gradient(f)` and `curvature(f)` are the derivatives of the loss. Every function returns the list of the named vectors,

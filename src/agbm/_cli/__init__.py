@@ -25,8 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # names in files have letters that not every terminal has
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parsed = make_parser().parse_args(given)
-    parsed.command_line = shlex.join(["agbm", *given])
+    parser = make_parser()
+    parsed = parser.parse_args(given)
+    parsed.parser, parsed.command_line = parser, shlex.join(["agbm", *given])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # what is said to users, not to developers

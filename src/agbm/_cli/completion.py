@@ -30,6 +30,4 @@ def run(arguments: argparse.Namespace) -> None:
         import shtab
     except ImportError as error:
         raise ImportError(f"completion needs shtab ({error}): pip install 'agbm[cli]'") from error
-    from . import make_parser
-
-    print(shtab.complete(make_parser(), arguments.shell))
+    print(shtab.complete(arguments.parser, arguments.shell))
