@@ -373,9 +373,9 @@ def _check_known(name: str, known: Sequence[str]) -> None:
         return
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"the parameters are {', '.join(sorted(known))}."
-    owners = [f"{kind.__name__} as method__{name}" for kind in owners_of(name)]
+    owners = [kind.__name__ for kind in owners_of(name)]
     if owners:
-        hint = f"it is a parameter of the method: {' and '.join(owners)}."
+        hint = f"use method__{name}, a parameter of {' and '.join(owners)}."
     raise ValueError(f"--set {name}: no parameter {name!r}; {hint}")
 
 
