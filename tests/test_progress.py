@@ -56,7 +56,7 @@ def test_lines_where_there_is_no_terminal(capfd):
     assert out == ""
     best = int(np.argmin(losses["validation_loss"]))
     expected = (
-        f"agbm  20/20  trees 20  train loss {losses['train_loss'][-1]:.5g}  "
+        f"agbm  20/20  trees {losses['trees'][-1]}  train loss {losses['train_loss'][-1]:.5g}  "
         f"validation loss {losses['validation_loss'][-1]:.5g}  best {losses['validation_loss'][best]:.5g} at {best}  "
     )
     assert re.fullmatch(re.escape(expected) + r"\d+\.\d s\n", err)
