@@ -20,9 +20,7 @@ def main() -> None:
     losses = model.history_["validation_loss"]  # per iteration; 0 is the initial constant
     for iteration in (0, 1, 10, model.best_iteration_, model.n_iter_):
         print(f"iteration {iteration:3d}: validation loss {losses[iteration]:.4f}")
-    print(
-        f"ran {model.n_iter_} iterations, kept the best, iteration {model.best_iteration_} with {model.n_trees_} trees"
-    )
+    print(f"ran {model.n_iter_} iterations, kept iteration {model.best_iteration_} with {model.n_trees_} trees")
     print(f"test accuracy: {model.score(X_test, y_test):.3f}")
 
 

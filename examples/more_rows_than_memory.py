@@ -32,8 +32,8 @@ def main() -> None:
         for number in range(FILES):
             yield read(number)
 
-    # fit keeps two bytes per value in memory, or in files with Batches(..., bins="mmap"). A pyarrow dataset can be passed
-    # without Batches: fit(dataset, "name of the label column").
+    # fit keeps two bytes per value in memory, or in files with Batches(..., bins="mmap"). A pyarrow dataset can be
+    # passed without Batches: fit(dataset, "name of the label column").
     model = AGBMClassifier(max_iter=30).fit(Batches(batches))
     X_test, y_test = read(FILES)
     print(f"read {FILES} files {len(passes)} times, one at a time; accuracy {model.score(X_test, y_test):.3f}")

@@ -118,9 +118,7 @@ class Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         # Ambiguous body lengths allow request smuggling.
         if "Transfer-Encoding" in self.headers or len(self.headers.get_all("Content-Length", [])) > 1:
-            raise RequestError(
-                HTTPStatus.BAD_REQUEST, "exactly one Content-Length is required, and no Transfer-Encoding"
-            )
+            raise RequestError(HTTPStatus.BAD_REQUEST, "one Content-Length is required, without Transfer-Encoding")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             raise RequestError(HTTPStatus.LENGTH_REQUIRED, "Content-Length is required")
@@ -181,9 +179,8 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000, help="0 for any free port")
     args = parser.parse_args()
-    warnings.filterwarnings(
-        "ignore", "X does not have valid feature names"
-    )  # requests contain lists in the order of the features
+    # Requests contain lists, in the order of the features.
+    warnings.filterwarnings("ignore", "X does not have valid feature names")
     try:
         Handler.service = Service(agbm.load(args.model))
     except (OSError, agbm.ModelFileError) as error:
