@@ -59,7 +59,7 @@ def describe_columns(question: Question) -> list[report.Column]:
 def _labels_in_words(question: Question) -> str:
     y = question.y[question.rows]
     if not question.classifies:
-        return f"numbers from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
+        return f"values from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
     classes, counts = np.unique(y, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     shares = [f"{classes[i]} {100 * counts[i] / len(y):.3g} %" for i in order]

@@ -130,7 +130,7 @@ def _show(explained: dict[str, Any], top: int) -> None:
     rest = sum(entry["adds"] for entry in explained["contributions"][len(shown) :])
     rows = [[entry["feature"], _text(entry["value"]), f"{entry['adds']:+.4g}"] for entry in shown]
     rows += [["all others", "", f"{rest:+.4g}"], ["base value", "", f"{explained['base']:+.4g}"]]
-    show_table(["feature", "value", "adds"], rows)
+    show_table(["feature", "value", "contribution"], rows)
     print()
 
 
