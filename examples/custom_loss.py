@@ -37,7 +37,7 @@ class Shortage:
         return np.where(y > f, 4.0, 1.0)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
-        """Return the constant with the lowest loss, by Newton's method from the mean; few steps suffice."""
+        """Return the best constant by Newton's method; the loss is piecewise quadratic, so few steps suffice."""
         best = float(np.average(y, weights=weight))
         for _ in range(20):
             s = self.hessian(y, np.full_like(y, best), None)

@@ -52,7 +52,7 @@ def counting(description: str, stream: TextIO | None = None) -> Iterator[Callabl
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Progress at one moment; the words next to it are only computed when they are displayed."""
+    """Progress at one moment, with words that are only computed when they are displayed."""
 
     done: int
     total: int

@@ -108,7 +108,7 @@ class Question:
     """The target of all rows."""
     weight: Array | None
     streams: bool
-    """Whether the table is read in batches because it may not fit into memory."""
+    """Whether the table is read in batches."""
     mixed: list[Column]
     """Features and target with values that are not numbers, if the column is read as numbers or looks numeric."""
 
@@ -323,7 +323,7 @@ def _task(
 
 
 def _are_whole(values: Array) -> bool:
-    """Return whether all values are integers of at most 2^53; all larger floats are integers, which proves nothing."""
+    """Return whether all values are integers; those beyond 2^53 do not count, since all such floats are integers."""
     return bool(np.all((np.abs(values) <= 2.0**53) & (np.floor(values) == values)))
 
 

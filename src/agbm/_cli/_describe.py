@@ -39,7 +39,7 @@ def describe(question: Question) -> dict[str, str]:
 
 
 def in_short(question: Question) -> dict[str, str]:
-    """Return a shorter description, for a report that lists the columns in a section of its own."""
+    """Return a shorter description, for a report that lists the columns separately."""
     return {
         "data": question.file.name,
         "target": question.target,

@@ -123,7 +123,7 @@ def open_table(
     decimal_commas : collection of str
         Columns of `numeric` whose commas are decimal commas, even if all of them could be thousands separators.
     n_features : int, default=None
-        Number of features of the model that the columns of an svmlight file must match.
+        Number of features of a model. An svmlight file with fewer columns is padded with columns of zeros.
     first_index : int, default=None
         Index of the first column of an svmlight file, 0 or 1. By default it is 1 if the index 0 does not occur.
     """
@@ -349,7 +349,7 @@ def _check_fragments(dataset: Any) -> None:
 
 def _names_of_csv(first: str, delimiter: str, header: bool) -> list[str]:
     if not first.strip():
-        raise ValueError("the first line is empty; it must contain the columns.")
+        raise ValueError("the first line is empty.")
     cells = next(csv.reader([first], delimiter=delimiter))
     if "\ufffd" in first:
         raise ValueError(f"the first line, {cells}, is not UTF-8; save the file as UTF-8.")
@@ -432,7 +432,7 @@ def _with_columns(X: Any, n_columns: int | None) -> Any:
 
 
 def available_memory() -> int:
-    """Return the bytes of memory that are still available, or a very large number if the system does not tell."""
+    """Return the bytes of memory that are still available, or a very large number if it is unknown."""
     limits = [2**62]
     for path, pattern, unit in (
         ("/proc/meminfo", r"MemAvailable:\s+(\d+) kB", 1024),

@@ -93,7 +93,7 @@ def open_for(
         return file, names
     known = [column.name for column in file.columns]
     if not names:
-        raise ValueError(f"the model was trained without column names, so its features cannot be found in {path!r}.")
+        raise ValueError("the model was trained without column names, so it can only read svmlight files.")
     missing = [name for name in names if name not in known]
     if missing:
         raise ValueError(f"{path!r} lacks the columns {missing} that the model needs; its columns are {known[:20]}.")

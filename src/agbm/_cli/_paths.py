@@ -32,7 +32,7 @@ def check_files(*, reads: Paths, writes: Paths, resumes: Paths | None = None) ->
     for option, path in (_given(writes) | resumed).items():
         for other, file in files.items():
             if _overwrites(path, file):
-                which = "inside the input folder" if file.is_dir() else "the same file as"
+                which = "part of the input" if file.is_dir() else "the same file as"
                 raise ValueError(f"{option} {path} is {which} {other} {file}; use another path.")
         _check_can_write(option, path)
         files[option] = path

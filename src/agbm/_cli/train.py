@@ -159,8 +159,8 @@ def _judge(
     if arguments.test is not None:
         return judge(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
     if folds:
-        speaking = clone(model).set_params(verbose=int(speaks(arguments)))
-        return _cross_validate(question, speaking, folds)
+        verbose = clone(model).set_params(verbose=int(speaks(arguments)))
+        return _cross_validate(question, verbose, folds)
     return question.judge([(model, test)]) if len(test) else []
 
 

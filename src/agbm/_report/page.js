@@ -210,16 +210,16 @@
     const plot = new Plot(height, label, (at) => {
       head.textContent = at === null ? home : where(at);
       cells.flat().forEach((cell) => (cell.textContent = "–"));
-      const said = [];
+      const texts = [];
       for (const line of plot.view.lines) {
         const k = lastUpTo(line.x, at ?? Infinity);
         const value = at === null && line.kept ? line.kept[1] : line.y[k];
         const over = at !== null && k >= 0 && line.x[k] < at && k === line.x.length - 1;
         const text = over ? `${words(value)} (ended)` : words(value);
         cells[line.row][line.column].textContent = text;
-        said.push(`${rows[line.row].name} ${columns[line.column]} ${text}`);
+        texts.push(`${rows[line.row].name} ${columns[line.column]} ${text}`);
       }
-      plot.box.setAttribute("aria-valuetext", `${head.textContent}: ${said.join(", ")}`);
+      plot.box.setAttribute("aria-valuetext", `${head.textContent}: ${texts.join(", ")}`);
     });
     const numbersOf = (row) => plot.view.lines.flatMap((line, k) => (line.row === row ? [k] : []));
     const update = () => {
@@ -341,13 +341,13 @@
   // Browsers may deny local files access to the clipboard; the command is then selected for copying by keyboard.
   async function copy() {
     const command = document.getElementById("command");
-    const said = document.getElementById("copied");
+    const status = document.getElementById("copied");
     try {
       await navigator.clipboard.writeText(command.textContent);
-      said.textContent = "Copied.";
+      status.textContent = "Copied.";
     } catch {
       getSelection().selectAllChildren(command);
-      said.textContent = "Selected: press Ctrl+C or ⌘C.";
+      status.textContent = "Selected: press Ctrl+C or ⌘C.";
     }
   }
 

@@ -38,7 +38,7 @@ def to_html(findings: Findings) -> str:
 
 
 def _policy(script: str) -> Html:
-    """Return a content security policy that blocks network access and all scripts but this one, even injected ones."""
+    """Return a content security policy that blocks network access and all scripts but the page's own."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = [
         "default-src 'none'", f"script-src 'sha256-{digest}'", "style-src 'unsafe-inline'", "base-uri 'none'",

@@ -66,7 +66,7 @@ def _list(labels: Labels) -> Html:
         if depth[node] >= deepest:
             rest = element("span", f"{below[node]:,} more nodes below", class_="note")
             return element("li", box, element("ul", element("li", rest)))
-        children = [item(child, said) for said, child in labels.children(node)]
+        children = [item(child, branch) for branch, child in labels.children(node)]
         return element("li", box, element("ul", *children))
 
     return element("ul", item(0, ""), class_="tree")
