@@ -1,4 +1,4 @@
-"""Constraints that hold for the whole model: a prediction that may only rise, and features that may not interact.
+"""Monotone and interaction constraints, which hold for the whole model.
 
 python examples/constraints.py
 """
@@ -13,22 +13,22 @@ INCOME, DEBT, AGE = range(3)
 
 
 def main() -> None:
-    """Fit with and without constraints, and measure how far each model breaks them."""
+    """Fit with and without constraints, and measure how much each model violates them."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(2000, 3))
     y = X[:, INCOME] - X[:, DEBT] + X[:, DEBT] * X[:, AGE] + rng.normal(0.0, 0.3, len(X))
-    free = AGBMRegressor(max_iter=100, early_stopping=False).fit(X, y)
-    held = AGBMRegressor(
+    unconstrained = AGBMRegressor(max_iter=100, early_stopping=False).fit(X, y)
+    constrained = AGBMRegressor(
         max_iter=100, early_stopping=False, monotonic_cst=[1, -1, 0], interaction_cst=[[INCOME], [DEBT, AGE]]
     )
-    held.fit(X, y)
-    for name, model in (("without constraints", free), ("with constraints", held)):
-        print(f"{name:20} deepest fall as income rises {deepest_fall(model):.3g},", end=" ")
-        print(f"income and debt interact by {interaction(model):.2g}")
+    constrained.fit(X, y)
+    for name, model in (("without constraints", unconstrained), ("with constraints", constrained)):
+        print(f"{name:20} largest decrease as income rises {largest_decrease(model):.3g},", end=" ")
+        print(f"interaction of income and debt {interaction(model):.2g}")
 
 
-def deepest_fall(model: AGBMRegressor) -> float:
-    """How far the prediction of any row falls between two neighbouring incomes."""
+def largest_decrease(model: AGBMRegressor) -> float:
+    """Return the largest decrease of a prediction between two neighbouring incomes."""
     incomes = np.linspace(0.0, 1.0, 200)
     rows = np.random.default_rng(1).uniform(size=(100, 1, 3)).repeat(len(incomes), axis=1)
     rows[:, :, INCOME] = incomes
@@ -37,7 +37,7 @@ def deepest_fall(model: AGBMRegressor) -> float:
 
 
 def interaction(model: AGBMRegressor) -> float:
-    """How much what income adds depends on the debt: 0, but for rounding, where the two do not interact."""
+    """Return how much the effect of income depends on debt: 0 up to rounding if the two do not interact."""
 
     def at(income: float, debt: float) -> np.ndarray:
         rows = np.random.default_rng(2).uniform(size=(100, 3))

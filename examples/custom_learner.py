@@ -1,4 +1,4 @@
-"""Any scikit-learn regressor as the weak learner: smooth functions instead of trees, with and without acceleration.
+"""Use a scikit-learn regressor as the weak learner: smooth functions instead of trees, with and without acceleration.
 
 python examples/custom_learner.py
 """
@@ -15,7 +15,7 @@ from agbm.methods import GBM, VAGBM
 
 
 def main() -> None:
-    """A smooth surface, fitted with 30 weak learners each."""
+    """Fit a smooth surface with 30 weak learners of each kind."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, size=(1500, 2))
     surface = np.sin(X[:, 0]) * np.cos(X[:, 1])
@@ -29,7 +29,7 @@ def main() -> None:
             model.fit(X[train], y[train])
             error = np.sqrt(np.mean((model.predict(X[test]) - surface[test]) ** 2))
             print(
-                f"{name:17} {type(method).__name__:6} {model.n_trees_} learners, distance from the surface {error:.3f}"
+                f"{name:17} {type(method).__name__:6} {model.n_trees_} learners, RMSE to the true surface {error:.3f}"
             )
 
 

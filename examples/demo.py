@@ -1,8 +1,8 @@
-"""The default and the algorithms of the paper on two data sets that ship with scikit-learn.
+"""Train the default and the algorithms of the paper on two data sets that ship with scikit-learn.
 
-Like is compared with like: the default with plain boosting of the same leaves, tree sizes and learning rate, and AGBM,
-AGBMR and VAGBM with GBM as in the paper, with one small step for all. Prints a table, and writes to the folder given as
-argument (default: out/demo) a figure of the losses against the number of trees, and the predictions.
+The default is compared with plain boosting with the same leaves, tree sizes and learning rate. AGBM, AGBMR and VAGBM
+are compared with GBM as in the paper, all with the same small step. The script prints a table, and writes a figure of
+the losses by number of trees and the predictions to the folder given as argument (default: out/demo).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter
 
-# Two hundred trees each, whatever the test loss.
+# Two hundred trees each, without early stopping.
 SHARED: dict[str, Any] = {"max_iter": 200, "early_stopping": False, "verbose": 1}
 # As in the paper: gradient leaves, depth 3, no regularization; AGBM grows two trees per iteration. The step is small,
 # so that there is something to accelerate.
@@ -51,7 +51,7 @@ STYLES = {
 
 
 def train(name: str, estimator: Any, data: tuple[Any, Any], out: Path) -> dict[str, Any]:
-    """All methods on one split; the fitted models by method, predictions saved."""
+    """Fit all methods on one split, save their predictions and return the models by method."""
     X_train, X_test, y_train, y_test = train_test_split(*data, test_size=0.3, random_state=0)
     table = Table(
         title=f"{name}: {len(y_train)} training rows, {len(y_test)} test rows", box=SIMPLE, collapse_padding=True
@@ -89,7 +89,7 @@ def train(name: str, estimator: Any, data: tuple[Any, Any], out: Path) -> dict[s
 
 
 def draw(results: dict[str, dict[str, Any]], path: Path) -> None:
-    """Train and test loss against the number of trees, one row of panels per data set."""
+    """Plot training and test loss by number of trees, one row of panels per data set."""
     figure, axes = plt.subplots(len(results), 2, figsize=(10, 4 * len(results)), squeeze=False, layout="constrained")
     for row, (name, models) in zip(axes, results.items(), strict=True):
         for axis, (column, title) in zip(row, (("train_loss", "training"), ("validation_loss", "test")), strict=True):
@@ -111,7 +111,7 @@ def draw(results: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Run everything."""
+    """Train all models, draw the figure and print the names of the files."""
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/demo")
     out.mkdir(parents=True, exist_ok=True)
     fitted = {

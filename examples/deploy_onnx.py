@@ -1,4 +1,4 @@
-"""A model that leaves Python: exported to ONNX, checked against onnxruntime.
+"""Export a model to ONNX and compare its predictions in onnxruntime.
 
 python examples/deploy_onnx.py        (needs pip install '.[onnx]' onnxruntime)
 """
@@ -18,7 +18,7 @@ from agbm.export import to_onnx
 
 
 def main() -> None:
-    """Write the file, and let another library predict with it."""
+    """Write the ONNX file and predict with onnxruntime."""
     X, y = load_wine(return_X_y=True)
     X_train, X_test, y_train, _ = train_test_split(X.astype(np.float32), y, random_state=0)
     model = AGBMClassifier(max_iter=50).fit(X_train, y_train)

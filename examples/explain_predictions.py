@@ -1,4 +1,4 @@
-"""What each feature adds to a prediction: exact Shapley values of the trees, which add up to the score.
+"""Contributions of features to predictions: exact Shapley values, which add up to the score.
 
 python examples/explain_predictions.py
 """
@@ -12,15 +12,15 @@ from agbm import AGBMRegressor
 
 
 def main() -> None:
-    """Take one prediction apart, then rank the features over all rows."""
+    """Explain one prediction, then rank the features over all rows."""
     data = load_diabetes(as_frame=True)
     model = AGBMRegressor(early_stopping=True).fit(data.data, data.target)
-    contributions = model.predict_contributions(data.data)  # (row, feature + 1); the mean is in the last place
+    contributions = model.predict_contributions(data.data)  # (row, feature + 1); the last column is the mean
     predictions = model.predict(data.data)
 
     row = int(predictions.argmax())
     of_row, mean = contributions[row, :-1], contributions[row, -1]
-    print(f"patient {row}: {predictions[row]:.1f} predicted, {mean:.1f} where nothing is known; the difference is")
+    print(f"patient {row}: {predictions[row]:.1f} predicted, {mean:.1f} on average; contributions to the difference:")
     largest = np.argsort(-np.abs(of_row))[:4]
     for feature in largest:
         print(f"  {of_row[feature]:+7.1f}  {data.feature_names[feature]} = {data.data.iloc[row, feature]:.3f}")

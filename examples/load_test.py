@@ -1,8 +1,8 @@
-"""A bounded load test of examples/serve.py on this machine: `python examples/load_test.py --requests 4000 --clients 8`.
+"""A load test of examples/serve.py on this machine: `python examples/load_test.py --requests 4000 --clients 8`.
 
-Trains a small model, saves it, starts the service, and sends requests of which a part is malformed: cut short, too
-long, no JSON, rows of other lengths, binary noise. Every request must get the answer that it should, with the bits that
-the model gives, and the service must be alive afterwards. Prints latencies.
+The script trains and saves a small model, starts the service and sends requests. Some are malformed: truncated, too
+long, invalid JSON, rows of the wrong length, binary noise. Every request must get the expected response, predictions
+must equal those of the model exactly, and the service must still run at the end. Prints latencies.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from agbm import AGBMClassifier
 
 SERVICE = Path(__file__).with_name("serve.py")
 MALFORMED: dict[str, tuple[bytes, int]] = {
-    "no JSON": (b"{", 400),
+    "invalid JSON": (b"{", 400),
     "deep JSON": (b"[" * 100_000, 400),
     "noise": (bytes(range(256)), 400),
     "no rows": (b'{"rows": []}', 400),
-    "a short row": (b'{"rows": [[1, 2]]}', 400),
+    "short row": (b'{"rows": [[1, 2]]}', 400),
     "text": (json.dumps({"rows": [["x"] * 30]}).encode(), 400),
-    "a huge number": (('{"rows": [[' + "9" * 4000 + ", 1" * 29 + "]]}").encode(), 400),
+    "huge number": (('{"rows": [[' + "9" * 4000 + ", 1" * 29 + "]]}").encode(), 400),
     "infinity": (json.dumps({"rows": [[float("inf")] * 30]}).encode(), 400),
 }
 
 
 class Client:
-    """One connection after the other to the service, and what came of its requests."""
+    """A client of the service that counts the results of its requests."""
 
     def __init__(self, port: int, X: np.ndarray, expected: np.ndarray) -> None:
         self.port, self.X, self.expected = port, X, expected
@@ -48,7 +48,7 @@ class Client:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=30)
 
     def send(self, k: int) -> None:
-        """Request number k: one in five is malformed."""
+        """Send request number k; one in five is malformed."""
         if k % 5 != 4:
             self._ask(k)
         elif k % 25 == 24:
@@ -75,7 +75,7 @@ class Client:
         return answer.status, json.loads(answer.read())
 
     def _hang_up(self) -> None:
-        """A client that goes away in the middle of its request."""
+        """Close the connection in the middle of a request."""
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             connection.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
         self._count("hung up", True)
@@ -90,14 +90,14 @@ class Client:
 
 
 def start(model: Path) -> tuple[subprocess.Popen[str], int]:
-    """The service, and its port."""
+    """Start the service; return its process and port."""
     service = subprocess.Popen([sys.executable, SERVICE, model, "--port", "0"], stdout=subprocess.PIPE, text=True)
     assert service.stdout is not None
     return service, int(service.stdout.readline().rsplit(":", 1)[1])
 
 
 def with_service(use: Callable[[int, np.ndarray, np.ndarray], None]) -> None:
-    """Train, save, serve, use and stop; the service must have lived until then."""
+    """Train and save a model, serve it while `use` runs, and check that the service survived."""
     X, y = load_breast_cancer(return_X_y=True)
     model = AGBMClassifier().fit(X, y)
     with tempfile.TemporaryDirectory() as folder:
@@ -106,14 +106,14 @@ def with_service(use: Callable[[int, np.ndarray, np.ndarray], None]) -> None:
         service, port = start(path)
         try:
             use(port, X, model.predict_proba(X))
-            assert service.poll() is None, "the service has ended"
+            assert service.poll() is None, "the service has exited"
         finally:
             service.terminate()
             service.wait()
 
 
 def main() -> None:
-    """Send the requests and print what came of them."""
+    """Send the requests and print the results."""
     parser = argparse.ArgumentParser(description="Load test of examples/serve.py on this machine.")
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--clients", type=int, default=8)
@@ -135,9 +135,9 @@ def main() -> None:
         latencies = 1000 * np.concatenate([client.latencies for client in clients])
         for name, count in sorted(counts.items()):
             print(f"{name:24s} {count}")
-        print(f"{args.requests / seconds:.0f} requests a second with {args.clients} clients; latency in ms: "
-              f"median {np.median(latencies):.1f}, 99 % {np.percentile(latencies, 99):.1f}, "
-              f"largest {latencies.max():.1f}")  # fmt: skip
+        print(f"{args.requests / seconds:.0f} requests per second with {args.clients} clients; latency in ms: "
+              f"median {np.median(latencies):.1f}, 99th percentile {np.percentile(latencies, 99):.1f}, "
+              f"maximum {latencies.max():.1f}")  # fmt: skip
         if any(name.startswith("WRONG") for name in counts):
             sys.exit(1)
 

@@ -1,9 +1,9 @@
-"""A callback that logs the losses of every iteration to MLflow, and the model file with the run.
+"""A callback that logs the losses of each iteration to MLflow; the model file is logged as an artifact.
 
 python examples/mlflow_tracking.py        (needs pip install mlflow)
 
-The run goes where MLFLOW_TRACKING_URI says; without it to mlflow.db in this folder (which takes MLflow some seconds to
-make), and `mlflow ui` shows it.
+The run is logged to MLFLOW_TRACKING_URI, or by default to mlflow.db in the current folder, which MLflow takes some
+seconds to create. `mlflow ui` shows it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from agbm import AGBMClassifier, Record
 
 
 def log_losses(record: Record) -> None:
-    """One point of each curve; it returns nothing, and so does not end the run."""
+    """Log the losses of one iteration. Returning None lets training continue."""
     losses = {"train_loss": record.train_loss, "validation_loss": record.validation_loss}
     mlflow.log_metrics(losses, step=record.iteration)
 
 
 def main() -> None:
-    """Fit within a run of MLflow, then read the curve back from it."""
+    """Fit within an MLflow run, then read the loss curve back."""
     X, y = load_breast_cancer(return_X_y=True)
     X, X_val, y, y_val = train_test_split(X, y, random_state=0)
     model = AGBMClassifier(max_iter=60, learning_rate=0.05, early_stopping=True, callbacks=[log_losses])
@@ -37,7 +37,7 @@ def main() -> None:
     curve = mlflow.MlflowClient().get_metric_history(run.info.run_id, "validation_loss")
     lowest = min(curve, key=lambda point: point.value)
     print(f"run {run.info.run_id}: {len(curve)} points, the lowest {lowest.value:.4f} at iteration {lowest.step}")
-    print(f"the model kept iteration {model.best_iteration_}, and its file is with the run")
+    print(f"the model kept iteration {model.best_iteration_}, and its file is logged with the run")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rows that come batch by batch and are never in memory together, to the very bits of a fit on all of them at once.
+"""Train in batches that are never in memory together; the model is bit for bit that of a fit on all rows at once.
 
 python examples/more_rows_than_memory.py
 """
@@ -17,14 +17,14 @@ FILES = 10
 
 
 def read(number: int) -> tuple[Array, Array]:
-    """A file of 5,000 rows; these are made up, yours come from a disk."""
+    """Read a file of 5,000 rows; here they are generated instead."""
     rng = np.random.default_rng(number)
     X = rng.normal(size=(5000, 8))
     return X, (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=5000) > 0.0).astype(float)
 
 
 def main() -> None:
-    """Fit to batches, and to one table for comparison."""
+    """Fit in batches, and on one table for comparison."""
     passes: list[int] = []
 
     def batches() -> Iterator[tuple[Array, Array]]:
@@ -32,8 +32,8 @@ def main() -> None:
         for number in range(FILES):
             yield read(number)
 
-    # Batches(..., bins="mmap") keeps even the two bytes a value that fit remembers in files. A pyarrow dataset needs no
-    # Batches around it: fit(dataset, "name of the column with the labels").
+    # fit keeps two bytes per value in memory, or in files with Batches(..., bins="mmap"). A pyarrow dataset can be
+    # passed without Batches: fit(dataset, "name of the label column").
     model = AGBMClassifier(max_iter=30).fit(Batches(batches))
     X_test, y_test = read(FILES)
     print(f"read {FILES} files {len(passes)} times, one at a time; accuracy {model.score(X_test, y_test):.3f}")

@@ -1,4 +1,4 @@
-"""A callback that tells Optuna the loss of every iteration, and gives up a run when Optuna has seen better ones.
+"""A callback that reports the loss of each iteration to Optuna and stops unpromising trials.
 
 python examples/optuna_pruning.py        (needs pip install '.[tune]')
 """
@@ -17,7 +17,7 @@ X_train, X_val, y_train, y_val = train_test_split(X, y, random_state=0)
 
 
 def pruning(trial: optuna.Trial) -> Watcher:
-    """The callback of one trial. What it raises goes through fit, which leaves the estimator as it was before."""
+    """Return the callback of a trial. Its exceptions propagate from fit, which leaves the estimator unchanged."""
 
     def report(record: Record) -> None:
         trial.report(record.validation_loss, record.iteration)
@@ -28,7 +28,7 @@ def pruning(trial: optuna.Trial) -> Watcher:
 
 
 def objective(trial: optuna.Trial) -> float:
-    """The validation loss of the best iteration."""
+    """Return the validation loss of the best iteration."""
     model = AGBMRegressor(
         learning_rate=trial.suggest_float("learning_rate", 0.001, 0.5, log=True),
         max_depth=trial.suggest_int("max_depth", 1, 8),
@@ -42,7 +42,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 def main() -> None:
-    """Twenty trials, most of which need not be finished."""
+    """Run twenty trials, most of which are pruned."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
         sampler=optuna.samplers.TPESampler(seed=0), pruner=optuna.pruners.MedianPruner(n_startup_trials=4)

@@ -1,4 +1,4 @@
-"""Prediction intervals from two quantiles, and how many new rows they hold.
+"""Prediction intervals from two quantiles, and their coverage of test rows.
 
 python examples/quantiles.py
 """
@@ -12,7 +12,7 @@ from agbm.losses import Quantile
 
 
 def main() -> None:
-    """The noise grows with x, and so must the interval."""
+    """Fit both quantiles to data whose noise grows with x."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 10.0, size=(12_000, 1))
     y = X[:, 0] + rng.normal(0.0, 0.2 + 0.3 * X[:, 0])
@@ -23,7 +23,7 @@ def main() -> None:
     )
 
     inside = (low <= y[test]) & (y[test] <= high)
-    print(f"90 % intervals hold {inside.mean():.1%} of the test rows")
+    print(f"90 % intervals contain {inside.mean():.1%} of the test rows")
     for least in (0, 5, 9):
         rows = (X[test, 0] >= least) & (X[test, 0] < least + 1)
         width = np.mean(high[rows] - low[rows])

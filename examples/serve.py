@@ -1,11 +1,11 @@
-"""Serves a saved model over HTTP with the standard library: `python examples/serve.py model.agbm --port 8000`.
+"""Serve a saved model over HTTP with the standard library: `python examples/serve.py model.agbm --port 8000`.
 
-    POST /predict   {"rows": [[5.1, 3.5, null], ...]}: a list for each row, in the features' order; null is missing
-                    -> {"predictions": [...]}, probabilities by class for a classifier
+    POST /predict   {"rows": [[5.1, 3.5, null], ...]}: a list per row, in the order of the features; null is missing
+                    -> {"predictions": [...]}, for a classifier the probabilities by class
     GET /health     -> {"model": "AGBMClassifier", "features": [...]}
 
-Whatever a request holds, it gets an answer: 400 with what is wrong, 413 if it is too long. It is a reference, made to
-be read; put a proxy with TLS and limits of its own in front of it.
+Every request gets a response: 400 with an error message if it is invalid, 413 if it is too long. This is a reference
+implementation, meant to be read; in production, put a proxy with TLS and its own limits in front of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECONDS_TO_WAIT = 10.0
 
 
 class RequestError(Exception):
-    """What is wrong with a request, and the status that says so."""
+    """An invalid request, with its HTTP status."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -37,22 +37,22 @@ class RequestError(Exception):
 
 
 class Service:
-    """A model, and what is known of its rows."""
+    """A model, and what is needed to parse its input."""
 
     def __init__(self, model: agbm.AGBMClassifier | agbm.AGBMRegressor) -> None:
         self.model = model
         self.n_features = model.n_features_in_
         self.names = [str(name) for name in getattr(model, "feature_names_in_", range(self.n_features))]
         self.categorical = model.model_.reader.categories.counts(self.n_features)
-        # One thread a request: many are answered at the same time.
+        # One thread per request, since requests are handled in parallel.
         model.set_params(n_jobs=1)
 
     def health(self) -> dict[str, Any]:
-        """What the service is."""
+        """Return the type and the features of the model."""
         return {"model": type(self.model).__name__, "features": self.names}
 
     def predict(self, body: bytes) -> dict[str, Any]:
-        """The predictions for the rows of a request."""
+        """Return the predictions for the rows of a request."""
         X = self._rows(self._parse(body))
         with np.errstate(all="ignore"):
             if isinstance(self.model, agbm.AGBMClassifier):
@@ -95,42 +95,42 @@ class Service:
 def _as_float(value: float) -> float:
     try:
         return float(value)
-    except OverflowError:  # a whole number that is too large
+    except OverflowError:  # an integer that is too large
         return math.inf
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers requests, one thread a connection."""
+    """Request handler, one thread per connection."""
 
     protocol_version = "HTTP/1.1"
     timeout = SECONDS_TO_WAIT
     service: Service
 
     def do_GET(self) -> None:
-        """GET /health. A body would be taken for the next request."""
+        """Handle GET /health. If there is a body, the connection is closed: it would be read as the next request."""
         self.close_connection = self.close_connection or bool({"Content-Length", "Transfer-Encoding"} & {*self.headers})
         self._answer(lambda: self.service.health() if self.path == "/health" else self._nothing_here())
 
     def do_POST(self) -> None:
-        """POST /predict."""
+        """Handle POST /predict."""
         self._answer(lambda: self.service.predict(self._body()) if self.path == "/predict" else self._nothing_here())
 
     def _body(self) -> bytes:
-        # Two ways to say how long a body is are a way to hide a request in another.
+        # Ambiguous body lengths allow request smuggling.
         if "Transfer-Encoding" in self.headers or len(self.headers.get_all("Content-Length", [])) > 1:
-            raise RequestError(HTTPStatus.BAD_REQUEST, "one Content-Length is needed, and no Transfer-Encoding")
+            raise RequestError(HTTPStatus.BAD_REQUEST, "one Content-Length is required, without Transfer-Encoding")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            raise RequestError(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is needed")
+            raise RequestError(HTTPStatus.LENGTH_REQUIRED, "Content-Length is required")
         if len(length) > 12 or int(length) > LONGEST_BODY:
-            raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {LONGEST_BODY} bytes")
+            raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body must have at most {LONGEST_BODY} bytes")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise RequestError(HTTPStatus.BAD_REQUEST, "the body is shorter than its Content-Length")
         return body
 
     def _nothing_here(self) -> dict[str, Any]:
-        raise RequestError(HTTPStatus.NOT_FOUND, "there are POST /predict and GET /health")
+        raise RequestError(HTTPStatus.NOT_FOUND, "not found; use POST /predict or GET /health")
 
     def _answer(self, make: Any) -> None:
         status, answer = HTTPStatus.OK, {}
@@ -138,10 +138,10 @@ class Handler(BaseHTTPRequestHandler):
             answer = make()
         except RequestError as error:
             status, answer = error.status, {"error": str(error)}
-            self.close_connection = True  # what is left of the request must not be taken for the next one
-        except ValueError as error:  # of the model, about the rows
+            self.close_connection = True  # the rest of the request must not be read as the next one
+        except ValueError as error:  # raised by the model for invalid rows
             status, answer = HTTPStatus.BAD_REQUEST, {"error": str(error)}
-        except Exception as error:  # whatever it is, the client gets an answer and the service goes on
+        except Exception as error:  # respond to the client and keep serving
             status, answer = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": type(error).__name__}
         content = json.dumps(answer).encode()
         self.send_response(status)
@@ -153,33 +153,34 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Be quiet."""
+        """Do not log requests."""
 
 
 class Server(ThreadingHTTPServer):
-    """Whose answers leave at once, and whom a client that goes away does not bother."""
+    """Server that sends responses without delay and ignores clients that disconnect."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """A connection without Nagle's delay."""
+        """Accept a connection and disable Nagle's algorithm."""
         connection, address = super().get_request()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client has gone away."""
+        """Ignore errors of clients that have disconnected."""
 
 
 def main() -> None:
     """Load the model and serve until stopped."""
     parser = argparse.ArgumentParser(description="Serve a saved model over HTTP.")
-    parser.add_argument("model", help="a file that model.save wrote")
+    parser.add_argument("model", help="model file written by model.save")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8000, help="0 for any that is free")
+    parser.add_argument("--port", type=int, default=8000, help="0 for any free port")
     args = parser.parse_args()
-    warnings.filterwarnings("ignore", "X does not have valid feature names")  # rows are lists, in the right order
+    # Requests contain lists, in the order of the features.
+    warnings.filterwarnings("ignore", "X does not have valid feature names")
     try:
         Handler.service = Service(agbm.load(args.model))
     except (OSError, agbm.ModelFileError) as error:

@@ -1,4 +1,4 @@
-"""Training that dies half-way and goes on from a checkpoint, to the very bits of a run that nothing happened to.
+"""Resume training from a checkpoint after a crash; the model is bit for bit that of an uninterrupted run.
 
 python examples/survive_a_crash.py
 """
@@ -18,26 +18,26 @@ from agbm import AGBMRegressor, Checkpoint, Record, Watcher
 
 
 def train(*callbacks: Watcher) -> AGBMRegressor:
-    """The run; callbacks look on and change nothing."""
+    """Train a model; the callbacks do not change it."""
     model = AGBMRegressor(max_iter=100, early_stopping=False, subsample=0.8, callbacks=callbacks)
     return model.fit(*load_diabetes(return_X_y=True))
 
 
 def die(record: Record) -> None:
-    """End the process in iteration 67, without a word to anyone."""
+    """Kill the process in iteration 67, without any cleanup."""
     if record.iteration == 67:
         os._exit(9)
 
 
 def main() -> None:
-    """Run in a process that dies, then here."""
+    """Train in a process that crashes, then resume in this one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.checkpoint"
         died = subprocess.run([sys.executable, __file__, path])
-        print(f"the first process died with exit code {died.returncode} and left {path.stat().st_size:,} bytes")
+        print(f"the first process died with exit code {died.returncode}, checkpoint: {path.stat().st_size:,} bytes")
         seen: list[Record] = []
         resumed = train(Checkpoint(path), seen.append)
-    print(f"the second one did iterations {seen[0].iteration} to {seen[-1].iteration}")
+    print(f"the second process ran iterations {seen[0].iteration} to {seen[-1].iteration}")
     X, _ = load_diabetes(return_X_y=True)
     print("same bits as an uninterrupted run:", np.array_equal(resumed.predict(X), train().predict(X)))
 

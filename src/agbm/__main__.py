@@ -1,4 +1,4 @@
-"""`python -m agbm` is the command `agbm`."""
+"""Entry point of `python -m agbm`, which runs the command `agbm`."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""How far something is, for people who wait for it: a bar in a terminal or a notebook, a line now and then elsewhere.
+"""Progress displays: a bar in a terminal or notebook, occasional lines elsewhere.
 
-`progress` is for fits, `counting` for anything that has parts to count. What they say is a `State`; three displays
-know how to show one. Updates cost next to nothing: displays look at the newest state a few times a second.
+`progress` is for fits, `counting` for any other work with a known number of steps. Both pass a `State` to one of three
+displays. Updates are cheap: a display renders the latest state only a few times per second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _clock = time.monotonic
 
 @contextmanager
 def progress(description: str, max_iter: int, verbose: int, stream: TextIO | None = None) -> Iterator[Watcher | None]:
-    """A watcher that shows how far a fit is; None, and not a letter on any stream, if not verbose."""
+    """Yield a callback that shows the progress of a fit; if not verbose, yield None and print nothing."""
     if not verbose:
         yield None
         return
@@ -33,7 +33,7 @@ def progress(description: str, max_iter: int, verbose: int, stream: TextIO | Non
 
         def update(record: Record) -> None:
             best(record)
-            # A run may stop early, so that what is left of its time is a bound.
+            # Training may stop early, so the remaining time is an upper bound.
             show(State(record.iteration, max_iter, _losses(record, best), "at most "))
 
         yield update
@@ -41,7 +41,7 @@ def progress(description: str, max_iter: int, verbose: int, stream: TextIO | Non
 
 @contextmanager
 def counting(description: str, stream: TextIO | None = None) -> Iterator[Callable[..., None]]:
-    """A function (done, total, text="") that shows how many of the parts of some work are done."""
+    """Yield a function `update(done, total, text="")` that shows how many steps are done."""
     with _shown(description, stream) as show:
 
         def update(done: int, total: int, text: str = "") -> None:
@@ -52,18 +52,18 @@ def counting(description: str, stream: TextIO | None = None) -> Iterator[Callabl
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How far it is, and what else there is to say, in words that are made only if somebody reads them."""
+    """Progress at one moment, with words that are only computed when they are displayed."""
 
     done: int
     total: int
     words: Callable[[], Sequence[str]]
-    """The less important ones first: where there is little room, these are left out."""
+    """In increasing order of importance: the first ones are omitted if space is short."""
     bound: str = ""
-    """Stands before the time that is left."""
+    """Prefix of the remaining time, such as "at most "."""
 
 
 class _Best:
-    """The lowest validation loss so far, or training loss where no rows are held out, and its iteration."""
+    """The lowest validation loss so far and its iteration; the training loss if there are no validation rows."""
 
     def __init__(self) -> None:
         self.loss, self.iteration = math.inf, 0
@@ -76,20 +76,20 @@ class _Best:
 
 def _losses(record: Record, best: _Best) -> Callable[[], Sequence[str]]:
     def words() -> Sequence[str]:
-        said = [f"trees {record.trees}", f"train loss {record.train_loss:.5g}"]
+        parts = [f"trees {record.trees}", f"train loss {record.train_loss:.5g}"]
         if not math.isnan(record.validation_loss):
-            said.append(f"validation loss {record.validation_loss:.5g}")
-        return [*said, f"best {best.loss:.5g} at {best.iteration}"]
+            parts.append(f"validation loss {record.validation_loss:.5g}")
+        return [*parts, f"best {best.loss:.5g} at {best.iteration}"]
 
     return words
 
 
 class _Display(Protocol):
     def show(self, state: State) -> None:
-        """Take the newest state."""
+        """Accept the latest state."""
 
     def close(self) -> None:
-        """Show the last state, which stays."""
+        """Show the final state, which stays visible."""
 
 
 @contextmanager
@@ -111,15 +111,15 @@ def _display(description: str, stream: TextIO | None) -> _Display:
 
 
 def _in_notebook() -> bool:
-    """Whether this runs in a kernel of Jupyter; IPython in a terminal has none."""
+    """Return whether this runs in a Jupyter kernel; IPython in a terminal has no kernel."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 class _Times:
-    """Time since the start, and until the end at the pace of the last parts.
+    """Elapsed time, and remaining time estimated from the most recent steps.
 
-    Of the last ones, because the first may have been there already: a run that goes on is quick where it has been.
+    Earlier steps are ignored because a resumed run replays finished steps much faster than it computes new ones.
     """
 
     def __init__(self) -> None:
@@ -131,8 +131,8 @@ class _Times:
 
     def words(self, state: State, final: bool) -> str:
         left = None if final else self._left(state)
-        told = "" if left is None else f", {state.bound}{_duration(left)} left"
-        return f"{_duration(self.elapsed())}{told}"
+        remaining = "" if left is None else f", {state.bound}{_duration(left)} left"
+        return f"{_duration(self.elapsed())}{remaining}"
 
     def _left(self, state: State) -> float | None:
         now = _clock()
@@ -153,11 +153,11 @@ def _duration(seconds: float) -> str:
 
 
 class _Lines:
-    """A line every two seconds at first, later ever more rarely, and one at the end: for files and pipes."""
+    """Display for files and pipes: a line every two seconds at first, then less and less often, and one at the end."""
 
     seconds_between = 2.0
     share_between = 0.1
-    """Of the time so far: an hour takes some sixty lines."""
+    """Share of the elapsed time that must pass between lines; an hour takes about sixty lines."""
 
     def __init__(self, description: str, stream: TextIO) -> None:
         self._description = description
@@ -185,11 +185,11 @@ class _Lines:
 
 
 class _Bar:
-    """Two lines at the foot of a terminal that a thread of rich draws anew: how far it is, and what else there is."""
+    """Display for terminals: a progress bar and a line of words at the bottom, redrawn by a thread of rich."""
 
     refresh_per_second = 5
     longest_times = "1:00:00, at most 1:00:00 left"
-    """There is always room for it, so that the bar keeps its length."""
+    """Space for this text is always reserved, so that the bar keeps its length."""
 
     def __init__(self, description: str, stream: TextIO) -> None:
         from rich.console import Console
@@ -200,7 +200,7 @@ class _Bar:
         self._state: State | None = None
         self._final = False
         self._console = Console(file=stream)
-        # What a callback prints goes above the bar if it is for the terminal, and where it belongs if it is not.
+        # Output of callbacks to the terminal appears above the bar; redirected output is left alone.
         self._live = Live(
             console=self._console,
             get_renderable=self._draw,
@@ -248,7 +248,7 @@ class _Bar:
 
 
 def _fitting(words: Sequence[str], width: int) -> str:
-    """As many of the words, from the last one on, as there is room for."""
+    """Join as many of the last words as fit into the width."""
     first = 0
     while first < len(words) - 1 and len("  ".join(words[first:])) > width:
         first += 1
@@ -256,7 +256,10 @@ def _fitting(words: Sequence[str], width: int) -> str:
 
 
 class _Notebook:
-    """One output of a cell, changed in place; plain text where HTML is not shown. No colours: themes have theirs."""
+    """Display for notebooks: one cell output, updated in place, with plain text as the fallback for HTML.
+
+    It sets no colours, so that it fits any theme.
+    """
 
     seconds_between = 0.25
 

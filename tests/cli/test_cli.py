@@ -23,6 +23,7 @@ from agbm._cli import _files as files
 from agbm._data.hold_out import hold_out, seed_of
 from agbm._study import comparison
 from agbm._study.evaluation import metrics_of_classes, metrics_of_values
+from agbm.methods import AGBM
 from commands import FEW, SOLD, agbm_table, fails, mixed, run
 
 COMMANDS = ["train", "predict", "compare", "tune", "inspect", "explain", "export", "report", "completion"]
@@ -42,10 +43,10 @@ class TestTrain:
         assert "mixed.csv: 400 rows, 8 columns" in said
         assert re.search(r"target +sold: 2 classes: \w+ [\d.]+ %, \w+ [\d.]+ %", said)
         assert "classification: the target is text" in said
-        assert re.search(r"numbers +3: size, day, times", said)
-        assert re.search(r"categories +2: colour, code", said)
-        assert re.search(r"times +day: as microseconds", said)
-        assert re.search(r"rows +320 to train on, a tenth of them to stop early by; 80 to judge by", said)
+        assert re.search(r"numeric +3: size, day, times", said)
+        assert re.search(r"categorical +2: colour, code", said)
+        assert re.search(r"timestamps +day: converted to microseconds", said)
+        assert re.search(r"rows +320 for training, 10 % of them for early stopping; 80 for testing", said)
         assert "sold.agbm" in said
 
         model, table = agbm.load("sold.agbm"), mixed()
@@ -65,8 +66,8 @@ class TestTrain:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            ("early_stopping=false", "320 to train on; 80"),
-            ("validation_fraction=0.3", "320 to train on, 0.3 of them to"),
+            ("early_stopping=false", "320 for training; 80"),
+            ("validation_fraction=0.3", "320 for training, 30 % of them for"),
         ],
     )
     def test_rows_to_stop_by_are_those_of_the_model(self, given, said, here, capsys):
@@ -90,7 +91,7 @@ class TestTrain:
         said = capsys.readouterr().out
         assert "\x1b" not in said
         assert r"si\x1b[2Jze" in said
-        assert re.search(r"weights +times: for training; to judge by, every row counts once", said)
+        assert re.search(r"weights +times: for training only; test metrics are unweighted", said)
 
     def test_quiet_shows_no_progress(self, here, capsys):
         run(*SOLD)
@@ -115,7 +116,7 @@ class TestTrain:
     def test_a_table_that_may_not_fit_is_read_in_pieces(self, here, monkeypatch, capsys):
         monkeypatch.setattr(_data, "available_memory", lambda: 30_000)
         run(*SOLD, *FEW)
-        assert "read in pieces" in capsys.readouterr().out
+        assert "read in batches" in capsys.readouterr().out
 
     def test_formats_and_threads_do_not_change_the_model(self, here):
         table = pd.read_csv("mixed.csv")
@@ -141,7 +142,7 @@ class TestTrain:
             model.fit(X.iloc[train], y[train], sample_weight=table["times"].iloc[train].astype(float))
             judged[test] = model.predict_proba(X.iloc[test])
         assert found == pytest.approx(log_loss(y, judged), rel=1e-9)
-        assert agbm.load("sold.agbm").notes_["rows"].startswith("400 to train on")
+        assert agbm.load("sold.agbm").notes_["rows"].startswith("400 for training")
 
     def test_rows_of_another_file(self, here, capsys):
         mixed(seed=1).assign(new=1.0).to_csv("later.csv", index=False)
@@ -195,16 +196,15 @@ class TestTrain:
         table.loc[:24, "sold"] = None
         table.to_csv("mixed.csv", index=False)
         run(*SOLD, *FEW)
-        assert re.search(r"left out +25 rows without a target", capsys.readouterr().out)
+        assert re.search(r"dropped +25 rows with a missing target", capsys.readouterr().out)
         assert agbm.load("sold.agbm").classes_.tolist() == ["no", "yes"]
 
     def test_parameters(self, here):
-        run(*SOLD, "--set", "method=agbmr", "max_iter=5", "restart=gradient", "momentum=0.3", "max_depth=None",
-            "--categorical", "times", "--no-early-stopping")  # fmt: skip
+        run(*SOLD, "--set", "method=agbmr", "max_iter=5", "method__restart=gradient", "method__momentum=0.3",
+            "max_depth=None", "--categorical", "times", "--no-early-stopping")  # fmt: skip
         model = agbm.load("sold.agbm")
-        assert (model.method, model.max_iter, model.restart, model.momentum, model.max_depth) == (
-            "agbmr", 5, "gradient", 0.3, None,
-        )  # fmt: skip
+        assert (model.max_iter, model.max_depth) == (5, None)
+        assert (type(model.method), model.method.restart, model.method.momentum) == (AGBM, "gradient", 0.3)
         assert [model.feature_names_in_[f] for f in model.model_.categories] == ["colour", "code", "times"]
 
     def test_a_run_goes_on_from_its_checkpoint(self, here, capsys):
@@ -226,23 +226,33 @@ class TestTrain:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["none.csv", "--target", "y"], r"'none.csv': there is no such file"),
-            (["mixed.csv"], r"--target is missing: name the column to predict, one of 'id', 'size'"),
-            (["mixed.csv", "--target", "sol"], r"--target sol: there is no such column; did you mean 'sold'\?"),
+            (["none.csv", "--target", "y"], r"'none.csv': no such file"),
+            (["mixed.csv"], r"--target is required: give the column to predict, one of 'id', 'size'"),
+            (["mixed.csv", "--target", "sol"], r"--target sol: no such column; did you mean 'sold'\?"),
             (["mixed.csv", "--target", "sold", "--drop", "idd"], r"--drop idd: .* did you mean 'id'\?"),
-            (["mixed.csv", "--target", "sold", "--drop", "sold"], r"--drop sold: it is the target"),
-            (["mixed.csv", "--target", "id", "--task", "classification", "--test-fraction", "2"], r"--test-fraction 2"),
+            (["mixed.csv", "--target", "sold", "--drop", "sold"], r"--drop sold: the column is the target"),
+            (
+                ["mixed.csv", "--target", "id", "--task", "classification", "--test-fraction", "2"],
+                r"--test-fraction must be .* got 2",
+            ),
             (["mixed.csv", "--target", "sold", "--task", "regression"], r"the target 'sold' is text, such as"),
-            (["mixed.csv", "--target", "price", "--task", "classification"], r"numbers that are not whole are no cla"),
-            (["mixed.csv", "--target", "day"], r"--target day: it has neither numbers nor text"),
+            (
+                ["mixed.csv", "--target", "price", "--task", "classification"],
+                r"the column has non-integer values; classes",
+            ),
+            (["mixed.csv", "--target", "day"], r"--target day: the column is neither numeric nor text"),
             (["mixed.csv", "--target", "sold", "--set", "max_itr=3"], r"no parameter 'max_itr'; did you mean 'max_it"),
+            (
+                ["mixed.csv", "--target", "sold", "--set", "momentum=1"],
+                r"use method__momentum, a parameter of VAGBM and AGBM",
+            ),
             (["mixed.csv", "--target", "sold", "--set", "max_iter=-3"], r"'max_iter' parameter"),
-            (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"give NAME=VALUE"),
-            (["mixed.csv", "--target", "sold", "--folds", "1"], r"--folds 1: must be at least 2"),
+            (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"expected NAME=VALUE"),
+            (["mixed.csv", "--target", "sold", "--folds", "1"], r"--folds must be at least 2; got 1"),
             (["mixed.csv", "--target", "sold", "--weight", "size"], r"sample_weight"),
-            (["mixed.csv", "--target", "sold", "--weight", "colour"], r"--weight colour: the column must have numbers"),
-            (["mixed.csv", "--target", "sold", "--seed", "-1"], r"--seed -1: must be from 0 to 4294967295"),
-            (["mixed.csv", "--target", "sold", "--jobs", "0"], r"--jobs 0: give a number of threads"),
+            (["mixed.csv", "--target", "sold", "--weight", "colour"], r"--weight colour: the column must be numeric"),
+            (["mixed.csv", "--target", "sold", "--seed", "-1"], r"--seed must be between 0 and 4294967295; got -1"),
+            (["mixed.csv", "--target", "sold", "--jobs", "0"], r"--jobs must not be 0; give a number of threads"),
         ],
         ids=str,
     )
@@ -255,8 +265,8 @@ class TestTrain:
         [
             (["--out", "no/m.agbm"], "/no; make it, or use another path"),
             (["--out", "."], "'.' is a folder; name a file in it"),
-            (["--test", "none.csv"], "'none.csv': there is no such file"),
-            (["--test", "part.csv"], "--test part.csv size: there is no such column"),
+            (["--test", "none.csv"], "'none.csv': no such file"),
+            (["--test", "part.csv"], "--test part.csv size: no such column"),
             (["--folds", "401"], "--folds 401: Cannot have number of splits"),
         ],
         ids=str,
@@ -300,7 +310,7 @@ class TestTrain:
     def test_svmlight_has_no_names(self, option, here, capsys):
         dump_svmlight_file(np.eye(20), np.arange(20) % 2, "t.svmlight")
         line = fails(capsys, "train", "t.svmlight", option, "x0", "--out", "m.agbm")
-        assert f"{option} x0: an svmlight file has no names of columns" in line
+        assert f"{option} x0: svmlight files have no column names" in line
 
 
 class TestPredict:
@@ -372,13 +382,13 @@ class TestPredict:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["sold.agbm", "part.csv"], r"has no columns \['size'\], which the model needs"),
+            (["sold.agbm", "part.csv"], r"lacks the columns \['size'\] that the model needs"),
             (["sold.agbm", "mixed.csv", "--keep", "idd"], r"--keep idd: .*did you mean 'id'"),
             (["mixed.csv", "mixed.csv"], r"'mixed.csv' cannot be loaded"),
             (["none.agbm", "mixed.csv"], r"none.agbm"),
-            (["sold.agbm", "named.csv", "--keep", "prediction"], r"--keep prediction: the predictions have that name"),
+            (["sold.agbm", "named.csv", "--keep", "prediction"], r"--keep prediction: a column of predictions has"),
             (["sold.agbm", "empty.csv"], r"'empty.csv' has no rows"),
-            (["sold.agbm", "codes.parquet"], r"'codes.parquet': column 'code' was text to the model, and is not here"),
+            (["sold.agbm", "codes.parquet"], r"'codes.parquet': column 'code' must be text, as in the training data"),
         ],
     )
     def test_mistakes(self, arguments, message, trained, capsys):
@@ -490,12 +500,12 @@ class TestCompare:
             "--report", "page.html", "--quiet")  # fmt: skip
         said = capsys.readouterr()
         assert said.err == ""
-        assert re.search(r"RMSE +MAE +R² +trees +seconds +fading is there after", said.out)
+        assert re.search(r"RMSE +MAE +R² +trees +seconds +fading matches it after", said.out)
         assert re.search(r"(?m)^  fading .* \d+ trees, [\d.e-]+ s$", said.out)
-        assert re.search(r"The test rows cannot tell .* from \w+ \(differences row by row, 95 %\)", said.out)
+        assert re.search(r"No significant difference from \w+ on the test rows \(paired, 95 %\): \w+", said.out)
         page = (here / "page.html").read_text()
         assert "agbm compare mixed.csv --target price" in page
-        assert "216 to train on, 24 to stop early by, 60 to judge by" in page
+        assert "216 for training, 24 for early stopping, 60 for testing" in page
 
     def test_a_library_that_is_not_there_is_said(self, here, capsys, monkeypatch):
         monkeypatch.setattr("agbm._study.comparison.installed_peers", lambda: [])
@@ -506,7 +516,7 @@ class TestCompare:
         ("more", "message"),
         [
             (["--methods", "--peers"], r"contenders=\[\]: name at least one"),
-            (["--methods", "gbm", "--peers", "--max-iter", "0"], r"no contender has come to a model; gbm: .*max_iter"),
+            (["--methods", "gbm", "--peers", "--max-iter", "0"], r"no model could be trained; gbm: .*max_iter"),
         ],
     )
     def test_no_model_at_all_is_a_failure(self, more, message, here, capsys):
@@ -537,7 +547,7 @@ class TestCompare:
     @pytest.mark.parametrize("share", ["0.0", "1.0"])
     def test_shares(self, option, share, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", option, share)
-        assert f"{option} {share}: must be above 0 and below 1" in line
+        assert f"{option} must be above 0 and below 1; got {share}" in line
 
     def test_too_large_for_memory(self, here, capsys, monkeypatch):
         compare = ["compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--json"]
@@ -546,7 +556,7 @@ class TestCompare:
         monkeypatch.setattr(_data, "available_memory", lambda: 1000)
         monkeypatch.setattr(files, "BLOCK_VALUES", 300)
         monkeypatch.setattr(files._ArrowFile, "table", None)  # which reads all of it
-        assert "give --rows N" in fails(capsys, *compare)
+        assert "use --rows N" in fails(capsys, *compare)
         run(*compare, "--rows", "200")
         found = json.loads(capsys.readouterr().out)["contenders"]
         assert [c["metrics"] for c in found] == [c["metrics"] for c in in_memory]
@@ -559,7 +569,7 @@ class TestTune:
         run(*self.TUNE, "--trials", "3")
         said = capsys.readouterr().out
         assert re.search(r"default .*\n +best ", said)
-        assert re.search(r"trials +3 to their end, 0 given up", said)
+        assert re.search(r"trials +3 completed, 0 pruned", said)
         assert re.search(r"parameters +--set .*max_iter=20", said)
         assert (here / "m.agbm.study").exists()
         run(*self.TUNE, "--trials", "2", "--json")
@@ -572,7 +582,7 @@ class TestTune:
 
     @pytest.mark.parametrize(("option", "value"), [("--seconds", "0"), ("--seconds", "nan"), ("--trials", "-1")])
     def test_budgets(self, option, value, here, capsys):
-        assert f"{option} {float(value) if option == '--seconds' else value}: must be above 0" in fails(
+        assert f"{option} must be above 0; got {float(value) if option == '--seconds' else value}" in fails(
             capsys, *self.TUNE, option, value
         )
 
@@ -586,7 +596,7 @@ class TestReport:
             page = (here / name).read_text()
             assert "agbm train mixed.csv --target sold" in page
             assert f"{noted:.4g}" in page
-        assert "320 to train on, 80 to judge by" in page
+        assert "320 for training, 80 for testing" in page
         mixed(seed=1).to_csv("later.csv", index=False)
         capsys.readouterr()
         run("report", "sold.agbm", "later.csv", "--out", "third.html", "--json")
@@ -600,7 +610,7 @@ class TestReport:
         run("report", "bare.agbm", "--out", "bare.html")
         assert "max_depth" in (here / "bare.html").read_text()
         capsys.readouterr()
-        assert "--target is missing" in fails(capsys, "report", "bare.agbm", "mixed.csv", "--out", "x.html")
+        assert "--target is required" in fails(capsys, "report", "bare.agbm", "mixed.csv", "--out", "x.html")
         assert "--target y: there are no data" in fails(
             capsys, "report", "bare.agbm", "--target", "y", "--out", "x.html"
         )
@@ -608,8 +618,8 @@ class TestReport:
     @pytest.mark.parametrize(
         ("price", "message"),
         [
-            (None, "no row has a value of the target 'price'"),
-            ("dear", "column 'price' must have numbers, and has none"),
+            (None, "all values of the target 'price' are missing"),
+            ("dear", "column 'price' must be numeric, but contains no numbers"),
         ],
     )
     def test_labels_to_judge_by(self, price, message, here, capsys):

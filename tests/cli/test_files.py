@@ -130,14 +130,14 @@ def test_dictionaries_of_what_a_model_file_cannot_hold(tmp_path):
 
 
 def test_a_folder_without_files(tmp_path):
-    with pytest.raises(ValueError, match=r"cannot be read: there is no parquet file with columns"):
+    with pytest.raises(ValueError, match=r"cannot be read: found no parquet file with columns"):
         open_table(tmp_path)
 
 
 def test_columns_that_only_later_files_have_are_not_left_out_silently(tmp_path):
     pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "0.parquet")
     pd.DataFrame({"a": [2.0], "b": [3.0]}).to_parquet(tmp_path / "1.parquet")
-    with pytest.raises(ValueError, match=r"'1.parquet' has columns \['b'\], which the first file has not"):
+    with pytest.raises(ValueError, match=r"'1.parquet' has columns \['b'\], which the first file does not have"):
         open_table(tmp_path)
     pd.DataFrame({"a": [1.0], "b": [None]}).to_parquet(tmp_path / "0.parquet")
     pd.DataFrame({"a": [2.0]}).to_parquet(tmp_path / "2.parquet")
@@ -155,7 +155,7 @@ def test_svmlight(tmp_path):
     assert file.first_index == 1
     as_it_is = open_table(tmp_path / "table.svmlight", n_features=3, first_index=0)
     np.testing.assert_array_equal(as_it_is.table([]).toarray(), [[0.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
-    with pytest.raises(ValueError, match="it has 2 columns, and the model 1"):
+    with pytest.raises(ValueError, match="the file has 2 columns, but the model has 1 features"):
         open_table(tmp_path / "table.svmlight", n_features=1)
 
 
@@ -163,12 +163,12 @@ def test_svmlight(tmp_path):
     ("name", "content", "message"),
     [
         ("none.csv", None, r"none.csv'.*no such file"),
-        ("table.xyz", b"", r"endings.*--format"),
-        ("table.csv", b"", r"it is empty"),
+        ("table.xyz", b"", r"extensions.*--format"),
+        ("table.csv", b"", r"the first line is empty"),
         ("table.csv", b"a,b\n1,2\n3,4,5\n", r"cannot be read: .*Expected 2 columns, got 3"),
-        ("table.csv", b"a,a\n1,2\n", r"several columns named \['a'\]"),
+        ("table.csv", b"a,a\n1,2\n", r"several columns are named \['a'\]"),
         ("table.csv", b"a,b\n1,\xff\xfe\n", r"table.csv' cannot be read: columns \['b'\].*UTF-8"),
-        ("table.csv", b"gr\xf6\xdfe,b\n1,2\n", r"table.csv' cannot be read: its first line.*UTF-8"),
+        ("table.csv", b"gr\xf6\xdfe,b\n1,2\n", r"table.csv' cannot be read: the first line.*UTF-8"),
         ("table.parquet", b"not parquet", r"table.parquet' cannot be read"),
         ("table.arrow", b"not arrow", r"table.arrow' cannot be read"),
         ("table.svm", b"1 a:b\n", r"cannot be read as svmlight"),
@@ -202,7 +202,7 @@ def test_a_failure_leaves_the_old_file(tmp_path):
         write_pieces(pieces(), out)
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
-    with pytest.raises(ValueError, match=r"--out .*ending"):
+    with pytest.raises(ValueError, match=r"--out .*extension"):
         write_pieces(pieces(), tmp_path / "out.xls")
 
 

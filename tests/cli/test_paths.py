@@ -54,15 +54,15 @@ class TestNothingIsOverwritten:
             (["predict", "sold.agbm", "mixed.csv", "--out", "link.csv"], "--out link.csv is the same file as DATA"),
             (["predict", "sold.agbm", "mixed.csv", "--out", "hard.csv"], "--out hard.csv is the same file as DATA"),
             (["predict", "sold.agbm", "link.csv", "--out", "mixed.csv"], "is the same file as DATA link.csv"),
-            (["predict", "sold.agbm", "folder", "--out", "folder/0.parquet"], "the folder that is read, DATA folder"),
-            (["predict", "sold.agbm", "folder", "--out", "folder/1.parquet"], "the folder that is read, DATA folder"),
-            (["predict", "sold.agbm", "folder", "--out", "hard.parquet"], "the folder that is read, DATA folder"),
+            (["predict", "sold.agbm", "folder", "--out", "folder/0.parquet"], "is part of the input DATA folder"),
+            (["predict", "sold.agbm", "folder", "--out", "folder/1.parquet"], "is part of the input DATA folder"),
+            (["predict", "sold.agbm", "folder", "--out", "hard.parquet"], "is part of the input DATA folder"),
             (["explain", "sold.agbm", "mixed.csv", "--out", "mixed.csv"], "--out mixed.csv is the same file as DATA"),
             (["report", "sold.agbm", "--out", "sold.agbm"], "--out sold.agbm is the same file as MODEL sold.agbm"),
             (["report", "sold.agbm", "mixed.csv", "--out", "mixed.csv"], "--out mixed.csv is the same file as DATA"),
             (["export", "sold.agbm", "--to", "text", "--out", "sold.agbm"], "is the same file as MODEL sold.agbm"),
             ([*SOLD_FROM, "mixed.csv", "--out", "mixed.csv"], "--out mixed.csv is the same file as DATA mixed.csv"),
-            ([*SOLD_FROM, "folder", "--out", "folder/m.agbm"], "the folder that is read, DATA folder"),
+            ([*SOLD_FROM, "folder", "--out", "folder/m.agbm"], "is part of the input DATA folder"),
             ([*SOLD_FROM, "folder", "--test", "mixed.csv", "--out", "link.csv"], "the same file as --test mixed.csv"),
             ([*SOLD, "--report", "sold.agbm"], "--report sold.agbm is the same file as --out sold.agbm"),
             ([*SOLD, "--report", "mixed.csv"], "--report mixed.csv is the same file as DATA mixed.csv"),
@@ -100,7 +100,7 @@ class TestNothingIsOverwritten:
         Path("notes.txt").write_text("notes\n")
         before = contents(trained)
         tune = ["tune", "mixed.csv", "--target", "sold", "--out", "other.agbm", "--study", other, "--quiet"]
-        assert "is no study of Optuna's" in fails(capsys, *tune)
+        assert "is not an Optuna study" in fails(capsys, *tune)
         assert contents(trained) == before
 
 
@@ -139,7 +139,7 @@ class TestWhatCannotBeWrittenIsSaidFirst:
     )
     def test_by_every_command(self, arguments, path, message, untrained, capsys):
         if arguments[0] in ("predict", "explain") and path == "folder":
-            message = "its ending must be"
+            message = "the extension must be"
         line = fails(capsys, *arguments, path)
         assert f"{arguments[-1]} {path}" in line
         assert message in line
@@ -149,11 +149,11 @@ class TestWhatCannotBeWrittenIsSaidFirst:
     def test_a_pipe_that_would_have_to_be_read_again(self, arguments, untrained, capsys):
         os.mkfifo("pipe")
         assert "--target" not in fails(capsys, *arguments, "pipe")
-        assert "pipe is a pipe or a device, which cannot be read again" in fails(capsys, *arguments, "pipe")
+        assert "pipe is a pipe or a device, from which a run cannot resume" in fails(capsys, *arguments, "pipe")
 
     def test_endings(self, untrained, capsys):
         for command in "predict", "explain":
-            assert "--out p.xls: its ending must be" in fails(
+            assert "--out p.xls: the extension must be" in fails(
                 capsys, command, "sold.agbm", "mixed.csv", "--out", "p.xls"
             )
 
@@ -208,8 +208,8 @@ class TestNoModelIsLost:
     def test_a_full_disk(self, trained, capsys):
         line = fails(capsys, *SOLD_FROM, "mixed.csv", "--out", "/dev/full")
         assert line == (
-            "agbm: --out /dev/full could not be written: No space left on device. The model is in 'full.rescued.agbm' "
-            "instead."
+            "agbm: --out /dev/full could not be written: No space left on device. The model was saved to "
+            "'full.rescued.agbm' instead."
         )
         rescued = agbm.load("full.rescued.agbm")
         expected = agbm.load("sold.agbm").predict_proba(agbm_table())
@@ -249,7 +249,7 @@ class TestNoModelIsLost:
         Path("m.rescued.agbm").write_text("of an earlier time")
         line = fails(capsys, *command, "--out", "out/m.agbm")
         assert "--out out/m.agbm could not be written: there is no folder" in line
-        assert line.endswith("The model is in 'm.rescued1.agbm' instead.")
+        assert line.endswith("The model was saved to 'm.rescued1.agbm' instead.")
         assert agbm.load("m.rescued1.agbm").max_iter == 5
         assert Path("m.rescued.agbm").read_text() == "of an earlier time"
 
@@ -259,12 +259,12 @@ class TestNoModelIsLost:
         self.fail_to_replace_in(here, monkeypatch)
         line = fails(capsys, *SOLD, *FEW, "--quiet")
         assert "could not be written: No space left on device." in line
-        assert f"The model is in '{last}/sold.rescued.agbm' instead." in line
+        assert f"The model was saved to '{last}/sold.rescued.agbm' instead." in line
         assert agbm.load(last / "sold.rescued.agbm").n_trees_ == 8
 
     def test_where_no_file_can_be_written(self, here, monkeypatch, capsys):
         self.fail_to_replace_in(Path("/"), monkeypatch)
-        assert "No other folder could be written to either" in fails(capsys, *SOLD, *FEW, "--quiet")
+        assert "could not be saved in any other folder either" in fails(capsys, *SOLD, *FEW, "--quiet")
 
     @staticmethod
     def fail_to_replace_in(folder, monkeypatch):
@@ -285,7 +285,7 @@ class TestNoModelIsLost:
             return []
 
         monkeypatch.setattr(_data.Question, "judge", judge)
-        assert "The model is in 'sold.rescued.agbm' instead." in fails(capsys, *SOLD, *FEW, "--quiet")
+        assert "The model was saved to 'sold.rescued.agbm' instead." in fails(capsys, *SOLD, *FEW, "--quiet")
         assert "metrics" not in agbm.load("sold.agbm").notes_
         assert agbm.load("sold.rescued.agbm").notes_["metrics"] == "[]"
 
@@ -306,5 +306,5 @@ def test_an_export_that_cannot_be_written(trained, capsys):
 def test_pipes_without_an_ending_get_csv(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert files.output_format(tmp_path / "pipe") == "csv"
-    with pytest.raises(ValueError, match="its ending must be"):
+    with pytest.raises(ValueError, match="the extension must be"):
         files.output_format(tmp_path / "file")

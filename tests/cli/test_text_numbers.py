@@ -135,7 +135,9 @@ def test_text_of_other_formats(type, tmp_path):
 
 
 def test_a_column_without_numbers_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="column 'a' must have numbers, and has none; its values are 'red', 'blue'"):
+    with pytest.raises(
+        ValueError, match="column 'a' must be numeric, but contains no numbers; its values are 'red', 'blue'"
+    ):
         column_of(tmp_path, ["red", "red", "blue"], numeric=["a"])
     _, column = column_of(tmp_path, ["", "NA", " "], numeric=["a"])
     assert column == Column("a", "number")
@@ -184,9 +186,9 @@ class TestTraining:
         assert line.startswith("agbm: warning: 'odd.csv': column 'size' is read as text with ")
         assert "6 of its 399 values are not plain numbers, such as 'n/a?', '?'." in line
         assert "Use --numeric size to read it as numbers" in line
-        assert "or --categorical size if it has categories." in line
+        assert "or --categorical size to keep categories." in line
         n_categories = len(set(map(str, table(odd=ODD)["size"])) - {" "})
-        assert f"{n_categories} different values" in line
+        assert f"{n_categories} distinct values" in line
         if "--json" in more:
             (found,) = json.loads(said.out)["mixed_columns"]
             assert found == {
@@ -206,7 +208,7 @@ class TestTraining:
         said = capsys.readouterr()
         assert said.err == (
             "agbm: warning: 'odd.csv': column 'size': 6 of its 399 values are not plain numbers, such as 'n/a?', '?'. "
-            "They count as missing.\n"
+            "They are treated as missing.\n"
         )
         assert json.loads(said.out)["mixed_columns"][0]["read_as"] == "number"
         assert json.loads(said.out)["categories"] == ["kind"]
@@ -235,12 +237,12 @@ class TestTraining:
         run(*TRAIN)
         line = capsys.readouterr().err
         assert "Use --numeric price to read it as numbers" in line
-        assert "or --task classification if it has classes" in line
+        assert "or --task classification to keep classes" in line
         assert cli.main([*TRAIN, "--task", "regression"]) == 1
         assert "--task regression: the target 'price' is text, such as 'ask'" in capsys.readouterr().err
         run(*TRAIN, "--numeric", "price", "--json")
         assert json.loads(capsys.readouterr().out)["task"] == "regression"
-        assert agbm.load("m.agbm").notes_["rows"] == "316 to train on, 79 to judge by, 400 in the file"
+        assert agbm.load("m.agbm").notes_["rows"] == "316 for training, 79 for testing, 400 in the file"
 
     @pytest.mark.parametrize(
         "command", [["compare", "--methods", "gbm", "--peers"], ["tune", "--trials", "1", "--out", "m.agbm"]], ids=str
@@ -255,11 +257,11 @@ class TestTraining:
 
     def test_mistakes(self, here, capsys):
         line = fails(capsys, *TRAIN, "--numeric", "sise")
-        assert "--numeric sise: there is no such column; did you mean 'size'?" in line
-        assert "column 'kind' must have numbers, and has none" in fails(capsys, *TRAIN, "--numeric", "kind")
+        assert "--numeric sise: no such column; did you mean 'size'?" in line
+        assert "column 'kind' must be numeric, but contains no numbers" in fails(capsys, *TRAIN, "--numeric", "kind")
         dump_svmlight_file(np.eye(20), np.arange(20) % 2, "t.svmlight")
         line = fails(capsys, "train", "t.svmlight", "--numeric", "x0", "--out", "m.agbm")
-        assert "--numeric x0: an svmlight file has no names of columns" in line
+        assert "--numeric x0: svmlight files have no column names" in line
 
     def test_names_cannot_move_the_cursor(self, here, capsys):
         table(odd=ODD).rename(columns={"size": "si\x1b[2Jze"}).to_csv("odd.csv", index=False)
@@ -311,7 +313,7 @@ class TestModelsReadColumnsAsTheyWere:
     def test_a_column_that_has_no_numbers_at_all(self, trained, capsys):
         table().assign(size="large").to_csv("later.csv", index=False)
         line = fails(capsys, "predict", "m.agbm", "later.csv", "--out", "p.csv")
-        assert "column 'size' must have numbers, and has none; its values are 'large'" in line
+        assert "column 'size' must be numeric, but contains no numbers; its values are 'large'" in line
 
     def test_decimal_commas_are_remembered(self, here, capsys):
         """A file in which every comma may separate thousands is read as the one that the model was trained on."""
@@ -330,4 +332,4 @@ class TestModelsReadColumnsAsTheyWere:
             model.notes_["decimal commas"] = note
             model.save("odd.agbm")
             line = fails(capsys, "predict", "odd.agbm", "later.csv", "--out", "p.csv")
-            assert "column 'size' must have numbers" in line
+            assert "column 'size' must be numeric" in line

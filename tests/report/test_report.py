@@ -18,6 +18,7 @@ from sklearn.model_selection import train_test_split
 
 import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._core.methods import name_of
 from agbm._report import Column, Findings, describe_columns, to_html, tried_from_model, write
 from agbm._report.curves import curve, thinned
 from agbm._report.markup import data_block, number, seconds
@@ -236,7 +237,7 @@ class TestPage:
         expected = ["Convergence", "Test metrics"]
         if findings.model is not None:
             expected += ["Importances", "Example trees", "Theory", "Columns", "Parameters"]
-            whose = f"Of the model {findings.model.method}. "
+            whose = f"This section is about the model {name_of(findings.model.method)}. "
             for part in ("importances", "trees", "theory"):
                 assert (whose in page.locator(f"#{part}").text_content()) == (len(findings.tried) > 1)
         assert titles == expected
@@ -406,7 +407,7 @@ class TestConvergence:
     def test_the_kept_iteration_is_marked_and_read(self, diabetes, visit):
         page = visit(diabetes)
         where, rows = reading(page)
-        assert where == "At the kept iteration"
+        assert where == "At the selected iteration"
         for k, one in enumerate(diabetes.tried[:3]):
             assert to_number(rows[k][0]) == pytest.approx(one.curve["validation_loss"][one.best], rel=1e-3)
             circle = page.locator("#convergence .kept").nth(k)
@@ -437,7 +438,7 @@ class TestConvergence:
                 assert np.abs(points(page, k) - dot).sum(axis=1).min() < 0.11
         if by == "mouse":
             page.mouse.move(5, 5)
-            assert reading(page)[0] == "At the kept iteration"
+            assert reading(page)[0] == "At the selected iteration"
 
     def test_the_crosshair_follows_keys(self, cancer, visit):
         page = visit(cancer)
@@ -453,7 +454,7 @@ class TestConvergence:
             assert plot.get_attribute("aria-valuenow") == str(curve["trees"][place])
             assert rows[0][1] in plot.get_attribute("aria-valuetext")
         plot.press("Escape")
-        assert reading(page)[0] == "At the kept iteration"
+        assert reading(page)[0] == "At the selected iteration"
 
     def test_what_has_no_place_on_a_log_scale(self, ten, visit):
         one = ten.tried[0]
@@ -466,7 +467,7 @@ class TestConvergence:
         choose(page, "scale", "log")
         lost = int((losses <= 0).sum())
         assert 0 < lost < 100
-        assert warning.text_content() == f"{lost} points at or below 0 have no place on a log scale and are left out."
+        assert warning.text_content() == f"{lost} points at or below 0 are omitted, since the scale is logarithmic."
         assert_affine(points(page)[:, 1], np.log(losses[losses > 0]))
         choose(page, "scale", "linear")
         assert warning.text_content() == ""
@@ -499,7 +500,7 @@ class TestOtherParts:
         page = visit(cancer)
         page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')) }")
         page.locator("#copy").click()
-        expect(page.locator("#copied")).to_contain_text("Marked")
+        expect(page.locator("#copied")).to_contain_text("Selected")
         assert page.evaluate("getSelection().toString()") == cancer.command
 
     def test_metrics_are_ranked_and_drawn(self, diabetes, visit):
@@ -522,7 +523,7 @@ class TestOtherParts:
         assert lead.startswith(
             f"Of 3 models, {ranked[0].name} has the lowest RMSE on test rows: {number(ranked[0].metrics[0].value)}"
         )
-        assert "others overlap with it: the order may be chance." in lead
+        assert "other models overlap with this one, so the order may be due to chance." in lead
         assert page.locator(".failures").inner_text().split("\n") == ["catboost", diabetes.tried[3].failure]
 
     def test_importances_switch(self, frame, visit):
@@ -753,8 +754,8 @@ class TestCurves:
 def test_what_is_kept_of_a_model(cancer):
     model, one = cancer.model, cancer.tried[0]
     assert (one.trees, one.best, one.seconds) == (model.n_trees_, model.best_iteration_, 0.25)
-    assert set(one.parameters) == {*early(), "method", "momentum", "correction", "learning_rate"}
-    assert one.parameters["method"] == "agbmr"
+    assert set(one.parameters) == {*early(), "method", "learning_rate"}
+    assert one.parameters["method"] is model.method
     assert one.curve["momentum"][1:] == [0.5] * model.n_iter_
 
 
@@ -820,12 +821,12 @@ def test_clear_winners_and_ties():
         )
 
     page = to_html(Findings("t", "c", tried=[one("a", 0.5), one("b", 0.9)]))
-    assert "Of 2 models, b has the highest accuracy on test rows: 0.9" in page
+    assert "Of 2 models, b has the highest accuracy on the test rows: 0.9" in page
     assert "overlap" not in page.split("<main>")[1].split("</main>")[0]
     page = to_html(Findings("t", "c", tried=[one("a", 0.9), one("b", 0.9)]))
     assert page.count(">best</span>") == 2
-    assert "The interval of another overlaps with it" in page
+    assert "The interval of another model overlaps with this one" in page
     page = to_html(Findings("t", "c", tried=[replace(one("a", 0.9), trees=0, seconds=math.nan)]))
-    assert "On test rows, a has accuracy 0.9 (95 % interval 0.89 to 0.91)." in page
+    assert "On the test rows, a has accuracy 0.9 (95 % interval 0.89 to 0.91)." in page
     page = to_html(Findings("t", "c", tried=[Tried("a", failure="no such file")]))
     assert "No model was trained: no such file" in page

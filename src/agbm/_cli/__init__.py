@@ -1,4 +1,4 @@
-"""The command `agbm`. Each of its commands is thin: arguments in, functions of the library, files or lines out."""
+"""The command-line tool `agbm`. Subcommands only parse arguments, call the library and write or print the results."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ COMMANDS = (train, predict, compare, tune, inspect, explain, export, report, pap
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 where it failed, 2 for wrong arguments, 130 after Ctrl-C."""
+    """Run a command and return its exit code.
+
+    Exit codes are 0 for success, 1 for a failure and 130 after Ctrl-C. Invalid arguments raise SystemExit with code 2.
+    """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names in files have letters that not every terminal has
+        if isinstance(stream, io.TextIOWrapper):  # column names may contain characters that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = make_parser()
@@ -30,15 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed.parser, parsed.command_line = parser, shlex.join(["agbm", *given])
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)  # what is said to users, not to developers
+            warnings.simplefilter("always", UserWarning)  # those meant for users, not for developers
             warnings.showwarning = _show_warning
             parsed.run(parsed)
-            if sys.stdout is not None:  # as it is where the caller has closed it
+            if sys.stdout is not None:  # it is None if the caller has closed it
                 sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read our lines has had enough of them
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -50,30 +53,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All commands with their arguments."""
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="agbm",
-        description="Accelerated gradient boosting: train models on tables in files, use them, look at them.",
-        epilog="A first look: agbm train table.csv --target column --out model.agbm. Every command has its own --help, "
-        "with examples. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted.",
+        description="Accelerated gradient boosting: train, apply and inspect models on tables in files.",
+        epilog="Quick start: agbm train table.csv --target column --out model.agbm. Every command has a --help with "
+        "examples. Exit codes: 0 success, 1 failure, 2 invalid arguments, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"agbm {version('agbm')}")
-    debug: dict[str, Any] = {"action": "store_true", "help": "show where in the code an error came from"}
+    debug: dict[str, Any] = {"action": "store_true", "help": "show the traceback of an error"}
     parser.add_argument("--debug", **debug)
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in COMMANDS:
         command.add_to(commands)
-    for added in commands.choices.values():  # where it is typed when an error has come
+    for added in commands.choices.values():  # also accepted after the command, where users append it
         added.add_argument("--debug", default=argparse.SUPPRESS, **debug)
     return parser
 
 
 def _in_one_line(error: Exception) -> str:
-    """What an error says. One that no code of ours has worded needs its kind to mean something."""
+    """Return the message of an error, with its type if it is not one that this package raises on purpose."""
     text = " ".join(str(error).split())
     if isinstance(error, (OSError, ValueError, ImportError)) and text:
         return text
-    return f"{type(error).__name__}: {text or 'no details'} (agbm --debug ... shows where)"
+    return f"{type(error).__name__}: {text or 'no details'} (agbm --debug ... shows the traceback)"
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Data on the command line: the arguments that say what to learn from what, and the rows they mean."""
+"""Input data of commands: the arguments that describe a table and its target, and the rows to train and test on."""
 
 from __future__ import annotations
 
@@ -26,123 +26,124 @@ from ._text_numbers import Mixed
 
 Model = AGBMClassifier | AGBMRegressor
 
-# Whole numbers with at most so many different values are taken for classes.
+# A target of integers with at most this many distinct values is treated as classes.
 MOST_CLASSES_OF_NUMBERS = 20
-# Texts with more different values are taken for a mistake.
+# More classes than this are treated as a mistake.
 MOST_CLASSES_OF_TEXTS = 1_000
 
 
 def add_file(parser: argparse.ArgumentParser, needed: bool = True) -> None:
-    """A file with a table."""
-    kinds = "csv, parquet (a file or a folder of them), arrow or svmlight"
+    """Add the arguments that describe a file with a table."""
+    kinds = "csv, parquet, arrow or svmlight file, or folder of parquet files"
     parser.add_argument("data", nargs=None if needed else "?", help=kinds)
     parser.add_argument(
-        "--format", choices=list(dict.fromkeys(FORMATS.values())), help="of the file, where its ending does not say so"
+        "--format", choices=list(dict.fromkeys(FORMATS.values())), help="format of the file (default: by its extension)"
     )
-    parser.add_argument("--no-header", action="store_true", help="a csv file without names: columns are c0, c1, ...")
+    parser.add_argument("--no-header", action="store_true", help="the csv file has no header; columns are c0, c1, ...")
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:
-    """What to learn from what."""
+    """Add the arguments that describe a table and its target."""
     add_file(parser)
-    parser.add_argument("--target", metavar="COLUMN", help="what to predict (not for svmlight, which has labels)")
+    parser.add_argument("--target", metavar="COLUMN", help="column to predict (not for svmlight, which has labels)")
     parser.add_argument(
-        "--task", choices=("classification", "regression"), help="default: by what the target looks like, and shown"
+        "--task", choices=("classification", "regression"), help="default: inferred from the target, and printed"
     )
-    parser.add_argument("--drop", metavar="COLUMN", nargs="+", default=[], help="columns to leave out")
+    parser.add_argument("--drop", metavar="COLUMN", nargs="+", default=[], help="columns to ignore")
     parser.add_argument(
-        "--categorical", metavar="COLUMN", nargs="+", default=[], help="categories that look like numbers"
+        "--categorical", metavar="COLUMN", nargs="+", default=[], help="numeric columns to treat as categories"
     )
     parser.add_argument(
         "--numeric", metavar="COLUMN", nargs="+", default=[],
-        help="text columns to read as numbers; decimal commas are understood, other text becomes missing",
+        help="text columns to read as numbers; decimal commas are supported, other text becomes missing values",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the split and of the model (%(default)s)")
-    parser.add_argument("--jobs", type=int, help="threads (default: all; the model is the same for any number)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split and of the model (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
     parser.set_defaults(weight=None)
 
 
 def add_weight(parser: argparse.ArgumentParser) -> None:
-    """Weights, for commands that use them; the others do not know the option."""
-    parser.add_argument("--weight", metavar="COLUMN", help="weights of the rows to train on")
+    """Add the option for sample weights, for commands that support them."""
+    parser.add_argument("--weight", metavar="COLUMN", help="column with sample weights for training")
 
 
 def add_parameters(parser: argparse.ArgumentParser, help: str) -> None:
-    """Parameters of the estimator."""
+    """Add the option for parameters of the estimator."""
     parser.add_argument("--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters", help=help)
 
 
 def add_shares(parser: argparse.ArgumentParser) -> None:
-    """How rows are divided."""
+    """Add the options that control the split into training, validation and test rows."""
     add_test_fraction(parser)
     parser.add_argument(
         "--validation-fraction", type=float, default=0.1, metavar="SHARE",
-        help="of the remaining rows, for early stopping (%(default)s)",
+        help="share of the remaining rows to use for early stopping (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--rows", type=int, metavar="N", help="use so many rows only, drawn at random")
+    parser.add_argument("--rows", type=int, metavar="N", help="use a random sample of N rows")
 
 
 def add_test_fraction(parser: argparse._ActionsContainer) -> None:
-    """The share of the rows that is held out to test models."""
+    """Add the option for the share of the rows that is held out for testing."""
     parser.add_argument(
-        "--test-fraction", type=float, default=0.2, metavar="SHARE", help="of the rows, for testing (%(default)s)"
-    )
+        "--test-fraction", type=float, default=0.2, metavar="SHARE",
+        help="share of the rows to hold out for testing (default: %(default)s)",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Question:
-    """A table with labels: what to learn from what. Rows go by their numbers in the file."""
+    """A learning task: a table, its target and its features. Rows are referred to by their index in the file."""
 
     file: DataFile
     target: str
     features: list[str]
     categorical: list[str]
-    """Features that are categories, and those that text makes so."""
+    """Features that are treated as categories, including all text columns."""
     classifies: bool
     reason: str
-    """Why that task."""
+    """Why the task is classification or regression."""
     rows: NDArray[np.intp]
-    """Those that have a label."""
+    """The rows whose target is not missing."""
     y: NDArray[Any]
-    """Of all rows."""
+    """The target of all rows."""
     weight: Array | None
     streams: bool
-    """Whether the table is read in pieces, since it may not fit into memory."""
+    """Whether the table is read in batches."""
     mixed: list[Column]
-    """Features and target with values that are not numbers, if the column is read as numbers or seems to be."""
+    """Features and target with values that are not numbers, if the column is read as numbers or looks numeric."""
 
     def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The remaining rows, and a share of some rows that is held out."""
+        """Split rows at random; return the remaining rows and the share that is held out."""
         remaining, held_out = hold_out(len(rows), share, self.y[rows] if self.classifies else None, seed)
         return rows[remaining], rows[held_out]
 
     def fit(self, model: Model, rows: NDArray[np.intp]) -> Model:
-        """Fit a model to some rows; the same bits whether they are in memory or not."""
+        """Fit a model to some rows; the result is the same whether or not the table is in memory."""
         if self.streams:
             return model.fit(Batches(lambda: self._batches(rows)))
         weight = None if self.weight is None else self.weight[rows]
         return model.fit(self.table(rows), self.y[rows], sample_weight=weight)
 
     def table(self, rows: NDArray[np.intp]) -> Any:
-        """The features of some rows, which must fit into memory even if all of them do not."""
+        """Return the features of some rows; these must fit into memory even if the whole table does not."""
         if self.streams:
             return pyarrow().concat_tables([piece for piece, _ in self._pieces(rows)])
         return take(self._all, rows)
 
     def judge(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
-        """Metrics over the rows of all pairs, each predicted by its model."""
+        """Evaluate each model on its rows and return metrics over all of these rows together."""
         rows = np.concatenate([part for _, part in models])
         found = np.concatenate([self._predict(model, part) for model, part in models])
         return judged(self.y[rows], found, models[0][0].classes_ if self.classifies else None)[0]
 
     @property
     def task(self) -> str:
-        """In a word."""
+        """The name of the task."""
         return "classification" if self.classifies else "regression"
 
     @property
     def mixed_columns(self) -> list[dict[str, Any]]:
-        """`mixed` for JSON."""
+        """`mixed` as values for JSON."""
         return [
             {"column": column.name, "read_as": column.kind, **vars(column.mixed)}
             for column in self.mixed
@@ -150,7 +151,7 @@ class Question:
         ]
 
     def _predict(self, model: Model, rows: NDArray[np.intp]) -> Array:
-        """Probabilities of classes, or values."""
+        """Return class probabilities, or predicted values for regression."""
         predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
         if not self.streams:
             return predict(self.table(rows))
@@ -162,7 +163,7 @@ class Question:
             yield piece, *(vector[numbers] for vector in vectors)
 
     def _pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-        """Pieces of the file with the wanted rows alone, and the numbers of these; rows ascend."""
+        """Yield batches with only the given rows, which must be in ascending order, and the indices of these rows."""
         begin = 0
         for piece in self.file.pieces(self.features):
             end = begin + piece.shape[0]
@@ -177,16 +178,19 @@ class Question:
 
 
 def take(table: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an arrow table or of a sparse matrix."""
+    """Return some rows of an arrow table or of a sparse matrix."""
     return table.take(rows) if hasattr(table, "take") else table[rows]
 
 
 def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
-    """What the arguments mean. A table that may not fit into memory is read in pieces in any case."""
+    """Return the learning task that the arguments describe.
+
+    The table is read in batches if `streams` is true or if it may not fit into memory.
+    """
     if not 0 <= arguments.seed < 2**32:
-        raise ValueError(f"--seed {arguments.seed}: must be from 0 to {2**32 - 1}.")
+        raise ValueError(f"--seed must be between 0 and {2**32 - 1}; got {arguments.seed}.")
     if arguments.jobs == 0:
-        raise ValueError("--jobs 0: give a number of threads, or leave it out for all.")
+        raise ValueError("--jobs must not be 0; give a number of threads, or omit the option to use all.")
     file = open_table(arguments.data, arguments.format, header=not arguments.no_header, numeric=arguments.numeric)
     target = _target(arguments, file)
     kinds = {column.name: column.kind for column in file.columns}
@@ -194,17 +198,17 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         given = getattr(arguments, option)
         for name in [given] if isinstance(given, str) else given or []:
             if file.format == "svmlight":
-                raise ValueError(f"--{option} {name}: an svmlight file has no names of columns; leave it out.")
+                raise ValueError(f"--{option} {name}: svmlight files have no column names; omit this option.")
             check_column(name, f"--{option}", list(kinds))
     if target in arguments.drop:
-        raise ValueError(f"--drop {target}: it is the target; leave it out of --drop, or choose another --target.")
+        raise ValueError(f"--drop {target}: the column is the target; remove it from --drop, or choose another target.")
     left_out = {target, arguments.weight, *arguments.drop}
     features = [name for name in kinds if name not in left_out]
     useless = [name for name in features if kinds[name] == "other"]
     if useless:
-        raise ValueError(f"{file.name!r}: columns {useless} are neither numbers nor text; leave them out with --drop.")
+        raise ValueError(f"{file.name!r}: columns {useless} are neither numeric nor text; use --drop to ignore them.")
     if not features:
-        raise ValueError(f"{file.name!r} has no columns but {list(kinds)}; it needs some to predict {target!r} from.")
+        raise ValueError(f"{file.name!r} has no features to predict {target!r} from; its columns are {list(kinds)}.")
     mixed = [column for column in file.columns if column.mixed is not None and column.name in {target, *features}]
     settled = {*arguments.categorical, *([target] if arguments.task == "classification" else [])}
     for column in mixed:
@@ -224,24 +228,24 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
 
 
 def warn_of_missed(file: DataFile) -> None:
-    """Warn of values that are not numbers in columns that are read as numbers."""
+    """Warn about values that are not numbers in columns that are read as numbers."""
     for column in file.columns:
         if column.mixed is not None and column.kind == "number":
             warnings.warn(
-                f"{file.name!r}: column {column.name!r}: {_odd_in_words(column.mixed)}. They count as missing.",
+                f"{file.name!r}: column {column.name!r}: {_odd_in_words(column.mixed)}. They are treated as missing.",
                 stacklevel=2,
             )
 
 
 def _warn_of_text(file: DataFile, column: Column, is_target: bool) -> None:
-    """Warn of a column that is read as text but looks like numbers, with what to do about it."""
+    """Warn about a column that is read as text but looks numeric, and name the options that resolve this."""
     assert column.mixed is not None
     name = shlex.quote(column.name)
-    otherwise = "--task classification if it has classes" if is_target else f"--categorical {name} if it has categories"
+    otherwise = "--task classification to keep classes" if is_target else f"--categorical {name} to keep categories"
     warnings.warn(
-        f"{file.name!r}: column {column.name!r} is read as text with {column.mixed.categories:,} different values, but "
-        f"seems to have numbers: {_odd_in_words(column.mixed)}. Use --numeric {name} to read it as numbers (decimal "
-        f"commas are understood, other text counts as missing), or {otherwise}.",
+        f"{file.name!r}: column {column.name!r} is read as text with {column.mixed.categories:,} distinct values, but "
+        f"looks numeric: {_odd_in_words(column.mixed)}. Use --numeric {name} to read it as numbers (decimal commas are "
+        f"supported, other text is treated as missing), or {otherwise}.",
         stacklevel=2,
     )
 
@@ -254,30 +258,30 @@ def _odd_in_words(mixed: Mixed) -> str:
 def _target(arguments: argparse.Namespace, file: DataFile) -> str:
     if file.format == "svmlight":
         if arguments.target is not None:
-            raise ValueError(f"--target {arguments.target}: an svmlight file has its labels; leave it out.")
+            raise ValueError(f"--target {arguments.target}: svmlight files contain their labels; omit this option.")
         return "label"
     names = [column.name for column in file.columns]
     if arguments.target is None:
-        raise ValueError(f"--target is missing: name the column to predict, one of {_shortened(names)}.")
+        raise ValueError(f"--target is required: give the column to predict, one of {_shortened(names)}.")
     check_column(arguments.target, "--target", names)
     return str(arguments.target)
 
 
 def check_column(name: str, option: str, known: Sequence[str]) -> None:
-    """Whether there is such a column; if not, which one may be meant."""
+    """Raise ValueError if there is no such column, with a suggestion for a misspelt name."""
     if name in known:
         return
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"columns are {_shortened(known)}."
-    raise ValueError(f"{option} {name}: there is no such column; {hint}")
+    hint = f"did you mean {close[0]!r}?" if close else f"the columns are {_shortened(known)}."
+    raise ValueError(f"{option} {name}: no such column; {hint}")
 
 
 def as_numbers(values: NDArray[Any], option: str, name: str) -> Array:
-    """A column that must have numbers."""
+    """Return a column as floats; raises ValueError if it is not numeric."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{option} {name}: the column must have numbers: {error}.") from error
+        raise ValueError(f"{option} {name}: the column must be numeric: {error}.") from error
 
 
 def _shortened(names: Sequence[str]) -> str:
@@ -288,53 +292,56 @@ def _shortened(names: Sequence[str]) -> str:
 def _task(
     y: NDArray[Any], absent: NDArray[np.bool_], kind: str, asked: str | None, target: str
 ) -> tuple[NDArray[Any], bool, str]:
-    """Labels as the estimator should see them, whether they are classes, and why."""
+    """Return the labels for the estimator, whether the task is classification, and the reason."""
     present = y[~absent]
     if not len(y):
         raise ValueError(f"--target {target}: the table has no rows.")
     if not len(present):
         raise ValueError(f"--target {target}: all of its values are missing.")
     if kind in ("time", "other"):
-        raise ValueError(f"--target {target}: it has neither numbers nor text; predict another column.")
+        raise ValueError(f"--target {target}: the column is neither numeric nor text; choose another one.")
     distinct = len(np.unique(present)) if kind != "category" else len(set(present.tolist()))
     whole = kind in ("number", "truth") and _are_whole(np.asarray(present, dtype=np.float64))
     if asked is not None:
-        classifies, reason = asked == "classification", "as asked"
+        classifies, reason = asked == "classification", "set by --task"
     elif kind in ("category", "truth"):
-        classifies, reason = True, "the target is text" if kind == "category" else "the target is true or false"
+        classifies, reason = True, "the target is text" if kind == "category" else "the target is boolean"
     else:
         classifies = whole and distinct <= MOST_CLASSES_OF_NUMBERS
-        reason = f"the target has {distinct:,} different {'whole numbers' if whole else 'numbers'}"
+        reason = f"the target has {distinct:,} distinct {'integers' if whole else 'values'}"
     if not classifies:
         if kind == "category":
             raise ValueError(f"--task regression: the target {target!r} is text, such as {present[0]!r}.")
         return np.where(absent, np.nan, np.asarray(y, dtype=np.float64)), False, reason
     if distinct > MOST_CLASSES_OF_TEXTS or (kind == "number" and not whole):
-        what = f"{distinct:,} different values" if whole or kind == "category" else "numbers that are not whole"
-        raise ValueError(f"--target {target}: {what} are no classes; predict another column, or --task regression.")
+        found = f"{distinct:,} distinct values" if whole or kind == "category" else "non-integer values"
+        raise ValueError(
+            f"--target {target}: the column has {found}; classes must be text, booleans or integers, at most "
+            f"{MOST_CLASSES_OF_TEXTS:,} of them. Choose another column, or use --task regression."
+        )
     return _labels(y, absent, kind, present), True, reason
 
 
 def _are_whole(values: Array) -> bool:
-    """Whether all are whole numbers; beyond 2^53 there are no others, which says nothing."""
+    """Return whether all values are integers; those beyond 2^53 do not count, since all such floats are integers."""
     return bool(np.all((np.abs(values) <= 2.0**53) & (np.floor(values) == values)))
 
 
 def _labels(y: NDArray[Any], absent: NDArray[np.bool_], kind: str, present: NDArray[Any]) -> NDArray[Any]:
-    """Classes as texts, truth values or whole numbers; those of rows without a label are never used."""
+    """Return the classes as strings, booleans or integers; rows without a label get an arbitrary class."""
     filled = np.where(absent, present[0], y)
     return filled.astype({"category": str, "truth": bool, "number": np.int64}[kind])
 
 
 def make_model(question: Question, arguments: argparse.Namespace) -> Model:
-    """The estimator, unfitted."""
+    """Return the unfitted estimator."""
     parameters: dict[str, Any] = {"random_state": arguments.seed, "n_jobs": arguments.jobs}
     parameters["early_stopping"] = not arguments.no_early_stopping
     return _estimator(question)(**parameters).set_params(**given_parameters(question, arguments))
 
 
 def given_parameters(question: Question, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Parameters of the estimator that the arguments give."""
+    """Return the parameters of the estimator that the arguments set."""
     given = {"categorical_features": question.categorical} if arguments.categorical else {}
     return given | _parse(arguments.parameters, _estimator(question)().get_params(deep=False))
 
@@ -344,12 +351,12 @@ def _estimator(question: Question) -> type[AGBMClassifier] | type[AGBMRegressor]
 
 
 def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
-    """NAME=VALUE, values as JSON or else as text."""
+    """Parse NAME=VALUE items; values are JSON, or else text."""
     parsed: dict[str, Any] = {}
     for item in given:
         name, equals, text = item.partition("=")
         if not equals:
-            raise ValueError(f"--set {item}: give NAME=VALUE, such as learning_rate=0.05.")
+            raise ValueError(f"--set {item}: expected NAME=VALUE, such as learning_rate=0.05.")
         try:
             parsed[name] = json.loads(text)
         except ValueError:
@@ -365,36 +372,37 @@ def _check_known(name: str, known: Sequence[str]) -> None:
     if name in known:
         return
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}."
-    owners = [f"{kind.__name__} as method__{name}" for kind in owners_of(name)]
+    hint = f"did you mean {close[0]!r}?" if close else f"the parameters are {', '.join(sorted(known))}."
+    owners = [kind.__name__ for kind in owners_of(name)]
     if owners:
-        hint = f"it is a parameter of the method {' and '.join(owners)}."
-    raise ValueError(f"--set {name}: there is no parameter {name!r}; {hint}")
+        hint = f"use method__{name}, a parameter of {' and '.join(owners)}."
+    raise ValueError(f"--set {name}: no parameter {name!r}; {hint}")
 
 
 def divide(question: Question, arguments: argparse.Namespace) -> Split:
-    """Training, validation and test rows, of all rows or of some."""
+    """Split the table, or a sample of it, into training, validation and test rows."""
     for option in "test_fraction", "validation_fraction":
         if not 0.0 < getattr(arguments, option) < 1.0:
-            raise ValueError(f"--{option.replace('_', '-')} {getattr(arguments, option)}: must be above 0 and below 1.")
+            name, share = option.replace("_", "-"), getattr(arguments, option)
+            raise ValueError(f"--{name} must be above 0 and below 1; got {share}.")
     rows = question.rows
     if arguments.rows is not None:
         if arguments.rows < 10:
-            raise ValueError(f"--rows {arguments.rows}: must be at least 10.")
+            raise ValueError(f"--rows must be at least 10; got {arguments.rows}.")
         rng = np.random.default_rng(arguments.seed)
         rows = np.sort(rng.choice(rows, min(arguments.rows, len(rows)), replace=False))
     elif question.streams:
         raise ValueError(
-            f"{question.file.name!r} may not fit into memory; give --rows N to draw so many of its "
+            f"{question.file.name!r} may not fit into memory; use --rows N to draw a sample of its "
             f"{question.file.n_rows:,} rows."
         )
     rows, test = question.hold_out(rows, arguments.test_fraction, arguments.seed)
-    # The rows that an estimator with this seed would hold out, as in `agbm train`.
+    # The same rows that an estimator with this seed holds out in `agbm train`.
     train, validation = question.hold_out(rows, arguments.validation_fraction, seed_of(arguments.seed))
     pieces = [(question.table(part), question.y[part]) for part in (train, validation, test)]
     return Split(*pieces[0], *pieces[1], *pieces[2])
 
 
 def rows_in_words(split: Split) -> str:
-    """How many rows serve what."""
-    return f"{len(split.y):,} to train on, {len(split.y_val):,} to stop early by, {len(split.y_test):,} to judge by"
+    """Return the numbers of training, validation and test rows as text."""
+    return f"{len(split.y):,} for training, {len(split.y_val):,} for early stopping, {len(split.y_test):,} for testing"

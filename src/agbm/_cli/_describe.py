@@ -1,4 +1,4 @@
-"""A question in words: for terminals, for pages, and for the notes of models."""
+"""Descriptions of a learning task for the terminal, for reports and for the notes in model files."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from ._output import listed
 
 
 def title(question: Question) -> str:
-    """The file and its size."""
+    """Return the file name with the numbers of rows and columns."""
     return f"{question.file.name}: {question.file.n_rows:,} rows, {len(question.file.columns):,} columns"
 
 
 def describe(question: Question) -> dict[str, str]:
-    """What is learnt from what."""
+    """Return the lines that `agbm train` prints about the target and the features."""
     kinds = {column.name: column.kind for column in question.file.columns}
     numbers = [name for name in question.features if name not in question.categorical]
     facts = {"target": f"{question.target}: {_labels_in_words(question)}"}
     facts["task"] = f"{question.task}: {question.reason}"
-    facts["numbers"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
+    facts["numeric"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
     if question.categorical:
-        facts["categories"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
+        facts["categorical"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
     times = [name for name in numbers if kinds.get(name) == "time"]
     if times:
-        facts["times"] = f"{listed(times)}: as microseconds"
+        facts["timestamps"] = f"{listed(times)}: converted to microseconds"
     without = question.file.n_rows - len(question.rows)
     if without:
-        facts["left out"] = f"{without:,} rows without a target"
+        facts["dropped"] = f"{without:,} rows with a missing target"
     if question.streams:
-        facts["memory"] = "the table is read in pieces, more than once"
+        facts["memory"] = "the table is read in batches, in several passes"
     return facts
 
 
 def in_short(question: Question) -> dict[str, str]:
-    """The same for a page that shows columns elsewhere."""
+    """Return a shorter description, for a report that lists the columns separately."""
     return {
         "data": question.file.name,
         "target": question.target,
         "task": question.task,
         "labels": _labels_in_words(question),
-        "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categories",
+        "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categorical",
     }
 
 
 def describe_columns(question: Question) -> list[report.Column]:
-    """The columns for a page; their values are looked at where they are in memory."""
+    """Return the columns for a report; missing and distinct values are counted only if the table is in memory."""
     if not question.streams:
         return report.describe_columns(question.table(question.rows), question.categorical or "from_dtype")
     return [report.Column(name, "category" if name in question.categorical else "number") for name in question.features]
@@ -59,7 +59,7 @@ def describe_columns(question: Question) -> list[report.Column]:
 def _labels_in_words(question: Question) -> str:
     y = question.y[question.rows]
     if not question.classifies:
-        return f"numbers from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
+        return f"values from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
     classes, counts = np.unique(y, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     shares = [f"{classes[i]} {100 * counts[i] / len(y):.3g} %" for i in order]
@@ -67,7 +67,7 @@ def _labels_in_words(question: Question) -> str:
 
 
 def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
-    """How a model was made, for whoever has the file alone."""
+    """Return notes for the model file on how the model was trained."""
     notes = {
         "command": command,
         "trained": datetime.now(UTC).isoformat(timespec="seconds"),

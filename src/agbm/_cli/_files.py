@@ -1,8 +1,8 @@
-"""Tables in files, whole or in pieces: csv, parquet and arrow through pyarrow, svmlight through scikit-learn.
+"""Reading and writing tables, whole or in batches: csv, parquet and arrow with pyarrow, svmlight with scikit-learn.
 
-Columns are numbers or categories. Truth values and times are numbers here: 0 and 1, and microseconds. A CSV file says
-nothing of its types, so all of it is looked at before any of it is used: a column is what all of its values are, except
-that text columns can be read as numbers, with missing values for everything else.
+Columns are numbers or categories. Booleans are read as 0 and 1, timestamps as microseconds. CSV files have no types, so
+the whole file is scanned first: the type of a column must fit all of its values. Text columns can be read as numbers on
+request; values that are not numbers then become missing.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ FORMATS = {
     ".libsvm": "svmlight",
 }
 
-# What a fit in memory takes for a value: the file's table, the rows taken of it, their matrix of numbers, those of it
-# that are not held out to stop by, and bins. The peak of `agbm train` on 3 million rows of 40 columns was 37.
+# Memory of a fit per value: the table, the selected rows, their numeric matrix, the part of it that is not held out for
+# early stopping, and the bins. The measured peak of `agbm train` on 3 million rows and 40 columns was 37.
 BYTES_OF_A_VALUE = 8 + 8 + 8 + 8 + 2
 
-# Blank cells of a CSV file are missing values, as are those that Arrow takes for missing.
+# Blank cells of a CSV file are missing values, in addition to those that Arrow recognises.
 BLANKS = [blank * length for blank in " \t" for length in range(1, 65)]
 
-# What a column of a CSV file may begin as and turn out to have numbers of another kind; all others become text.
+# Types that Arrow may infer from the start of a CSV column and that later become floats; all others become text.
 _NARROW = "null", "int64"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column, and what it is used as."""
+    """A column and how it is used."""
 
     name: str
     kind: str
-    """number, truth, time or category; "other" is of no use."""
+    """One of "number", "truth", "time", "category", or "other" for types that cannot be used."""
     mixed: Mixed | None = None
-    """For a text column that is read as numbers, or seems to be meant so: its values that are not numbers."""
+    """Statistics of values that are not numbers, for text columns that are read as numbers or look numeric."""
     decimal_commas: bool = False
     """Whether the column is text that is read as numbers with decimal commas."""
 
@@ -72,27 +72,27 @@ class DataFile(ABC):
     n_rows: int
     columns: Sequence[Column]
     first_index: int | None = None
-    """Of the columns of an svmlight file: 0 or 1."""
+    """Index of the first column of an svmlight file: 0 or 1."""
 
     @abstractmethod
     def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """A column, and which of its values are missing."""
+        """Return a column and a mask of its missing values."""
 
     @abstractmethod
     def table(self, names: Sequence[str]) -> Any:
-        """Some columns of all rows, as `fit` takes them."""
+        """Return the given columns in a form that `fit` accepts."""
 
     def pieces(self, names: Sequence[str]) -> Iterator[Any]:
-        """The same, some rows at a time."""
+        """Yield the given columns in batches of rows."""
         return (piece for piece, _ in self.pieces_beside(names, ()))
 
     @abstractmethod
     def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-        """The same, with other columns of the same rows as the file has them."""
+        """Yield the given columns in batches, each with the unconverted values of other columns for the same rows."""
 
     @abstractmethod
     def bytes_in_memory(self, n_columns: int) -> int:
-        """About what a fit takes with the whole table in memory."""
+        """Estimate the memory of a fit with the whole table in memory."""
 
 
 def open_table(
@@ -106,17 +106,30 @@ def open_table(
     n_features: int | None = None,
     first_index: int | None = None,
 ) -> DataFile:
-    """Look at a file, or a folder of parquet files.
+    """Open a file, or a folder of parquet files.
 
-    `format` is told by the ending where it is None. Of a CSV file, columns named in `text` are text whatever they look
-    like, and without a header they are named c0, c1 and so on. Text columns named in `numeric` are read as numbers;
-    those in `decimal_commas` have decimal commas even if all of them may separate thousands here. `n_features` is that
-    of a model that will see an svmlight file, and `first_index` that of the file it was trained on; a file without a 0
-    is taken to begin with 1.
+    Parameters
+    ----------
+    path : str or path-like
+        The file or folder.
+    format : str, default=None
+        Format of the file. By default it is inferred from the extension.
+    header : bool, default=True
+        Whether a CSV file has a header. If not, the columns are named c0, c1 and so on.
+    text : collection of str
+        Columns of a CSV file that are text, whatever their values look like.
+    numeric : collection of str
+        Text columns that are read as numbers.
+    decimal_commas : collection of str
+        Columns of `numeric` whose commas are decimal commas, even if all of them could be thousands separators.
+    n_features : int, default=None
+        Number of features of a model. An svmlight file with fewer columns is padded with columns of zeros.
+    first_index : int, default=None
+        Index of the first column of an svmlight file, 0 or 1. By default it is 1 if the index 0 does not occur.
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"{str(path)!r}: there is no such file.")
+        raise FileNotFoundError(f"{str(path)!r}: no such file.")
     format = _format_of(path) if format is None else format
     if format == "svmlight":
         return _SparseFile(path, n_features, first_index)
@@ -129,14 +142,14 @@ def _format_of(path: Path) -> str:
     ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2", ".zst") else path.suffix
     if ending.lower() not in FORMATS:
         raise ValueError(
-            f"{str(path)!r} has none of the endings {', '.join(FORMATS)}; say what it is with --format "
+            f"{str(path)!r} has none of the extensions {', '.join(FORMATS)}; specify its format with --format "
             f"{'|'.join(dict.fromkeys(FORMATS.values()))}."
         )
     return FORMATS[ending.lower()]
 
 
 def pyarrow() -> Any:
-    """The package, with all of it that is needed here."""
+    """Import and return pyarrow with the submodules used here."""
     try:
         import pyarrow
         import pyarrow.csv
@@ -148,7 +161,7 @@ def pyarrow() -> Any:
 
 
 class _ArrowFile(DataFile):
-    """What pyarrow reads."""
+    """A csv, parquet or arrow file, read with pyarrow."""
 
     def __init__(
         self,
@@ -168,7 +181,7 @@ class _ArrowFile(DataFile):
             self._decimal_commas = {
                 name: found.commas > 0 or name in decimal_commas for name, found in tallies.items() if name in numeric
             }
-            """The text columns that are read as numbers, and whether they have decimal commas."""
+            """Maps each text column that is read as numbers to whether it has decimal commas."""
             suspects = [name for name, found in tallies.items() if name not in numeric and found.looks_like_numbers]
             mixed = _details(self._dataset, self._decimal_commas, suspects)
         self.columns = [
@@ -202,7 +215,7 @@ class _ArrowFile(DataFile):
         return self.n_rows * n_columns * BYTES_OF_A_VALUE
 
     def _with_numbers(self, table: Any) -> Any:
-        """A table of the file, in which text columns that are read as numbers are numbers."""
+        """Convert the text columns of a table that are to be read as numbers."""
         for i, name in enumerate(table.column_names):
             if name in self._decimal_commas:
                 numbers = to_numbers(_as_text(table.column(i)), self._decimal_commas[name])
@@ -215,7 +228,7 @@ class _ArrowFile(DataFile):
 
 @contextmanager
 def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors with the name of the file, in one line."""
+    """Prefix error messages with the file name, and join their lines."""
     try:
         yield
     except (pyarrow().ArrowException, ValueError) as error:
@@ -224,12 +237,12 @@ def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _open_typed(path: Path, format: str, numeric: Collection[str]) -> tuple[Any, int, dict[str, Tally]]:
-    """A file in a format with types, its number of rows, and counts of the values of text columns in `numeric`."""
+    """Open a parquet or arrow file; return the dataset, its number of rows and tallies of text columns in `numeric`."""
     dataset = pyarrow().dataset.dataset(
         path, format={"parquet": "parquet", "arrow": "ipc"}[format], partitioning="hive"
     )
     if not dataset.schema.names:
-        raise ValueError(f"there is no {format} file with columns.")
+        raise ValueError(f"found no {format} file with columns.")
     n_rows = dataset.count_rows()
     _check_names(dataset.schema.names)
     _check_fragments(dataset)
@@ -240,13 +253,13 @@ def _open_typed(path: Path, format: str, numeric: Collection[str]) -> tuple[Any,
 def _open_csv(
     path: Path, header: bool, text: Collection[str], numeric: Collection[str]
 ) -> tuple[Any, int, dict[str, Tally]]:
-    """The file with types that all of its values have, its number of rows, and counts of the values of text columns.
+    """Open a CSV file with types that fit all of its values; return the dataset, its number of rows and tallies.
 
-    Columns that are text for sure have no counts.
+    Tallies are kept for text columns only, except for those that are certain to be text.
     """
     pa = pyarrow()
     first = _first_line(path)
-    delimiter = max(",;\t|", key=first.count)  # of the usual ones that which the first line has most of
+    delimiter = max(",;\t|", key=first.count)  # the most frequent one in the first line
     names = _names_of_csv(first, delimiter, header)
     _check_names(names)
     types = {name: pa.string() for name in text if name in names}
@@ -263,7 +276,7 @@ def _open_csv(
         dataset = pa.dataset.dataset(path, format=options)
         foreign = [field.name for field in dataset.schema if pa.types.is_binary(field.type)]
         if foreign:
-            raise ValueError(f"columns {foreign} have text that is not UTF-8; save the file as UTF-8.")
+            raise ValueError(f"columns {foreign} contain text that is not UTF-8; save the file as UTF-8.")
         try:
             texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name not in text]
             return dataset, *_scan(dataset.to_batches(), texts, numeric)
@@ -271,14 +284,14 @@ def _open_csv(
             found = re.search(r"In CSV column #(\d+): .*conversion error to ([\w\[\]]+)", str(error))
             if found is None:
                 raise
-            name = dataset.schema.names[int(found[1])]  # not of ours: those of a header of two lines are not whole
+            name = dataset.schema.names[int(found[1])]  # `names` is incomplete if the header spans two lines
             if types.get(name) == pa.string():
                 raise
             types[name] = pa.float64() if found[2] in _NARROW else pa.string()
 
 
 def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]) -> tuple[int, dict[str, Tally]]:
-    """The number of rows, and counts of the values of text columns that are read as numbers or may be meant so."""
+    """Return the number of rows, and tallies of text columns that are read as numbers or may be numeric."""
     n_rows, tallies = 0, dict.fromkeys(texts, Tally())
     for batch in batches:
         n_rows += batch.num_rows
@@ -290,7 +303,7 @@ def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]
 
 
 def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str]) -> dict[str, Mixed]:
-    """The text columns, read as numbers or suspected to be meant so, that have values that are not numbers."""
+    """Return statistics of the values that are not numbers, for the given columns that have such values."""
     details = {name: Details(True, commas) for name, commas in numeric.items()}
     details |= {name: Details(False, False) for name in suspects}
     for batch in dataset.to_batches(columns=list(details)) if details else ():
@@ -300,7 +313,7 @@ def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str])
     for name in numeric:
         if mixed[name].not_numbers == mixed[name].values > 0:
             examples = ", ".join(map(repr, mixed[name].examples))
-            raise ValueError(f"column {name!r} must have numbers, and has none; its values are {examples}.")
+            raise ValueError(f"column {name!r} must be numeric, but contains no numbers; its values are {examples}.")
     return {name: found for name, found in mixed.items() if found.not_numbers}
 
 
@@ -311,7 +324,7 @@ def _is_text(type: Any) -> bool:
 
 
 def _as_text(column: Any) -> Any:
-    """Text of any Arrow type as a type that all functions of Arrow support."""
+    """Convert a text column to a type that all Arrow functions support."""
     pa = pyarrow()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -321,25 +334,25 @@ def _as_text(column: Any) -> Any:
 def _check_names(names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"there are several columns named {twice}; give every column a name of its own.")
+        raise ValueError(f"several columns are named {twice}; column names must be unique.")
 
 
 def _check_fragments(dataset: Any) -> None:
-    """A folder has the columns of its first file; those that only later ones have would be left out without a word."""
+    """Raise ValueError if a later file has more columns than the first, since Arrow would silently ignore them."""
     for fragment in dataset.get_fragments():
         more = sorted(set(fragment.physical_schema.names) - set(dataset.schema.names))
         if more:
             raise ValueError(
-                f"{Path(fragment.path).name!r} has columns {more}, which the first file has not; add them."
+                f"{Path(fragment.path).name!r} has columns {more}, which the first file does not have; add them there."
             )
 
 
 def _names_of_csv(first: str, delimiter: str, header: bool) -> list[str]:
     if not first.strip():
-        raise ValueError("it is empty: its first line has no columns.")
+        raise ValueError("the first line is empty.")
     cells = next(csv.reader([first], delimiter=delimiter))
     if "\ufffd" in first:
-        raise ValueError(f"its first line, {cells}, is not UTF-8; save the file as UTF-8.")
+        raise ValueError(f"the first line, {cells}, is not UTF-8; save the file as UTF-8.")
     return cells if header else [f"c{i}" for i in range(len(cells))]
 
 
@@ -350,7 +363,7 @@ def _first_line(path: Path) -> str:
 
 def _kind_of(type: Any) -> str:
     types = pyarrow().types
-    if types.is_dictionary(type):  # of anything else, a model file could not hold the categories
+    if types.is_dictionary(type):  # a model file can only store categories of these types
         values = type.value_type
         holds = _is_text(values) or types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)
         return "category" if holds else "other"
@@ -366,14 +379,14 @@ def _kind_of(type: Any) -> str:
 
 
 def _plain(table: Any, kinds: dict[str, str]) -> Any:
-    """Numbers as such that NumPy knows, whatever the file has them as; categories as they are."""
+    """Convert numeric columns, booleans and timestamps to floats; other columns keep their values."""
     pa = pyarrow()
     for i, field in enumerate(table.schema):
         kind = kinds.get(field.name, "")
         column = table.column(i)
-        if kind == "time":  # the same number for the same moment, whatever the unit and the zone of a file are
+        if kind == "time":  # the same number for the same time, whatever the unit and time zone of the file
             column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None)), safe=False).cast(pa.int64())
-        if pa.types.is_string_view(field.type):  # of which rows cannot be taken
+        if pa.types.is_string_view(field.type):  # `take` does not support string views
             column = column.cast(pa.large_string())
         if kind in ("number", "truth", "time") and field.type != pa.float32():
             column = column.cast(pa.float64(), safe=False)
@@ -382,7 +395,7 @@ def _plain(table: Any, kinds: dict[str, str]) -> Any:
 
 
 class _SparseFile(DataFile):
-    """Labels and a sparse matrix; it is small enough for memory, since nothing else can read it."""
+    """An svmlight file: labels and a sparse matrix. It is always read into memory as a whole."""
 
     def __init__(self, path: Path, n_features: int | None, first_index: int | None) -> None:
         from sklearn.datasets import load_svmlight_file
@@ -411,19 +424,19 @@ class _SparseFile(DataFile):
 
 
 def _with_columns(X: Any, n_columns: int | None) -> Any:
-    """A sparse matrix with columns of zeros behind its own, which a file does not mention."""
+    """Append columns of zeros to a sparse matrix up to the given number; svmlight files do not store them."""
     if n_columns is not None and X.shape[1] > n_columns:
-        raise ValueError(f"it has {X.shape[1]} columns, and the model {n_columns}")
+        raise ValueError(f"the file has {X.shape[1]} columns, but the model has {n_columns} features")
     X.resize((X.shape[0], X.shape[1] if n_columns is None else n_columns))
     return X
 
 
 def available_memory() -> int:
-    """Bytes that a process may still take, where the system says so; else very many."""
+    """Return the bytes of memory that are still available, or a very large number if it is unknown."""
     limits = [2**62]
     for path, pattern, unit in (
         ("/proc/meminfo", r"MemAvailable:\s+(\d+) kB", 1024),
-        ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),  # of a container
+        ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),  # the limit of a container
     ):
         try:
             limits += [unit * int(found) for found in re.findall(pattern, Path(path).read_text())]
@@ -433,9 +446,9 @@ def available_memory() -> int:
 
 
 def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
-    """Write tables with the same columns one behind the other; gives the number of rows.
+    """Write tables with the same columns to one file and return the total number of rows.
 
-    A file appears when all of it is written, and not before.
+    The file appears only when it is complete.
     """
     pa = pyarrow()
     if not isinstance(out, Path):
@@ -452,10 +465,10 @@ def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> i
 
 
 def output_format(out: Path) -> str:
-    """The format in which to write a table, by the ending of its file; csv for a pipe without an ending."""
+    """Return the output format by the file extension; csv for pipes and devices without one."""
     format = FORMATS.get(out.suffix.lower(), "csv" if is_special(out) else "")
     if format not in ("csv", "parquet", "arrow"):
-        raise ValueError(f"--out {out}: its ending must be .csv, .parquet or .arrow.")
+        raise ValueError(f"--out {out}: the extension must be .csv, .parquet or .arrow.")
     return format
 
 
@@ -465,7 +478,7 @@ def _write(pieces: Iterable[Mapping[str, Any]], open_writer: Callable[[Any], Any
     tables = (pa.table(dict(piece)) for piece in pieces)
     first = next(tables, None)
     if first is None:
-        raise ValueError("there are no rows to write.")
+        raise ValueError("no rows to write.")
     with open_writer(first.schema) as writer:
         for table in chain([first], tables):
             writer.write_table(table.cast(first.schema))

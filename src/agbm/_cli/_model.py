@@ -1,4 +1,4 @@
-"""Models on the command line: what they have to say of themselves, and files that they can read."""
+"""Models of commands: importances and saved metrics, opening data files for a model, and evaluating it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ._files import DataFile, open_table
 from ._output import listed
 
 FIRST_INDEX = "first index"
-"""The note of what the columns of an svmlight file began with."""
+"""Note in the model file: the index of the first column of the svmlight training file."""
 DECIMAL_COMMAS = "decimal commas"
-"""The note of the columns that had decimal commas."""
+"""Note in the model file: the columns of the training file with decimal commas."""
 
 
 def important(model: Model) -> dict[str, float]:
-    """Features that the model uses, with their shares of the gain, the most important first."""
+    """Return the features that the model uses with their shares of the gain, the most important first."""
     features, gains = model.model_.gains()
     order = np.argsort(-gains, kind="stable")
     order = order[gains[order] > 0.0]
@@ -30,12 +30,14 @@ def important(model: Model) -> dict[str, float]:
 
 
 def shares_in_words(shares: Mapping[str, float]) -> str:
-    """The first of some shares of a whole."""
-    return listed([f"{name} {100 * share:.3g} %" for name, share in shares.items()], 8) or "nothing: there is no split"
+    """Return the first shares as text, in percent."""
+    return (
+        listed([f"{name} {100 * share:.3g} %" for name, share in shares.items()], 8) or "none: the model has no splits"
+    )
 
 
 def noted_metrics(model: Model) -> list[Metric]:
-    """The metrics that `agbm train` has noted; none where the note is not what it writes."""
+    """Return the metrics that `agbm train` saved in the model; an empty list if the note is missing or invalid."""
     kinds = {"name": str, "value": float, "low": float, "high": float, "lower_is_better": bool}
     try:
         found = json.loads(model.notes_.get("metrics", "[]"))
@@ -49,7 +51,7 @@ def noted_metrics(model: Model) -> list[Metric]:
 
 
 def _with_decimal_commas(model: Model) -> list[str]:
-    """Columns that had decimal commas when the model was trained, as noted; none where the note is something else."""
+    """Return the columns of the training file with decimal commas; an empty list if the note is missing or invalid."""
     try:
         found = json.loads(model.notes_.get(DECIMAL_COMMAS, "[]"))
     except ValueError:
@@ -66,10 +68,10 @@ def open_for(
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
 ) -> tuple[DataFile, list[str]]:
-    """A file that has what a model needs, and the names of these columns.
+    """Open a file for a model; return the file and the names of the model's features.
 
-    Features that were text to the model are text, whatever they look like in this file, and the others are numbers;
-    so are further columns in `texts` and `numbers`.
+    Columns are read with the types the model was trained with: text features as text, whatever they look like in this
+    file, and the others as numbers. `texts` and `numbers` name further columns to read as text or as numbers.
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     text = [
@@ -85,25 +87,25 @@ def open_for(
         raise ValueError(f"{path!r} has no rows.")
     if file.format == "svmlight":
         if names and names != [column.name for column in file.columns]:
-            raise ValueError(f"{path!r} is an svmlight file without names; the model needs columns {names[:10]}.")
+            raise ValueError(
+                f"{path!r} is an svmlight file without column names; the model needs columns {names[:10]}."
+            )
         return file, names
     known = [column.name for column in file.columns]
     if not names:
-        raise ValueError(f"the model was trained without names of columns and cannot find them in {path!r}.")
+        raise ValueError("the model was trained without column names, so it can only read svmlight files.")
     missing = [name for name in names if name not in known]
     if missing:
-        raise ValueError(f"{path!r} has no columns {missing}, which the model needs; its columns are {known[:20]}.")
+        raise ValueError(f"{path!r} lacks the columns {missing} that the model needs; its columns are {known[:20]}.")
     for column in file.columns:
         if column.name in text and column.kind != "category" and not file.vector(column.name)[1].all():
-            raise ValueError(
-                f"{path!r}: column {column.name!r} was text to the model, and is not here; write it as text."
-            )
+            raise ValueError(f"{path!r}: column {column.name!r} must be text, as in the training data of the model.")
     warn_of_missed(file)
     return file, names
 
 
 def judge(model: Model, path: str, target: str, format: str | None, *, header: bool = True) -> list[Metric]:
-    """Metrics of a model on the rows of a file that have a label."""
+    """Evaluate a model on the rows of a file whose target is not missing."""
     kind = model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
     texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
     file, features = open_for(model, path, format, header=header, texts=texts, numbers=numbers)
@@ -111,7 +113,9 @@ def judge(model: Model, path: str, target: str, format: str | None, *, header: b
         check_column(target, "--target", [column.name for column in file.columns])
     y, absent = file.vector(target)
     if absent.all():
-        raise ValueError(f"{path!r}: no row has a value of the target {target!r}, by which to judge the model.")
+        raise ValueError(
+            f"{path!r}: all values of the target {target!r} are missing, so the model cannot be evaluated."
+        )
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
     found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
     y = y[~absent]

@@ -1,4 +1,4 @@
-"""What a command says: its help, lines for people, or one JSON object for machines."""
+"""Output of commands: help texts, lines for people, or one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def add_command(
     description: str,
     examples: str,
 ) -> argparse.ArgumentParser:
-    """A command, with help that ends with examples.
+    """Add a command whose help ends with examples.
 
-    The usage has what is needed first: options that take several names would swallow a file behind them.
+    `usage` lists the positional arguments first: an option that takes several values would consume a file after it.
     """
     return commands.add_parser(
         usage.split()[1],
@@ -41,18 +41,18 @@ def add_command(
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """How to say what was found."""
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    """Add the options that control what is printed."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    parser.add_argument("--quiet", action="store_true", help="do not show progress")
 
 
 def speaks(arguments: argparse.Namespace) -> bool:
-    """Whether there is somebody to show progress and what was inferred."""
+    """Return whether to print progress and what was inferred from the data."""
     return not (arguments.json or arguments.quiet)
 
 
 def show(facts: Mapping[str, str]) -> None:
-    """Facts, each in a line or some, with their names before them."""
+    """Print names and texts in two columns, with long texts wrapped."""
     width = max(map(len, facts), default=0)
     room = max(20, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns) - width - 4)
     for name, text in facts.items():
@@ -63,12 +63,12 @@ def show(facts: Mapping[str, str]) -> None:
 
 
 def printable(text: str) -> str:
-    """A text from a stranger's file without what would move the cursor or change colours."""
+    """Escape control characters, which in text from a file could move the cursor or change colours."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns side by side, the first to the left and the others to the right."""
+    """Print a table with the first column left-aligned and the others right-aligned."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, ["-" * width for width in widths], *rows]:
@@ -78,12 +78,12 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def show_json(found: Mapping[str, Any]) -> None:
-    """One object, in ASCII for any terminal; numbers that JSON has not (NaN, infinity) are null."""
+    """Print one JSON object in ASCII; NaN and infinity, which JSON does not have, become null."""
     print(json.dumps(plain(found), indent=2))
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Convert a value to types that JSON supports."""
     if isinstance(value, Metric):
         return vars(value)
     if isinstance(value, Mapping):
@@ -101,12 +101,12 @@ MOST_LISTED = 12
 
 
 def listed(names: Sequence[str], most: int = MOST_LISTED, n: int | None = None) -> str:
-    """Names with commas, and how many more there are; n where `names` are only the first of them."""
+    """Join the first names with commas and count the rest; `n` is the total if `names` holds only the first."""
     shown, n = ", ".join(names[:most]), n or len(names)
     return shown if n <= most else f"{shown} and {n - most} more"
 
 
 def size(n_bytes: int) -> str:
-    """Bytes in a unit that suits them."""
+    """Format a number of bytes with a suitable unit."""
     power = min(3, (len(str(n_bytes)) - 1) // 3)
     return f"{n_bytes / 1000**power:.3g} {('B', 'kB', 'MB', 'GB')[power]}"

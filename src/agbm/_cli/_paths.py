@@ -1,4 +1,4 @@
-"""Files that a command reads and writes: what can be known is checked before training, and no model is lost."""
+"""Input and output paths of commands: checks before training, and saving such that no trained model is lost."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from ._data import Model
 from ._output import size
 
 Paths = Mapping[str, str | Path | None]
-"""By the names of options or arguments; None where one is not given."""
+"""Maps names of options or arguments to paths; None if an option is not given."""
 
 
 def check_files(*, reads: Paths, writes: Paths, resumes: Paths | None = None) -> None:
-    """Refuse outputs that would overwrite an input or another output, or that cannot be written at all.
+    """Raise an error for outputs that would overwrite an input or another output, or that cannot be written.
 
-    Files in `resumes` are written, and read by a later run.
+    Files in `resumes` are written by one run and read by the next.
     """
     files, resumed = _given(reads), _given(resumes or {})
     for option, path in resumed.items():
         if is_special(path):
-            raise ValueError(f"{option} {path} is a pipe or a device, which cannot be read again; use a file.")
+            raise ValueError(
+                f"{option} {path} is a pipe or a device, from which a run cannot resume; use a regular file."
+            )
     for option, path in (_given(writes) | resumed).items():
         for other, file in files.items():
             if _overwrites(path, file):
-                which = "in the folder that is read," if file.is_dir() else "the same file as"
+                which = "part of the input" if file.is_dir() else "the same file as"
                 raise ValueError(f"{option} {path} is {which} {other} {file}; use another path.")
         _check_can_write(option, path)
         files[option] = path
@@ -41,7 +43,7 @@ def _given(paths: Paths) -> dict[str, Path]:
 
 
 def _overwrites(out: Path, file: Path) -> bool:
-    """Whether writing to one path changes what the other has; devices such as /dev/null take everything."""
+    """Return whether writing to `out` would change `file`; devices such as /dev/null never conflict."""
     if file.is_dir():
         inside = Path(os.path.realpath(out)).is_relative_to(os.path.realpath(file))
         return inside or (out.is_file() and any(_overwrites(out, part) for part in file.rglob("*") if part.is_file()))
@@ -58,13 +60,13 @@ def _check_can_write(option: str, path: Path) -> None:
 
 
 def _reason(error: OSError) -> str:
-    """The reason alone, without the name of the temporary file."""
+    """Return the reason without the name of the temporary file."""
     return f"{error.strerror}." if error.strerror else str(error)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Errors of writing a file, with its name."""
+    """Add the file name to errors that occur while writing it."""
     try:
         yield
     except OSError as error:
@@ -72,7 +74,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def save(model: Model, path: Path) -> None:
-    """Save a model. If it cannot be written where --out says, it goes to a file that the error names."""
+    """Save a model. If --out cannot be written, save it elsewhere and raise an error that names this file."""
     try:
         model.save(path)
     except OSError as error:
@@ -82,15 +84,15 @@ def save(model: Model, path: Path) -> None:
                 model.save(place)
             except OSError:
                 continue
-            raise OSError(f"{message} The model is in {str(place)!r} instead.") from error
-        raise OSError(f"{message} No other folder could be written to either; the model is lost.") from error
+            raise OSError(f"{message} The model was saved to {str(place)!r} instead.") from error
+        raise OSError(f"{message} It could not be saved in any other folder either; the model is lost.") from error
 
 
 @contextmanager
 def saving(model: Model, path: Path) -> Iterator[None]:
-    """Save a model after what is done with it, whatever ends that.
+    """Save a model after the block, even if the block raises an error.
 
-    It is also saved before, in case the process is killed; a pipe can be written only once.
+    The model is also saved before the block, in case the process is killed, unless the output is a pipe or a device.
     """
     if not is_special(path):
         save(model, path)
@@ -101,12 +103,12 @@ def saving(model: Model, path: Path) -> Iterator[None]:
 
 
 def _other_places(path: Path) -> Iterator[Path]:
-    """Names that no file has: beside a path, in the current folder, in the folder for temporary files.
+    """Yield unused paths: next to the given path, in the current folder and in the folder for temporary files.
 
-    Not beside a pipe or a device: their folders, such as /dev, are not for files.
+    The folder of a pipe or device, such as /dev, is skipped.
     """
     folders = [Path()] if is_special(path) else [path.parent, Path()]
-    with suppress(OSError):  # no such folder can be used
+    with suppress(OSError):  # there is no usable temporary folder
         folders.append(Path(tempfile.gettempdir()))
     for folder in folders:
         names = (f"{path.stem}.rescued{i or ''}{path.suffix or '.agbm'}" for i in count())
@@ -114,5 +116,5 @@ def _other_places(path: Path) -> Iterator[Path]:
 
 
 def written(path: Path) -> str:
-    """A file that was written, with its size where it has one."""
+    """Return the path of an output, with its size if it is a regular file."""
     return f"{path} ({size(path.stat().st_size)})" if path.is_file() else str(path)

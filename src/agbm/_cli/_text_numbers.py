@@ -1,7 +1,7 @@
-"""Numbers in text columns: recognising and parsing them.
+"""Recognise and parse numbers in text columns.
 
-A dot is always a decimal point. A comma is a decimal comma, unless every comma of the column may also separate
-thousands: "1,234" may be 1.234 or 1234.
+A dot is always a decimal point. A comma is a decimal comma, unless every comma of the column could also be a thousands
+separator: "1,234" may mean 1.234 or 1234.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-# Numbers as Arrow reads them; numbers with a comma; those of them in which it may separate thousands.
+# Numbers as Arrow parses them; numbers with a comma; numbers whose comma may be a thousands separator.
 _PLAIN = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
 _COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
-# A text column with at least so many numbers, and at least such a share of them, is probably meant to be numbers.
+# A text column looks numeric if it has at least this many numbers and at least this share of its values are numbers.
 FEWEST_NUMBERS, SMALLEST_SHARE = 10, 0.9
-# A column with so many values that are not numbers, if they are the majority, is text; the rest of it is not looked
-# at. Otherwise a file of a million rows with eight text columns took four times as long to open.
+# A column is text if it has this many values that are not numbers and they are the majority. Scanning such columns to
+# the end made opening a file with a million rows and eight text columns four times as slow.
 ENOUGH_TEXT = 10_000
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of the values of a text column by kind, without missing and blank ones."""
+    """Counts of the values of a text column by kind; missing and blank values are not counted."""
 
     plain: int = 0
     commas: int = 0
     """Numbers with a decimal comma."""
     unclear: int = 0
-    """Numbers with a comma that may separate thousands."""
+    """Numbers whose comma may be a thousands separator."""
     others: int = 0
 
     def __add__(self, other: Tally) -> Tally:
@@ -40,12 +40,12 @@ class Tally:
 
     @property
     def looks_like_numbers(self) -> bool:
-        """Whether nearly all values, and more than a handful, look like numbers."""
+        """Whether nearly all values look like numbers, and there are enough of them."""
         return self._numbers >= FEWEST_NUMBERS and self._numbers >= SMALLEST_SHARE * (self._numbers + self.others)
 
     @property
     def is_surely_text(self) -> bool:
-        """Whether so many values are not numbers that the rest of the column need not be looked at."""
+        """Whether so many values are not numbers that the rest of the column need not be scanned."""
         return self.others >= ENOUGH_TEXT and self.others > self._numbers
 
     @property
@@ -60,15 +60,15 @@ class Mixed:
     values: int
     """Number of values that are not missing or blank."""
     not_numbers: int
-    """How many of them are not numbers; those with a comma are numbers only if the column has decimal commas."""
+    """Number of these that are not numbers; values with a comma are numbers only if the column has decimal commas."""
     examples: tuple[str, ...]
     """The most frequent values that are not numbers."""
     categories: int
-    """Number of different values; 0 if the column is read as numbers."""
+    """Number of distinct values; 0 if the column is read as numbers."""
 
 
 def tally(column: Any) -> Tally:
-    """Count the values of a text column."""
+    """Count the values of a text column by kind."""
     import pyarrow.compute as pc
 
     counted = pc.value_counts(column)
@@ -78,7 +78,7 @@ def tally(column: Any) -> Tally:
 
 
 class Details:
-    """Collects what is in a text column, piece by piece."""
+    """Collects statistics of a text column, batch by batch."""
 
     def __init__(self, read_as_numbers: bool, decimal_commas: bool) -> None:
         self._read_as_numbers, self._decimal_commas = read_as_numbers, decimal_commas
@@ -87,7 +87,7 @@ class Details:
         self._distinct: set[str] = set()
 
     def add(self, column: Any) -> None:
-        """Add a piece of the column."""
+        """Add a batch of the column."""
         import pyarrow.compute as pc
 
         counted = pc.value_counts(column)
@@ -101,13 +101,13 @@ class Details:
             self._distinct.update(values.filter(present).to_pylist())
 
     def result(self) -> Mixed:
-        """What was found in all pieces."""
+        """Return the statistics of all batches."""
         examples = tuple(value for value, _ in self._odd.most_common(EXAMPLES))
         return Mixed(self._n_values, self._odd.total(), examples, len(self._distinct))
 
 
 def to_numbers(column: Any, decimal_commas: bool) -> Any:
-    """Parse a text column; values that are not numbers become missing."""
+    """Convert a text column to floats; values that are not numbers become missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -119,7 +119,7 @@ def to_numbers(column: Any, decimal_commas: bool) -> Any:
 
 
 def _kinds(values: Any) -> tuple[Any, Any, Any, Any]:
-    """Masks of the values of each kind, in the order of the fields of `Tally`."""
+    """Return a mask for each kind of value, in the order of the fields of `Tally`."""
     import pyarrow.compute as pc
 
     trimmed = pc.utf8_trim_whitespace(values)
@@ -135,7 +135,7 @@ def _any(*masks: Any) -> Any:
 
 
 def _matches(values: Any, pattern: str) -> Any:
-    """Mask of the values that match a pattern; missing values do not."""
+    """Return a mask of the values that match a pattern; missing values do not match."""
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.match_substring_regex(values, pattern), False)

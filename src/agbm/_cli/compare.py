@@ -1,4 +1,4 @@
-"""`agbm compare`: which method and which library suit a table."""
+"""`agbm compare`: compare methods and other libraries on a table."""
 
 from __future__ import annotations
 
@@ -28,34 +28,41 @@ EXAMPLES = """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm compare DATA --target COLUMN [options]",
-        help="all methods, and installed other libraries, on your data",
+        help="compare methods and other libraries on a table",
         description="Train all methods, and other boosting libraries that are installed, on the same rows of a table. "
-        "All stop early by the same validation rows, with the same patience, and are judged by the same test rows; "
-        "everything else is the default of each.",
+        "All use the same validation rows and the same patience for early stopping and are evaluated on the same test "
+        "rows; all other settings are the defaults of each library.",
         examples=EXAMPLES,
     )
     add_question(parser)
     parser.add_argument(
-        "--methods", nargs="*", choices=METHODS, default=METHODS, metavar="METHOD", help=f"ours: {', '.join(METHODS)}"
+        "--methods",
+        nargs="*",
+        choices=METHODS,
+        default=METHODS,
+        metavar="METHOD",
+        help=f"methods of agbm: {', '.join(METHODS)}",
     )
     parser.add_argument(
         "--peers", nargs="*", choices=list(PEERS), metavar="LIBRARY",
-        help=f"other libraries: {', '.join(PEERS)} (default: those that are installed)",
+        help=f"other libraries: {', '.join(PEERS)} (default: all that are installed)",
     )  # fmt: skip
-    add_parameters(parser, "parameters of our methods")
+    add_parameters(parser, "parameters of the agbm methods")
     add_shares(parser)
-    parser.add_argument("--max-iter", type=int, default=ITERATIONS, help="iterations at most (%(default)s)")
-    parser.add_argument("--report", metavar="PAGE", type=Path, help="write a page to look at, such as m.html")
+    parser.add_argument(
+        "--max-iter", type=int, default=ITERATIONS, help="maximum number of iterations (default: %(default)s)"
+    )
+    parser.add_argument("--report", metavar="PAGE", type=Path, help="write an HTML report, such as m.html")
     add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compare, and say what was found."""
+    """Run the comparison and print the results."""
     check_files(reads={"DATA": arguments.data}, writes={"--report": arguments.report})
     shows = speaks(arguments)
     question = ask(arguments)
@@ -76,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     else:
         _show(tried)
-    if arguments.report is not None:  # after the results are shown, which would be lost if it could not be written
+    if arguments.report is not None:  # last, so that the results are shown even if it cannot be written
         ours = [t for t in tried if t.model is not None]
         write_findings(
             arguments.report,
@@ -93,11 +100,11 @@ def run(arguments: argparse.Namespace) -> None:
     if len(tried) < len(contenders):
         raise KeyboardInterrupt
     if all(t.failure for t in tried):
-        raise ValueError(f"no contender has come to a model; {tried[0].name}: {tried[0].failure}")
+        raise ValueError(f"no model could be trained; {tried[0].name}: {tried[0].failure}")
 
 
 def _run(split: Split, question: Question, contenders: Sequence[str], arguments: argparse.Namespace) -> list[Tried]:
-    """What became of the contenders; fewer of them after an interrupt."""
+    """Return the results of the contenders; after an interrupt, of those that were finished."""
     runs = compare(
         split, question.classifies, contenders,
         seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter,
@@ -111,17 +118,17 @@ def _run(split: Split, question: Question, contenders: Sequence[str], arguments:
                 tried.append(next(runs))
             update(len(contenders), len(contenders))
         except KeyboardInterrupt:
-            if not tried:  # else those that are done are shown
+            if not tried:  # otherwise the finished ones are shown
                 raise
     return tried
 
 
 def _silent(done: int, total: int, text: str = "") -> None:
-    """For those who want no progress."""
+    """Show no progress."""
 
 
 def _main(tried: Tried) -> float:
-    """What the contenders are ranked by: the first metric, a loss."""
+    """Return the metric to rank by: the first one, which is a loss."""
     return tried.metrics[0].value if tried.metrics else np.inf
 
 
@@ -131,23 +138,25 @@ def _plain(tried: Tried, best: Tried) -> dict[str, Any]:
 
 
 def _above(tried: Tried, best: Tried) -> Metric:
-    """How much higher the test loss is than that of the best, on the same rows."""
+    """Return the difference to the best model in test loss, with a paired interval."""
     assert tried.losses is not None
     assert best.losses is not None
     return paired_difference("loss above the best", tried.losses, best.losses)
 
 
 def _show(tried: Sequence[Tried]) -> None:
-    """A table, the best first, with what our default needs for the validation loss of each."""
+    """Print a table, best first, with the trees and time the default needs to match each validation loss."""
     default = next((t for t in tried if t.name == METHODS[0] and not t.failure), None)
     done = [t for t in tried if not t.failure]
     if done:
         names = [metric.name for metric in done[0].metrics]
-        header = ["", *names, "trees", "seconds", *([f"{METHODS[0]} is there after"] if default else [])]
+        header = ["", *names, "trees", "seconds", *([f"{METHODS[0]} matches it after"] if default else [])]
         show_table(header, [_row(t, default) for t in done])
         close = [t.name for t in done[1:] if _above(t, done[0]).low <= 0.0]
         if close:
-            print(f"  The test rows cannot tell {', '.join(close)} from {done[0].name} (differences row by row, 95 %).")
+            print(
+                f"  No significant difference from {done[0].name} on the test rows (paired, 95 %): {', '.join(close)}."
+            )
     for t in tried:
         if t.failure:
             print(f"  {t.name}: {t.failure}")

@@ -1,4 +1,4 @@
-"""`agbm completion`: what a shell needs to complete the command."""
+"""`agbm completion`: print a completion script for a shell."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ EXAMPLES = """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm completion SHELL",
-        help="completion for a shell",
-        description="Print a script with which a shell completes the commands and options of agbm.",
+        help="print a completion script for a shell",
+        description="Print a script that lets a shell complete the commands and options of agbm.",
         examples=EXAMPLES,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))

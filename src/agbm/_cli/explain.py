@@ -1,4 +1,4 @@
-"""`agbm explain`: what each feature adds to the predictions of rows."""
+"""`agbm explain`: show how much each feature contributes to predictions."""
 
 from __future__ import annotations
 
@@ -23,28 +23,31 @@ EXAMPLES = """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm explain MODEL DATA [options]",
-        help="what each feature adds to predictions",
-        description="What each feature adds to the score of a row (exact Shapley values). The contributions of a row "
-        "and the base value, which is the mean, add up to the score: log-odds, or the value before the inverse link.",
+        help="show how much each feature contributes to predictions",
+        description="Show how much each feature contributes to the score of a row (exact Shapley values). The "
+        "contributions of a row and the base value, the mean score, add up to its score: log-odds, or the value before "
+        "the inverse link.",
         examples=EXAMPLES,
     )
-    parser.add_argument("model", help="a file that agbm train or model.save wrote")
+    parser.add_argument("model", help="model file written by agbm train or model.save")
     add_file(parser)
-    parser.add_argument("--rows", type=int, default=5, help="to show, the first ones (%(default)s)")
-    parser.add_argument("--top", type=int, default=8, help="features to show of each (%(default)s)")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="all contributions of all rows, as csv or parquet")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
+    parser.add_argument("--rows", type=int, default=5, help="number of rows to show (default: %(default)s)")
+    parser.add_argument("--top", type=int, default=8, help="number of features to show per row (default: %(default)s)")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="write the contributions of all rows as csv, parquet or arrow"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Explain the first rows, or write down all."""
+    """Print the contributions of the first rows, or write those of all rows."""
     if arguments.out is not None:
-        output_format(arguments.out)  # an error if there is none, before the data are read
+        output_format(arguments.out)  # raises ValueError before the data are read
     check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": arguments.out})
     model = load(arguments.model)
     file, features = open_for(model, arguments.data, arguments.format, header=not arguments.no_header)
@@ -72,20 +75,20 @@ def _n_outputs(model: Model) -> int:
 
 
 def _contributions(model: Model, X: Any) -> Array:
-    """(row, output, feature + 1), however many outputs there are."""
+    """Return contributions of shape (row, output, feature + 1), also for a single output."""
     found = model.predict_contributions(X)
     return found if found.ndim == 3 else found[:, np.newaxis]
 
 
 def _of(model: Model, output: int) -> str:
-    """The class or the output whose score is explained; empty where there is one."""
+    """Return the name of the class or output whose score is explained; empty for a regressor with one output."""
     if not isinstance(model, AGBMClassifier):
         return "" if _n_outputs(model) == 1 else str(output)
     return str(model.classes_[1 if _n_outputs(model) == 1 else output])
 
 
 def _columns(model: Model, X: Any) -> dict[str, Any]:
-    """Contributions of all features by their names; with several outputs also by these."""
+    """Return the contributions by column name; with several outputs, names start with the output."""
     found = _contributions(model, X)
     names = [*feature_names(model), "base value"]
     several = found.shape[1] > 1
@@ -114,7 +117,7 @@ def _explained(model: Model, X: Any, row: int, output: int) -> dict[str, Any]:
 
 
 def _value(row: Any, f: int) -> Any:
-    """The value of a feature in a table of one row."""
+    """Return the value of a feature in a table of one row."""
     return row.column(f)[0].as_py() if hasattr(row, "column") else float(row[0, f])
 
 
@@ -127,7 +130,7 @@ def _show(explained: dict[str, Any], top: int) -> None:
     rest = sum(entry["adds"] for entry in explained["contributions"][len(shown) :])
     rows = [[entry["feature"], _text(entry["value"]), f"{entry['adds']:+.4g}"] for entry in shown]
     rows += [["all others", "", f"{rest:+.4g}"], ["base value", "", f"{explained['base']:+.4g}"]]
-    show_table(["feature", "value", "adds"], rows)
+    show_table(["feature", "value", "contribution"], rows)
     print()
 
 

@@ -1,4 +1,4 @@
-"""`agbm export`: a model for other programs."""
+"""`agbm export`: convert a model for other programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._paths import check_files, writing, written
 
 
 def _onnx(model: Model, tree: int) -> bytes:
-    """With a column an input where there are categories, which the graph looks up itself."""
+    """Export with one input per column if there are categories, which the graph then encodes itself."""
     return bytes(export.to_onnx(model, columns=bool(model.model_.categories)).SerializeToString())
 
 
@@ -41,25 +41,27 @@ EXAMPLES = """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm export MODEL --to FORMAT --out FILE [options]",
-        help="write a model for other programs",
-        description="Write a model for other programs: ONNX, Treelite (its binary checkpoint), LightGBM (its text "
-        "file), or one of its trees as text or as a drawing for Graphviz.",
+        help="export a model for other programs",
+        description="Export a model for other programs: as ONNX, as a binary checkpoint of Treelite, as a text file of "
+        "LightGBM, or one of its trees as text or as a Graphviz graph.",
         examples=EXAMPLES,
     )
-    parser.add_argument("model", help="a file that agbm train or model.save wrote")
-    parser.add_argument("--to", required=True, choices=list(FORMATS), help="the format")
-    parser.add_argument("--out", required=True, metavar="FILE", type=Path, help="the file to write")
-    parser.add_argument("--tree", type=int, default=0, help="which tree, for text and dot (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="say what was done as a JSON object")
+    parser.add_argument("model", help="model file written by agbm train or model.save")
+    parser.add_argument("--to", required=True, choices=list(FORMATS), help="output format")
+    parser.add_argument("--out", required=True, metavar="FILE", type=Path, help="output file")
+    parser.add_argument(
+        "--tree", type=int, default=0, help="index of the tree, for text and dot (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Load, convert, write."""
+    """Load the model, convert it and write the result."""
     check_files(reads={"MODEL": arguments.model}, writes={"--out": arguments.out})
     converted = FORMATS[arguments.to](load(arguments.model), arguments.tree)
     content = converted.encode() if isinstance(converted, str) else converted

@@ -1,4 +1,4 @@
-"""`agbm inspect`: what is in a model file."""
+"""`agbm inspect`: show the contents of a model file."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ._output import MOST_LISTED, add_command, listed, show, show_json, size
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm inspect MODEL [--json]",
-        help="say what is in a model file",
-        description="Say what is in a model file: what it predicts from what, how it was made, which features matter. "
-        "Nothing in a file can run code, wherever it comes from.",
+        help="show the contents of a model file",
+        description="Show the contents of a model file: features and target, how the model was trained, and which "
+        "features are important. Model files contain data only: loading one never runs code.",
         examples="\n  agbm inspect adult.agbm\n  agbm inspect adult.agbm --json | jq .importances",
     )
-    parser.add_argument("model", help="a file that agbm train or model.save wrote")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for people")
+    parser.add_argument("model", help="model file written by agbm train or model.save")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Load, and say what is there."""
+    """Load the model and print its contents."""
     model = load(arguments.model)
     if arguments.json:
         show_json(_facts(model))
@@ -82,7 +82,7 @@ def _in_words(model: Model) -> dict[str, str]:
     words["parameters"] = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
     words["parameters"] = words["parameters"] or "the defaults"
     words["resolved"] = ", ".join(f"{name}={value!r}" for name, value in facts["resolved_parameters"].items())
-    words["important"] = shares_in_words(facts["importances"])
+    words["importance"] = shares_in_words(facts["importances"])
     for name, text in model.notes_.items():
         words[f"note: {name}"] = text
     metrics = noted_metrics(model)

@@ -1,4 +1,4 @@
-"""`agbm predict`: a model and a table to a table of predictions."""
+"""`agbm predict`: predict the rows of a file."""
 
 from __future__ import annotations
 
@@ -26,44 +26,50 @@ EXAMPLES = """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm predict MODEL DATA --out FILE [options]",
-        help="predict the rows of a file with a model",
-        description="Predict the rows of a file, piece by piece: it may be larger than memory. Columns are found by "
-        "their names; those that the model does not know are left out.",
+        help="predict the rows of a file",
+        description="Predict the rows of a file. It is read in batches and may be larger than memory. Columns are "
+        "matched by name; columns that the model does not use are ignored.",
         examples=EXAMPLES,
     )
-    parser.add_argument("model", help="a file that agbm train or model.save wrote")
+    parser.add_argument("model", help="model file written by agbm train or model.save")
     add_file(parser)
-    parser.add_argument("--out", required=True, help="a file, csv, parquet or arrow by its ending; - prints csv")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--proba", action="store_true", help="probabilities of the classes instead of the most probable")
-    what.add_argument("--scores", action="store_true", help="raw scores: log-odds, or values before the inverse link")
     parser.add_argument(
-        "--keep", metavar="COLUMN", nargs="+", default=[], help="columns to copy, such as an identifier"
+        "--out", required=True, help="output file (csv, parquet or arrow, by its extension); - prints csv"
     )
-    parser.add_argument("--json", action="store_true", help="say what was done as a JSON object")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--proba", action="store_true", help="write class probabilities instead of the predicted class")
+    what.add_argument(
+        "--scores", action="store_true", help="write raw scores: log-odds, or values before the inverse link"
+    )
+    parser.add_argument(
+        "--keep", metavar="COLUMN", nargs="+", default=[], help="columns to copy to the output, such as an identifier"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Predict all pieces."""
+    """Predict batch by batch and write the results."""
     out = None if arguments.out == "-" else Path(arguments.out)
     to_csv = out is None or output_format(out) == "csv"
     if out is None and arguments.json:
-        raise ValueError("--json with --out -: both would print; give --out a file.")
+        raise ValueError("--json cannot be combined with --out -, since both print; use a file for --out.")
     check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": out})
     model = load(arguments.model)
     if arguments.proba and not isinstance(model, AGBMClassifier):
-        raise ValueError("--proba: the model is a regressor, which has no probabilities; leave it out.")
+        raise ValueError("--proba: the model is a regressor, which predicts no probabilities; omit this option.")
     file, features = open_for(
         model, arguments.data, arguments.format, header=not arguments.no_header,
         texts=_copied(model, arguments.keep) if to_csv else (),
     )  # fmt: skip
     if arguments.keep and file.format == "svmlight":
-        raise ValueError(f"--keep {' '.join(arguments.keep)}: an svmlight file has no columns to copy; leave it out.")
+        raise ValueError(
+            f"--keep {' '.join(arguments.keep)}: svmlight files have no columns to copy; omit this option."
+        )
     for name in arguments.keep:
         check_column(name, "--keep", [column.name for column in file.columns])
     n_rows = write_pieces(_predictions(model, file, features, arguments), sys.stdout.buffer if out is None else out)
@@ -74,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _copied(model: Model, keep: Sequence[str]) -> list[str]:
-    """Columns that go from a CSV file to a CSV file letter by letter: 007 is to stay 007."""
+    """Return the columns to copy from CSV to CSV as text, so that 007 stays 007."""
     return [name for name in keep if name not in feature_names(model)]
 
 
@@ -85,12 +91,14 @@ def _predictions(
         found = _columns(model, X, arguments)
         both = [name for name in kept if name in found]
         if both:
-            raise ValueError(f"--keep {' '.join(both)}: the predictions have that name; leave it out, or rename it.")
+            raise ValueError(
+                f"--keep {' '.join(both)}: a column of predictions has this name; omit or rename the column."
+            )
         yield {**kept, **found}
 
 
 def _columns(model: Model, X: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Predictions of a piece, by the names of their columns."""
+    """Return the predictions of a batch by column name."""
     if arguments.proba:
         return _named("probability", model.predict_proba(X), [str(label) for label in model.classes_])
     if arguments.scores:

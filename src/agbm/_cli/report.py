@@ -1,4 +1,4 @@
-"""`agbm report`: one page about a model, to look at and to hand on."""
+"""`agbm report`: write an HTML report about a model."""
 
 from __future__ import annotations
 
@@ -25,38 +25,42 @@ EXAMPLES = """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm report MODEL [DATA] --out PAGE [options]",
-        help="write a page about a model",
-        description="Write one page about a model that needs no network: what it was trained on, convergence, metrics "
-        "with intervals, importances, trees, theory. With data, the metrics are of its rows; else those that agbm "
-        "train has noted.",
+        help="write an HTML report about a model",
+        description="Write a report about a model as a single HTML file that needs no network access: training data, "
+        "convergence, metrics with confidence intervals, importances, trees, theory. With DATA the model is evaluated "
+        "on its rows; otherwise the metrics are those that agbm train saved.",
         examples=EXAMPLES,
     )
-    parser.add_argument("model", help="a file that agbm train or model.save wrote")
+    parser.add_argument("model", help="model file written by agbm train or model.save")
     add_file(parser, needed=False)
-    parser.add_argument("--target", metavar="COLUMN", help="of the data (default: as noted in the model)")
-    parser.add_argument("--out", required=True, metavar="PAGE", type=Path, help="the file to write, such as m.html")
-    parser.add_argument("--json", action="store_true", help="say what was done as a JSON object")
+    parser.add_argument("--target", metavar="COLUMN", help="target column of DATA (default: as in training)")
+    parser.add_argument("--out", required=True, metavar="PAGE", type=Path, help="output file, such as m.html")
+    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Judge where there are data, and write the page."""
+    """Evaluate the model if there are data, and write the report."""
     check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": arguments.out})
     model = load(arguments.model)
-    metrics, judged_by = noted_metrics(model), ""
+    metrics, evaluated_on = noted_metrics(model), ""
     if arguments.data is not None:
         target = arguments.target or model.notes_.get("target")
         if target is None:
-            raise ValueError("--target is missing: the model has no note of it; name the column with the labels.")
+            raise ValueError(
+                "--target is required: the model does not record its target; give the column with the labels."
+            )
         metrics = judge(model, arguments.data, target, arguments.format, header=not arguments.no_header)
-        judged_by = arguments.data
+        evaluated_on = arguments.data
     elif arguments.target is not None:
-        raise ValueError(f"--target {arguments.target}: there are no data to judge by; name a file, or leave it out.")
-    write_page(arguments.out, model, metrics, float(model.history_["seconds"][-1]), judged_by=judged_by)
+        raise ValueError(
+            f"--target {arguments.target}: there are no data to evaluate on; give DATA, or omit this option."
+        )
+    write_page(arguments.out, model, metrics, float(model.history_["seconds"][-1]), evaluated_on=evaluated_on)
     if arguments.json:
         show_json({"out": str(arguments.out), "metrics": metrics})
     else:
@@ -69,14 +73,14 @@ def write_page(
     metrics: Sequence[Metric],
     seconds: float,
     columns: Sequence[report.Column] = (),
-    judged_by: str = "",
+    evaluated_on: str = "",
 ) -> None:
-    """A page about one model, with what its notes say of its making."""
+    """Write a report about one model, with the notes on its training."""
     notes = model.notes_
     task = "classification" if isinstance(model, AGBMClassifier) else "regression"
     data = {"task": task} | {name: notes[name] for name in ("data", "target", "rows") if name in notes}
-    if judged_by:
-        data["judged by"] = judged_by
+    if evaluated_on:
+        data["evaluated on"] = evaluated_on
     write_findings(
         path,
         title=f"{notes.get('target', 'A model')}: {task} with {name_of(model.method)}",
@@ -100,10 +104,10 @@ def write_findings(
     model: Model | None,
     seed: str,
 ) -> None:
-    """A page, with the facts that all pages have."""
+    """Write a report, adding the version, date, seed and machine."""
     facts = {
         "agbm": version("agbm"),
-        "page written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "report written": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": seed,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }

@@ -1,4 +1,4 @@
-"""`agbm train`: a table in a file to a model in a file, judged on rows that it has not seen."""
+"""`agbm train`: train a model on a table in a file and evaluate it on a test set."""
 
 from __future__ import annotations
 
@@ -44,38 +44,44 @@ EXAMPLES = """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm train DATA --target COLUMN --out MODEL [options]",
         help="train a model on a table in a file",
-        description="Train a model on a table in a file. What is a number and what a category, and whether the target "
-        "is a class or a number, is inferred and shown. A fifth of the rows is held back to judge the model by, and a "
-        "tenth of the others to stop early by. A table that does not fit into memory is read in pieces.",
+        description="Train a model on a table in a file. The types of the columns and the task (classification or "
+        "regression) are inferred and printed. By default 20 % of the rows are held out as a test set, and 10 % of the "
+        "remaining rows are used for early stopping. A table that does not fit into memory is read in batches.",
         examples=EXAMPLES,
     )
     add_question(parser)
     add_weight(parser)
-    parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="file for the model, such as m.agbm")
-    judged = parser.add_mutually_exclusive_group()
-    judged.add_argument("--test", metavar="FILE", help="judge the model by the rows of another file")
-    add_test_fraction(judged)
-    judged.add_argument(
-        "--folds", type=int, metavar="K", help="cross-validate: K models judge all rows, the one that is kept sees all"
+    parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="output file, such as m.agbm")
+    test = parser.add_mutually_exclusive_group()
+    test.add_argument("--test", metavar="FILE", help="evaluate the model on the rows of another file")
+    add_test_fraction(test)
+    test.add_argument(
+        "--folds",
+        type=int,
+        metavar="K",
+        help="evaluate by K-fold cross-validation; the saved model is trained on all rows",
     )
     add_parameters(parser, "parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500")
-    parser.add_argument("--no-early-stopping", action="store_true", help="train to the end (max_iter, default 100)")
+    parser.add_argument("--no-early-stopping", action="store_true", help="train for max_iter iterations (default: 100)")
     parser.add_argument(
-        "--checkpoint", metavar="FILE", type=Path, help="save the run now and then; the same command goes on from it"
+        "--checkpoint",
+        metavar="FILE",
+        type=Path,
+        help="save checkpoints during training; the same command resumes from this file",
     )
-    parser.add_argument("--stream", action="store_true", help="read in pieces even if the table fits into memory")
-    parser.add_argument("--report", metavar="PAGE", type=Path, help="write a page to look at, such as m.html")
+    parser.add_argument("--stream", action="store_true", help="read in batches even if the table fits into memory")
+    parser.add_argument("--report", metavar="PAGE", type=Path, help="write an HTML report, such as m.html")
     add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train, judge, save, say what was found."""
+    """Train, evaluate and save the model, and print the results."""
     _check(arguments)
     shows = speaks(arguments)
     question = ask(arguments, streams=arguments.stream)
@@ -94,7 +100,7 @@ def run(arguments: argparse.Namespace) -> None:
     question.fit(model, parts[0])
     seconds = time.perf_counter() - began
     model.set_params(verbose=0, callbacks=None)
-    rows = f"{len(parts[0])} to train on, {len(parts[1])} to judge by, {question.file.n_rows} in the file"
+    rows = f"{len(parts[0])} for training, {len(parts[1])} for testing, {question.file.n_rows} in the file"
     model.notes_.update(notes_of(question, rows, arguments.command_line))
     with saving(model, arguments.out):
         metrics = _judge(question, model, parts[1], folds, arguments)
@@ -105,11 +111,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """What would otherwise be found out after the training."""
+    """Raise errors that would otherwise occur after the training."""
     if not 0.0 <= arguments.test_fraction < 1.0:
-        raise ValueError(f"--test-fraction {arguments.test_fraction}: must be at least 0 and below 1.")
+        raise ValueError(f"--test-fraction must be at least 0 and below 1; got {arguments.test_fraction}.")
     if arguments.folds is not None and arguments.folds < 2:
-        raise ValueError(f"--folds {arguments.folds}: must be at least 2.")
+        raise ValueError(f"--folds must be at least 2; got {arguments.folds}.")
     check_files(
         reads={"DATA": arguments.data, "--test": arguments.test},
         writes={"--out": arguments.out, "--report": arguments.report},
@@ -118,7 +124,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _check_test(question: Question, arguments: argparse.Namespace) -> None:
-    """Whether another file has the columns that it takes to judge by it."""
+    """Raise ValueError if the test file lacks the target or a feature."""
     test = open_table(
         arguments.test, arguments.format, header=not arguments.no_header, n_features=len(question.features)
     )
@@ -128,23 +134,23 @@ def _check_test(question: Question, arguments: argparse.Namespace) -> None:
 
 
 def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
-    """Rows to train on and to judge by."""
+    """Return the training and test rows."""
     share = 0.0 if arguments.test is not None or arguments.folds is not None else arguments.test_fraction
     return question.hold_out(question.rows, share, arguments.seed)
 
 
 def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> dict[str, str]:
-    train = f"{len(parts[0]):,} to train on"
+    train = f"{len(parts[0]):,} for training"
     if model.early_stopping:
-        share = "a tenth" if model.validation_fraction == 0.1 else model.validation_fraction
-        train += f", {share} of them to stop early by"
-    judges = arguments.test if arguments.test is not None else f"{len(parts[1]):,}"
+        share = model.validation_fraction
+        train += f", {f'{100 * share:g} %' if isinstance(share, float) else share} of them for early stopping"
+    test = arguments.test if arguments.test is not None else f"{len(parts[1]):,}"
     if arguments.folds is not None:
-        judges = f"{arguments.folds} folds"
-    said = {"rows": f"{train}; {judges} to judge by"}
+        test = f"{arguments.folds}-fold cross-validation"
+    lines = {"rows": f"{train}; {test} for testing"}
     if arguments.weight is not None:
-        said["weights"] = f"{arguments.weight}: for training; to judge by, every row counts once"
-    return said
+        lines["weights"] = f"{arguments.weight}: for training only; test metrics are unweighted"
+    return lines
 
 
 def _judge(
@@ -153,13 +159,13 @@ def _judge(
     if arguments.test is not None:
         return judge(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
     if folds:
-        speaking = clone(model).set_params(verbose=int(speaks(arguments)))
-        return _cross_validate(question, speaking, folds)
+        verbose = clone(model).set_params(verbose=int(speaks(arguments)))
+        return _cross_validate(question, verbose, folds)
     return question.judge([(model, test)]) if len(test) else []
 
 
 def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
-    """Rows to train on and to judge by. The row of a class that has no other is trained on in all folds."""
+    """Return the training and test rows of each fold. Classes with a single row are in all training sets."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
     rows, alone = question.rows, question.rows[:0]
@@ -176,7 +182,7 @@ def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
 
 
 def _cross_validate(question: Question, model: Model, folds: Sequence[Fold]) -> Sequence[Metric]:
-    """Rows are judged by a model that has not seen them."""
+    """Evaluate each row with the model whose training set does not contain it."""
     return question.judge([(question.fit(clone(model), train), test) for train, test in folds])
 
 
@@ -206,10 +212,10 @@ def _say(
         f"{model.n_iter_:,}, {seconds:.3g} s"
     }
     if metrics:
-        where = f"{arguments.folds} folds" if arguments.folds is not None else "test"
-        facts[where] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
-    facts["important"] = shares_in_words(important(model))
-    facts["written"] = written(arguments.out)
+        label = f"{arguments.folds} folds" if arguments.folds is not None else "test"
+        facts[label] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
+    facts["importance"] = shares_in_words(important(model))
+    facts["saved to"] = written(arguments.out)
     if arguments.report is not None:
         facts["report"] = written(arguments.report)
     show(facts)

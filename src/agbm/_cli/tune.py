@@ -1,4 +1,4 @@
-"""`agbm tune`: a search for better parameters than the default, with what it gains on rows that it has not seen."""
+"""`agbm tune`: search for better parameters than the defaults, and measure the gain on a test set."""
 
 from __future__ import annotations
 
@@ -19,38 +19,41 @@ from ._paths import check_files, save, written
 
 EXAMPLES = """
   agbm tune adult.csv --target income --seconds 600 --out adult.agbm
-  agbm tune adult.csv --target income --seconds 600 --out adult.agbm    (again: goes on where the first one ended)
+  agbm tune adult.csv --target income --seconds 600 --out adult.agbm    (again: resumes the search)
   agbm tune houses.parquet --target price --trials 50 --set max_depth=4 --out houses.agbm"""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its arguments."""
+    """Add the command to the parser."""
     parser = add_command(
         commands,
         "agbm tune DATA --target COLUMN --out MODEL [options]",
-        help="search for better parameters than the default",
-        description="Search for better parameters than the default with Optuna, for some seconds or some trials. The "
-        "default is the first trial. All trials are kept in a file, so that the same command goes on. At the end the "
-        "best parameters and the default are judged by rows that the search has not seen.",
+        help="search for better parameters than the defaults",
+        description="Search for better parameters than the defaults with Optuna, for a time limit or a number of "
+        "trials. The defaults are the first trial. All trials are stored in a file, so that the same command resumes "
+        "the search. At the end the best parameters and the defaults are evaluated on a test set that the search has "
+        "not used.",
         examples=EXAMPLES,
     )
     add_question(parser)
-    parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="file for the best model")
-    parser.add_argument("--seconds", type=float, help="to search for (default: 300, where --trials is not given)")
-    parser.add_argument("--trials", type=int, help="to make at most")
-    parser.add_argument("--study", metavar="FILE", type=Path, help="file for the trials (default: MODEL.study)")
-    add_parameters(parser, "parameters not to search")
+    parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="output file for the best model")
+    parser.add_argument(
+        "--seconds", type=float, help="time limit of the search (default: 300 if --trials is not given)"
+    )
+    parser.add_argument("--trials", type=int, help="maximum number of trials")
+    parser.add_argument("--study", metavar="FILE", type=Path, help="file that stores the trials (default: MODEL.study)")
+    add_parameters(parser, "fixed parameters, which are not searched")
     add_shares(parser)
     add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Search, judge, save, say what was found."""
+    """Search, evaluate and save the best model, and print the results."""
     for name in ("seconds", "trials"):
         given = getattr(arguments, name)
         if given is not None and not given > 0:
-            raise ValueError(f"--{name} {given}: must be above 0.")
+            raise ValueError(f"--{name} must be above 0; got {given}.")
     study = arguments.study or arguments.out.with_name(f"{arguments.out.name}.study")
     check_files(reads={"DATA": arguments.data}, writes={"--out": arguments.out}, resumes={"--study": study})
     shows = speaks(arguments)
@@ -79,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _progress(stack: ExitStack, seconds: float | None, trials: int | None) -> Callable[[Trial], None]:
-    """Trials against their number, or seconds against theirs."""
+    """Return a function that shows progress as trials, or as seconds if only the time is limited."""
     update = stack.enter_context(counting("tune"))
     count = 0
 
@@ -112,8 +115,8 @@ def _say(tuned: Tuned, question: Question, arguments: argparse.Namespace) -> Non
     show(
         {
             "gain": tuned.verdict,
-            "trials": f"{tuned.complete:,} to their end, {tuned.pruned:,} given up; {tuned.seconds:.3g} s this time",
+            "trials": f"{tuned.complete:,} completed, {tuned.pruned:,} pruned; {tuned.seconds:.3g} s in this run",
             "parameters": f"--set {shlex.join(settings)}",
-            "written": written(arguments.out),
+            "saved to": written(arguments.out),
         }
     )

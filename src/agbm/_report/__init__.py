@@ -1,4 +1,4 @@
-"""One HTML page of a trained model, or of a comparison: a file that needs no network and can be handed on."""
+"""HTML reports about a trained model or a comparison: a single file that needs no network access."""
 
 from .findings import Column, Findings, changed_parameters, describe_columns, tried_from_model
 from .page import to_html, write

@@ -1,4 +1,4 @@
-"""What the drawings of a page need: columns of numbers, short enough for a file that is handed on."""
+"""Data for the charts of a report, thinned to keep the file small."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from .._core.losses import Array
 from .._study.evaluation import Tried
 
-# A line on a screen is some 1,000 pixels wide; each part of a longer run keeps its lowest and highest points.
+# A chart is about 1,000 pixels wide. Longer runs are divided into this many parts, each of which keeps its lowest and
+# highest points.
 PARTS = 250
 DIGITS = 6
 
 
 def curve(tried: Tried) -> dict[str, Any]:
-    """The losses of a run along its iterations, trees and seconds; columns that are not known are left out."""
+    """Return the losses of a run by iteration, trees and seconds; unknown columns are omitted."""
     columns = {name: _numbers(tried.curve[name]) for name in _COLUMNS if name in tried.curve}
     columns = {name: values for name, values in columns.items() if np.isfinite(values).any()}
     n = max((len(values) for values in columns.values()), default=0)
     columns = {name: values for name, values in columns.items() if len(values) == n}
     if "iteration" not in columns:
-        first = 0 if n and columns.get("trees", np.ones(1))[0] == 0 else 1  # whether the start is among the points
+        first = 0 if n and columns.get("trees", np.ones(1))[0] == 0 else 1  # 0 if the first point has no trees
         columns["iteration"] = np.arange(first, first + n, dtype=np.float64)
     best = min(max(tried.best, 0), n - 1)
     kept = thinned([columns[name] for name in ("train_loss", "validation_loss") if name in columns], {best})
@@ -40,12 +41,12 @@ _COLUMNS = ("iteration", "trees", "seconds", "train_loss", "validation_loss")
 
 
 def has_curve(tried: Tried) -> bool:
-    """Whether there is a loss to draw."""
+    """Return whether there is a loss to plot."""
     return any(np.isfinite(_numbers(tried.curve.get(name, ()))).any() for name in ("train_loss", "validation_loss"))
 
 
 def tracks(history: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """What the theory is about, along the iterations. Columns without a number, or of zeros alone, are left out."""
+    """Return the quantities of the theory by iteration; columns that are all NaN or zero are omitted."""
     columns = {name: _numbers(history[name]) for name in ("cosine_residual", "cosine_corrected", "momentum", "theta")}
     columns = {name: values for name, values in columns.items() if np.nan_to_num(values).any()}
     restarts = np.flatnonzero(np.asarray(history["restart"], dtype=bool))
@@ -59,7 +60,10 @@ def tracks(history: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 
 def thinned(columns: Sequence[Array], always: set[int]) -> NDArray[np.intp]:
-    """Numbers of the points to draw: of each part of a long run the ends, and where a column is lowest and highest."""
+    """Return the indices of the points to plot.
+
+    A long run keeps its ends, the points in `always`, and the lowest and highest point of each column in each part.
+    """
     n = len(columns[0]) if columns else 0
     if n <= 2 * PARTS:
         return np.arange(n)
@@ -73,7 +77,7 @@ def thinned(columns: Sequence[Array], always: set[int]) -> NDArray[np.intp]:
 
 
 def numbers(values: Iterable[float]) -> list[float | None]:
-    """For JSON, which has neither NaN nor infinity: as many digits as can be seen."""
+    """Round values for JSON; NaN and infinity, which JSON does not have, become None."""
     return [_rounded(value) if math.isfinite(value) else None for value in values]
 
 

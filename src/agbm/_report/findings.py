@@ -1,4 +1,4 @@
-"""What a report is about."""
+"""The contents of a report."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ class Column:
 
     name: str
     kind: str
-    """ "number", "category", or what else it is."""
+    """Type of the column, such as "number" or "category"."""
     missing: float = math.nan
-    """Share of the rows that have no value."""
+    """Share of missing values."""
     distinct: int | None = None
-    """Different values; None where nobody has counted."""
+    """Number of distinct values; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the page shows."""
+    """Everything that a report shows."""
 
     title: str
     command: str
-    """What to type to have the same again."""
+    """Command that reproduces the result."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """How it came about: version, date, seed, machine, threads."""
+    """Provenance: version, date, seed, machine."""
     data: Mapping[str, str] = field(default_factory=dict)
-    """What was learned from: file, rows, target, task, classes."""
+    """Training data: file, rows, target, task, classes."""
     columns: Sequence[Column] = ()
     tried: Sequence[Tried] = ()
     model: Estimator | None = None
-    """The one of ours whose importances, trees, theory and parameters are shown."""
+    """The agbm model whose importances, trees, theory and parameters are shown."""
 
 
 def tried_from_model(name: str, model: Estimator, metrics: Sequence[Metric], seconds: float) -> Tried:
-    """What is kept of a fitted model."""
+    """Return the results of a fitted model."""
     return Tried(
         name=name,
         seconds=seconds,
@@ -70,23 +70,23 @@ class Parameter:
 
     @property
     def changed(self) -> bool:
-        """Whether it is not the default; as it is written, since values such as arrays do not compare."""
+        """Whether the value differs from the default; compared by repr, since arrays have no single truth value."""
         return repr(self.value) != repr(self.default)
 
 
 def parameters_of(model: Estimator) -> list[Parameter]:
-    """All parameters of an estimator."""
+    """Return all parameters of an estimator."""
     known = inspect.signature(type(model)).parameters
     return [Parameter(name, value, known[name].default) for name, value in model.get_params(deep=False).items()]
 
 
 def changed_parameters(model: Estimator) -> dict[str, Any]:
-    """Those that are not the defaults."""
+    """Return the parameters that differ from their defaults."""
     return {parameter.name: parameter.value for parameter in parameters_of(model) if parameter.changed}
 
 
 def describe_columns(X: Any, categorical_features: Any = "from_dtype") -> list[Column]:
-    """The columns of a table that fit takes; of a sparse matrix, which has numbers only, nothing is counted."""
+    """Return the columns of any table that `fit` accepts; values of sparse matrices are not counted."""
     table = as_table(X)
     names = [f"x{name}" if isinstance(name, int) else str(name) for name in column_names(table)]
     if hasattr(table, "tocsr"):

@@ -1,4 +1,4 @@
-"""HTML in which text is text: whatever is not `Html` already is escaped."""
+"""Building HTML safely: every string that is not `Html` is escaped."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import Any
 
 
 class Html(str):
-    """Markup. A plain str is text, which may come from a stranger's file."""
+    """Markup. A plain str is text from possibly untrusted files, and is escaped."""
 
 
-# Elements that have no end tag.
+# Elements without an end tag.
 _EMPTY = {"input", "meta", "br"}
 
 
 def element(tag: str, *children: str, **attributes: str | bool) -> Html:
-    """An element. Names of attributes have underscores for hyphens, and one behind class and for; True has no value."""
+    """Return an element. In attribute names, `_` stands for `-`, and a trailing `_` is removed, as in `class_`.
+
+    True gives an attribute without a value; False omits the attribute.
+    """
     words = [tag]
     for name, value in attributes.items():
         name = name.rstrip("_").replace("_", "-")
@@ -29,12 +32,12 @@ def element(tag: str, *children: str, **attributes: str | bool) -> Html:
 
 
 def joined(children: Iterable[str]) -> Html:
-    """Markup and text, one behind the other."""
+    """Concatenate markup and text."""
     return Html("".join(child if isinstance(child, Html) else escape(child) for child in children))
 
 
 def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> Html:
-    """A table in a box of its own, in which it scrolls if it is wide or long. The first cell of a row names it."""
+    """Return a table in a scrollable box. The first cell of each row is its header; `name` is the CSS class."""
     head = element("tr", *(element("th", cell, scope="col") for cell in header))
     body = [
         element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
@@ -44,14 +47,14 @@ def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], na
 
 
 def pairs(entries: Iterable[tuple[str, str]], name: str) -> Html:
-    """Names with what they stand for."""
+    """Return a description list; `name` is its CSS class."""
     return element(
         "dl", *(element("div", element("dt", key), element("dd", value)) for key, value in entries), class_=name
     )
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number to read: thousands are parted, and NaN is a dash."""
+    """Format a number with thousands separators; NaN becomes a dash."""
     if math.isnan(value):
         return "–"
     text = f"{value:,.{digits}g}"
@@ -61,7 +64,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time to read."""
+    """Format a duration; NaN becomes a dash."""
     if math.isnan(value):
         return "–"
     if value < 100.0:
@@ -71,7 +74,7 @@ def seconds(value: float) -> str:
 
 
 def data_block(content: Any) -> Html:
-    """JSON for a script element: nothing in it can end the element, or be anything but data."""
+    """Return JSON for a script element, escaped so that it cannot end the element."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))  # ASCII only
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")

@@ -1,4 +1,4 @@
-"""Metrics of models on test rows: a sentence, and a table with the intervals drawn to scale."""
+"""Test metrics of models: a summary sentence, and a table with confidence intervals drawn to scale."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .._study.evaluation import Metric, Tried
 from .markup import Html, element, joined, number, pairs, seconds, table
 
 _NOTE = (
-    "Bars are intervals of 95 % for the sampling of the test rows; they say nothing of other splits or seeds. "
+    "Bars are 95 % confidence intervals. They cover only the sampling of the test rows, not other splits or seeds. "
     "↓ lower is better, ↑ higher is better."
 )
 
 
 def in_a_sentence(tried: Sequence[Tried]) -> str:
-    """The best result, and how sure it is."""
+    """Summarise the best result and whether it is clearly the best."""
     ranked = [one for one in _ranked(tried) if _first_metric(tried, one) is not None]
     if not ranked:
         failed = [one for one in tried if one.failure]
@@ -25,12 +25,14 @@ def in_a_sentence(tried: Sequence[Tried]) -> str:
     interval = f"95 % interval {number(metric.low, 3)} to {number(metric.high, 3)}"
     figures = f"{number(metric.value)} ({interval}){_cost(best)}."
     if len(ranked) == 1:
-        return f"On test rows, {best.name} has {metric.name} {figures}"
+        return f"On the test rows, {best.name} has {metric.name} {figures}"
     which = "lowest" if metric.lower_is_better else "highest"
-    text = f"Of {len(ranked)} models, {best.name} has the {which} {metric.name} on test rows: {figures}"
+    text = f"Of {len(ranked)} models, {best.name} has the {which} {metric.name} on the test rows: {figures}"
     n_unclear = sum(_overlap(metric, _metric(other, metric.name)) for other in ranked[1:])
-    others = "The interval of another overlaps" if n_unclear == 1 else f"The intervals of {n_unclear} others overlap"
-    return f"{text} {others} with it: the order may be chance." if n_unclear else text
+    others = (
+        "interval of another model overlaps" if n_unclear == 1 else f"intervals of {n_unclear} other models overlap"
+    )
+    return f"{text} The {others} with this one, so the order may be due to chance." if n_unclear else text
 
 
 def _cost(tried: Tried) -> str:
@@ -39,7 +41,7 @@ def _cost(tried: Tried) -> str:
 
 
 def metrics(tried: Sequence[Tried]) -> Html:
-    """All figures of all models, best first, and why there are none of some."""
+    """Return the table of all metrics, best model first, and the reasons why models could not be trained."""
     ranked, failed = _ranked(tried), [one for one in tried if one.failure]
     columns = {name: [_metric(one, name) for one in ranked] for name in _metric_names(tried)}
     body = []
@@ -64,7 +66,7 @@ def _table(ranked: Sequence[Tried], columns: Mapping[str, Sequence[Metric | None
         ]
         for place, one in enumerate(ranked)
     ]
-    return table("Metrics on test rows, best first", ["model", *arrows, "trees", "fit"], rows, "metrics")
+    return table("Metrics on the test rows, best first", ["model", *arrows, "trees", "fit"], rows, "metrics")
 
 
 def _metric_cell(column: Sequence[Metric | None], place: int) -> Html:
@@ -96,11 +98,12 @@ def _metric_cell(column: Sequence[Metric | None], place: int) -> Html:
 
 
 def _overlap_note(columns: Mapping[str, Sequence[Metric | None]]) -> str:
-    """Which bests are not clear of all others."""
+    """Name the metrics for which the interval of the best model overlaps with others."""
     unclear = [name for name, column in columns.items() if _best_overlaps(column)]
     if not unclear:
         return ""
-    return f" The best interval overlaps with others in {', '.join(unclear)}: the order may be chance there."
+    names = ", ".join(unclear)
+    return f" The interval of the best model overlaps with others for {names}, so the order may be due to chance."
 
 
 def _best_overlaps(column: Sequence[Metric | None]) -> bool:
@@ -118,13 +121,13 @@ def _metric(tried: Tried, name: str) -> Metric | None:
 
 
 def _first_metric(tried: Sequence[Tried], one: Tried) -> Metric | None:
-    """What all are ranked by."""
+    """Return the metric that models are ranked by."""
     names = _metric_names(tried)
     return _metric(one, names[0]) if names else None
 
 
 def _ranked(tried: Sequence[Tried]) -> list[Tried]:
-    """Those that have a model, best first; those without the metric at the end."""
+    """Return the trained models, best first; those without the metric come last."""
 
     def key(one: Tried) -> float:
         metric = _first_metric(tried, one)
@@ -138,7 +141,7 @@ def _badness(metric: Metric) -> float:
 
 
 def _best(column: Sequence[Metric | None]) -> list[int]:
-    """The places of the best value, which several may have."""
+    """Return the indices of the best value, several in case of ties."""
     known = {place: _badness(metric) for place, metric in enumerate(column) if metric and not math.isnan(metric.value)}
     return [place for place, badness in known.items() if badness == min(known.values())]
 

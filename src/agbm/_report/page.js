@@ -5,12 +5,12 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const COLOURS = 8;
   const DASHES = 5;
-  const LOWEST_PART = 0.12; // of the way that the losses have gone, for those who look closely
+  const LOWEST_PART = 0.12; // the share of the range of the losses that "lowest part" shows
 
   const made = (space) => (tag, attributes = {}, ...children) => {
     const element = space ? document.createElementNS(space, tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children); // strings become text, whatever is in them
+    element.append(...children); // strings become text nodes, so markup in them has no effect
     return element;
   };
   const html = made(null);
@@ -24,7 +24,7 @@
   };
   const whole = (value) => value.toLocaleString("en");
 
-  // Where to write numbers at an axis: multiples of 1, 2 or 5 times a power of ten.
+  // Positions of axis labels: multiples of 1, 2 or 5 times a power of ten.
   function ticks(low, high, count) {
     const rough = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(rough));
@@ -46,7 +46,7 @@
     return found;
   }
 
-  // The last of ascending numbers that is not above a value; -1 if all are.
+  // Index of the last of the ascending values that is at most `value`; -1 if there is none.
   function lastUpTo(values, value) {
     let low = 0;
     let high = values.length;
@@ -58,8 +58,8 @@
     return low - 1;
   }
 
-  // A drawing of lines with a crosshair, which mouse, finger and arrow keys move.
-  // A line is {x, y, style, kept: [x, y] or null}; numbers only, x ascending.
+  // A line chart with a crosshair that is moved by mouse, touch or arrow keys.
+  // A line is {x, y, style, kept: [x, y] or null}, with x ascending and no missing values.
   class Plot {
     static count = 0;
 
@@ -105,37 +105,37 @@
       const inside = (y) => y >= bottom && y <= top;
       Object.assign(this, { area, onX, onY, inside, first, last });
 
-      const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+      const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
       marks.forEach((mark, k) => {
         const y = onY(mark).toFixed(1);
-        picture.append(svg("path", { class: "grid", d: `M${area.left} ${y}H${area.right}` }));
-        picture.append(svg("text", { x: area.left - 8, y: Number(y) + 4, "text-anchor": "end" }, texts[k]));
+        chart.append(svg("path", { class: "grid", d: `M${area.left} ${y}H${area.right}` }));
+        chart.append(svg("text", { x: area.left - 8, y: Number(y) + 4, "text-anchor": "end" }, texts[k]));
       });
-      picture.append(svg("path", { class: "base", d: `M${area.left} ${area.bottom}H${area.right}` }));
+      chart.append(svg("path", { class: "base", d: `M${area.left} ${area.bottom}H${area.right}` }));
       for (const mark of ticks(first, last === first ? first + 1 : last, width < 480 ? 4 : 8)) {
         const x = onX(mark);
-        if (x <= area.right + 1) picture.append(svg("text", { x, y: area.bottom + 17, "text-anchor": "middle" }, words(mark)));
+        if (x <= area.right + 1) chart.append(svg("text", { x, y: area.bottom + 17, "text-anchor": "middle" }, words(mark)));
       }
-      picture.append(
+      chart.append(
         svg("text", { class: "x-label", x: area.right, y: height - 4, "text-anchor": "end" }, this.view.xLabel),
         svg("text", { class: "y-label", x: 0, y: 12 }, this.view.yLabel),
       );
-      for (const x of uprights) picture.append(svg("path", { class: "upright", d: `M${onX(x).toFixed(1)} ${area.top}V${area.bottom}` }));
+      for (const x of uprights) chart.append(svg("path", { class: "upright", d: `M${onX(x).toFixed(1)} ${area.top}V${area.bottom}` }));
       const clip = `clip-${this.number}`;
       const frame = { x: area.left, y: area.top - 2, width: area.right - area.left + 2, height: area.bottom - area.top + 3 };
-      picture.append(svg("clipPath", { id: clip }, svg("rect", frame)));
+      chart.append(svg("clipPath", { id: clip }, svg("rect", frame)));
       const drawn = svg("g", { "clip-path": `url(#${clip})` });
-      picture.append(drawn);
+      chart.append(drawn);
       lines.forEach((line, k) => {
         const points = line.x.map((x, i) => `${onX(x).toFixed(1)} ${onY(line.y[i]).toFixed(1)}`);
         drawn.append(svg("path", { class: `line ${line.style}`, d: points.length ? `M${points.join("L")}` : "", "data-line": k }));
       });
       lines.forEach((line, k) => {
-        if (line.kept && inside(line.kept[1])) picture.append(svg("circle", { class: `kept ${line.style}`, cx: onX(line.kept[0]), cy: onY(line.kept[1]), r: 4, "data-line": k }));
+        if (line.kept && inside(line.kept[1])) chart.append(svg("circle", { class: `kept ${line.style}`, cx: onX(line.kept[0]), cy: onY(line.kept[1]), r: 4, "data-line": k }));
       });
       this.marker = svg("g");
-      picture.append(this.marker);
-      this.box.replaceChildren(picture);
+      chart.append(this.marker);
+      this.box.replaceChildren(chart);
       this.box.setAttribute("aria-valuemin", first);
       this.box.setAttribute("aria-valuemax", last);
       this.mark();
@@ -162,7 +162,7 @@
       this.move(next());
     }
 
-    // To the nearest point of any line; null for nowhere.
+    // Move the crosshair to the nearest point of any line; null hides it.
     move(wanted) {
       let at = null;
       if (wanted !== null && this.stops.length) {
@@ -188,7 +188,7 @@
       }
     }
 
-    // Only some lines in full colour; null for all.
+    // Dim all lines but the chosen ones; null restores all.
     pointOut(chosen) {
       for (const part of this.box.querySelectorAll("[data-line]")) {
         part.classList.toggle("dim", chosen !== null && !chosen.includes(Number(part.dataset.line)));
@@ -199,8 +199,8 @@
   const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
   const most = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
 
-  // A plot above its legend, which says the values at the crosshair and switches lines off.
-  // rows: {name, style}; columns: names; view(shown) gives what to draw: lines with {row, column} and more, see Plot.
+  // A plot with a legend that shows the values at the crosshair and toggles lines.
+  // rows: {name, style}; columns: names; view(shown) returns the lines to draw, each with {row, column} and as in Plot.
   function figure(box, { height, label, rows, columns, view, where, home }) {
     const shown = rows.map(() => true);
     const head = html("th", { scope: "col", class: "at" });
@@ -210,16 +210,16 @@
     const plot = new Plot(height, label, (at) => {
       head.textContent = at === null ? home : where(at);
       cells.flat().forEach((cell) => (cell.textContent = "–"));
-      const said = [];
+      const texts = [];
       for (const line of plot.view.lines) {
         const k = lastUpTo(line.x, at ?? Infinity);
         const value = at === null && line.kept ? line.kept[1] : line.y[k];
         const over = at !== null && k >= 0 && line.x[k] < at && k === line.x.length - 1;
         const text = over ? `${words(value)} (ended)` : words(value);
         cells[line.row][line.column].textContent = text;
-        said.push(`${rows[line.row].name} ${columns[line.column]} ${text}`);
+        texts.push(`${rows[line.row].name} ${columns[line.column]} ${text}`);
       }
-      plot.box.setAttribute("aria-valuetext", `${head.textContent}: ${said.join(", ")}`);
+      plot.box.setAttribute("aria-valuetext", `${head.textContent}: ${texts.join(", ")}`);
     });
     const numbersOf = (row) => plot.view.lines.flatMap((line, k) => (line.row === row ? [k] : []));
     const update = () => {
@@ -284,7 +284,7 @@
       });
       const both = boxes[0].checked && boxes[1].checked;
       const name = both || !(boxes[0].checked || boxes[1].checked) ? "loss" : boxes[0].checked ? "training loss" : "validation loss";
-      const warning = leftOut ? `${whole(leftOut)} points at or below 0 have no place on a log scale and are left out.` : "";
+      const warning = leftOut ? `${whole(leftOut)} points at or below 0 are omitted, since the scale is logarithmic.` : "";
       return { lines, log, lowest: chosen("range") === "lowest part", warning, xLabel: chosen("axis"), yLabel: name };
     };
     const update = figure(document.getElementById("convergence-figure"), {
@@ -292,7 +292,7 @@
       label: "Loss",
       rows: curves.map((curve, k) => ({ name: curve.name, style: style(k) })),
       columns: ["training (thin)", "validation"],
-      home: "At the kept iteration",
+      home: "At the selected iteration",
       where: (at) => axes[chosen("axis")][1](at),
       view,
     });
@@ -338,16 +338,16 @@
     update();
   }
 
-  // The clipboard may be refused to files: then the command is marked, and the keyboard copies it.
+  // Browsers may deny local files access to the clipboard; the command is then selected for copying by keyboard.
   async function copy() {
     const command = document.getElementById("command");
-    const said = document.getElementById("copied");
+    const status = document.getElementById("copied");
     try {
       await navigator.clipboard.writeText(command.textContent);
-      said.textContent = "Copied.";
+      status.textContent = "Copied.";
     } catch {
       getSelection().selectAllChildren(command);
-      said.textContent = "Marked: press Ctrl+C or ⌘C.";
+      status.textContent = "Selected: press Ctrl+C or ⌘C.";
     }
   }
 

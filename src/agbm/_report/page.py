@@ -1,4 +1,4 @@
-"""The page: one file with everything in it, which loads nothing and runs nothing but its own script."""
+"""The HTML page: a self-contained file that loads nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .sections import all_sections, header
 
 
 def write(findings: Findings, path: str | os.PathLike[str]) -> None:
-    """Write the page to a file, or replace one; there is a whole one at every moment."""
-    content = to_html(findings).encode("utf-8", "replace")  # names may have half a letter, which no file can
+    """Write the page to a file; an existing file is replaced atomically."""
+    content = to_html(findings).encode("utf-8", "replace")  # names may contain lone surrogates
     with replacing(path) as fresh:
         fresh.write_bytes(content)
 
 
 def to_html(findings: Findings) -> str:
-    """The page as text."""
+    """Return the page as text."""
     sections = all_sections(findings)
     script = _part("page.js")
     bodies = [element("section", element("h2", section.title), section.body, id=section.name) for section in sections]
@@ -38,7 +38,7 @@ def to_html(findings: Findings) -> str:
 
 
 def _policy(script: str) -> Html:
-    """Nothing from elsewhere, and no script but this one: not even one that came in with a name."""
+    """Return a content security policy that blocks network access and all scripts but the page's own."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = [
         "default-src 'none'", f"script-src 'sha256-{digest}'", "style-src 'unsafe-inline'", "base-uri 'none'",

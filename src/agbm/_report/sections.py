@@ -1,4 +1,4 @@
-"""The parts of a page. All that can be said in text and tables is there without JavaScript; lines are drawn with it."""
+"""The sections of a report. Texts and tables work without JavaScript; charts need it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from .metrics import in_a_sentence, metrics
 from .trees import example_trees
 
 FEATURES_SHOWN = 20
-LONGEST_VALUE = 200  # letters of a parameter's value
+LONGEST_VALUE = 200  # characters of a parameter's value
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part with a title, to which the top of the page has a link."""
+    """A section with a title, linked from the top of the page."""
 
     name: str
     title: str
     body: Html
     data: Any = None
-    """What its drawings need."""
+    """Data for its charts."""
 
 
 def all_sections(findings: Findings) -> list[Section]:
-    """Those that there is something to say in."""
+    """Return the sections that have content."""
     parts = (_convergence, _metrics, _importances, _trees, _theory, _columns, _parameters)
     return [section for part in parts if (section := part(findings)) is not None]
 
 
 def header(findings: Findings, sections: Sequence[Section]) -> Html:
-    """What was trained on what, how good it is, and how to have it again."""
+    """Return the top of the page: title, main result, data, command and links."""
     links = [element("a", section.title, href=f"#{section.name}") for section in sections]
     command = element(
         "div",
@@ -92,9 +92,9 @@ def _convergence(findings: Findings) -> Section | None:
         class_="controls",
     )
     thinned = [columns for columns in curves if columns["points"] > len(columns["iteration"])]
-    note = "Circles are the iterations that are kept as models. "
+    note = "Circles mark the selected iteration of each model, which it uses for predictions. "
     if thinned:
-        note += "Of long runs the points shown are those where the loss is lowest and highest in each part."
+        note += "Long runs are thinned: of each part, the points with the lowest and the highest loss are shown."
     body = [
         element("div", controls, element("div", id="convergence-figure"), class_="needs-script"),
         element("p", note, class_="note needs-script"),
@@ -104,10 +104,10 @@ def _convergence(findings: Findings) -> Section | None:
 
 
 def _whose(findings: Findings) -> str:
-    """Which of several models a section is about; nothing where there is one."""
+    """Say which model a section is about; empty if there is only one."""
     if findings.model is None or len(findings.tried) < 2:
         return ""
-    return f"Of the model {name_of(findings.model.method)}. "
+    return f"This section is about the model {name_of(findings.model.method)}. "
 
 
 def _losses_at_best(drawn: Sequence[Tried]) -> Html:
@@ -116,7 +116,7 @@ def _losses_at_best(drawn: Sequence[Tried]) -> Html:
         values = [_at(one.curve.get(name, ()), one.best) for name in ("train_loss", "validation_loss", "seconds")]
         rows.append([one.name, f"{one.trees:,}", *map(number, values[:2]), seconds(values[2])])
     header = ["model", "trees", "training loss", "validation loss", "reached after"]
-    return table("Losses of the models that were kept (the curves need JavaScript)", header, rows)
+    return table("Losses at the selected iterations (the chart needs JavaScript)", header, rows)
 
 
 def _at(values: Sequence[float], place: int) -> float:
@@ -124,7 +124,7 @@ def _at(values: Sequence[float], place: int) -> float:
 
 
 def _choice(title: str, name: str, options: Sequence[tuple[str, bool]]) -> Html:
-    """A switch between a few; the first that can be chosen is."""
+    """Return a group of radio buttons; the first one that is enabled is selected."""
     first = next(option for option, possible in options if possible)
     buttons = [
         element(
@@ -158,8 +158,8 @@ def _importances(findings: Findings) -> Section | None:
     names, splits = feature_names(model), model.split_counts_
     used = int((splits > 0).sum())
     text = (
-        f"{_whose(findings)}{used:,} of {len(names):,} features are split on. Gain is how much the splits on a feature "
-        "lower the loss, each tree times its weight in the model, as a share of all; splits counts them."
+        f"{_whose(findings)}{used:,} of {len(names):,} features are used in splits. Gain is a feature's share "
+        "of the total loss reduction by splits, with trees weighted as in the model; splits is the number of splits."
     )
     lists = [
         _bars(names, model.feature_importances_, "gain", lambda value: f"{100 * value:.1f} %"),
@@ -195,8 +195,8 @@ def _trees(findings: Findings) -> Section | None:
     if findings.model is None or findings.model.n_trees_ == 0 or findings.model.learner is not None:
         return None
     text = (
-        f"{_whose(findings)}A row starts at the left and follows its answers; the leaf where it ends is what the tree "
-        "adds to its score, with the tree's weight in the model."
+        f"{_whose(findings)}A row starts at the left and follows the answers to a leaf. The value of the leaf, which "
+        "includes the tree's weight in the model, is added to the score of the row."
     )
     return Section("trees", "Example trees", joined([element("p", text), example_trees(findings.model)]))
 
@@ -225,16 +225,16 @@ def _theory(findings: Findings) -> Section | None:
     body.append(element("div", *parts, class_="tracks"))
     n_restarts = len(found["restarts"])
     if n_restarts:
-        text = f"{n_restarts} restart{'s' * (n_restarts > 1)}: at the upright lines, h was set back to the model."
+        text = f"{n_restarts} restart{'s' * (n_restarts > 1)}: at the vertical lines, h was reset to the model."
         body.append(element("p", text))
-    body.append(element("noscript", element("p", "The drawings need JavaScript.", class_="note")))
+    body.append(element("noscript", element("p", "The charts need JavaScript.", class_="note")))
     drawn = [{"title": drawing.title, "columns": drawing.columns} for drawing in drawings]
     return Section("theory", "Theory", joined(body), {**found, "drawings": drawn})
 
 
 @dataclass(frozen=True)
 class _Drawing:
-    """Columns of the history in one drawing, with the names that it has for them."""
+    """A chart of columns of the history, with the labels of its lines."""
 
     title: str
     columns: Mapping[str, str]
@@ -245,18 +245,18 @@ def _drawings(model: Estimator) -> list[_Drawing]:
     cosine = _Drawing(
         "Cosine of each fit",
         {"cosine_residual": "residual r", "cosine_corrected": "corrected residual c"},
-        "How well the learners of an iteration fit what they are fitted to: the cosine of the angle between a residual "
-        f"and their values on the training rows; 1 is a perfect fit. {_smallest_cosine(model)}",
+        "How well the learners of each iteration fit their target: the cosine of the angle between a residual and "
+        f"their values on the training rows; 1 is a perfect fit. {_smallest_cosine(model)}",
     )
     momentum = _Drawing(
         "Momentum γ",
         {"momentum": "γ"},
-        "What enters the model f with weight η enters the momentum function h, too, with weight γη / θ.",
+        "A learner that enters the model f with weight η also enters the momentum function h, with weight γη / θ.",
     )
     share = _Drawing(
         "Share of momentum θ",
         {"theta": "θ"},
-        "In every iteration the model goes this share of the way to h before it gains a learner b: "
+        "In each iteration the model moves this fraction of the way to h before a learner b is added: "
         "f ← (1\u00a0-\u00a0θ)\u00a0f\u00a0+\u00a0θ\u00a0h\u00a0+\u00a0η\u00a0b.",
     )
     return [cosine, momentum, share]
@@ -265,13 +265,16 @@ def _drawings(model: Estimator) -> list[_Drawing]:
 def _smallest_cosine(model: Estimator) -> str:
     cosines = np.append(model.history_["cosine_residual"], model.history_["cosine_corrected"])
     smallest = float(np.nanmin(cosines))
-    admitted = number(admissible_momentum(smallest), 3) if smallest > 0.0 else "none at all"
+    requirement = "a positive Θ."
+    if smallest > 0.0:
+        bound = number(admissible_momentum(smallest), 3)
+        requirement = f"a momentum γ of at most Θ⁴ / (4 + Θ²), which is {bound} here."
     method = model.resolved_params_["method"]
     covered = isinstance(method, AGBM) and method.correction == 1.0 and not model.resolved_params_["second_order"]
-    reservation = "" if covered else " It is about Algorithm 2 with gradient leaves, which this model was not made by."
+    reservation = "" if covered else " The theorem covers Algorithm 2 with gradient leaves only, not this model."
     return (
-        f"The smallest one, Θ, is what Theorem 4.1 of the paper measures weak learners by. Here it is "
-        f"{number(smallest, 3)}; of momentum γ the theorem admits at most Θ⁴ / (4 + Θ²): {admitted}.{reservation}"
+        f"Theorem 4.1 of the paper characterises weak learners by the smallest cosine, Θ. Here it is "
+        f"{number(smallest, 3)}. The theorem requires {requirement}{reservation}"
     )
 
 
@@ -300,20 +303,20 @@ def _parameters(findings: Findings) -> Section | None:
         others = [[p.name, _written(p.value)] for p in found if not p.changed]
         if changed:
             body.append(
-                table("Parameters that are not the defaults", ["parameter", "value", "default"], changed, "code")
+                table("Parameters that differ from the defaults", ["parameter", "value", "default"], changed, "code")
             )
-        summary = element("summary", f"{len(others)} parameters as they are by default")
+        summary = element("summary", f"{len(others)} parameters at their defaults")
         defaults = table("Defaults", ["parameter", "value"], others, "code")
         body.append(element("details", summary, defaults))
         resolved = [[name, _written(value)] for name, value in findings.model.resolved_params_.items()]
-        body.append(table("Values that training used", ["parameter", "value"], resolved, "code"))
+        body.append(table("Values used in training", ["parameter", "value"], resolved, "code"))
     rows = [
         [one.name, ", ".join(f"{name}={_written(value)}" for name, value in one.parameters.items())]
         for one in findings.tried
         if one.parameters
     ]
     if rows and len(findings.tried) > 1:
-        body.append(table("What was set for each model", ["model", "parameters"], rows, "code wrap"))
+        body.append(table("Parameters set for each model", ["model", "parameters"], rows, "code wrap"))
     return Section("parameters", "Parameters", joined(body)) if body else None
 
 

@@ -1,4 +1,4 @@
-"""Trees of a model as nested lists, which a style sheet draws from left to right."""
+"""Trees of a model as nested lists, which the style sheet draws from left to right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..export.text import Labels
 from .findings import Estimator
 from .markup import Html, element, joined
 
-# What a page has room for.
+# Limits on what is drawn, to keep the page readable.
 LARGEST_DEPTH = 8
 MOST_NODES = 200
 TREES_OF_THE_FIRST = 3
@@ -20,7 +20,7 @@ CATEGORIES = 6
 
 
 def example_trees(model: Estimator) -> Html:
-    """A few trees, the first one open; or why there are none."""
+    """Return a few trees, the first one expanded, or the reason why they cannot be drawn."""
     try:
         seen = view(model)
     except ValueError as error:
@@ -35,7 +35,7 @@ def example_trees(model: Estimator) -> Html:
 
 
 def _chosen(model: Estimator, n_trees: int) -> list[tuple[int, int]]:
-    """Numbers of trees with their iterations: the first ones, and one each from later on, spread evenly."""
+    """Return indices of trees with their iterations: those of the first iteration, then one each from later ones."""
     trees = np.asarray(model.history_["trees"])[: model.best_iteration_ + 1]
     last = len(trees) - 1
     first = [(number, 1) for number in range(min(int(trees[1]), TREES_OF_THE_FIRST))]
@@ -66,14 +66,14 @@ def _list(labels: Labels) -> Html:
         if depth[node] >= deepest:
             rest = element("span", f"{below[node]:,} more nodes below", class_="note")
             return element("li", box, element("ul", element("li", rest)))
-        children = [item(child, said) for said, child in labels.children(node)]
+        children = [item(child, branch) for branch, child in labels.children(node)]
         return element("li", box, element("ul", *children))
 
     return element("ul", item(0, ""), class_="tree")
 
 
 def _side(values: NDArray[np.float64]) -> str:
-    """Which way a leaf pushes the score."""
+    """Return the CSS classes of a leaf, by the sign of its value."""
     if len(values) > 1:
         return "leaf"
     return "leaf up" if values[0] > 0 else "leaf down"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils._param_validation import InvalidParameterError
 
 from .. import _native, _threads
@@ -205,13 +206,14 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     estimator: Any = estimators[name]()
     estimator.set_params(**_checked_parameters(estimator, stored.entry("parameters", dict)))
     reader = _restored_reader(name, stored)
-    labels = _restored_labels("class_type" in stored.description, stored)
+    labels = _restored_labels(is_classifier(estimator), stored)
+    start, loss = _restored_start(labels, stored), _restored_loss(labels, stored)
     ensemble, folded = _restored_trees(reader, labels, stored)
     model = FittedModel(
         reader=reader,
         labels=labels,
-        loss=cast(losses.Loss, _restored_loss(labels, stored).with_threads(_threads.resolve(estimator.n_jobs))),
-        start=_restored_start(labels, stored),
+        loss=cast(losses.Loss, loss.with_threads(_threads.resolve(estimator.n_jobs))),
+        start=start,
         ensemble=ensemble,
         folded=folded,
         parameters=_with_defaults(shaping_parameters(type(estimator)()), stored.entry("fitted_parameters", dict)),
