@@ -185,7 +185,7 @@ class TestTrain:
     def test_task(self, values, classifies, here, capsys):
         pd.DataFrame({"x": np.arange(40) % 7, "y": values}).to_csv("t.csv", index=False)
         if classifies is None:
-            assert "one class only" in fails(capsys, "train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
+            assert "only one class" in fails(capsys, "train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
             return
         run("train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
         assert isinstance(agbm.load("m.agbm"), agbm.AGBMClassifier if classifies else agbm.AGBMRegressor)

@@ -584,7 +584,7 @@ class TestErrors:
             self.fit((X, y), (X, y.astype(str)))
         with pytest.raises(ValueError, match=r"block 1: y has shape \(1500, 2\); other blocks have \(\) per row"):
             self.fit((X, y), (X, np.column_stack([y, y])))
-        with pytest.raises(ValueError, match="y=None: give the labels of all rows, or batches"):
+        with pytest.raises(ValueError, match="y=None: pass the labels of all rows, or batches"):
             self.fit(X)
         with pytest.raises(ValueError, match="y has 3 rows, the blocks of X have 1500; they must be the same number"):
             self.fit(X, y=y[:3])
