@@ -254,7 +254,7 @@ class TestTrain:
         ("more", "message"),
         [
             (["--out", "no/m.agbm"], "/no; make it, or use another path"),
-            (["--out", "."], "'.' is a folder; name a file in it"),
+            (["--out", "."], "'.' is a folder; use the path of a file"),
             (["--test", "none.csv"], "'none.csv': there is no such file"),
             (["--test", "part.csv"], "--test part.csv size: there is no such column"),
             (["--folds", "401"], "--folds 401: Cannot have number of splits"),

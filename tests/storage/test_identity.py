@@ -397,7 +397,7 @@ class TestResuming:
         X, y = regression
         with open(tmp_path / "log", "w") as file:
             model = AGBMRegressor(loss=Loss(file.write), callbacks=[Checkpoint(tmp_path / "run")])
-            with pytest.raises(TypeError, match=r"run', every=10\): loss=.*cannot be told apart from another object"):
+            with pytest.raises(TypeError, match=r"run', every=10\): loss=.*cannot be distinguished from other objects"):
                 model.fit(X, y)
 
     def test_init_that_is_fitted_again(self, regression, tmp_path):
