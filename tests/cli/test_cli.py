@@ -253,7 +253,7 @@ class TestTrain:
     @pytest.mark.parametrize(
         ("more", "message"),
         [
-            (["--out", "no/m.agbm"], "/no; make it, or use another path"),
+            (["--out", "no/m.agbm"], "/no; create it, or use another path"),
             (["--out", "."], "'.' is a folder; use the path of a file"),
             (["--test", "none.csv"], "'none.csv': there is no such file"),
             (["--test", "part.csv"], "--test part.csv size: there is no such column"),
@@ -514,7 +514,7 @@ class TestCompare:
 
     def test_no_folder_is_said_before_the_training(self, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--report", "no/page.html", "--quiet")
-        assert "/no; make it, or use another path" in line
+        assert "/no; create it, or use another path" in line
 
     @pytest.mark.parametrize("command", [["compare"], ["tune", "--out", "m.agbm"]], ids=str)
     def test_no_weights_where_they_are_not_used(self, command, capsys):

@@ -442,7 +442,7 @@ class TestResuming:
         loss = Loss(lambda r: r)
         loss.lock = threading.Lock()
         model = AGBMRegressor(loss=loss, max_iter=3, warm_start=True).fit(X, y)
-        with pytest.raises(TypeError, match=r"warm_start=True: loss=.* cannot be told apart"):
+        with pytest.raises(TypeError, match=r"warm_start=True: loss=.* cannot be distinguished"):
             model.fit(X, y)
         del loss.lock
         with pytest.raises(ValueError, match="loss="):

@@ -203,7 +203,7 @@ class TestRoundTrip:
         model.fit(X, y)
         assert model.notes_ == {}
         model.notes_["rows"] = len(X)
-        with pytest.raises(TypeError, match=r"notes_=.*texts"):
+        with pytest.raises(TypeError, match=r"notes_=.*str to str"):
             model.save(tmp_path / "m.agbm")
 
     def test_what_is_of_the_process_is_not_saved(self, tmp_path):
@@ -273,8 +273,8 @@ class TestSaving:
 
     @pytest.mark.parametrize(("classes", "message"), [
         (np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]"), r"classes of type datetime64\[D\]"),
-        (np.array([b"a", b"b", b"c"]), r"y: .* classes of type \|S1"),
-        (np.array([Decimal(1), Decimal(2), Decimal(3)]), r"y: the class Decimal\('1'\) is a Decimal"),
+        (np.array([b"a", b"b", b"c"]), r"y: classes of type \|S1"),
+        (np.array([Decimal(1), Decimal(2), Decimal(3)]), r"y: the class Decimal\('1'\) is of type Decimal"),
     ], ids=str)  # fmt: skip
     def test_classes_that_cannot_be_saved(self, classes, message, tmp_path):
         X, y = load_iris(return_X_y=True)
@@ -314,7 +314,10 @@ class TestSaving:
         before = path.read_bytes()
         for model, message in (
             (Mine(max_iter=2).fit(X, y), "Mine cannot be saved: model files contain no code"),
-            (AGBMRegressor(max_iter=2, n_iter_no_change=10**20).fit(X, y), "n_iter_no_change=1000.*: this value of type int"),
+            (
+                AGBMRegressor(max_iter=2, n_iter_no_change=10**20).fit(X, y),
+                "n_iter_no_change=1000.*: this value of",
+            ),
             (changed(n_jobs=0), "cannot be saved, because .*: parameters: The 'n_jobs' parameter .* Got 0 instead.$"),
             (changed(learner=Ridge()), r"learner=Ridge\(\): this value of type Ridge cannot be saved"),
             (changed(interaction_cst=deep), "nested too deeply"),
@@ -356,7 +359,7 @@ class TestSaving:
         assert real.stat().st_mode & 0o777 == 0o600
         model.save(os.fsencode(tmp_path / ("n" * 240)))
         assert agbm.load(tmp_path / ("n" * 240)).n_iter_ == 3
-        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; make it"):
+        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; create it"):
             model.save(tmp_path / "nowhere" / "m.agbm")
 
     def test_whoever_has_loaded_a_file_keeps_it_when_it_is_replaced(self, regression, tmp_path):
@@ -591,7 +594,7 @@ class TestRulesOfModels:
             arrays["nodes"][field][0] = value
 
         rewrite(written, change)
-        refused(written, f"{field}: there are no such .* in their forests")
+        refused(written, f"{field}: a .* does not exist in its forest")
 
     def test_forests_without_nodes(self, written):
         """Sizes of which nothing has so many: no memory is asked for."""
@@ -604,7 +607,7 @@ class TestRulesOfModels:
                 arrays["category_start"] = np.append(arrays["category_start"], 0)
 
             rewrite(written, change)
-            refused(written, "sizes: forest 3 has Sizes")
+            refused(written, "sizes: forest 3 has invalid sizes")
 
     def test_nested_too_deeply(self, written):
         deep = []
@@ -616,26 +619,26 @@ class TestRulesOfModels:
 
     @pytest.mark.parametrize(("name", "place", "value", "rule"), [
         ("folded_value", 0, np.inf, "trees: value: some are not finite"),
-        ("roots", 0, 99, "roots: there are no such nodes"),
+        ("roots", 0, 99, "roots: a node does not exist"),
         ("roots", 1, 0, "trees: roots: must rise"),
-        ("roots", 0, -1, "roots: there are no such nodes"),
-        ("first_column", 0, 3, "first_column: the trees of a forest must give its 3 outputs"),
-        ("value", 0, np.inf, "value: some are not finite"),
-        ("category_start", 0, 7, "category_start: must rise from 0"),
-        ("sizes", 0, 0, "sizes: forest 0 has Sizes"),
-        ("sizes", 2, 2**62, "sizes: nodes has"),
-        ("sizes", 3, 2, "sizes: forest 0 has Sizes"),
-        ("sizes", 5, -1, "sizes: forest 0 has Sizes"),
+        ("roots", 0, -1, "roots: a node does not exist"),
+        ("first_column", 0, 3, "first_column: the trees of a forest must cover its 3 outputs"),
+        ("value", 0, np.inf, "value: must be finite"),
+        ("category_start", 0, 7, "category_start: must increase from 0"),
+        ("sizes", 0, 0, "sizes: forest 0 has invalid sizes"),
+        ("sizes", 2, 2**62, "sizes: nodes must have"),
+        ("sizes", 3, 2, "sizes: forest 0 has invalid sizes"),
+        ("sizes", 5, -1, "sizes: forest 0 has invalid sizes"),
         ("function_model", 0, 99, "functions: function 0 of model 99 does not exist"),
         ("function_number", 0, 1, "functions: function 1 of model 0 does not exist"),
-        ("theta", 1, np.nan, "updates: theta is not finite"),
+        ("theta", 1, np.nan, "updates: theta must be finite"),
         ("primary", 1, 77, "updates: iteration 1 must use the next functions, from 1 on"),
         ("restart", 1, 2, "updates: iteration 1"),
         ("categories.kind", 0, 5, "categories: values of kind 5 do not exist"),
         ("categories.kind", 0, 3, "categories: booleans must be 0 or 1|ends of texts"),
-        ("categories.word", 0, -1, "sizes: the ends of texts must increase up to the length of section 'categories.text'"),
+        ("categories.word", 0, -1, "sizes: the ends of texts must increase up to the length of section"),
         ("categories.word", 3, 2**62, "sizes: the ends of texts"),
-        ("categories.text", 0, 0xFF, "categories: a text is not UTF-8"),
+        ("categories.text", 0, 0xFF, "categories: a text is not valid UTF-8"),
         ("categories.feature", 0, -1, "'categories.feature' must increase"),
         ("categories.feature", 1, 1, "'categories.feature' must increase"),
         ("categories.feature", 1, -(2**63), "'categories.feature' must increase"),
@@ -643,7 +646,7 @@ class TestRulesOfModels:
         ("categories.count", 0, -3, "'categories.count' does not add up"),
         ("feature_names.kind", 0, 1, "sizes: "),
         ("history.iteration", 1, 7, "history: iterations must be 0, 1, 2"),
-        ("n_dropped", 1, 1, "updates: iteration 1 drops 1 iterations, which are not there"),
+        ("n_dropped", 1, 1, "updates: iteration 1 drops 1 iterations, which do not exist"),
     ])  # fmt: skip
     def test_arrays(self, written, name, place, value, rule):
         def change(description, arrays):

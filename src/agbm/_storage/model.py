@@ -428,7 +428,7 @@ def _class_type(classes: NDArray[Any]) -> str:
     kind = "str" if classes.dtype.kind == "U" else classes.dtype.name
     if not _CLASS_TYPES.fullmatch(kind):
         raise ValueError(
-            f"y: classes of type {classes.dtype} cannot be saved in a model file; use text, numbers, or pickle the model."
+            f"y: classes of type {classes.dtype} cannot be saved in a model file; use text or numbers, or pickle it."
         )
     return kind
 

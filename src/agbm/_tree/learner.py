@@ -19,40 +19,40 @@ from .._core.weights import Weights
 from .bins import Bins, LeafRows
 from .forest import NODE, Forest, fold, one_output_each
 
-_LARGEST = int(np.iinfo(np.int32).max)  # number that the kernels take; no tree reaches it
+_LARGEST = int(np.iinfo(np.int32).max)  # the largest number that the kernels accept; no tree reaches it
 FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
 
-# If a sample has so many rows on average, it has one.
+# A sample with this expected number of rows is not empty.
 ROWS_WITHOUT_DOUBT = 64
 
 
 _Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower)
 F = TypeVar("F", bound=Sized)
-"""The values of a function, as V of learners.py; their length is the number of outputs."""
+"""The values of a function, like V in learners.py; their length is the number of outputs."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeLearner:
-    """Regression trees: how to bin the data, what a tree may see, and when to stop splitting."""
+    """Regression trees as a weak learner: settings for binning, sampling and growing."""
 
     max_depth: int | None = 6
     max_leaf_nodes: int | None = None
     min_samples_leaf: int = 20
     min_leaf_hessian: float = 0.0
-    """Sum of hessians in a leaf, at least, after a Newton fit."""
+    """Minimum sum of hessians per leaf in a Newton fit."""
     l2_regularization: float = 0.0
     min_split_gain: float = 0.0
     max_bins: int = 255
     shared_structure: bool = False
-    """Whether the two residuals of an accelerated iteration get one tree with two values a leaf."""
+    """Whether the two residuals of an accelerated iteration share one tree with two values per leaf."""
     vector_leaves: bool = False
-    """Whether all outputs get one tree, with a value a leaf for each, instead of a tree each."""
+    """Whether all outputs share one tree with one value per output in each leaf, instead of one tree per output."""
     n_categories: NDArray[np.intp] | None = None
-    """Of each feature whose values are numbers of categories, 0 for the others; None where all are others."""
+    """Number of categories per feature, 0 for numeric features; None if all features are numeric."""
     monotone: Sequence[int] = ()
-    """For each feature 1 (increasing), -1 (decreasing) or 0; empty where no feature is constrained."""
+    """For each feature 1 (increasing), -1 (decreasing) or 0; empty if no feature is constrained."""
     interactions: Sequence[Sequence[int]] = ()
-    """Groups of features that may meet on a path; empty where all may."""
+    """Groups of features that may occur on the same path; empty if all may."""
     subsample: float = 1.0
     colsample_bytree: float = 1.0
     colsample_bynode: float = 1.0
@@ -61,8 +61,8 @@ class TreeLearner:
 
     @property
     def min_category_rows(self) -> int:
-        """Rows that a category needs for a mean residual."""
-        # As few as the kernels ask of a category, but two: one row's residual would be its label.
+        """Minimum number of rows of a category for a mean residual."""
+        # The minimum of the kernels, but at least two: the mean residual of a single row would reveal its label.
         return max(2, min(10, self.min_samples_leaf))
 
     def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
@@ -75,11 +75,11 @@ class TreeLearner:
         return TableFitter(self, bins, bins.encode(X, self.n_threads, leaf), n_train, weights, X)
 
     def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
-        """The same for rows that are binned already."""
+        """Like `bind`, for rows that are already binned."""
         return TreeFitter(self, bins, matrix, n_train, weights)
 
     def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
-        """A grower of such trees."""
+        """A grower of trees with these settings."""
         return kind(
             matrix,
             bins.flat_thresholds,
@@ -99,7 +99,7 @@ class TreeLearner:
 
 
 class TreesOfIterations(ABC, Generic[F]):
-    """A Fitter of trees, apart from growing them: it does not depend on where the rows are."""
+    """A Fitter of trees without the code for growing them, which depends on where the rows are."""
 
     def __init__(self, learner: TreeLearner, bins: Bins, n_train: int) -> None:
         self._learner = learner
@@ -129,7 +129,7 @@ class TreesOfIterations(ABC, Generic[F]):
         """See Fitter."""
 
     def _draw(self) -> Sample:
-        """The sample for the trees of this iteration. It follows from the seed and the iteration alone."""
+        """The sample for the trees of this iteration. It depends only on the seed and the iteration."""
         sample = Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
         self._iteration += 1
         return sample
@@ -228,23 +228,23 @@ class TableFitter(TreeFitter):
 
 
 def as_forest(model: Model) -> Forest:
-    """A model of a TreeLearner."""
+    """A model of a TreeLearner, as a Forest."""
     assert isinstance(model, Forest)
     return model
 
 
 def by_function(values: Sequence[Array], n_functions: int) -> Array:
-    """Values (output, function, row) of some trees, each with one or more outputs of all functions, in this order."""
-    parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # rows may be none
+    """Values (output, function, row), from those of trees that each have some outputs of all functions, in order."""
+    parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # there may be no rows
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def weighted(
     residuals: Sequence[Array], newton: Newton[Array] | None, outputs: range, weights: Weights | None
 ) -> dict[str, Any]:
-    """The arguments of a grower for some outputs: residuals and hessians times relative weights, and repeats of rows.
+    """The arguments of a grower for some outputs: residuals and hessians times relative weights, and repetitions.
 
-    A grower rounds the numbers of a row before it repeats them, so the tree is exactly that of the repeated rows.
+    A grower rounds the numbers of a row before it repeats them, so the tree is exactly the same as for repeated rows.
     """
     weighted_residuals = [r[k] for k in outputs for r in residuals]
     hessians = None if newton is None else newton.hessian[outputs.start : outputs.stop]
@@ -264,37 +264,37 @@ def weighted(
 
 
 class RowLots(NamedTuple):
-    """Draws the rows of an iteration, each by itself: a row's luck depends on its number alone."""
+    """Draws the sample of rows of an iteration. Whether a row is drawn depends only on its index and the key."""
 
     key: int
     threshold: float
 
     def rows(self, first: int, n: int) -> NDArray[np.uint32]:
-        """Those in the sample of n training rows, the first of which has the given number among all."""
+        """Of n consecutive training rows, the first of which has index `first`, those in the sample."""
         return np.flatnonzero(self.lots(first, n) < self.threshold).astype(np.uint32)
 
     def lots(self, first: int, n: int) -> Array:
-        """A random number from 0 to 1 for each row."""
+        """A random number in [0, 1) for each row."""
         names = np.arange(first, first + n, dtype=np.uint64) + np.uint64(self.key)
         return np.asarray((_mixed(names) >> np.uint64(11)) * 2.0**-53)
 
 
 class Sample:
-    """Rows of one iteration, and features of one tree after the other."""
+    """The random sample of an iteration: its rows, and the features of each of its trees."""
 
     def __init__(self, learner: TreeLearner, n_train: int, n_features: int, iteration: int) -> None:
         self._learner = learner
         self._n_features = n_features
         self._iteration = iteration
         self.lots: RowLots | None = None
-        """Of the rows; None where all are in the sample."""
+        """Draws the rows; None if all rows are in the sample."""
         share = learner.subsample
         if share < 1.0:
             key = np.random.SeedSequence([learner.seed, iteration]).generate_state(1, np.uint64)
             self.lots = RowLots(int(key[0]), share)
-            if share * n_train < ROWS_WITHOUT_DOUBT:  # one row at least
-                luckiest = float(self.lots.lots(0, n_train).min())
-                self.lots = RowLots(self.lots.key, max(share, float(np.nextafter(luckiest, 1.0))))
+            if share * n_train < ROWS_WITHOUT_DOUBT:  # ensure at least one row
+                smallest = float(self.lots.lots(0, n_train).min())
+                self.lots = RowLots(self.lots.key, max(share, float(np.nextafter(smallest, 1.0))))
 
     @cached_property
     def _random(self) -> np.random.Generator:
@@ -304,18 +304,18 @@ class Sample:
         """Which features a tree may use; None for all."""
         if self._learner.colsample_bytree >= 1.0:
             return None
-        n = math.ceil(self._learner.colsample_bytree * self._n_features)  # not down: of few columns all may matter
+        n = math.ceil(self._learner.colsample_bytree * self._n_features)  # rounded up: each of few columns may matter
         chosen = np.zeros(self._n_features, dtype=np.uint8)
         chosen[self._random.choice(self._n_features, n, replace=False)] = 1
         return chosen
 
     def draw_seed(self) -> int:
-        """For the choices at the nodes of a tree."""
+        """The seed for the features of the nodes of a tree."""
         return int(self._random.integers(2**63)) if self._learner.colsample_bynode < 1.0 else 0
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A well mixed number from each other one: the finaliser of splitmix64, as in the kernels."""
+    """Hashes of integers: the finaliser of splitmix64, as in the kernels."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
