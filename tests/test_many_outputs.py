@@ -309,5 +309,5 @@ class TestSeveralLabels:
         with pytest.raises(ValueError, match=r"y_val has shape \(442,\)"):
             AGBMRegressor(max_iter=2).fit(X, y, X_val=X, y_val=y[:, 0])
         model = AGBMRegressor(max_iter=2, warm_start=True).fit(X, y)
-        with pytest.raises(ValueError, match="same columns per row as in the previous fit"):
+        with pytest.raises(ValueError, match="same shape per row as in the previous fit"):
             model.fit(X, y[:, 0])

@@ -225,7 +225,7 @@ class _BaseAGBM(_KnowsMethods, ABC):
         storage.save(storage.Saved(self, self.model_, self.notes_), path)
 
     def __getstate__(self) -> Any:
-        """The state for pickles and copies; for a fitted model without callbacks.
+        """The state for pickles and copies, without the callbacks of a fitted model.
 
         Callbacks may hold files, connections or lambdas, which cannot be pickled.
         """
@@ -262,7 +262,7 @@ class AGBMRegressor(RegressorMixin, _BaseAGBM):  # type: ignore[misc]
     _kind = Numbers
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (row, feature) and y (row), or (row, output); NaN in X is a missing value.
+        """Fit to X (row, feature) and y, (row) or (row, output); NaN in X is a missing value.
 
         The loss of several outputs is the sum of their losses. X_val and y_val are validation rows for early stopping;
         each has weight 1. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter. Rows

@@ -66,7 +66,7 @@ class Labels(ABC):
 
     @abstractmethod
     def loss_of(self, name: str) -> Loss:
-        """The loss of the given name."""
+        """The loss with the given name."""
 
     def joint(self, loss: Loss) -> Loss | Outputs:
         """The loss of all outputs together."""
@@ -125,8 +125,8 @@ class Numbers(Labels):
         """See Labels."""
         if known is not None and known.shape != y.shape[1:]:
             raise ValueError(
-                f"y has shape {y.shape}; with warm_start=True it must have the same columns per row as in the previous "
-                f"fit: {known.shape or 1}."
+                f"y has shape {y.shape}; with warm_start=True it must have the same shape per row as in the previous "
+                f"fit: {known.shape}."
             )
         labels = cls(y.shape[1:])
         return labels, labels._outputs_first(y)

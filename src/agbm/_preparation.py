@@ -211,9 +211,9 @@ class Preparation:
         plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
         n_rows, n_train = given.n_rows, rows.n
         if validation is not None:
-            watched, encoded = _validation_labels(labels, *validation, given)
-            numbers = given.total + np.arange(watched.total)
-            rows, n_rows = rows.followed_by(numbers, encoded, None), n_rows + watched.n_rows
+            gathered, encoded = _validation_labels(labels, *validation, given)
+            indices = given.total + np.arange(gathered.total)
+            rows, n_rows = rows.followed_by(indices, encoded, None), n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
         elif plan.held_out:
             rows, n_train = self._hold_out(rows, labels, plan.seed)
@@ -357,7 +357,7 @@ class Preparation:
         parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
         parameters["held_out"] = held_out
         parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
-        if not isinstance(settings.init, str):  # its scores are compared with the rows
+        if not isinstance(settings.init, str):  # its scores are digested with the rows
             parameters["init"] = None
         with naming(repr(checkpoint)):
             return fingerprints(parameters)
@@ -366,13 +366,13 @@ class Preparation:
         """The rows, training rows first and held-out rows last, and the number of training rows."""
         settings = self._settings
         try:
-            train, watched = hold_out(rows.n, settings.validation_fraction, labels.strata(rows.y), seed)
+            train, held_out = hold_out(rows.n, settings.validation_fraction, labels.strata(rows.y), seed)
         except ValueError as error:
             raise ValueError(
                 f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
                 f"{error} Pass X_val and y_val, or use early_stopping=False."
             ) from error
-        return rows.take(np.concatenate([train, watched])), len(train)
+        return rows.take(np.concatenate([train, held_out])), len(train)
 
     def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
         """The start function, and the objective; the first n_train rows are for training."""
@@ -472,6 +472,6 @@ def _validation_rows(
 def _validation_labels(labels: Labels, blocks: Blocks, y_val: Any, given: Gathered) -> tuple[Gathered, Array]:
     """The validation rows without their features, and their encoded labels."""
     with naming("X_val"):
-        watched = gather(blocks, y_val, None, "y_val")
-        check_columns(watched.head, given.head, "X")
-    return watched, labels.encode_validation(watched.y, watched.total)
+        gathered = gather(blocks, y_val, None, "y_val")
+        check_columns(gathered.head, given.head, "X")
+    return gathered, labels.encode_validation(gathered.y, gathered.total)

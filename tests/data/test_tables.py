@@ -588,7 +588,7 @@ class TestBadTables:
 
     def test_categories_that_cannot_be_told_apart(self):
         table = pd.DataFrame({"x": [[1], [2], [3]] * 10})
-        with pytest.raises(ValueError, match=r"column 'x' has categories that cannot be compared \(unhashable type"):
+        with pytest.raises(ValueError, match=r"column 'x' has values that cannot be categories \(unhashable type"):
             AGBMRegressor(categorical_features=["x"]).fit(table, np.arange(30.0))
         complex_numbers = np.array([1j, 2j, 1 + 1j] * 20, dtype=object)[:, np.newaxis]
         model = AGBMRegressor(categorical_features=[0], max_iter=2, min_samples_leaf=5)

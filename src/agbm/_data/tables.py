@@ -260,7 +260,9 @@ def _frame(X: Any) -> Any:
     except ImportError as error:
         kinds = [getattr(dtype, "kind", "f") for dtype in getattr(X, "dtypes", ())]
         if any(kind not in "iufb" for kind in kinds):
-            raise ImportError("X has columns that are not numeric, which need pip install 'agbm[tables]'.") from error
+            raise ImportError(
+                "X has columns that are not numeric, which need narwhals: pip install 'agbm[tables]'."
+            ) from error
         return None
     names = list(getattr(X, "column_names", X.columns))
     twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -342,7 +344,7 @@ def _sums_by_value(
         codes = np.array([place.setdefault(value, len(place)) for value in values[~absent].tolist()], dtype=np.intp)
     except TypeError as error:
         raise ValueError(
-            f"X: column {name!r} has categories that cannot be compared ({error}); use text or numbers."
+            f"X: column {name!r} has values that cannot be categories ({error}); use text or numbers."
         ) from error
     sums = [np.bincount(codes, None if weight is None else weight[~absent], len(place)) for weight in weights]
     return dict(zip(place, np.column_stack(sums).tolist(), strict=True))

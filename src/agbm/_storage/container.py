@@ -47,7 +47,7 @@ class ModelFileError(ValueError):
 
 
 class Stored:
-    """The contents of a file. Arrays are memory-mapped and checked when they are accessed."""
+    """The contents of a file. Arrays are memory-mapped; their types are checked on access."""
 
     def __init__(self, kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.kind = kind

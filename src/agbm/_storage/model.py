@@ -201,7 +201,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
         raise ModelFileError(f"kind: the file contains a {stored.kind}, not a model")
     name = stored.entry("estimator", str)
     if name not in estimators:
-        raise ModelFileError(f"estimator: {name!r} does not exist")
+        raise ModelFileError(f"estimator: unknown estimator {name!r}")
     estimator: Any = estimators[name]()
     estimator.set_params(**_checked_parameters(estimator, stored.entry("parameters", dict)))
     reader = _restored_reader(name, stored)
@@ -242,7 +242,7 @@ def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> d
     parameters = _decode_all(encoded)
     unknown = sorted(set(parameters) - set(defaults))
     if unknown:
-        raise ModelFileError(f"parameters: {model_file.shortened(unknown)} do not exist")
+        raise ModelFileError(f"parameters: unknown parameters {model_file.shortened(unknown)}")
     return {**defaults, **parameters}
 
 
@@ -406,7 +406,8 @@ def _decode(encoded: Any) -> Any:
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
     if name not in _LOSSES or not all(type(value) in (int, float) for value in made_of.values()):
-        raise ModelFileError(f"loss: no loss {model_file.shortened(name)} of {model_file.shortened(dict(made_of))}")
+        parameters = model_file.shortened(dict(made_of))
+        raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:
         return cast(BuiltInLoss, _LOSSES[name](**made_of))
     except (TypeError, ValueError, OverflowError) as error:
@@ -415,7 +416,7 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
 
 def _method(name: str, made_of: Mapping[str, Any]) -> Method:
     if name not in _METHODS:
-        raise ModelFileError(f"method: {model_file.shortened(name)} does not exist")
+        raise ModelFileError(f"method: unknown method {model_file.shortened(name)}")
     try:
         method = _METHODS[name](**_decode_all(made_of))
         method._validate_params()
@@ -428,7 +429,8 @@ def _class_type(classes: NDArray[Any]) -> str:
     kind = "str" if classes.dtype.kind == "U" else classes.dtype.name
     if not _CLASS_TYPES.fullmatch(kind):
         raise ValueError(
-            f"y: classes of type {classes.dtype} cannot be saved in a model file; use text or numbers, or pickle it."
+            f"y: classes of type {classes.dtype} cannot be saved in a model file; use text or numbers, or pickle the "
+            "model."
         )
     return kind
 

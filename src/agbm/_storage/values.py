@@ -55,7 +55,7 @@ def from_arrays(section: str, stored: Stored) -> list[Any]:
     if len(kinds) != len(words):
         raise ModelFileError(f"sizes: sections '{section}.kind' and '{section}.word' have different lengths")
     if (kinds > max(Kind)).any():
-        raise ModelFileError(f"{section}: values of kind {kinds.max()} do not exist")
+        raise ModelFileError(f"{section}: unknown kind {kinds.max()} of values")
     with_bytes = np.isin(kinds, _WITH_BYTES)
     edges = np.append(0, words[with_bytes])
     if (edges[1:] < edges[:-1]).any() or edges[-1] != len(text):

@@ -22,7 +22,7 @@ from .forest import NODE, Forest, fold, one_output_each
 _LARGEST = int(np.iinfo(np.int32).max)  # the largest number that the kernels accept; no tree reaches it
 FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
 
-# A sample with this expected number of rows is not empty.
+# A sample with at least this many expected rows is practically never empty.
 ROWS_WITHOUT_DOUBT = 64
 
 
