@@ -567,9 +567,9 @@ class TestErrors:
         with pytest.raises(ValueError, match="block 1: X: column 'a' has dates"):
             self.fit((a, y), (pd.DataFrame({"a": pd.to_datetime(y)}), y))
         words = pd.DataFrame({"a": ["x"] * N})
-        with pytest.raises(ValueError, match="X_val: X: column 'a' must have numbers"):
+        with pytest.raises(ValueError, match="X_val: X: column 'a' must contain numbers"):
             self.fit((a, y), X_val=words, y_val=y)
-        with pytest.raises(ValueError, match="X_val: block 1: X: column 'a' must have numbers"):
+        with pytest.raises(ValueError, match="X_val: block 1: X: column 'a' must contain numbers"):
             self.fit((a, y), X_val=batches_of([100], pd.concat([a.iloc[:100], words.iloc[100:]]), y))
 
     def test_labels(self):
@@ -714,7 +714,7 @@ class TestParts:
             ((*good, codes[1:], forest.value, 1), "left_codes"),
             ((*good[:2], good[2][1:], codes, forest.value, 1), "nodes: must have as many"),
             ((*good[:2], bad_feature.view(np.uint8), codes, forest.value, 1), "no such feature"),
-            ((*good[:2], bad_child.view(np.uint8), codes, forest.value, 1), "behind their parents"),
+            ((*good[:2], bad_child.view(np.uint8), codes, forest.value, 1), "children must follow their parents"),
             ((forest.roots + 99, *good[1:], codes, forest.value, 1), "roots"),
             ((good[0], forest.first_column + 1, good[2], codes, forest.value, 1), "first_column"),
             ((good[0], forest.first_column[1:], good[2], codes, forest.value, 1), "first_column"),

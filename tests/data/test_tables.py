@@ -610,12 +610,12 @@ class TestBadTables:
         values = np.array(columns["number"], dtype=object)
         values[5] = "seven"
         table = pd.DataFrame({**columns, "number": values})
-        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
             AGBMRegressor().fit(table, y)
-        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
             AGBMRegressor().fit(table[["number", "count"]], y)
         model = AGBMRegressor(max_iter=2).fit(as_pandas(columns), y)
-        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
             model.predict(table)
 
     def test_unknown_names(self, mixed):
