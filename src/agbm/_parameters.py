@@ -28,7 +28,7 @@ _PARAMETERS = """
         early stopping, otherwise 100.
     learning_rate : float, default=0.1
         The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
-    loss : {LOSSES} or loss object, default="auto"
+    loss : {{LOSSES}} or loss object, default="auto"
         The loss to minimise. "auto": the squared error in regression and the logistic loss in classification. Losses
         with parameters, such as Quantile, Huber and Tweedie, are passed as objects of agbm.losses; any object with the
         methods of agbm.losses.Loss is accepted.
