@@ -334,7 +334,7 @@ class TestData:
 
     def test_classes_without_weight_are_no_classes(self, binary):
         X, y = binary
-        with pytest.raises(ValueError, match=r"one class only \(1\)"):
+        with pytest.raises(ValueError, match=r"only one class \(1\)"):
             AGBMClassifier().fit(X, y, sample_weight=y)
 
     @methods
@@ -672,7 +672,7 @@ class TestGoingOn:
         before = model.predict(X)
         name = next(iter(change))
         with pytest.raises(
-            ValueError, match=rf"warm_start=True needs the parameters of the last fit, got {name}=.* \(was "
+            ValueError, match=rf"warm_start=True needs the parameters of the previous fit; got {name}=.* \(was "
         ):
             model.set_params(**change).fit(X, y)
         assert np.array_equal(model.predict(X), before)
@@ -909,9 +909,9 @@ class TestBadInput:
 
     def test_labels(self):
         X = [[0.0], [1.0], [2.0]]
-        with pytest.raises(ValueError, match=r"loss='exponential' is for two classes, y has 3"):
+        with pytest.raises(ValueError, match=r"loss='exponential' supports only two classes, y has 3"):
             AGBMClassifier(loss="exponential").fit(X, [0, 1, 2])
-        with pytest.raises(ValueError, match="one class only"):
+        with pytest.raises(ValueError, match="only one class"):
             AGBMClassifier().fit(X, ["a", "a", "a"])
         for missing in (None, np.nan, pd.NA):
             with pytest.raises(ValueError, match=r"missing|NaN"):
@@ -1207,7 +1207,7 @@ def test_a_run_goes_on_with_the_same_training_rows(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.normal(size=300)
     given = {"X_val": X[:50], "y_val": y[:50]}
-    for first, then, message in (({}, given, "held some rows out"), (given, {}, "held no rows out")):
+    for first, then, message in (({}, given, "held out some rows"), (given, {}, "held out no rows")):
         model = AGBMRegressor(early_stopping=True, max_iter=3, n_iter_no_change=50).fit(X, y, **first)
         model.save(tmp_path / "m.agbm")
         for going_on in (model, agbm.load(tmp_path / "m.agbm")):

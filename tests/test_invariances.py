@@ -157,7 +157,7 @@ class TestSmallAndLarge:
                 return np.full(len(X), 0.0 if model == "zero" else -1.0)
 
         X, y = rows()
-        with pytest.raises(ValueError, match=r"init=.* must give .* finite .*, and positive ones for a log link"):
+        with pytest.raises(ValueError, match=r"init=.* must predict .* finite .*, positive because of the log link"):
             AGBMRegressor(loss="poisson", init=Constant()).fit(X, np.exp(y))
 
 

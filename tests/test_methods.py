@@ -114,7 +114,7 @@ class TestSettings:
         for kind in (AGBMRegressor, AGBMClassifier):
             with pytest.raises(TypeError) as caught:
                 kind(**{name: value})
-            assert f"{name} is a parameter of the method, not of {kind.__name__}; give {place}" in str(caught.value)
+            assert f"{name} is a parameter of the method, not of {kind.__name__}; pass {place}" in str(caught.value)
         with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
             AGBMRegressor(speed=3)
 

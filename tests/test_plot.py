@@ -226,7 +226,7 @@ def test_importances_say_what_is_wrong(models):
     with pytest.raises(ValueError, match=r"model has no splits.*smaller min_samples_leaf"):
         plot.importances(AGBMRegressor(min_samples_leaf=2).fit([[0.0], [1.0]], [0.0, 1.0]))
     other = AGBMRegressor(learner=Ridge(), max_iter=2).fit([[0.0], [1.0]], [0.0, 1.0])
-    with pytest.raises(ValueError, match=r"importances\(\) exists for trees only, this model has learner=Ridge\(\)"):
+    with pytest.raises(ValueError, match=r"importances\(\) works with trees only; this model has learner=Ridge\(\)"):
         plot.importances(other)
 
 

@@ -1,4 +1,4 @@
-"""The rules behind every "auto" of the estimators."""
+"""The rules for all parameters of the estimators that are "auto"."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from ._core.methods import Method
 from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
 
-# early_stopping="auto": larger data sets stop early; smaller ones can spare no rows.
+# early_stopping="auto": True above this number of rows; smaller data sets need all rows for training.
 EARLY_STOPPING_ROWS = 10_000
 
-# max_iter="auto": with early stopping, and without.
+# max_iter="auto": with and without early stopping.
 ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
 
-# max_depth="auto": a full tree has this many training rows per leaf, within bounds.
+# max_depth="auto": such that a full tree has this many training rows per leaf, within bounds.
 ROWS_PER_LEAF = 125
 DEPTH = 3, 6
 
-# min_samples_leaf="auto": this fraction of the training rows, within bounds.
+# min_samples_leaf="auto": the number of training rows divided by this, within bounds.
 LEAVES = 500
 MIN_SAMPLES_LEAF = 2, 10
 
-# l2_regularization="auto". If leaves count rows, the first. Otherwise as if a leaf had this many more rows with
-# residual zero, which depends on no unit. The hessians of classes have no unit: they are the noise of the gradient, and
-# the third is a prior of leaf values; if their mean is below the fourth it is less, in proportion.
+# l2_regularization="auto": L2_OF_COUNTS if leaves count rows. Otherwise L2_ROWS times the mean hessian, as if each leaf
+# had this many more rows with residual zero, which does not depend on the unit of y. The hessians of classification
+# losses have no unit and are the variance of the gradient, so L2_OF_CLASSES acts as a prior on leaf values. It is
+# reduced in proportion if the mean hessian is below L2_HESSIAN.
 L2_OF_COUNTS = 1.0
 L2_ROWS = 7.0
 L2_OF_CLASSES = 7.0
@@ -37,7 +38,7 @@ def early_stopping(given: bool | str, n_rows: int, has_validation: bool) -> bool
 
 
 def max_iter(given: int | str, stops_early: bool) -> int:
-    """The largest number of iterations."""
+    """The maximum number of iterations."""
     if not isinstance(given, str):
         return given
     return ITERATIONS if stops_early else ITERATIONS_TO_THE_END
@@ -49,7 +50,7 @@ def second_order(given: bool | str, method: Method) -> bool:
 
 
 def max_depth(given: int | str | None, n_rows: int, max_leaf_nodes: int | None) -> int | None:
-    """The depth of trees; "auto" depends on the number of training rows, whatever their weights."""
+    """The maximum depth of trees; "auto" depends on the number of training rows, not on their weights."""
     if not isinstance(given, str):
         return given
     full = (n_rows // ROWS_PER_LEAF).bit_length() - 1
@@ -57,14 +58,14 @@ def max_depth(given: int | str | None, n_rows: int, max_leaf_nodes: int | None) 
 
 
 def min_samples_leaf(given: int | str, n_rows: int) -> int:
-    """The smallest number of rows per leaf; "auto" depends on the number of training rows, whatever their weights."""
+    """The minimum number of rows per leaf; "auto" depends on the number of training rows, not on their weights."""
     if not isinstance(given, str):
         return given
     return min(max(n_rows // LEAVES, MIN_SAMPLES_LEAF[0]), MIN_SAMPLES_LEAF[1])
 
 
 def l2_regularization(given: float | str, objective: LocalObjective) -> float:
-    """What leaves add to their sums of hessians, or to their numbers of rows."""
+    """The value that leaves add to their sums of hessians, or to their numbers of rows."""
     number = None if isinstance(given, str) else given
     if number is not None and objective.quantile is None:
         return number

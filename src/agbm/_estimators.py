@@ -1,4 +1,4 @@
-"""scikit-learn estimators: parameters, fit, predict. No algorithm here."""
+"""The scikit-learn estimators: parameters, fit and predict. The algorithms are in _core."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ._storage import model as storage
 
 
 class _KnowsMethods(BaseEstimator):  # type: ignore[misc]
-    """Parameters of methods: `method__fade=0.3` is one, `fade=0.3` is an error that names the right place."""
+    """Handles parameters of methods: accepts `method__fade=0.3`; for `fade=0.3`, an error says where to put it."""
 
     method: str | Method
 
@@ -38,14 +38,14 @@ class _KnowsMethods(BaseEstimator):  # type: ignore[misc]
             owners = [kind.__name__ for kind in owners_of(name)]
             if owners:
                 raise TypeError(
-                    f"{name} is a parameter of the method, not of {cls.__name__}; give "
+                    f"{name} is a parameter of the method, not of {cls.__name__}; pass "
                     + " or ".join(f"method={owner}({name}={value!r})" for owner in owners)
                     + ", from agbm.methods."
                 )
         return cast(Self, super().__new__(cls))
 
     def set_params(self, **parameters: Any) -> Self:
-        """See scikit-learn. If the method is given by its name, method__x makes it an object with that setting."""
+        """Set parameters as in scikit-learn. method__x replaces the name of a method by an object with that value."""
         named = parameters.get("method", self.method)
         if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
             parameters = {**parameters, "method": method_of(named)}
@@ -53,7 +53,7 @@ class _KnowsMethods(BaseEstimator):  # type: ignore[misc]
 
 
 class BaseAGBM(_KnowsMethods, ABC):
-    """What the regressor and the classifier share."""
+    """The common part of the regressor and the classifier."""
 
     model_: FittedModel
     _kind: ClassVar[type[Labels]]
@@ -124,7 +124,7 @@ class BaseAGBM(_KnowsMethods, ABC):
         self.n_jobs = n_jobs
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any, source: RowSource | None = None) -> Self:
-        """Fit to rows on this machine, or where a source of rows has them. A fit that fails changes nothing."""
+        """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
         self._validate_params()
         check_combinations(self, X_val, y_val, checkpoints_of(self))
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
@@ -134,7 +134,7 @@ class BaseAGBM(_KnowsMethods, ABC):
         return self._keep(train(run, self), notes={})
 
     def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
-        """Take a model for the result of fit."""
+        """Set the attributes that fit sets."""
         self.model_ = model
         self.n_iter_ = model.n_iter
         self.best_iteration_ = model.best_iteration
@@ -146,26 +146,26 @@ class BaseAGBM(_KnowsMethods, ABC):
         if model.reader.names is not None:
             self.feature_names_in_ = model.reader.names
         else:
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            self.__dict__.pop("feature_names_in_", None)  # from an earlier fit
         return self
 
     def _raw_predict(self, X: Any) -> Array:
         """Scores (output, row)."""
-        if not self.__sklearn_is_fitted__():  # asked first: the check takes longer than a row
+        if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
             check_is_fitted(self)
         return self.model_.raw_predict(X, _threads.resolve(self.n_jobs))
 
     def _staged(self, X: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
-        """What a method gives after each iteration."""
+        """The results of `finish` after each iteration."""
         check_is_fitted(self)
         loss = self.model_.loss
         yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, _threads.resolve(self.n_jobs)))
 
     def predict_contributions(self, X: Any) -> Array:
-        """What each feature adds to the raw score of each row: (row, feature + 1), or (row, output, feature + 1).
+        """Contributions of the features to the raw scores: (row, feature + 1), or (row, output, feature + 1).
 
-        The raw score is what decision_function gives, or predict before the inverse link. The last place has its
-        expected value where no feature is known; all places of a row add up to the score. See docs/explain.md.
+        The raw score is the result of decision_function, or of predict before the inverse link. The last column is the
+        base value, the expected score if no feature is known; each row sums to its score. See docs/explain.md.
         """
         check_is_fitted(self)
         total = self.model_.contributions(X, _threads.resolve(self.n_jobs))
@@ -173,24 +173,24 @@ class BaseAGBM(_KnowsMethods, ABC):
 
     @abstractmethod
     def _one_column(self) -> bool:
-        """Whether a row has one score, and no axis for outputs."""
+        """Whether contributions have no axis for outputs."""
 
     def explain(self, X: Any) -> Any:
-        """What predict_contributions gives as an Explanation of the shap package, for its plots (extra: explain)."""
+        """The result of predict_contributions as a shap.Explanation, for the plots of shap (extra: explain)."""
         check_is_fitted(self)
         return explanation(self, X, self.model_.reader.numbers)
 
     def _predictor(self, finish: str) -> Predictor:
-        """The scores of this model, and what a method of its labels makes of them, as they are now."""
+        """A predictor of the current model; `finish` names the method of its labels that is applied to the scores."""
         check_is_fitted(self)
         model = self.model_
         if model.categories:
             raise ValueError(
-                f"predictor() takes numbers only, the model has categorical features ({sorted(model.categories)}); "
-                "use predict, which looks categories up."
+                f"predictor() accepts numbers only, but features {sorted(model.categories)} of the model are "
+                "categorical; use predict."
             )
         if not isinstance(model.start, np.ndarray):
-            raise ValueError(f"predictor() is for init='prior' or 'zero', the model starts from {model.start!r}.")
+            raise ValueError(f"predictor() needs init='prior' or init='zero'; the model has init={model.start!r}.")
         model.check_has_trees("predictor")
         start, threads = model.start[:, np.newaxis].copy(), _threads.resolve(self.n_jobs)
         result = partial(getattr(model.labels, finish), model.loss)
@@ -198,36 +198,36 @@ class BaseAGBM(_KnowsMethods, ABC):
 
     @property
     def feature_importances_(self) -> Array:
-        """Gain of the splits on each feature, each tree times its weight in the model, with sum 1."""
+        """Total gain of the splits on each feature, trees multiplied by their weights, normalised to sum to 1."""
         check_is_fitted(self)
         return self.model_.importances()
 
     @property
     def split_counts_(self) -> NDArray[np.intp]:
-        """Number of splits on each feature, in the trees that have weight in the model."""
+        """Number of splits on each feature, in trees with nonzero weight."""
         check_is_fitted(self)
         return self.model_.split_counts()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that agbm.load reads; docs/model-file.md has its format.
+        """Write the fitted model to a file for agbm.load; docs/model-file.md describes the format.
 
-        It holds trees, with what is needed to predict, to look at every iteration and to continue training, but neither
-        callbacks nor code. Raises ValueError, before anything is written, for a model that load could not give back:
-        one with a learner, a user-defined loss or an init estimator, a subclass, or one whose classes or categories
-        are neither text nor numbers.
+        The file contains everything needed for predictions, staged predictions and warm_start, but no callbacks and no
+        code. Raises ValueError, before anything is written, for models that could not be loaded again: models with a
+        learner, a user-defined loss or an init estimator, subclasses, and models whose classes or categories are
+        neither text nor numbers.
         """
         check_is_fitted(self)
         if type(self) not in ESTIMATORS.values():
             raise ValueError(
-                f"{type(self).__name__} is a subclass, and a model file holds no code; it can hold "
-                f"{' and '.join(ESTIMATORS)} only. Pickle the model instead."
+                f"{type(self).__name__} cannot be saved: model files contain no code, so only "
+                f"{' and '.join(ESTIMATORS)} are supported, not subclasses. Pickle the model instead."
             )
         storage.save(storage.Saved(self, self.model_, self.notes_), path)
 
     def __getstate__(self) -> Any:
-        """For pickles and copies: a fitted model goes without its callbacks, which have done their work.
+        """The state for pickles and copies, without the callbacks of a fitted model.
 
-        They may hold files, connections or lambdas, with which a model could not be pickled.
+        Callbacks may hold files, connections or lambdas, which cannot be pickled.
         """
         state = super().__getstate__()
         return {**state, "callbacks": None} if self.__sklearn_is_fitted__() else state
@@ -262,12 +262,12 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     _kind = Numbers
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (rows, features; NaN is a missing value) and y (rows, or rows and outputs).
+        """Fit to X (row, feature) and y, (row) or (row, output); NaN in X is a missing value.
 
-        X_val and y_val are validation rows for early stopping; each weighs 1. sample_weight: integers say how often a
-        row is repeated; of floats only the ratios matter. Rows that do not fit into memory are given as agbm.Batches or
-        as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns. The
-        losses of several outputs add up.
+        The loss of several outputs is the sum of their losses. X_val and y_val are validation rows for early stopping;
+        each has weight 1. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter. Rows
+        that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y and
+        sample_weight may be names of columns.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
@@ -277,7 +277,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         return self._labels.predictions(self.model_.loss, raw)
 
     def predictor(self) -> Predictor:
-        """A function that gives what predict gives, for arrays of numbers, without the time that checks take."""
+        """A function with the results of predict, for arrays of numbers; faster, since it skips most checks."""
         return self._predictor("predictions")
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
@@ -391,11 +391,11 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (rows, features; NaN is a missing value) and the labels y.
+        """Fit to X (row, feature) and the labels y; NaN in X is a missing value.
 
-        X_val and y_val are validation rows for early stopping; each weighs 1. sample_weight: integers say how often a
-        row is repeated; of floats only the ratios matter. Rows that do not fit into memory are given as agbm.Batches or
-        as a pyarrow.dataset.Dataset, of which y and sample_weight may be the names of columns.
+        X_val and y_val are validation rows for early stopping; each has weight 1. Integers in sample_weight are numbers
+        of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as agbm.Batches
+        or as a pyarrow.dataset.Dataset; for a dataset, y and sample_weight may be names of columns.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
@@ -405,7 +405,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second of two classes; of more, scores (row, class)."""
+        """Log-odds of the second class for two classes, scores (row, class) for more."""
         raw = self._raw_predict(X)
         return self._labels.scores(self.model_.loss, raw)
 
@@ -420,9 +420,9 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._labels.predictions(self.model_.loss, raw)
 
     def predictor(self, method: str = "predict") -> Predictor:
-        """A function that gives what a method gives, for arrays of numbers, without the time that checks take.
+        """A function with the results of a method, for arrays of numbers; faster, since it skips most checks.
 
-        The method is "predict", "predict_proba" or "decision_function".
+        method is "predict", "predict_proba" or "decision_function".
         """
         finish = {"predict": "predictions", "predict_proba": "probabilities", "decision_function": "scores"}
         if method not in finish:
@@ -430,7 +430,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._predictor(finish[method])
 
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
-        """What decision_function gives after each iteration, up to best_iteration_."""
+        """The decision function after each iteration, up to best_iteration_."""
         return self._staged(X, lambda loss, raw: self._labels.scores(loss, raw))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
@@ -452,14 +452,14 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 ESTIMATORS: dict[str, type[AGBMClassifier | AGBMRegressor]] = {
     kind.__name__: kind for kind in (AGBMClassifier, AGBMRegressor)
 }
-"""Those that model files can hold."""
+"""The estimators that model files can contain, by name."""
 
 
 def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
-    """The model in a file that `save` wrote; its predictions have the same bits as those of the model that was saved.
+    """Load a model that `save` has written. Its predictions have the same bits as those of the saved model.
 
-    A file from anywhere is safe to load: it holds data only, all of which is checked. Raises `ModelFileError`, which
-    names the violated rule of the format, for any other file.
+    Files from any source are safe to load: they contain only data, all of which is checked. For a file that violates a
+    rule of the format, raises a `ModelFileError` that names the rule.
 
     Examples
     --------

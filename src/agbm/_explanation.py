@@ -1,4 +1,4 @@
-"""Contributions of features, as the shap package's plots take them."""
+"""Contributions of features in the form that the plots of shap accept."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from scipy.sparse import issparse
 
 
 def explanation(model: Any, X: Any, numbers_of: Callable[[Any], Any]) -> Any:
-    """A shap.Explanation of the rows of X; `numbers_of` gives what the model sees of them, codes for categories.
+    """A shap.Explanation for the rows of X; `numbers_of` returns X as numbers, with codes for categories.
 
-    Plots take their colours from these numbers, and print the values of X. Outputs come last, as in shap's own.
+    Plots take their colours from these numbers and show the values of X. Outputs are on the last axis, as in shap.
     """
     try:
-        from shap import Explanation  # here, not above: an extra, and slow to import
+        from shap import Explanation  # an optional dependency, and slow to import
     except ImportError as error:
         raise ImportError(
-            "explain() needs the shap package: pip install 'agbm[explain]'. predict_contributions needs nothing."
+            "explain() needs shap: pip install 'agbm[explain]'. predict_contributions() works without it."
         ) from error
     contributions = model.predict_contributions(X)
     values = contributions if contributions.ndim == 2 else np.moveaxis(contributions, 1, -1)

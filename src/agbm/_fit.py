@@ -1,4 +1,4 @@
-"""From a prepared run to a fitted model: the algorithm, callbacks, early stopping, progress."""
+"""Training: runs the algorithm with callbacks, early stopping and progress, and returns the fitted model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._storage.identity import UnidentifiedError, fingerprints
 
 
 def train(run: Run, settings: Any) -> FittedModel:
-    """Run the algorithm, with the callbacks and the patience of an estimator's parameters."""
+    """Train a model on a prepared run; `settings` is the estimator with its parameters."""
     plan, objective, fitter, ensemble = run.plan, run.objective, run.fitter, Ensemble()
     n_known = 0 if plan.earlier is None else len(plan.earlier)
     if plan.earlier is not None:
@@ -55,28 +55,31 @@ def train(run: Run, settings: Any) -> FittedModel:
 
 
 def check_continues(settings: Any, earlier: FittedModel) -> None:
-    """Raise ValueError if parameters have changed that would have changed the earlier iterations of a run."""
+    """Raise ValueError if parameters that affect the earlier iterations have changed since the previous fit."""
     parameters = shaping_parameters(settings)
     with naming("warm_start=True"):
         now = fingerprints(parameters)
-        # A model that was read from a file has none; its parameters are those of the file.
+        # A model loaded from a file has no fingerprints; its parameters cannot have changed.
         then = earlier.fingerprints or fingerprints(earlier.parameters)
     changed = [_change(name, parameters, earlier.parameters) for name in parameters if now[name] != then.get(name)]
     if changed:
         raise ValueError(
-            f"warm_start=True needs the parameters of the last fit, got {', '.join(changed)}; set them "
+            f"warm_start=True needs the parameters of the previous fit; got {', '.join(changed)}. Set them "
             "back, or use warm_start=False."
         )
 
 
 def _change(name: str, parameters: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-    """What has become of a parameter since the last fit."""
+    """A description of how a parameter has changed since the previous fit."""
     now, then = repr(parameters[name]), repr(before[name])
-    return f"{name}={now} (was {then})" if now != then else f"{name}={now} (has changed inside)"
+    return f"{name}={now} (was {then})" if now != then else f"{name}={now} (modified since)"
 
 
 def _known_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Of the parameters now: objects may change later. Runs with one that has none cannot be resumed."""
+    """Fingerprints of the current parameters, since objects may change later; some objects have none.
+
+    A run with such an object cannot be resumed.
+    """
     known: dict[str, str] = {}
     for name, value in parameters.items():
         with suppress(UnidentifiedError):

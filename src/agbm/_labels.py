@@ -1,4 +1,4 @@
-"""Labels: numbers or classes, as arrays of numbers and back. Objects of this module travel to workers."""
+"""Labels: numbers and classes, and their encoding as arrays. Objects of this module are pickled for workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ._data.tables import missing
 
 @dataclass(frozen=True, eq=False)
 class Labels(ABC):
-    """The labels of a fit: how they become numbers (output, row), and scores become predictions."""
+    """The labels of a fit: encodes them as numbers (output, row), and turns scores into predictions."""
 
     numeric: ClassVar[bool]
 
@@ -49,31 +49,31 @@ class Labels(ABC):
     @staticmethod
     @abstractmethod
     def check(y: Any) -> None:
-        """Raise ValueError for labels that scikit-learn's checks would let pass."""
+        """Raise ValueError for invalid labels that scikit-learn's checks accept."""
 
     @classmethod
     @abstractmethod
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
-        """The labels of training rows, and these encoded; `known` are those of the run that is resumed."""
+        """The labels of the training rows, and their encoding; `known` are the labels of a run that is resumed."""
 
     @abstractmethod
     def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """Labels of validation rows as numbers (output, row), or (row) where one serves all outputs."""
+        """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """The classes that a validation split keeps in proportion."""
+        """The classes for a stratified validation split; None if there are no classes."""
         return None
 
     @abstractmethod
     def loss_of(self, name: str) -> Loss:
-        """The loss with a name."""
+        """The loss with the given name."""
 
     def joint(self, loss: Loss) -> Loss | Outputs:
         """The loss of all outputs together."""
         return loss if self.one_for_all_outputs else of_each_output(loss)
 
     def of_no_rows(self) -> Array:
-        """What encode_validation gives for no rows."""
+        """The result of encode_validation for no rows."""
         return np.empty((0,) if self.one_for_all_outputs else (self.n_outputs, 0))
 
     def check_monotone(self, given: Any) -> None:
@@ -81,7 +81,7 @@ class Labels(ABC):
         return
 
     def start_scores(self, start: Any, loss: Loss, X: Any) -> Array:
-        """The start function f^0 on the rows of X as the user gave them: (output, row), or (output, 1) if constant."""
+        """The start function f^0 on the rows of X, as passed by the user: (output, row), or (output, 1) if constant."""
         if isinstance(start, np.ndarray):
             return start[:, np.newaxis]
         n_rows = _num_samples(X)
@@ -90,16 +90,16 @@ class Labels(ABC):
         values = np.asarray(self._raw_score_of(start, loss)(X), dtype=np.float64)
         scores = values[np.newaxis] if values.ndim == 1 else values.T
         if scores.shape != (self.n_outputs, n_rows) or not np.isfinite(scores).all():
-            log_link = ", and positive ones for a log link" if isinstance(loss, Tweedie) else ""
+            log_link = ", positive because of the log link" if isinstance(loss, Tweedie) else ""
             raise ValueError(
-                f"init={start!r} must give {self.n_outputs} finite numbers per row{log_link}; got an array of shape "
-                f"{values.shape}, {np.count_nonzero(~np.isfinite(scores))} of them not finite or without a logarithm."
+                f"init={start!r} must predict {self.n_outputs} finite numbers per row{log_link}; got an array of shape "
+                f"{values.shape} with {np.count_nonzero(~np.isfinite(scores))} invalid numbers."
             )
         return np.ascontiguousarray(scores)
 
     @abstractmethod
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
-        """The function of an `init` model that gives raw scores, (row) or (row, output)."""
+        """The function of an `init` model that returns raw scores, (row) or (row, output)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +125,8 @@ class Numbers(Labels):
         """See Labels."""
         if known is not None and known.shape != y.shape[1:]:
             raise ValueError(
-                f"y has shape {y.shape}, with warm_start=True it must have as many columns as before: "
-                f"{known.shape or 1}."
+                f"y has shape {y.shape}; with warm_start=True it must have the same shape per row as in the previous "
+                f"fit: {known.shape}."
             )
         labels = cls(y.shape[1:])
         return labels, labels._outputs_first(y)
@@ -139,7 +139,7 @@ class Numbers(Labels):
         try:
             numbers = np.asarray(y, dtype=np.float64)
         except ValueError as error:
-            raise ValueError(f"y must be numbers for a regressor: {error}.") from error
+            raise ValueError(f"y of a regressor must contain numbers: {error}.") from error
         return np.ascontiguousarray(numbers.reshape(len(y), self.n_outputs).T)
 
     def loss_of(self, name: str) -> Loss:
@@ -147,14 +147,14 @@ class Numbers(Labels):
         return REGRESSION_LOSSES[name]()
 
     def predictions(self, loss: Loss, raw: Array) -> Array:
-        """Predicted values, from scores (output, row)."""
+        """Predicted values for scores (output, row)."""
         if not self.shape:
             return np.asarray(loss.inverse_link(raw[0]))
         return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
 
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
-            raise TypeError(f"init={model!r} has no predict; give 'prior', 'zero' or a fitted regressor.")
+            raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted regressor.")
         return lambda X: loss.link(np.asarray(model.predict(X), dtype=np.float64))
 
 
@@ -163,7 +163,7 @@ class Classes(Labels):
     """Labels of a classifier."""
 
     classes: NDArray[Any]
-    """Sorted."""
+    """The classes, sorted."""
     numeric = False
 
     @property
@@ -181,18 +181,18 @@ class Classes(Labels):
         """See Labels."""
         labels = np.asarray(y)
         if labels.ndim == 1 and labels.dtype.kind in "OMm" and missing(labels).any():
-            raise ValueError("y has missing labels (None, NaN, NaT or NA); leave these rows out.")
+            raise ValueError("y has missing labels (None, NaN, NaT or NA); remove these rows.")
 
     @classmethod
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
         classes, codes = _unique(y)
         if len(classes) < 2:
-            raise ValueError(f"y has one class only ({classes.tolist()[0]!r}); a classifier needs rows of two classes.")
+            raise ValueError(f"y has only one class ({classes.tolist()[0]!r}); a classifier needs at least two.")
         if known is not None and not np.array_equal(classes, known.classes):
             raise ValueError(
-                f"y has classes {some_of(classes.tolist())}, with warm_start=True they must be those of before: "
-                f"{some_of(known.classes.tolist())}."
+                f"y has classes {some_of(classes.tolist())}; with warm_start=True they must be those of the previous "
+                f"fit: {some_of(known.classes.tolist())}."
             )
         labels = cls(classes)
         return labels, labels._codes(codes)
@@ -201,7 +201,7 @@ class Classes(Labels):
     def weights(
         class_weight: dict[Any, float] | str | None, y: NDArray[Any], sample_weight: NDArray[Any] | None
     ) -> Array | None:
-        """The weight of the class of each row; None if all classes have the same."""
+        """The weight of the class of each row; None if class_weight is None."""
         if class_weight is None:
             return None
         classes, codes = _unique(y)
@@ -209,10 +209,10 @@ class Classes(Labels):
         if isinstance(class_weight, dict):
             unknown = [label for label in class_weight if label not in set(labels)]
             if unknown:
-                raise ValueError(f"class_weight has weights for {unknown}, which y has not; y has {labels}.")
+                raise ValueError(f"class_weight has weights for {unknown}, which are not in y; y has classes {labels}.")
             values = list(class_weight.values())
             if not all(isinstance(value, Real) and math.isfinite(value) and value >= 0.0 for value in values):
-                raise ValueError(f"class_weight={class_weight!r}: weights must be finite numbers of at least 0.")
+                raise ValueError(f"class_weight={class_weight!r}: weights must be finite and not negative.")
         return class_factors(class_weight, codes, labels, sample_weight)
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
@@ -222,7 +222,7 @@ class Classes(Labels):
         unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
         if unknown:
             known_ones = some_of(self.classes.tolist())
-            raise ValueError(f"y_val has labels {some_of(unknown)} that y has not; y has {known_ones}.")
+            raise ValueError(f"y_val has labels {some_of(unknown)} that are not in y; y has classes {known_ones}.")
         return self._codes(np.searchsorted(self.classes, y))
 
     def _codes(self, codes: NDArray[np.intp]) -> Array:
@@ -239,19 +239,20 @@ class Classes(Labels):
         if self.n_outputs == 1:
             return loss
         if not isinstance(loss, LogLoss):
-            raise ValueError(f"loss={name!r} is for two classes, y has {len(self.classes)}; use loss='log_loss'.")
+            n = len(self.classes)
+            raise ValueError(f"loss={name!r} supports only two classes, y has {n}; use loss='log_loss'.")
         return Multinomial(len(self.classes))
 
     def check_monotone(self, given: Any) -> None:
         """See Labels."""
         if self.n_outputs > 1:
             raise ValueError(
-                f"monotonic_cst={given!r} is for two classes, y has {len(self.classes)}: a probability is not monotone "
-                "because a score is."
+                f"monotonic_cst={given!r} supports only two classes; y has {len(self.classes)}. With more "
+                "classes, monotone scores do not give monotone probabilities."
             )
 
     def scores(self, loss: Loss, raw: Array) -> Array:
-        """The decision function: log-odds of the second class, or scores (row, class)."""
+        """The decision function: log-odds of the second class for two classes, scores (row, class) for more."""
         return raw[0] if self.n_outputs == 1 else np.ascontiguousarray(raw.T)
 
     def probabilities(self, loss: Loss, raw: Array) -> Array:
@@ -269,20 +270,20 @@ class Classes(Labels):
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):
             raise TypeError(
-                f"init={model!r} has no decision_function; give 'prior', 'zero' or a fitted classifier that has."
+                f"init={model!r} has no decision_function; use 'prior', 'zero' or a fitted classifier that has one."
             )
         classes = getattr(model, "classes_", self.classes)
         if not np.array_equal(classes, self.classes):
             raise ValueError(
                 f"init={model!r} has classes {np.asarray(classes).tolist()}, y has {self.classes.tolist()}; they must "
-                "agree."
+                "be the same."
             )
         return model.decision_function  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
 class StartScores:
-    """The scores of an `init` model, for tables as the user gave them; None if `init` names a constant."""
+    """Computes the scores of an `init` model for tables as passed by the user; None if `init` names a constant."""
 
     init: Any
     labels: Labels
@@ -294,7 +295,7 @@ class StartScores:
 
 
 def _unique(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The classes of y, sorted, and their numbers."""
+    """The sorted classes of y, and the position of each label among them."""
     try:
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
@@ -302,5 +303,5 @@ def _unique(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
         kinds = sorted({type(label).__name__ for label in y})
         if len(kinds) == 1:
             raise
-        raise TypeError(f"y has labels of types {kinds}, which have no order; give labels of one type.") from error
+        raise TypeError(f"y has labels of types {kinds}, which cannot be sorted; use labels of one type.") from error
     return classes, codes

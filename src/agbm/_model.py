@@ -1,4 +1,4 @@
-"""What a fit leaves behind."""
+"""The result of a fit."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from ._tree.forest import gain_by_feature
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """A fitted model: everything that predictions, files, exports, plots and a resumed run need.
+    """A fitted model: everything needed for predictions, model files, exports, plots and warm starts.
 
     Scores are raw: (output, row), before the inverse link of the loss.
     """
 
     reader: TableReader
-    """Reads tables with the columns and categories of fit."""
+    """Reads tables with the columns and categories seen in fit."""
     labels: Labels
     loss: Loss
     start: Any
     """The start function f^0: constants, one per output, or a model."""
     ensemble: Ensemble
-    """The learners as fitted, and how the algorithm combined them."""
+    """The fitted learners, and the updates that combine them."""
     folded: Model
-    """The best iteration as one model."""
+    """The model of the best iteration, as a single model."""
     parameters: Mapping[str, Any]
-    """Parameters of the estimator that affect the model, as they were given; the method is an object."""
+    """Parameters of the estimator that affect the model, as passed by the user; the method is an object."""
     fingerprints: Mapping[str, str]
-    """Digests of these, except for objects that cannot be identified."""
+    """Digests of the parameters, except for objects that have none."""
     resolved: Mapping[str, Any]
-    """What "auto" became."""
+    """The values used for parameters that may be "auto"."""
     seed: int
     held_out: bool
-    """Whether rows were held out of the training set for early stopping."""
+    """Whether validation rows were held out of the given rows."""
     history: dict[str, NDArray[Any]]
 
     @property
     def n_features(self) -> int:
-        """Features of the table of fit."""
+        """Number of features seen in fit."""
         return self.reader.n_features
 
     @property
@@ -58,22 +58,22 @@ class FittedModel:
 
     @property
     def categories(self) -> dict[int, list[Any]]:
-        """The categories of each categorical feature, by their numbers."""
+        """The categories of each categorical feature, ordered by code."""
         return self.reader.categories.of
 
     @property
     def n_iter(self) -> int:
-        """Iterations that were run."""
+        """Number of iterations that were run."""
         return len(self.history["iteration"]) - 1
 
     @property
     def best_iteration(self) -> int:
-        """The iteration whose model predicts."""
+        """The iteration whose model is used for predictions."""
         return len(self.ensemble)
 
     @property
     def n_trees(self) -> int:
-        """Trees, or other learners, of the best iteration."""
+        """Number of trees, or other learners, in the model of the best iteration."""
         return self.ensemble.n_learners
 
     def raw_predict(self, X: Any, n_threads: int) -> Array:
@@ -88,11 +88,11 @@ class FittedModel:
         return self.ensemble.staged(numbers, start, n_threads)
 
     def contributions(self, X: Any, n_threads: int) -> Array:
-        """What each feature adds to the scores: (row, output, feature + 1); the last place has the expected score."""
+        """Contributions of the features to the scores: (row, output, feature + 1); the last one is the base value."""
         self.check_has_trees("predict_contributions")
         numbers = self.reader.numbers(X)
         total = np.zeros((numbers.shape[0], self.n_outputs, self.n_features + 1))
-        if isinstance(self.folded, Forest):  # otherwise there are no trees
+        if isinstance(self.folded, Forest):  # otherwise the model has no trees
             total = self.folded.contributions(numbers, n_threads)[0].transpose(1, 0, 2)
         total[..., self.n_features] += self.start_scores(X).T
         return total
@@ -101,34 +101,34 @@ class FittedModel:
         """The start function on the rows of a table: (output, row), or (output, 1) if it is constant."""
         return self.labels.start_scores(self.start, self.loss, X)
 
-    def check_has_trees(self, asked: str) -> None:
-        """Raise ValueError if the learners are not trees; `asked` names the method that needs them."""
+    def check_has_trees(self, name: str) -> None:
+        """Raise ValueError if the learners are not trees; `name` is the method that needs trees."""
         if not isinstance(self.folded, Forest) and self.ensemble.models:
-            raise ValueError(f"{asked}() exists for trees only, this model has learner={self.parameters['learner']!r}.")
+            raise ValueError(f"{name}() works with trees only; this model has learner={self.parameters['learner']!r}.")
 
     def gains(self) -> tuple[NDArray[np.int64], Array]:
-        """The features that trees split on, and the gain of each, trees times their weights."""
+        """The features that trees split on, and the total gain of each; trees are multiplied by their weights."""
         forests, weights = self._weighted_forests("feature_importances_")
         if not forests:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
         return gain_by_feature(forests, [weight.sum() for weight in weights])
 
     def importances(self) -> Array:
-        """The share of each feature in the gain of all splits."""
+        """The share of each feature in the total gain of all splits."""
         features, gains = self.gains()
         total = np.zeros(self.n_features)
         total[features] = gains
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
 
     def split_counts(self) -> NDArray[np.intp]:
-        """Number of splits on each feature, in the trees that have weight."""
+        """Number of splits on each feature, in trees with nonzero weight."""
         forests, weights = self._weighted_forests("split_counts_")
         used = [forest.nodes["feature"] for forest, weight in zip(forests, weights, strict=True) if weight.any()]
         feature = np.concatenate([np.zeros(0, dtype=np.int32), *used])
         return np.bincount(feature[feature >= 0], minlength=self.n_features)
 
-    def _weighted_forests(self, asked: str) -> tuple[list[Forest], list[Array]]:
+    def _weighted_forests(self, name: str) -> tuple[list[Forest], list[Array]]:
         """The forests, and the weights of their functions."""
         if not all(isinstance(model, Forest) for model in self.ensemble.models):
-            raise AttributeError(f"{asked} exists for trees only, this model has another learner.")
+            raise AttributeError(f"{name} is defined for trees only; this model has another learner.")
         return cast(list[Forest], self.ensemble.models), self.ensemble.model_weights()

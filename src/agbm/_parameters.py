@@ -1,4 +1,4 @@
-"""Parameters of both estimators: what they mean, and which values are allowed."""
+"""Parameters of both estimators: documentation, allowed values and combinations."""
 
 from __future__ import annotations
 
@@ -18,135 +18,142 @@ _PARAMETERS = """
     Parameters
     ----------
     method : {"fading", "gbm", "vagbm", "agbm", "agbmr"} or method object, default="fading"
-        The boosting algorithm. A name stands for the algorithm with the default settings of its object, which for those
-        of the paper is the algorithm as published; agbm.methods has the objects, with the settings of each. "fading":
-        trees enter with a large weight, which decays to a small one. "gbm": gradient boosting (Algorithm 1 of the
-        paper, with a constant step). "vagbm": accelerated boosting without correction (appendix). "agbm": accelerated
-        boosting with a corrected residual (Algorithm 2). "agbmr": the same with restarts when the training loss rises.
+        The boosting algorithm. A name selects the algorithm with default settings, which for the algorithms of the
+        paper is the published form; the objects in agbm.methods have the settings as parameters. "fading": trees enter
+        with a large weight, which decays to a small one. "gbm": gradient boosting (Algorithm 1 of the paper, with a
+        constant step). "vagbm": accelerated boosting without correction (appendix). "agbm": accelerated boosting with a
+        corrected residual (Algorithm 2). "agbmr": the same with restarts when the training loss rises.
     max_iter : int or "auto", default="auto"
-        Boosting iterations. "agbm" and "agbmr" grow two trees per iteration. "auto": up to 1,000 with early stopping,
-        otherwise 100.
+        The maximum number of boosting iterations. "agbm" and "agbmr" grow two trees per iteration. "auto": 1,000 with
+        early stopping, otherwise 100.
     learning_rate : float, default=0.1
-        The step eta. For "fading", the weight that the first trees keep; later ones keep more.
-    loss : {LOSSES} or loss object, default="auto"
-        The loss to minimise; "auto" is the squared error in regression and the logistic loss in classification.
-        Losses with parameters are given as objects: agbm.losses has Quantile, Huber and Tweedie, and any object with
-        the methods of agbm.losses.Loss will do.
+        The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
+    loss : {{LOSSES}} or loss object, default="auto"
+        The loss to minimise. "auto": the squared error in regression and the logistic loss in classification. Losses
+        with parameters, such as Quantile, Huber and Tweedie, are passed as objects of agbm.losses; any object with the
+        methods of agbm.losses.Loss is accepted.
     multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
-        With more than two classes, or several columns in y: a tree for each of them in every iteration, or one tree
-        whose leaves have a value for each. Only with trees.
+        How to fit more than two classes, or several columns of y: one tree per class or column in every iteration, or
+        one tree whose leaves have one value for each. Only with trees.
 {CLASS_WEIGHT}    second_order : bool or "auto", default="auto"
-        If True, Newton leaves (sums of residuals over sums of hessians) instead of the paper's gradient leaves (means
-        of residuals). "auto": True for "fading", False for the algorithms of the paper.
+        If True, use Newton leaves (sums of residuals divided by sums of hessians) instead of the gradient leaves of the
+        paper (means of residuals). "auto": True for "fading", False for the algorithms of the paper.
     init : "prior", "zero" or fitted estimator, default="prior"
-        The start function f^0: the best constant, zero, or a given model, which is not fitted again. Wrap it in
-        sklearn.frozen.FrozenEstimator where this estimator will be cloned.
+        The start function f^0: the best constant, zero, or the predictions of a fitted model, which is not fitted
+        again. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator will be cloned.
     max_depth : int, "auto" or None, default="auto"
-        Levels of splits; None for no limit but 4,096. "auto": 6, and fewer below 8,000 training rows, so that a full
-        tree has 125 of them a leaf, but at least 3; no limit where max_leaf_nodes is given.
-    max_leaf_nodes : int, default=None
-        Leaves of a tree, grown best-first. None for no limit: trees grow level by level.
+        The maximum number of split levels. None: unlimited (at most 4,096). "auto": 6; below 8,000 training rows
+        smaller, such that a full tree has 125 rows per leaf, but at least 3; unlimited if max_leaf_nodes is set.
+    max_leaf_nodes : int or None, default=None
+        The maximum number of leaves per tree; trees are then grown best-first. None: unlimited, and trees are grown
+        level by level.
     min_samples_leaf : int or "auto", default="auto"
-        Training rows in a leaf, at least. "auto": 10, and fewer below 5,000 training rows, down to 2. A row counts as
-        often as it is repeated where sample_weight has integers, and once otherwise.
+        The minimum number of training rows per leaf. "auto": 10; below 5,000 training rows smaller, but at least 2.
+        With integer sample weights, a row counts as often as it is repeated; otherwise every row counts once.
     l2_regularization : float or "auto", default="auto"
-        Added to the sum of hessians where leaf values and gains divide by it; to the row count for the squared error
-        and with second_order=False. For quantiles and the absolute error, whose hessians have the unit of 1 / y, it is
-        multiplied by their mean under the start function: it counts rows, too. "auto": 1 where leaves count rows, else
-        7 times the mean hessian of the start function, as if a leaf had 7 more rows. For losses of classes: 7, and less
-        in proportion where these hessians are below 0.05 on average.
+        Added to the sum of hessians in the denominator of leaf values and gains; for the squared error and with
+        second_order=False, added to the number of rows instead. For quantiles and the absolute error, whose hessians
+        have the unit of 1 / y, the value is multiplied by the mean hessian at the start function, so that it is a
+        number of rows as well. "auto": 1 if leaves count rows; otherwise 7 times the mean hessian at the start
+        function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if the mean
+        hessian is below 0.05.
     min_split_gain : float, default=0.0
-        Gain that a split must exceed: G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), G sums of residuals.
+        A split is made only if its gain exceeds this value. The gain is
+        G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.
     max_bins : int in [2, 255], default=255
-        Bins of each feature; missing values have one more. With more categories than bins, those that are alike under
-        the start function share one.
+        The maximum number of bins per feature, not counting the bin of missing values. If a feature has more categories
+        than bins, categories with similar residuals at the start function share a bin.
     categorical_features : "from_dtype", list of names or positions, mask, or None, default="from_dtype"
-        Features whose values are categories: numbers or text without order. "from_dtype": columns of text or categories
-        (pandas, polars, arrow dictionaries, object arrays of strings). Categories that fit has not seen are treated as
-        rare ones if a feature has more categories than bins, and as missing values otherwise. Only with trees.
+        The features whose values are categories: numbers or text without an order. "from_dtype": columns of text or
+        categories (pandas, polars, arrow dictionaries, object arrays of strings). Categories that were not seen in fit
+        are treated like rare categories if the feature has more categories than bins, and otherwise like missing
+        values. Only with trees.
     monotonic_cst : list of {-1, 0, 1}, or dict from names to these, default=None
-        Features in which the prediction may only rise (1) or only fall (-1): the value for a regressor, the probability
-        of the second class for a classifier of two. An init model is not constrained. Only with trees.
+        Monotonic constraints per feature: 1 increasing, -1 decreasing, 0 none. They apply to the prediction of a
+        regressor, and to the probability of the second class of a binary classifier. An init model is not constrained.
+        Only with trees.
     interaction_cst : "no_interactions", "pairwise" or list of lists of positions, default=None
-        Features that may be combined: those on a path of a tree are all in one of these groups. Features in no group
-        form one of their own. Only with trees.
+        Groups of features that may interact: all features on a path of a tree are in one group. Features that are in
+        none of the given groups form one more group. Only with trees.
     subsample : float in (0, 1], default=1.0
-        Share of the training rows that the trees of an iteration see, drawn anew for each iteration. Only with trees.
+        The fraction of training rows that each iteration uses, drawn again for each iteration. Only with trees.
     colsample_bytree : float in (0, 1], default=1.0
-        Share of the features that a tree may use.
+        The fraction of features that each tree may use.
     colsample_bynode : float in (0, 1], default=1.0
-        Share of these that a node may be split on.
+        The fraction of the features of the tree that each node may be split on.
     dropout : float in [0, 1), default=0.0
-        Probability with which the learners of each earlier iteration are left out of an iteration (DART). With k of
-        them left out, these keep k / (k + 1) of their weight, and the new learners get 1 / (k + 1) of theirs.
-    early_stopping : "auto" or bool, default="auto"
-        Stop when the validation loss no longer improves, and keep the best iteration. "auto": when X_val is given
-        or there are more than 10,000 rows.
+        In each iteration, the learners of each earlier iteration are left out with this probability (DART). If k
+        iterations are left out, their learners keep k / (k + 1) of their weight, and the new learners get 1 / (k + 1)
+        of theirs.
+    early_stopping : bool or "auto", default="auto"
+        Whether to stop when the validation loss no longer improves; the model of the best iteration is kept. "auto":
+        True if X_val is given or there are more than 10,000 rows.
     validation_fraction : float, default=0.1
-        Share of the training rows held out for early stopping where X_val is not given.
+        The fraction of the training rows that is held out for early stopping if X_val is not given.
     n_iter_no_change : int, default=20
-        Iterations without improvement before stopping.
+        The number of iterations without improvement after which training stops.
     tol : float, default=1e-7
-        Smallest improvement that counts, as a share of what the validation loss has fallen by since the start.
+        The minimum improvement of the validation loss, relative to its total decrease since the start function.
     learner : scikit-learn regressor, default=None
-        Weak learner to use instead of trees, one for each output; the tree parameters are ignored then, but for those
-        whose promise nobody would keep (constraints, subsample, categories), which are refused. One whose fit takes no
-        sample_weight needs second_order=False where the loss has no constant hessian.
+        The weak learner to use instead of trees, one per output. Tree parameters are then ignored, except for
+        constraints, subsample and categorical features, which raise an error. If fit of the learner does not accept
+        sample_weight, second_order=False is required unless the hessian of the loss is constant.
     callbacks : list of callables, default=None
-        Each is called with a record of every iteration (iteration, trees, train_loss, validation_loss, theta,
-        momentum, cosine_residual, cosine_corrected, restart, seconds); one that returns True ends training.
-        agbm.Checkpoint is one that saves the run to a file, and from which a later fit goes on. Model files,
-        pickles and copies of a fitted model are without callbacks; sklearn.base.clone keeps them.
+        Each is called after every iteration with a record (iteration, trees, train_loss, validation_loss, theta,
+        momentum, cosine_residual, cosine_corrected, restart, seconds); a callback that returns True stops training.
+        agbm.Checkpoint is a callback that saves the run to a file, from which a later fit resumes. Callbacks are not
+        part of model files, pickles and copies of a fitted model; sklearn.base.clone keeps them.
     warm_start : bool, default=False
-        Go on from the model of the last fit, to max_iter iterations in all. With the same data the result is, bit for
-        bit, that of a single fit; parameters that shape the model must not change. Callbacks see the new iterations
-        only.
+        If True, continue training from the model of the previous fit, up to max_iter iterations in total. With the same
+        data, the result is that of a single fit, bit for bit. Parameters that affect the fitted model must not change.
+        Callbacks see only the new iterations.
     verbose : int, default=0
-        1 shows progress: a live bar in terminals (with rich installed) and notebooks, plain lines elsewhere.
+        If 1, show progress: a live bar in notebooks and in terminals (if rich is installed), plain lines elsewhere.
     random_state : int, RandomState or None, default=0
-        For the validation split, sampling, dropout, and learners that are random. A number, as by default, gives the
-        same model in every run; None draws one.
+        The seed of the validation split, sampling, dropout and random learners. An integer gives the same model in
+        every run; None draws a new seed.
     n_jobs : int, default=None
-        Threads. None means all cores that the process may use. More than two per core, and more than 64, are not
-        started. The model is the same, bit for bit, for every value.
+        The number of threads. None: all cores available to the process. At most 64 threads, or two per core if that is
+        more, are started. The model is the same, bit for bit, for every value.
 
     Attributes
     ----------
     model_ : FittedModel
         The fitted state; its attributes may change between versions.
     resolved_params_ : dict
-        What "auto" became: method, loss, second_order, max_iter, learning_rate, early_stopping, and for trees
-        max_depth, max_leaf_nodes, min_samples_leaf and l2_regularization.
+        The values used for parameters that may be "auto": method, loss, second_order, max_iter, learning_rate,
+        early_stopping, and for trees max_depth, max_leaf_nodes, min_samples_leaf and l2_regularization.
     n_iter_ : int
-        Iterations that were run.
+        The number of iterations that were run.
     best_iteration_ : int
-        The iteration whose model predicts: after early stopping or divergence the one with the lowest validation loss
-        (training loss where there are no validation rows), else the last.
+        The iteration whose model is used for predictions: after early stopping or divergence the one with the lowest
+        validation loss (training loss if there are no validation rows), otherwise the last.
     n_trees_ : int
-        Trees (or other learners) in that model.
+        The number of trees (or other learners) in that model.
     history_ : dict of arrays
-        One entry an iteration, starting with the start function: iteration, trees, train_loss, validation_loss, theta,
-        momentum, cosine_residual, cosine_corrected, restart, seconds.
+        One entry per iteration, including the start function as iteration 0: iteration, trees, train_loss,
+        validation_loss, theta, momentum, cosine_residual, cosine_corrected, restart, seconds.
     feature_importances_ : array of shape (n_features,)
-        Gain of the splits on each feature, each tree times its weight in the model, with sum 1. Only with trees.
+        Total gain of the splits on each feature, with each tree multiplied by its weight in the model; normalised to
+        sum to 1. Only with trees.
     split_counts_ : array of shape (n_features,)
-        Number of splits on each feature, in the trees that have weight in the model. Only with trees.
-    notes_ : dict of texts
-        Empty after fit; what is put into it is saved with the model. The command `agbm train` notes how it made it.
+        Number of splits on each feature, in trees with nonzero weight. Only with trees.
+    notes_ : dict of str to str
+        Notes that are saved with the model; empty after fit. `agbm train` notes how the model was trained.
     n_features_in_ : int
-        Features seen in fit.
+        Number of features seen in fit.
     feature_names_in_ : array
-        Their names, where X had names.
+        Names of the features seen in fit. Defined only if X had column names.
 """
 
 _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes by label, times those of the rows; only their ratios matter. "balanced": such that every
-        class weighs as much as any other.
+        Class weights by label, multiplied by the weights of the rows; only their ratios matter. "balanced": weights
+        that give all classes the same total weight.
 """
 
 
 def documentation(losses: str, classifies: bool) -> str:
-    """The parameters and attributes of an estimator, for its docstring."""
+    """The "Parameters" and "Attributes" sections of the docstring of an estimator."""
     return _PARAMETERS.replace("{LOSSES}", losses).replace("{CLASS_WEIGHT}", _CLASS_WEIGHT if classifies else "")
 
 
@@ -187,53 +194,53 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-# Parameters that do not affect the model of a given number of iterations.
+# Parameters that do not affect the model after a given number of iterations.
 _WITHOUT_EFFECT = {
     "max_iter", "n_iter_no_change", "tol", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
 }  # fmt: skip
 
 
 def shaping_parameters(settings: Any) -> dict[str, Any]:
-    """The parameters of an estimator that affect the model of a given number of iterations; the method is an object."""
+    """The parameters of an estimator that affect the model after a given number of iterations; method is an object."""
     parameters = settings.get_params(deep=False)
     shaping = {name: value for name, value in parameters.items() if name not in _WITHOUT_EFFECT}
     return {**shaping, "method": method_of(settings.method)}
 
 
 def check_combinations(settings: Any, X_val: Any, y_val: Any, checkpoints: Sequence[Checkpoint]) -> None:
-    """Raise for parameters of an estimator that are allowed alone and not together."""
+    """Raise an error if parameters of an estimator exclude each other."""
     method_of(settings.method).check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
     if settings.learner is not None:
         _check_learner(settings, saves_checkpoints=bool(checkpoints))
     for callback in settings.callbacks or ():
         if not callable(callback):
-            raise TypeError(f"callbacks must be callables that take a record, got {callback!r}.")
+            raise TypeError(f"callbacks must be callables that accept a record; got {callback!r}.")
     for checkpoint in checkpoints:
         checkpoint.check_path()
-    if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # which may have labels of their own
+    if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # batches may contain their labels
         missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
-        raise ValueError(f"{missing}=None: X_val and y_val must be given together, got {given} alone.")
+        raise ValueError(f"{missing}=None: X_val and y_val must be given together; got only {given}.")
 
 
 def _check_learner(model: Any, saves_checkpoints: bool) -> None:
-    """A learner of the user's cannot honour what is asked of trees; where that would change the model, say so."""
+    """Raise an error for settings of trees that a custom learner would silently ignore."""
     if isinstance(model.learner, type) or not is_regressor(model.learner):
         raise TypeError(
-            f"learner={model.learner!r} must be a scikit-learn regressor, an instance and not a class; or None."
+            f"learner={model.learner!r} must be None or an instance of a scikit-learn regressor, not a class."
         )
-    asked: dict[str, Any] = {"monotonic_cst": None, "interaction_cst": None, "subsample": 1.0}
-    for name, default in asked.items():
+    tree_parameters: dict[str, Any] = {"monotonic_cst": None, "interaction_cst": None, "subsample": 1.0}
+    for name, default in tree_parameters.items():
         if getattr(model, name) is not default and getattr(model, name) != default:
             raise ValueError(
-                f"{name}={getattr(model, name)!r} works with trees only, got learner={model.learner!r}; "
-                f"use {name}={default!r}."
+                f"{name}={getattr(model, name)!r} works with trees only; got learner={model.learner!r}. "
+                f"Use {name}={default!r}."
             )
     if saves_checkpoints:
-        raise TypeError(f"Checkpoint saves trees only, got learner={model.learner!r}; leave it out of callbacks.")
+        raise TypeError(f"Checkpoint saves trees only; got learner={model.learner!r}. Remove it from callbacks.")
 
 
 def interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
-    """Groups of features that may meet, from the parameter `interaction_cst`."""
+    """Groups of features that may occur on the same path, from the parameter `interaction_cst`."""
     if wanted is None:
         return []
     if isinstance(wanted, str):
@@ -244,12 +251,12 @@ def interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
         for group in wanted
     ):
         raise ValueError(
-            f"interaction_cst={wanted!r} must be 'no_interactions', 'pairwise', or a list of lists of positions of "
-            "features, such as [[0, 1], [1, 2]]."
+            f"interaction_cst={wanted!r} must be 'no_interactions', 'pairwise', or a list of lists of feature "
+            "positions, such as [[0, 1], [1, 2]]."
         )
     groups = [sorted({int(feature) for feature in group}) for group in wanted]
     unknown = sorted({f for group in groups for f in group if not 0 <= f < n_features})
     if unknown:
-        raise ValueError(f"interaction_cst={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
+        raise ValueError(f"interaction_cst={wanted!r}: X has features 0 to {n_features - 1}; got {unknown}.")
     left_over = sorted(set(range(n_features)).difference(*groups))
     return [*groups, left_over] if left_over else groups

@@ -1,4 +1,4 @@
-"""Predictions without the checks, for servers."""
+"""Fast predictions without most checks, for servers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ._data.rows import plain
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What one method of a fitted model gives, for arrays of numbers alone; made by `predictor()` of an estimator.
+    """A function with the results of one method of a fitted model; created by `predictor()` of an estimator.
 
-    Call it with float32 or float64 numbers, (rows, features) or the features of one row; NaN is a missing value. The
-    numbers are those of the method, to the last bit. Later fits of the estimator do not change it, and any number of
-    threads may call it at once.
+    Its argument is a float32 or float64 array (row, feature), or the features of a single row; NaN is a missing value.
+    Results are equal to those of the method, bit for bit. Later fits of the estimator do not affect the predictor. It
+    is thread-safe.
     """
 
     n_features: int
@@ -30,12 +30,12 @@ class Predictor:
     _n_threads: int
 
     def __call__(self, X: NDArray[Any]) -> Any:
-        """Results for the rows of X, or of one row if X has one axis."""
+        """The results for the rows of X, or the result for one row if X is one-dimensional."""
         if not isinstance(X, np.ndarray) or X.dtype not in (np.float32, np.float64):
             kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
-            raise TypeError(f"X must be a NumPy array of float32 or float64, got {kind}.")
+            raise TypeError(f"X must be a NumPy array of type float32 or float64; got {kind}.")
         if X.ndim not in (1, 2) or X.shape[-1] != self.n_features:
-            raise ValueError(f"X must be (rows, {self.n_features}) or ({self.n_features},), got shape {X.shape}.")
+            raise ValueError(f"X must have shape (rows, {self.n_features}) or ({self.n_features},); got {X.shape}.")
         rows = plain(X if X.ndim == 2 else X[np.newaxis])
         result = self._finish(self._start + self._model.predict(rows, self._n_threads)[0])
         return result if X.ndim == 2 else result[0]

@@ -1,4 +1,4 @@
-"""From what a user gives to a run: tables, blocks of rows or partitions become an objective and a fitter."""
+"""Preparation of training: turns tables, blocks of rows or partitions into an objective and a fitter."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from ._tree import TreeLearner
 
 
 class Plan(NamedTuple):
-    """How to train, known from labels and parameters alone."""
+    """The part of the settings of a run that follows from labels and parameters alone."""
 
     method: Method
     loss: Loss
@@ -54,14 +54,14 @@ class Plan(NamedTuple):
     max_iter: int
     stops_early: bool
     held_out: bool
-    """Whether some of the rows are held out of the training set for early stopping."""
+    """Whether validation rows are held out of the given rows."""
     earlier: Ensemble | None
     """The run to resume."""
     seed: int
 
 
 class Run(NamedTuple):
-    """Everything that training needs."""
+    """A prepared run: everything needed for training."""
 
     plan: Plan
     reader: TableReader
@@ -73,7 +73,7 @@ class Run(NamedTuple):
     fitter: Fitter[Any]
 
     def resolved(self, settings: Any) -> dict[str, Any]:
-        """What "auto" became, and the settings that usually go with it."""
+        """The values of `resolved_params_`: resolved "auto" values and related settings."""
         plan = self.plan
         found = {
             "method": plan.method,
@@ -90,18 +90,18 @@ class Run(NamedTuple):
 
 
 class RowSource(Protocol):
-    """Where rows are: on this machine, or on those of a cluster."""
+    """Where the rows are: on this machine, or on the machines of a cluster."""
 
     def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
-        """The blocks of X, with y and sample_weight of all rows where blocks do not have them; None for a table."""
+        """The blocks of X, and y and sample_weight of all rows unless the blocks contain them; None for a table."""
 
     def bind(self, rows: BlockRows, learner: TreeLearner, local: LocalObjective) -> tuple[Objective[Any], Fitter[Any]]:
-        """The objective and a fitter on the codes of blocks; `local` is the objective without features."""
+        """The objective and the fitter for binned blocks; `local` is the objective without features."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockRows:
-    """Blocks of rows, and how they become codes, labels and start values."""
+    """Blocks of rows, with the objects that read bin codes, labels and start scores from them."""
 
     table: BlockTable
     reader: BlockReader
@@ -127,12 +127,12 @@ class LocalRows:
 
 
 class Preparation:
-    """Prepares the runs of an estimator with some settings, which are its parameters."""
+    """Prepares runs of an estimator; `settings` is the estimator with its parameters."""
 
     def __init__(
         self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None
     ) -> None:
-        """kind: of the labels; earlier: the model to continue with, if warm_start asks for that."""
+        """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start."""
         self._settings = settings
         self._kind = kind
         self._earlier = earlier
@@ -141,7 +141,7 @@ class Preparation:
         self._n_threads = _threads.resolve(settings.n_jobs)
 
     def run(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
-        """A run on whatever X is."""
+        """A run on X of any supported type."""
         blocks = self._source.blocks_of(X, y, sample_weight)
         if blocks is None:
             return self._on_table(X, y, sample_weight, X_val, y_val)
@@ -158,7 +158,7 @@ class Preparation:
         if encoded.shape[-1] < len(y):
             checked, start = checked[kept], None if start is None else start[:, kept]
         rows = Rows(plain(checked), encoded, weights, start)
-        categorical = np.array(sorted(reader.categories.of), dtype=np.intp)  # whose codes look like numbers
+        categorical = np.array(sorted(reader.categories.of), dtype=np.intp)  # their codes look like numbers
 
         def identity(parts: dict[str, str]) -> str:
             return identity_of(parts, [categorical, *rows.arrays()])
@@ -175,7 +175,7 @@ class Preparation:
         return Run(plan, reader, labels, f0, objective, learner, fitter)
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
-        """The reader of the table, and what it and scikit-learn's checks make of X, y and the weights."""
+        """The reader of the table, and the checked X, y and weights."""
         self._kind.check(y)
         numeric = self._kind.numeric
         if self._earlier is not None:
@@ -192,13 +192,13 @@ class Preparation:
     # Blocks of rows.
 
     def _on_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any] | None) -> Run:
-        """A run on blocks; y and sample_weight are of all rows, or None where the blocks have them.
+        """A run on blocks; y and sample_weight are those of all rows, or None if the blocks contain them.
 
-        In `rows`, the numbers of the rows stand for their features.
+        In `rows`, X contains the indices of the rows instead of their features.
         """
         if self._settings.learner is not None:
             raise ValueError(
-                f"learner={self._settings.learner!r} needs all rows at once; use learner=None, or give X as a table."
+                f"learner={self._settings.learner!r} needs all rows at once; use learner=None, or pass X as a table."
             )
         given = gather(blocks, y, sample_weight)
         reader, labels, rows, sample_weight = self._check_blocks(given)
@@ -211,9 +211,9 @@ class Preparation:
         plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
         n_rows, n_train = given.n_rows, rows.n
         if validation is not None:
-            watched, encoded = _validation_labels(labels, *validation, given)
-            numbers = given.total + np.arange(watched.total)
-            rows, n_rows = rows.followed_by(numbers, encoded, None), n_rows + watched.n_rows
+            gathered, encoded = _validation_labels(labels, *validation, given)
+            indices = given.total + np.arange(gathered.total)
+            rows, n_rows = rows.followed_by(indices, encoded, None), n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
         elif plan.held_out:
             rows, n_train = self._hold_out(rows, labels, plan.seed)
@@ -225,20 +225,20 @@ class Preparation:
         f0, objective = self._objective(plan, labels, replace(rows, start=looked.start), n_train)
         learner = cast(TreeLearner, self._learner(plan, reader, labels, objective))
         bins = table.bins(looked, learner, objective.train_weights, start_residual(objective))
-        del looked  # the sample takes memory, as the matrix will
+        del looked  # frees the memory of the sample before the matrix is allocated
         block_rows = BlockRows(table, BlockReader(reader.numbers, bins), labels, start_scores)
         bound, fitter = self._source.bind(block_rows, learner, objective)
         return Run(plan, reader, labels, f0, bound, learner, fitter)
 
     def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
-        """The rows that training may use, by their numbers, and the sample weights of all rows."""
+        """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
         if self._earlier is None:
             reader = TableReader.of_columns(self._estimator, given.head)
         else:
             reader = self._earlier.reader
             reader.check_columns(given.head)
         if given.y is None:
-            raise ValueError("y=None: give the labels of all rows, or batches (X, y).")
+            raise ValueError("y=None: pass the labels of all rows, or batches (X, y).")
         self._kind.check(given.y)
         numeric = self._kind.numeric
         y = _check_y(given.y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
@@ -247,7 +247,7 @@ class Preparation:
         return reader, labels, Rows(np.arange(len(y))[kept], encoded, weights, None), sample_weight
 
     def _validation_blocks(self, X_val: Any, y_val: Any) -> tuple[Blocks, Any] | None:
-        """Blocks of validation rows, and their labels where the blocks have none."""
+        """Blocks of validation rows, and their labels unless the blocks contain them."""
         if X_val is None:
             return None
         with naming("X_val"):
@@ -265,9 +265,10 @@ class Preparation:
         return table.look(self._settings.categorical_features, start_scores, sample_weight, train_weights, known)
 
     def _digested(self, table: BlockTable, start_scores: StartScores) -> Iterator[NDArray[Any]]:
-        """What a checkpoint identifies the features of blocks by: categories, some of the rows, values of init.
+        """The arrays by which a checkpoint recognises the features of blocks: categories, a sample, scores of init.
 
-        The sample does not tell categories apart. Their sums of random numbers, one per row, tell which rows have them.
+        The sample does not contain categories. Instead, each row gets a random weight, and the sums of these weights
+        per category show whether the same rows have the same categories.
         """
         n_rows = table.places.n_train
         largest = 2 ** (52 - n_rows.bit_length())  # such that sums are exact
@@ -278,14 +279,14 @@ class Preparation:
         yield np.asarray(looked.sample, dtype=np.float64)
         yield from ([] if looked.start is None else [looked.start])
 
-    # What tables and blocks have in common.
+    # Common to tables and blocks.
 
     def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
-        """The rows that have weight, their weights times those of their classes, and their labels.
+        """The rows with positive weight, their weights times those of their classes, their labels, and these encoded.
 
-        Rows without weight must change nothing: not bins, not classes, not a split.
+        Rows of weight zero must not affect anything: neither bins nor classes nor a validation split.
         """
-        kept: Any = slice(None)  # all of them, without a list and without a copy
+        kept: Any = slice(None)  # all rows, without copying
         if sample_weight is not None:
             kept = weighted_rows(sample_weight, "sample_weight")
             sample_weight = sample_weight[kept]
@@ -308,7 +309,7 @@ class Preparation:
         self, reader: TableReader, labels: Labels, loss: Loss, n_rows: int, has_validation: bool,
         identity: Callable[[dict[str, str]], str],
     ) -> Plan:  # fmt: skip
-        """What follows from the labels; `identity` tells fingerprints with these rows from others."""
+        """The plan; `identity` combines the fingerprints of parameters with those of the rows."""
         settings, method = self._settings, method_of(self._settings.method)
         stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation)
         held_out = stops_early and not has_validation
@@ -323,22 +324,24 @@ class Preparation:
         if self._earlier is not None and wanted < self._earlier.best_iteration:
             here = f" (here {wanted})" if isinstance(given, str) else ""
             raise ValueError(
-                f"max_iter={given!r}{here} must be at least best_iteration_={self._earlier.best_iteration}, the "
-                "iterations that the model has, with warm_start=True; give a larger one, or use warm_start=False."
+                f"With warm_start=True, max_iter={given!r}{here} must be at least "
+                f"best_iteration_={self._earlier.best_iteration}, the iterations that the model already has; use a "
+                "larger value, or warm_start=False."
             )
         return wanted
 
     def _earlier_run(
         self, reader: TableReader, labels: Labels, held_out: bool, identity: Callable[[dict[str, str]], str]
     ) -> tuple[Ensemble | None, int]:
-        """The run to resume, of warm_start or a checkpoint, and the seed of both."""
+        """The run to resume, from warm_start or a checkpoint, and its seed."""
         ensemble, seed = None, seed_of(self._settings.random_state)
         if self._earlier is not None:
             if held_out != self._earlier.held_out:
                 held, given = ("no rows", "not given") if held_out else ("some rows", "given")
                 raise ValueError(
-                    f"warm_start=True reuses the training rows of the previous fit, which held {held} out for early "
-                    f"stopping; with X_val {given} others would be used. Give X_val as before, or use warm_start=False."
+                    f"warm_start=True needs the training rows of the previous fit, which held out {held} for early "
+                    f"stopping; with X_val {given}, the training rows differ. Pass X_val as before, or use "
+                    "warm_start=False."
                 )
             ensemble, seed = self._earlier.ensemble, self._earlier.seed
         for checkpoint in checkpoints_of(self._settings):
@@ -349,35 +352,35 @@ class Preparation:
         return ensemble, seed
 
     def _fingerprints(self, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool) -> dict[str, str]:
-        """Of everything but rows that the run of a checkpoint depends on."""
+        """Fingerprints of everything except rows that the run of a checkpoint depends on."""
         settings, parameters = self._settings, shaping_parameters(self._settings)
         parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
         parameters["held_out"] = held_out
         parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
-        if not isinstance(settings.init, str):  # a run depends on its values, which are among the rows
+        if not isinstance(settings.init, str):  # its scores are digested with the rows
             parameters["init"] = None
         with naming(repr(checkpoint)):
             return fingerprints(parameters)
 
     def _hold_out(self, rows: Rows, labels: Labels, seed: int) -> tuple[Rows, int]:
-        """Training rows first, with their number, then held-out rows."""
+        """The rows, training rows first and held-out rows last, and the number of training rows."""
         settings = self._settings
         try:
-            train, watched = hold_out(rows.n, settings.validation_fraction, labels.strata(rows.y), seed)
+            train, held_out = hold_out(rows.n, settings.validation_fraction, labels.strata(rows.y), seed)
         except ValueError as error:
             raise ValueError(
                 f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
-                f"{error} Give X_val and y_val, or use early_stopping=False."
+                f"{error} Pass X_val and y_val, or use early_stopping=False."
             ) from error
-        return rows.take(np.concatenate([train, watched])), len(train)
+        return rows.take(np.concatenate([train, held_out])), len(train)
 
     def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
-        """The start function, and the objective of the first n_train rows."""
-        rows.y.setflags(write=False)  # a user-defined loss may not change it
-        for of_output in rows.y if rows.y.ndim == 2 else [rows.y]:  # labels of training rows, and of all
+        """The start function, and the objective; the first n_train rows are for training."""
+        rows.y.setflags(write=False)  # a user-defined loss must not change it
+        for of_output in rows.y if rows.y.ndim == 2 else [rows.y]:  # the training labels, then all labels
             plan.loss.check(of_output[:n_train])
             plan.loss.check(of_output)
-        start: Any = deepcopy(self._settings.init)  # later changes of a given model do not affect ours
+        start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
         if isinstance(start, str):
             start = _start_constants(start, plan.loss, labels.n_outputs, rows.y[..., :n_train], rows.weights)
         scores = rows.start
@@ -393,13 +396,13 @@ class Preparation:
         learner = RegressorLearner(given, plan.seed, labels.n_outputs)
         if reader.categories.of:
             raise ValueError(
-                f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only, got "
-                f"learner={given!r}; encode them, or use categorical_features=None."
+                f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
+                f"learner={given!r}. Encode them, or use categorical_features=None."
             )
         if plan.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
             raise ValueError(
-                f"second_order=True needs a learner whose fit takes sample_weight, got learner={given!r}; "
-                "use second_order=False."
+                f"second_order=True needs a learner whose fit accepts sample_weight; got learner={given!r}. "
+                "Use second_order=False."
             )
         return learner
 
@@ -427,13 +430,13 @@ class Preparation:
         )
 
     def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[int]:
-        """The constraint of each feature; empty if there is none."""
+        """The monotonic constraint of each feature; empty if no feature is constrained."""
         given = self._settings.monotonic_cst
         monotone: NDArray[np.int8] = _check_monotonic_cst(reader.columns, given)
         both = np.flatnonzero((monotone != 0) & categorical)
         if len(both):
             raise ValueError(
-                f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; give them 0."
+                f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
             )
         if not monotone.any():
             return ()
@@ -458,7 +461,7 @@ def _start_constants(init: str, loss: Loss, n_outputs: int, y: Array, weights: W
 def _validation_rows(
     reader: TableReader, labels: Labels, start_scores: StartScores, X_val: Any, y_val: Any
 ) -> tuple[Any, Array, Array | None]:
-    """Their features, encoded labels and values of an init model."""
+    """The features, encoded labels and init scores of the validation rows."""
     try:
         numbers = reader.numbers(X_val)
     except ValueError as error:
@@ -467,8 +470,8 @@ def _validation_rows(
 
 
 def _validation_labels(labels: Labels, blocks: Blocks, y_val: Any, given: Gathered) -> tuple[Gathered, Array]:
-    """Blocks of validation rows without their features, and their encoded labels."""
+    """The validation rows without their features, and their encoded labels."""
     with naming("X_val"):
-        watched = gather(blocks, y_val, None, "y_val")
-        check_columns(watched.head, given.head, "X")
-    return watched, labels.encode_validation(watched.y, watched.total)
+        gathered = gather(blocks, y_val, None, "y_val")
+        check_columns(gathered.head, given.head, "X")
+    return gathered, labels.encode_validation(gathered.y, gathered.total)

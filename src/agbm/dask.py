@@ -23,16 +23,16 @@ __all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor"]
 
 
 class _OnDask(BaseAGBM):
-    """What both estimators have that the local ones have not."""
+    """The common part of both Dask estimators."""
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
         client: Any = None, checkpoint: Any = None,
     ) -> Self:  # fmt: skip
-        """Fit to Dask collections with the same rows in each partition: data frames, arrays, or lists of delayed ones.
+        """Fit to Dask collections with matching partitions: data frames, arrays, or lists of delayed objects.
 
-        client: of the cluster; the one that is in use by default. checkpoint: a file to save the run to every ten
-        iterations; a fit that finds one, of the same run, resumes it.
+        client is the client of the cluster, by default the current one. checkpoint is a file that the run is saved to
+        every ten iterations; if the file already contains the same run, fit resumes it.
         """
         client = distributed.get_client() if client is None else client
         rows, callbacks = DaskRows(client), self.callbacks
@@ -46,7 +46,7 @@ class _OnDask(BaseAGBM):
             self.callbacks = callbacks
 
     def _lazily(self, method: str, X: Any) -> Any:
-        """What a method gives, for each partition of X when it is computed."""
+        """The results of a method as a lazy Dask collection with the partitions of X."""
         check_is_fitted(self)
         model, kind = self.to_local(), self._predicted(method)
         columns, dtype = kind
@@ -60,16 +60,16 @@ class _OnDask(BaseAGBM):
 
     @abstractmethod
     def _predicted(self, method: str) -> Predicted:
-        """What a method gives."""
+        """The form of the results of a method."""
 
     def to_local(self) -> Any:
-        """The same model as the estimator for one machine, which knows nothing of Dask."""
+        """The same model as an AGBMRegressor or AGBMClassifier, which does not depend on Dask."""
         local: Any = _LOCAL[type(self)]()
         local.__dict__ = dict(self.__dict__)
         return local
 
     def save(self, path: Any) -> None:
-        """See AGBMClassifier."""
+        """Write the fitted model to a file; see AGBMClassifier.save."""
         self.to_local().save(path)
 
 
@@ -78,29 +78,29 @@ def _is_lazy(X: Any) -> bool:
 
 
 class Predicted(NamedTuple):
-    """What predictions look like."""
+    """The form of predictions."""
 
     columns: list[Any] | None
-    """Names; None where there is one number or class a row."""
+    """Column names; None if predictions have one number or class per row."""
     dtype: Any
 
     def empty(self) -> NDArray[Any]:
-        """Those of no rows."""
+        """Predictions for no rows."""
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
 
 def _predict(X: Any, model: Any, method: str, kind: Predicted) -> NDArray[Any]:
-    """A task: predictions of a partition, which may be empty."""
+    """A Dask task: predictions for a partition, which may be empty."""
     return kind.empty() if X.shape[0] == 0 else cast(NDArray[Any], getattr(model, method)(X))
 
 
 def _predict_frame(X: Any, model: Any, method: str, kind: Predicted) -> Any:
-    """A task: the same with the index of the rows."""
+    """A Dask task: predictions for a partition of a data frame, with its index."""
     return _frame(X, kind, _predict(X, model, method, kind))
 
 
 def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
-    """Values, or none of them, with the index of X."""
+    """Predictions as a pandas object with the index of X; empty by default."""
     import pandas as pd
 
     values = kind.empty() if values is None else values
@@ -110,10 +110,10 @@ def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
 
 
 class DaskAGBMRegressor(_OnDask, AGBMRegressor):
-    """AGBMRegressor on a Dask cluster; it has the same parameters, and its model has the same bits."""
+    """AGBMRegressor on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
     def predict(self, X: Any) -> Any:
-        """Predicted values; for a Dask collection, when they are computed."""
+        """Predicted values; lazy for a Dask collection."""
         return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
 
     def _predicted(self, method: str) -> Predicted:
@@ -121,14 +121,14 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
 
 
 class DaskAGBMClassifier(_OnDask, AGBMClassifier):
-    """AGBMClassifier on a Dask cluster; it has the same parameters, and its model has the same bits."""
+    """AGBMClassifier on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
     def predict(self, X: Any) -> Any:
-        """The most probable class; for a Dask collection, when it is computed."""
+        """The most probable class of each row; lazy for a Dask collection."""
         return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities (row, class); for a Dask collection, when they are computed."""
+        """Probabilities (row, class); lazy for a Dask collection."""
         return self._lazily("predict_proba", X) if _is_lazy(X) else super().predict_proba(X)
 
     def _predicted(self, method: str) -> Predicted:

@@ -186,7 +186,7 @@ class TestTrain:
     def test_task(self, values, classifies, here, capsys):
         pd.DataFrame({"x": np.arange(40) % 7, "y": values}).to_csv("t.csv", index=False)
         if classifies is None:
-            assert "one class only" in fails(capsys, "train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
+            assert "only one class" in fails(capsys, "train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
             return
         run("train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
         assert isinstance(agbm.load("m.agbm"), agbm.AGBMClassifier if classifies else agbm.AGBMRegressor)
@@ -263,8 +263,8 @@ class TestTrain:
     @pytest.mark.parametrize(
         ("more", "message"),
         [
-            (["--out", "no/m.agbm"], "/no; make it, or use another path"),
-            (["--out", "."], "'.' is a folder; name a file in it"),
+            (["--out", "no/m.agbm"], "/no; create it, or use another path"),
+            (["--out", "."], "'.' is a folder; use the path of a file"),
             (["--test", "none.csv"], "'none.csv': no such file"),
             (["--test", "part.csv"], "--test part.csv size: no such column"),
             (["--folds", "401"], "--folds 401: Cannot have number of splits"),
@@ -524,7 +524,7 @@ class TestCompare:
 
     def test_no_folder_is_said_before_the_training(self, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--report", "no/page.html", "--quiet")
-        assert "/no; make it, or use another path" in line
+        assert "/no; create it, or use another path" in line
 
     @pytest.mark.parametrize("command", [["compare"], ["tune", "--out", "m.agbm"]], ids=str)
     def test_no_weights_where_they_are_not_used(self, command, capsys):

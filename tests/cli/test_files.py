@@ -215,7 +215,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     assert os.read(reader, 100) == b'"a"\n0\n1\n2\n'
     os.close(reader)
     assert pipe.is_fifo()
-    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"), replacing(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder; use the path of a file"), replacing(tmp_path):
         pass
 
 

@@ -92,7 +92,7 @@ class TestNothingIsOverwritten:
         Path("empty.txt").touch()
         before = contents(trained)
         train = [*SOLD_FROM, "mixed.csv", "--out", "other.agbm", "--checkpoint", other]
-        assert "is not a checkpoint that can be read" in fails(capsys, *train)
+        assert "cannot be read: " in fails(capsys, *train)
         assert contents(trained) == before
 
     @pytest.mark.parametrize("other", ["sold.agbm", "notes.txt"])
@@ -118,7 +118,7 @@ class TestWhatCannotBeWrittenIsSaidFirst:
             ("/proc/m.csv", "cannot be written: No such file or directory"),
             ("mixed.csv/m.csv", "cannot be written: there is no folder"),
             ("nowhere/m.csv", "cannot be written: there is no folder"),
-            ("folder", "'folder' is a folder; name a file in it"),
+            ("folder", "'folder' is a folder; use the path of a file"),
         ],
     )
     @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ class TestClasses:
     @pytest.mark.parametrize("wrong", [{0: -1.0}, {0: np.nan}, {0: np.inf}, {0: "2"}, {0: None}])
     def test_weights_that_are_none(self, wrong):
         X, signal, _ = rows()
-        with pytest.raises(ValueError, match=r"class_weight=.*must be finite numbers of at least 0"):
+        with pytest.raises(ValueError, match=r"class_weight=.*must be finite and not negative"):
             AGBMClassifier(class_weight=wrong).fit(X, signal > 0)
 
 

@@ -279,7 +279,7 @@ class TestGoingOn:
     def test_warm_start_with_other_rows(self):
         X, y = numbers()
         model = AGBMRegressor(max_iter=5, warm_start=True).fit(batches_of([100], X, y))
-        with pytest.raises(ValueError, match="feature 0 has other bins than in the run that is to go on"):
+        with pytest.raises(ValueError, match="feature 0 has other bins than in the run to resume"):
             model.set_params(max_iter=8).fit(batches_of([100], X + 1.0, y))
 
     @pytest.mark.parametrize("early_stopping", [False, True])
@@ -385,13 +385,13 @@ class TestDatasets:
             model.fit(dataset, "price")
         with pytest.raises(ValueError, match="sample_weight='price': the dataset has no such column"):
             model.fit(dataset, "label", "price")
-        with pytest.raises(ValueError, match="y=None: give the name of the column with the labels"):
+        with pytest.raises(ValueError, match="y=None: pass the name of the column with the labels"):
             model.fit(dataset)
         with pytest.raises(ValueError, match="X_val: y='price': the dataset has no such column"):
             model.fit(dataset, "label", None, dataset, "price")
         with pytest.raises(ValueError, match="X_val: X has 4 columns, X has 5"):
             model.fit(dataset, "label", None, mixed()[0], mixed()[1])
-        with pytest.raises(ValueError, match="the dataset has no columns but"):
+        with pytest.raises(ValueError, match="the dataset has no columns besides"):
             model.fit(ds.dataset(pa.table({"y": [1.0, 2.0]})), "y")
         with pytest.raises(ValueError, match="y has 3 rows, the blocks of X have 1500"):
             model.fit(dataset, [1.0, 2.0, 3.0])
@@ -519,7 +519,7 @@ class TestErrors:
 
     def test_iterators_that_can_be_read_once(self):
         X, y = numbers()
-        with pytest.raises(TypeError, match=r"can be read only once, .* give agbm.Batches\(make\)"):
+        with pytest.raises(TypeError, match=r"can be read only once, .* pass agbm.Batches\(make\)"):
             AGBMRegressor().fit(part for part in [(X, y)])
         with pytest.raises(TypeError, match="can be read only once"):
             AGBMRegressor().fit(iter([X]), y)
@@ -537,7 +537,7 @@ class TestErrors:
     def test_options(self, tmp_path):
         with pytest.raises(ValueError, match="bins='disk' must be 'memory' or 'mmap'"):
             Batches(list, bins="disk")
-        with pytest.raises(ValueError, match=r"folder='x' is for bins='mmap', got bins='memory'; leave it out"):
+        with pytest.raises(ValueError, match=r"folder='x' needs bins='mmap'; got bins='memory'"):
             Batches(list, folder="x")
         with pytest.raises(FileNotFoundError, match="there is no such folder"):
             Batches(list, bins="mmap", folder=tmp_path / "none")
@@ -567,9 +567,9 @@ class TestErrors:
         with pytest.raises(ValueError, match="block 1: X: column 'a' has dates"):
             self.fit((a, y), (pd.DataFrame({"a": pd.to_datetime(y)}), y))
         words = pd.DataFrame({"a": ["x"] * N})
-        with pytest.raises(ValueError, match="X_val: X: column 'a' must have numbers"):
+        with pytest.raises(ValueError, match="X_val: X: column 'a' must contain numbers"):
             self.fit((a, y), X_val=words, y_val=y)
-        with pytest.raises(ValueError, match="X_val: block 1: X: column 'a' must have numbers"):
+        with pytest.raises(ValueError, match="X_val: block 1: X: column 'a' must contain numbers"):
             self.fit((a, y), X_val=batches_of([100], pd.concat([a.iloc[:100], words.iloc[100:]]), y))
 
     def test_labels(self):
@@ -584,13 +584,13 @@ class TestErrors:
             self.fit((X, y), (X, y.astype(str)))
         with pytest.raises(ValueError, match=r"block 1: y has shape \(1500, 2\); other blocks have \(\) per row"):
             self.fit((X, y), (X, np.column_stack([y, y])))
-        with pytest.raises(ValueError, match="y=None: give the labels of all rows, or batches"):
+        with pytest.raises(ValueError, match="y=None: pass the labels of all rows, or batches"):
             self.fit(X)
         with pytest.raises(ValueError, match="y has 3 rows, the blocks of X have 1500; they must be the same number"):
             self.fit(X, y=y[:3])
         with pytest.raises(ValueError, match="sample_weight has 3 rows, the blocks of X have 1500"):
             self.fit(X, y=y, weight=y[:3])
-        with pytest.raises(TypeError, match="y='label': the name of a column is for datasets"):
+        with pytest.raises(TypeError, match="y='label': names of columns work with datasets only"):
             self.fit(X, y="label")
         with pytest.raises(ValueError, match="y has missing labels"):
             self.fit((X, np.array([None, "a", "b"] * 500)), model=AGBMClassifier())
@@ -714,7 +714,7 @@ class TestParts:
             ((*good, codes[1:], forest.value, 1), "left_codes"),
             ((*good[:2], good[2][1:], codes, forest.value, 1), "nodes: must have as many"),
             ((*good[:2], bad_feature.view(np.uint8), codes, forest.value, 1), "no such feature"),
-            ((*good[:2], bad_child.view(np.uint8), codes, forest.value, 1), "behind their parents"),
+            ((*good[:2], bad_child.view(np.uint8), codes, forest.value, 1), "children must follow their parents"),
             ((forest.roots + 99, *good[1:], codes, forest.value, 1), "roots"),
             ((good[0], forest.first_column + 1, good[2], codes, forest.value, 1), "first_column"),
             ((good[0], forest.first_column[1:], good[2], codes, forest.value, 1), "first_column"),

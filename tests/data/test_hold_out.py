@@ -60,7 +60,7 @@ def test_too_few_rows_are_named(n, classes, message):
     with pytest.raises(ValueError, match=message):
         hold_out(n, 0.2, classes, seed=0)
     model = (AGBMRegressor if classes is None else AGBMClassifier)(early_stopping=True, validation_fraction=0.2)
-    with pytest.raises(ValueError, match=r"early_stopping=True with validation_fraction=0\.2: .* Give X_val and y_val"):
+    with pytest.raises(ValueError, match=r"early_stopping=True with validation_fraction=0\.2: .* Pass X_val and y_val"):
         model.fit(np.zeros((n, 1)), np.zeros(n) if classes is None else classes)
 
 

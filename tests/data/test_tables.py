@@ -230,12 +230,12 @@ class TestSparse:
     def test_a_model_with_categories_needs_a_dense_table(self, mixed):
         columns, y = mixed
         model = AGBMRegressor(max_iter=2).fit(as_object_array(columns), y)
-        with pytest.raises(ValueError, match=r"X is sparse, the model has categorical features \(\[3\]\)"):
+        with pytest.raises(ValueError, match=r"X is sparse, but the model has categorical features \(\[3\]\)"):
             model.predict(csr_array((5, 4)))
 
     def test_categories_need_a_dense_table(self, regression):
         X, y = regression
-        with pytest.raises(ValueError, match=r"categorical_features=\[1\]: a sparse X has numbers only"):
+        with pytest.raises(ValueError, match=r"categorical_features=\[1\]: a sparse X contains only numbers"):
             AGBMRegressor(categorical_features=[1]).fit(csr_array(X), y)
 
 
@@ -432,7 +432,9 @@ class TestCategories:
 
     def test_none_means_numbers_only(self, mixed):
         columns, y = mixed
-        with pytest.raises(ValueError, match=r"column 'colour' must have numbers, or be named in categorical_features"):
+        with pytest.raises(
+            ValueError, match=r"column 'colour' must contain numbers, or be listed in categorical_features"
+        ):
             AGBMRegressor(categorical_features=None).fit(as_pandas_object(columns), y)
 
 
@@ -586,14 +588,14 @@ class TestBadTables:
 
     def test_categories_that_cannot_be_told_apart(self):
         table = pd.DataFrame({"x": [[1], [2], [3]] * 10})
-        with pytest.raises(ValueError, match=r"column 'x' has categories that cannot be told apart \(unhashable type"):
+        with pytest.raises(ValueError, match=r"column 'x' has values that cannot be categories \(unhashable type"):
             AGBMRegressor(categorical_features=["x"]).fit(table, np.arange(30.0))
         complex_numbers = np.array([1j, 2j, 1 + 1j] * 20, dtype=object)[:, np.newaxis]
         model = AGBMRegressor(categorical_features=[0], max_iter=2, min_samples_leaf=5)
         assert np.isfinite(model.fit(complex_numbers, np.arange(60.0)).predict(complex_numbers)).all()
 
     def test_rows_that_are_not_there_yet(self):
-        with pytest.raises(TypeError, match=r"X is a LazyFrame.* give X.collect\(\)"):
+        with pytest.raises(TypeError, match=r"X is a LazyFrame.* pass X.collect\(\)"):
             AGBMRegressor().fit(pl.DataFrame({"x": [1.0, 2.0]}).lazy(), [1.0, 2.0])
 
     def test_without_narwhals(self, mixed, monkeypatch):
@@ -608,12 +610,12 @@ class TestBadTables:
         values = np.array(columns["number"], dtype=object)
         values[5] = "seven"
         table = pd.DataFrame({**columns, "number": values})
-        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
             AGBMRegressor().fit(table, y)
-        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
             AGBMRegressor().fit(table[["number", "count"]], y)
         model = AGBMRegressor(max_iter=2).fit(as_pandas(columns), y)
-        with pytest.raises(ValueError, match=r"column 'number' must have numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
             model.predict(table)
 
     def test_unknown_names(self, mixed):
@@ -622,5 +624,5 @@ class TestBadTables:
             AGBMRegressor(categorical_features=["colour", "taste"]).fit(as_pandas(columns), y)
         with pytest.raises(ValueError, match=r"\['colour', 1\] must be names or positions, not both"):
             AGBMRegressor(categorical_features=["colour", 1]).fit(as_pandas(columns), y)
-        with pytest.raises(ValueError, match="one list"):
+        with pytest.raises(ValueError, match="must be a flat list"):
             AGBMRegressor(categorical_features=[["colour"]]).fit(as_pandas(columns), y)

@@ -49,7 +49,7 @@ def test_lightgbm_predicts_the_same(name, dtype):
 @pytest.mark.parametrize("name", LOG_LINK_WITH_TWO_OUTPUTS)
 def test_several_outputs_with_a_log_link_are_refused(name):
     with pytest.raises(
-        ValueError, match=r"with 2 outputs: LightGBM applies no link to several outputs; use to_onnx or"
+        ValueError, match=r"with 2 outputs: LightGBM does not apply a link to several outputs; use to_onnx or"
     ):
         to_lightgbm(model(name))
 

@@ -164,13 +164,13 @@ def test_names_of_any_kind(tmp_path):
 @pytest.mark.parametrize("export", [export_text, to_graphviz, plot_tree])
 def test_errors_say_what_to_do(export):
     fitted = model("squared")
-    with pytest.raises(ValueError, match=r"tree=8 must be a whole number from 0 to 7: the model has 8 trees"):
+    with pytest.raises(ValueError, match=r"tree=8 must be an integer from 0 to 7: the model has 8 trees"):
         export(fitted, 8)
-    with pytest.raises(ValueError, match=r"tree='first' must be a whole number"):
+    with pytest.raises(ValueError, match=r"tree='first' must be an integer"):
         export(fitted, "first")
-    with pytest.raises(ValueError, match=r"precision=0 must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match=r"precision=0 must be a positive integer"):
         export(fitted, precision=0)
-    with pytest.raises(ValueError, match=r"max_categories=1.5 must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match=r"max_categories=1.5 must be a positive integer"):
         export(fitted, max_categories=1.5)
 
 

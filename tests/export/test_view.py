@@ -26,10 +26,10 @@ def refused():
     few = {"max_iter": 2}
     yield AGBMRegressor(learner=Ridge(), **few).fit(X, y), r"learner=Ridge\(\): only trees can be exported; .*None"
     start = LinearRegression().fit(X, y)
-    yield AGBMRegressor(init=start, **few).fit(X, y), r"init=LinearRegression\(\): .* fit it with init='prior'"
-    yield AGBMRegressor(loss=MyLoss(), **few).fit(X, y), r"loss=MyLoss\(\) is not one of agbm.losses: .* use a loss of"
+    yield AGBMRegressor(init=start, **few).fit(X, y), r"init=LinearRegression\(\): .* use init='prior'"
+    yield AGBMRegressor(loss=MyLoss(), **few).fit(X, y), r"loss=MyLoss\(\) is not one of agbm.losses; .* Use a loss of"
     counts = AGBMClassifier(loss=Poisson(), **few).fit(X, y > 0)
-    yield counts, r"loss=Poisson\(\) gives no probabilities of 2 classes.*use loss='log_loss'"
+    yield counts, r"loss=Poisson\(\) does not give probabilities of 2 classes.*use loss='log_loss'"
 
 
 @pytest.mark.parametrize("name", EXPORTS)

@@ -710,7 +710,7 @@ class TestFile:
             write(iris, tmp_path / "report.html")
         assert (tmp_path / "report.html").read_text() == before
         assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; make it"):
+        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; create it"):
             write(iris, tmp_path / "nowhere" / "report.html")
 
 

@@ -255,7 +255,7 @@ class TestFiles:
         whole = path.read_bytes()
         for damaged in (b"", b"not a checkpoint", whole[: len(whole) // 2], whole[:-30]):
             path.write_bytes(damaged)
-            with pytest.raises(ValueError, match="not a checkpoint that can be read"):
+            with pytest.raises(ValueError, match=r"The checkpoint .* cannot be read"):
                 clone(model).fit(X, y)
 
     @settings(max_examples=150)
@@ -298,7 +298,7 @@ class TestFiles:
         (tmp_path / "victim").touch()
         with open(tmp_path / "run", "wb") as file:
             np.savez(file, format=1, identity=np.array([Boom()], dtype=object))
-        with pytest.raises(ValueError, match="not a checkpoint"):
+        with pytest.raises(ValueError, match=r"The checkpoint .* cannot be read"):
             AGBMRegressor(callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
         assert (tmp_path / "victim").exists()
 
@@ -318,10 +318,10 @@ class TestFiles:
 
         if how == "refused":
             monkeypatch.setattr(Path, "touch", refuse)  # as root, no folder is read-only
-            message = r"run', every=10\): there can be no file in .* \(Permission denied\); use another path"
+            message = r"run', every=10\): cannot write a file in .* \(Permission denied\); use another path"
         else:
             path.mkdir()
-            message = r"run', every=10\): .* is a folder; name a file in it"
+            message = r"run', every=10\): .* is a folder; use the path of a file"
         with pytest.raises(OSError, match=message):
             AGBMRegressor(callbacks=[Checkpoint(path), seen.append]).fit(X, y)
         assert not seen
@@ -341,7 +341,7 @@ class TestFiles:
 
     def test_other_learners_cannot_be_saved(self, regression, tmp_path):
         X, y = regression
-        with pytest.raises(TypeError, match=r"Checkpoint saves trees only, got learner=Ridge\(\)"):
+        with pytest.raises(TypeError, match=r"Checkpoint saves trees only; got learner=Ridge\(\)"):
             AGBMRegressor(learner=Ridge(), callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
 
     def test_weights_and_start_models_belong_to_a_run(self, regression, tmp_path):
@@ -370,5 +370,5 @@ class TestFiles:
 
     @pytest.mark.parametrize("every", [0, -1, 2.5, "often", True])
     def test_how_often(self, every):
-        with pytest.raises(ValueError, match=r"every=.*at least 1"):
+        with pytest.raises(ValueError, match=r"every=.*positive integer"):
             Checkpoint("run", every=every)

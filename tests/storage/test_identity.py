@@ -397,7 +397,7 @@ class TestResuming:
         X, y = regression
         with open(tmp_path / "log", "w") as file:
             model = AGBMRegressor(loss=Loss(file.write), callbacks=[Checkpoint(tmp_path / "run")])
-            with pytest.raises(TypeError, match=r"run', every=10\): loss=.*cannot be told apart from another object"):
+            with pytest.raises(TypeError, match=r"run', every=10\): loss=.*cannot be distinguished from other objects"):
                 model.fit(X, y)
 
     def test_init_that_is_fitted_again(self, regression, tmp_path):
@@ -414,7 +414,7 @@ class TestResuming:
         model = AGBMRegressor(loss=loss, max_iter=3, warm_start=warm).fit(X, y)
         model.set_params(max_iter=5, warm_start=True).fit(X, y)
         loss.change = lambda r: 2 * r
-        with pytest.raises(ValueError, match=r"loss=.* \(has changed inside\)"):
+        with pytest.raises(ValueError, match=r"loss=.* \(modified since\)"):
             model.fit(X, y)
 
     def test_warm_start_with_another_init_or_learner(self, regression):
@@ -422,11 +422,11 @@ class TestResuming:
         start = LinearRegression().fit(X, y)
         model = AGBMRegressor(init=start, learner=Ridge(), max_iter=3, warm_start=True).fit(X, y)
         model.learner.alpha = 7.0
-        with pytest.raises(ValueError, match=r"learner=Ridge\(alpha=7.0\) \(has changed inside\)"):
+        with pytest.raises(ValueError, match=r"learner=Ridge\(alpha=7.0\) \(modified since\)"):
             model.fit(X, y)
         model.learner.alpha = 1.0
         start.coef_[0] += 1.0
-        with pytest.raises(ValueError, match=r"init=LinearRegression\(\) \(has changed inside\)"):
+        with pytest.raises(ValueError, match=r"init=LinearRegression\(\) \(modified since\)"):
             model.fit(X, y)
 
     def test_warm_start_with_a_list_that_has_changed(self, regression):
@@ -442,7 +442,7 @@ class TestResuming:
         loss = Loss(lambda r: r)
         loss.lock = threading.Lock()
         model = AGBMRegressor(loss=loss, max_iter=3, warm_start=True).fit(X, y)
-        with pytest.raises(TypeError, match=r"warm_start=True: loss=.* cannot be told apart"):
+        with pytest.raises(TypeError, match=r"warm_start=True: loss=.* cannot be distinguished"):
             model.fit(X, y)
         del loss.lock
         with pytest.raises(ValueError, match="loss="):

@@ -120,6 +120,6 @@ def test_many_unknown_labels_are_counted():
         metrics_of_classes(numbers, np.full((100_000, 2), 0.5), np.array(["a", "b"]))
     assert len(str(raised.value)) < 500
     X = np.zeros((100_000, 1))
-    with pytest.raises(ValueError, match=r"y_val has labels \[.*\] and 99,990 more that y has not") as raised:
+    with pytest.raises(ValueError, match=r"y_val has labels \[.*\] and 99,990 more that are not in y") as raised:
         AGBMClassifier().fit(X[:2], ["a", "b"], X_val=X, y_val=numbers)
     assert len(str(raised.value)) < 500

@@ -100,7 +100,7 @@ class TestMonotone:
 
     def test_of_many_classes_there_is_no_such_thing(self):
         X, y = noisy(3)
-        with pytest.raises(ValueError, match=r"monotonic_cst=\[1, 0, 0\] is for two classes, y has 3"):
+        with pytest.raises(ValueError, match=r"monotonic_cst=\[1, 0, 0\] supports only two classes; y has 3"):
             AGBMClassifier(monotonic_cst=[1, 0, 0]).fit(X, np.digitize(y, [-1, 1]))
 
 

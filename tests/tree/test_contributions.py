@@ -354,9 +354,9 @@ def test_models_without_trees():
     np.testing.assert_array_equal(found[:, 2], model.predict(X))
     X, y = make_regression(100, 3, random_state=0)
     linear = AGBMRegressor(max_iter=2, learner=LinearRegression()).fit(X, y)
-    with pytest.raises(ValueError, match=r"predict_contributions\(\) exists for trees only.*LinearRegression"):
+    with pytest.raises(ValueError, match=r"predict_contributions\(\) works with trees only.*LinearRegression"):
         linear.predict_contributions(X)
-    with pytest.raises(AttributeError, match="split_counts_ exists for trees only"):
+    with pytest.raises(AttributeError, match="split_counts_ is defined for trees only"):
         linear.split_counts_  # noqa: B018
 
 

@@ -135,7 +135,7 @@ def test_predictors_take_numbers_of_the_right_shape():
 def test_models_that_have_no_predictor():
     X, y = make_regression(100, 3, random_state=0)
     codes = np.column_stack([X, np.arange(100) % 4])
-    with pytest.raises(ValueError, match=r"categorical features \(\[3\]\)"):
+    with pytest.raises(ValueError, match=r"features \[3\] of the model are categorical"):
         AGBMRegressor(max_iter=2, categorical_features=[3]).fit(codes, y).predictor()
     with pytest.raises(ValueError, match="init"):
         AGBMRegressor(max_iter=2, init=LinearRegression().fit(X, y)).fit(X, y).predictor()

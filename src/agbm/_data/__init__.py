@@ -1,1 +1,1 @@
-"""Input: tables, categories, blocks of rows, held-out rows."""
+"""Input data: tables, categories, blocks of rows and hold-out sets."""

@@ -1,4 +1,4 @@
-"""Where blocks of rows come from on one machine: functions that give batches, and datasets of pyarrow."""
+"""Sources of blocks of rows on one machine: functions that return batches, and pyarrow datasets."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from numpy.typing import NDArray
 
 from .blocks import Block, Labels, LocalBlocks
 
-# Values of a dataset that are read at a time: whole rows, 64 MB or one row.
+# How many values of a dataset are read at a time: whole rows of about 64 MB in total, at least one row.
 BLOCK_VALUES = 8_000_000
 
 
 class Batches:
-    """Rows that do not fit into memory, for the X of fit: batch after batch, read anew for every pass over them.
+    """Rows that do not fit into memory, for the X of fit: batches that are read again in every pass.
 
-    A fit reads all batches two or three times and holds one of them at a time. What stays in memory is two bytes a
-    value and some vectors; the model is that of a fit on all rows at once, bit for bit. See docs/larger-than-memory.md.
+    A fit makes two or three passes over the batches and keeps one batch in memory at a time, plus two bytes per value
+    and some vectors. The model is the same, bit for bit, as that of a fit on all rows at once. See
+    docs/larger-than-memory.md.
 
     Parameters
     ----------
-    source : function or pyarrow.dataset.Dataset
-        A function without arguments that gives a new iterator of batches whenever it is called, always with the same
-        rows. A batch is a table X (pandas, polars, arrow, array, sparse), or a tuple (X, y) or (X, y, sample_weight);
-        without y in the batches fit needs one for all rows. Of a dataset, y and sample_weight of fit may be the names
-        of columns, and the features are all others.
+    source : callable or pyarrow.dataset.Dataset
+        A function without arguments that returns a new iterator of batches in every call, always with the same rows. A
+        batch is a table X (pandas, polars, arrow, array, sparse), or a tuple (X, y) or (X, y, sample_weight). If the
+        batches do not contain y, pass the labels of all rows to fit. For a dataset, y and sample_weight of fit may be
+        names of columns; all other columns are features.
     bins : {"memory", "mmap"}, default="memory"
-        Where the two bytes a value are: in memory, or in files that are mapped into it, which the system may write to
-        the disk and read again.
+        Where the bins, two bytes per value, are stored: in memory, or in memory-mapped files that the operating system
+        may write to disk and read again.
     folder : str or path, default=None
-        Of these files; None for the system's folder for temporary files. They have no names, and are gone with the
-        process.
+        The folder of these files; None: the system's folder for temporary files. The files have no names, and
+        disappear with the process.
 
     Examples
     --------
@@ -51,15 +52,15 @@ class Batches:
     def __init__(self, source: Any, *, bins: str = "memory", folder: Any = None) -> None:
         if not callable(source) and not _is_dataset(source):
             raise TypeError(
-                f"source={source!r} must be a function that gives a new iterator of batches whenever it is called, or "
-                "a pyarrow.dataset.Dataset."
+                f"source={source!r} must be a function that returns a new iterator of batches in every call, or a "
+                "pyarrow.dataset.Dataset."
             )
         if bins not in ("memory", "mmap"):
             raise ValueError(f"bins={bins!r} must be 'memory' or 'mmap'.")
         if folder is not None and bins != "mmap":
-            raise ValueError(f"folder={folder!r} is for bins='mmap', got bins={bins!r}; leave it out.")
+            raise ValueError(f"folder={folder!r} needs bins='mmap'; got bins={bins!r}.")
         if folder is not None and not Path(folder).is_dir():
-            raise FileNotFoundError(f"folder={str(folder)!r}: there is no such folder; make it, or use another one.")
+            raise FileNotFoundError(f"folder={str(folder)!r}: there is no such folder; create it, or use another one.")
         self.source = source
         self.bins = bins
         self.folder = folder
@@ -69,16 +70,16 @@ class Batches:
 
     @property
     def folder_of_bins(self) -> str:
-        """Empty where bins are in memory."""
+        """The folder of the files of bins; empty if bins are in memory."""
         return "" if self.bins == "memory" else str(self.folder or tempfile.gettempdir())
 
 
 def blocks_of(X: Any, y: Any, sample_weight: Any) -> tuple[LocalBlocks, Any, Any] | None:
-    """The blocks of X, with y and sample_weight of all rows where blocks do not have them; None for a table."""
+    """The blocks of X, and y and sample_weight of all rows unless the blocks contain them; None for a table."""
     if hasattr(X, "__next__"):
         raise TypeError(
-            f"X={X!r} can be read only once, and fit reads its rows several times; give agbm.Batches(make), where "
-            "make() returns a new iterator whenever it is called."
+            f"X={X!r} can be read only once, but fit reads its rows several times; pass agbm.Batches(make), where "
+            "make() returns a new iterator in every call."
         )
     batches = Batches(X) if _is_dataset(X) else X
     if not isinstance(batches, Batches):
@@ -88,14 +89,14 @@ def blocks_of(X: Any, y: Any, sample_weight: Any) -> tuple[LocalBlocks, Any, Any
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if isinstance(given, str):
             raise TypeError(
-                f"{name}={given!r}: the name of a column is for datasets; give {name} for all rows, or None where the "
-                "batches have it."
+                f"{name}={given!r}: names of columns work with datasets only; pass {name} of all rows, or None if the "
+                "batches contain it."
             )
     return LocalBlocks(lambda: _read_batches(batches.source), None, batches.folder_of_bins), y, sample_weight
 
 
 def _is_dataset(X: Any) -> bool:
-    """Without an import: who has a dataset has imported its module."""
+    """Whether X is a pyarrow dataset. No import is needed: if there is a dataset, its module has been imported."""
     module = sys.modules.get("pyarrow.dataset")
     return module is not None and isinstance(X, module.Dataset)
 
@@ -104,40 +105,40 @@ def _read_batches(make: Callable[[], Iterable[Any]]) -> Iterator[Block]:
     for i, batch in enumerate(make()):
         if isinstance(batch, tuple) and not 1 <= len(batch) <= 3:
             raise ValueError(
-                f"block {i}: a batch must be X, (X, y) or (X, y, sample_weight), got a tuple of {len(batch)}."
+                f"block {i}: a batch must be X, (X, y) or (X, y, sample_weight); got a tuple of length {len(batch)}."
             )
         yield Block(*batch) if isinstance(batch, tuple) else Block(batch)
 
 
 def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBlocks, Any, Any]:
-    """Blocks of as many rows each. Labels and weights that are columns are read alone before all others."""
+    """Blocks with equal numbers of rows. Labels and weights that are columns are read first, without the features."""
     dataset, all_names = batches.source, list(batches.source.schema.names)
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if isinstance(given, str) and given not in all_names:
             raise ValueError(f"{name}={given!r}: the dataset has no such column; its columns are {all_names}.")
     if y is None:
-        raise ValueError(f"y=None: give the name of the column with the labels, of {all_names}, or labels of all rows.")
+        raise ValueError(f"y=None: pass the name of the column with the labels, of {all_names}, or labels of all rows.")
     named = {
         "y": y if isinstance(y, str) else None,
         "weight": sample_weight if isinstance(sample_weight, str) else None,
     }
     features = [name for name in all_names if name not in named.values()]
     if not features:
-        raise ValueError(f"X: the dataset has no columns but {all_names}; it needs some for features.")
-    rows_a_block = max(1, BLOCK_VALUES // len(all_names))
+        raise ValueError(f"X: the dataset has no columns besides {all_names}; at least one feature is needed.")
+    block_rows = max(1, BLOCK_VALUES // len(all_names))
 
     def read() -> Iterator[Block]:
-        for table in tables_of(dataset, features, rows_a_block):
+        for table in tables_of(dataset, features, block_rows):
             yield Block(table)
 
     def read_labels() -> Iterator[Labels]:
         head = dataset.schema.empty_table().select(features)
         columns = sorted({name for name in named.values() if name is not None})
-        if not columns:  # a table without columns knows no number of rows
+        if not columns:  # a table without columns has no rows
             n_rows = dataset.count_rows()
-            yield from (Labels(min(rows_a_block, n_rows - i), None, None, head) for i in range(0, n_rows, rows_a_block))
+            yield from (Labels(min(block_rows, n_rows - i), None, None, head) for i in range(0, n_rows, block_rows))
             return
-        for table in tables_of(dataset, columns, rows_a_block):
+        for table in tables_of(dataset, columns, block_rows):
             vectors = [None if name is None else _vector(table[name]) for name in named.values()]
             yield Labels(table.num_rows, vectors[0], vectors[1], head)
 
@@ -146,7 +147,7 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
 
 
 def tables_of(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
-    """The rows of a dataset in tables of so many rows, however its files are cut."""
+    """The rows of a dataset as tables of n_rows rows each, however they are split into files."""
     import pyarrow as pa
 
     waiting: list[Any] = []
@@ -165,14 +166,14 @@ def tables_of(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
 
 
 def _record_batches(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
-    """The rows of a dataset in its own cuts, up to so many at a time.
+    """The rows of a dataset as it is split into files and row groups, at most n_rows at a time.
 
-    A dataset that is asked for all its batches reads far ahead, which takes memory. So one row group after the other is
-    asked for, but where a filter hides rows of them.
+    Row groups are read one by one, because Dataset.to_batches reads far ahead and takes a lot of memory. It is used
+    only if the dataset has a filter.
     """
     try:
         fragments = list(dataset.get_fragments())
-    except ValueError:  # it has a filter
+    except ValueError:  # the dataset has a filter
         yield from dataset.to_batches(columns=columns, batch_size=n_rows)
         return
     for fragment in fragments:

@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 def hold_out(
     n_rows: int, share: float, classes: NDArray[Any] | None, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Hold out a share of the rows, rounded up; returns the numbers of the remaining and of the held-out rows, sorted.
+    """Hold out a share of the rows, rounded up; returns the sorted indices of the remaining and the held-out rows.
 
-    If `classes` are given, they are held out in proportion, and every class is among the remaining rows.
+    If `classes` are given, the split is stratified, and the remaining rows contain every class.
     """
-    from sklearn.model_selection import train_test_split  # here, not above: it takes long to import
+    from sklearn.model_selection import train_test_split  # slow to import
 
     rows = np.arange(n_rows)
     wanted = math.ceil(share * n_rows)
@@ -27,7 +27,7 @@ def hold_out(
         raise ValueError(f"{n_rows} rows are too few to hold out {share} of them.")
     strata = _strata(classes, wanted)
     remaining, held_out = train_test_split(rows, test_size=wanted, stratify=strata, random_state=seed)
-    if classes is not None:  # a class without a remaining row could not be learned
+    if classes is not None:  # a class without remaining rows cannot be learned
         unseen = ~np.isin(classes[held_out], classes[remaining])
         remaining, held_out = np.concatenate([remaining, held_out[unseen]]), held_out[~unseen]
     if not len(held_out):
@@ -36,14 +36,14 @@ def hold_out(
 
 
 def seed_of(random_state: Any) -> int:
-    """The seed of a fit, for its validation rows and everything else that is random."""
+    """The seed of a fit, for the validation split and everything else that is random."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def _strata(classes: NDArray[Any] | None, wanted: int) -> NDArray[Any] | None:
-    """Classes to keep in proportion, with classes of one row merged into the largest.
+    """Classes for a stratified split; classes with a single row are merged into the largest class.
 
-    None if one of the parts has fewer rows than there are classes.
+    None if one of the two parts would have fewer rows than there are classes.
     """
     if classes is None:
         return None

@@ -1,4 +1,4 @@
-"""How the tables of a fit are checked and read: columns, their names, and categories."""
+"""Checks and reads tables: columns, their names, and categories."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .tables import Categories, as_table, explain, needs_reading
 
 _OPTIONS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
-    "ensure_all_finite": False,  # trees take NaN and infinity, other learners check for themselves
+    "ensure_all_finite": False,  # trees accept NaN and infinity, other learners check X themselves
     "accept_sparse": "csr",
 }
 
 
 class _Columns(BaseEstimator):  # type: ignore[misc]
-    """What scikit-learn's checks look for in an estimator: the columns of fit, and the class for their messages."""
+    """Replaces the estimator in scikit-learn's checks: has the columns seen in fit, and a class name for errors."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -38,10 +38,10 @@ def _named_like(estimator: str) -> type[_Columns]:
 
 @dataclass(frozen=True, eq=False)
 class TableReader:
-    """Reads tables as the table of fit was read. It can be pickled."""
+    """Reads tables in the same way as the table of fit. It can be pickled."""
 
     estimator: str
-    """The name of the estimator's class, for messages."""
+    """The class name of the estimator, for error messages."""
     n_features: int
     names: NDArray[Any] | None
     """Names of the columns; None if the table of fit had none."""
@@ -49,7 +49,7 @@ class TableReader:
 
     @classmethod
     def of_columns(cls, estimator: str, X: Any) -> TableReader:
-        """A reader of tables with the columns of X, all of which are numbers."""
+        """A reader of tables with the columns of X, all of them numeric."""
         columns = _named_like(estimator)()
         validate_data(columns, X, skip_check_array=True)
         return cls._of(columns, Categories())
@@ -58,7 +58,7 @@ class TableReader:
     def of_table(
         cls, estimator: str, X: Any, y: Any, categories: Categories, numeric_y: bool
     ) -> tuple[TableReader, Any, NDArray[Any]]:
-        """A reader of tables like X, with X and y as scikit-learn checks them and numbers for categories."""
+        """A reader of tables like X, and the checked X and y, with codes for categories."""
         columns = _named_like(estimator)()
         X, y = _checked(columns, X, y, categories, numeric_y, reset=True)
         return cls._of(columns, categories), X, y
@@ -73,21 +73,21 @@ class TableReader:
         return replace(self, categories=categories)
 
     def check_columns(self, X: Any) -> None:
-        """Raise ValueError if X has other columns."""
+        """Raise ValueError if X has different columns."""
         validate_data(self.columns, X, reset=False, skip_check_array=True)
 
     def numbers(self, X: Any) -> Any:
-        """X as a matrix of numbers that the kernels take, with numbers for categories."""
+        """X as a matrix of numbers for the kernels, with codes for categories."""
         return plain(_checked(self.columns, X, "no_validation", self.categories, False, reset=False))
 
     def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, NDArray[Any]]:
-        """The same, with y."""
+        """X as a matrix of numbers, with codes for categories, and the checked y."""
         X, y = _checked(self.columns, X, y, self.categories, numeric_y, reset=False)
         return X, y
 
     @property
     def columns(self) -> _Columns:
-        """The columns in the form that scikit-learn's checks take."""
+        """The columns in the form that scikit-learn's checks need."""
         columns = _named_like(self.estimator)()
         columns.n_features_in_ = self.n_features
         if self.names is not None:
@@ -96,7 +96,7 @@ class TableReader:
 
 
 def _checked(columns: _Columns, X: Any, y: Any, categories: Categories, numeric_y: bool, reset: bool) -> Any:
-    """X, or X and y, as scikit-learn checks them; `reset` takes the columns of X for those of fit."""
+    """X, or X and y, after scikit-learn's checks; with `reset`, the columns of X become those of fit."""
     has_y = not (isinstance(y, str) and y == "no_validation")
     labels = {"y_numeric": numeric_y, "multi_output": numeric_y} if has_y else {}
     try:
@@ -110,6 +110,6 @@ def _checked(columns: _Columns, X: Any, y: Any, categories: Categories, numeric_
         return check_array(encoded, estimator=columns, input_name="X", **_OPTIONS)
     except ValueError as error:
         explained = explain(error, X, getattr(columns, "feature_names_in_", None))
-        if explained is error:  # an error that is its own cause is never at its end
+        if explained is error:  # an error must not be its own cause
             raise
         raise explained from error

@@ -1,4 +1,4 @@
-"""Rows as the estimators check them, before they become a problem."""
+"""Checked rows, before they become an objective."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sklearn.utils import check_array
 from .._core.losses import Array
 from .._core.weights import Weights
 
-# Labels that an error message shows: a column of numbers by mistake has one per row.
+# How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
 MOST_SHOWN = 10
 
 
 def some_of(labels: list[Any]) -> str:
-    """Labels for an error message: all, or the first ones and how many more there are."""
+    """Labels for an error message: all, or the first ones and the number of others."""
     more = len(labels) - MOST_SHOWN
     return repr(labels) if more <= 0 else f"{labels[:MOST_SHOWN]} and {more:,} more"
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows: features, encoded labels, weights and the values of an init model, where there are such.
+    """Checked rows: features and encoded labels, and weights and scores of an init model if there are any.
 
     Rows are on the first axis of X and on the last of everything else.
     """
@@ -42,13 +42,13 @@ class Rows:
         return int(self.y.shape[-1])
 
     def arrays(self) -> list[NDArray[Any] | None]:
-        """All numbers that the rows have."""
+        """All arrays of the rows, for digests."""
         parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [self.X]
         weights = (None, None) if self.weights is None else (self.weights.repeats, self.weights.relative)
         return [*parts, self.y, *weights, self.start]
 
     def take(self, order: NDArray[np.intp]) -> Rows:
-        """Some of the rows, in that order."""
+        """The rows with the given indices, in their order."""
         return Rows(
             self.X[order],
             self.y[..., order],
@@ -57,7 +57,7 @@ class Rows:
         )
 
     def followed_by(self, X: Any, y: Array, start: Array | None) -> Rows:
-        """These rows and others after them, which weigh 1 each."""
+        """These rows followed by others, which have weight 1."""
         sparse = issparse(self.X) or issparse(X)
         return Rows(
             vstack([self.X, X], format="csr") if sparse else np.concatenate([self.X, X]),
@@ -68,28 +68,26 @@ class Rows:
 
 
 def plain(X: Any) -> Any:
-    """X, copied if it is a view that the kernels cannot take: not aligned, or with rows not whole values apart."""
+    """X, copied if the kernels do not support its layout: not aligned, or with strides of fractions of values."""
     if issparse(X):
         return X
     X = np.asarray(X)
-    if X.flags.c_contiguous and X.flags.aligned:  # nearly always, and soon said
+    if X.flags.c_contiguous and X.flags.aligned:  # the usual case, and fast to test
         return X
     whole = all(stride % X.itemsize == 0 for stride in X.strides)
     return X if whole and X.flags.aligned else np.ascontiguousarray(X)
 
 
 def refuse_dates(labels: Any, name: str) -> None:
-    """Dates and times convert to numbers of an arbitrary unit, and those that are missing to very large ones."""
+    """Raise ValueError for dates and times: as numbers, their unit is arbitrary, and missing ones are very large."""
     array = np.asarray(labels)
     dates = (date, timedelta, np.datetime64, np.timedelta64)
     if array.dtype.kind in "Mm" or (array.dtype.kind == "O" and any(isinstance(label, dates) for label in array.flat)):
-        raise ValueError(
-            f"{name} has dates or times ({array.dtype}); give numbers, for instance a difference in seconds."
-        )
+        raise ValueError(f"{name} has dates or times ({array.dtype}); pass numbers, such as differences in seconds.")
 
 
 def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The labels of validation rows, with errors that name them; `shape` is that of one row's label."""
+    """Check the labels of validation rows; `shape` is the shape of the label of one row."""
     if numeric:
         refuse_dates(y_val, "y_val")
     try:
@@ -101,12 +99,12 @@ def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) 
     if y.shape[1:] != shape:
         raise ValueError(f"y_val has shape {y.shape}; it must be a 1d array, or have as many columns as y.")
     if len(y) != n_rows:
-        raise ValueError(f"y_val has {len(y)} rows, X_val has {n_rows}; they must have as many.")
+        raise ValueError(f"y_val has {len(y)} rows, X_val has {n_rows}; they must be the same number.")
     return np.asarray(y)
 
 
 def weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
-    """The rows that have weight."""
+    """The indices of the rows with positive weight."""
     kept = np.flatnonzero(weight)
     if len(kept) == 0:
         raise ValueError(f"{name}: all weights are zero; at least one row needs a positive weight.")

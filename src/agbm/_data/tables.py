@@ -1,7 +1,7 @@
-"""Tables of every kind to matrices of numbers: categories become numbers, the most frequent first.
+"""Converts tables of all supported types to matrices of numbers; categories become codes, the most frequent first.
 
-Data frames (pandas, polars, arrow) are read through narwhals, a column at a time, where they have more than numbers;
-scikit-learn reads the others, arrays, and sparse matrices.
+Data frames (pandas, polars, arrow) with columns that are not numeric are read through narwhals, one column at a time.
+scikit-learn reads all other data frames, arrays and sparse matrices.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from scipy.sparse import issparse
 from .._core.losses import Array
 from .._core.sums import weight_step, whole_weights
 
-# Values without a category that are compared with the categories in other forms: enough to see a pattern.
+# How many unknown values are compared with the known categories in other forms: enough to see a pattern.
 UNKNOWN_TO_LOOK_AT = 1_000
 
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """The categories of the categorical features of a table, as fit has seen them."""
+    """The categories of the categorical features, as seen in fit."""
 
     of: dict[int, list[Any]] = field(default_factory=dict)
-    """For each categorical feature its categories, by their numbers."""
+    """For each categorical feature, its categories; the code of a category is its position."""
 
     @classmethod
     def learn(cls, X: Any, features: NDArray[np.bool_], weight: Array | None) -> Categories:
-        """The categories in X, the heaviest first; those of rows without weight are none."""
+        """The categories in X, by decreasing total weight; rows of weight zero are ignored."""
         if not features.any():
             return cls()
         weights = None if weight is None else whole_weights(weight, weight_step(weight))
@@ -42,16 +42,16 @@ class Categories:
         return cls({f: by_weight({value: total for value, (total,) in seen.items()}) for f, seen in sums.items()})
 
     def counts(self, n_features: int) -> NDArray[np.intp]:
-        """For each feature the number of its categories; 0 where it has numbers."""
+        """For each feature, the number of its categories; 0 for numeric features."""
         counts = np.zeros(n_features, dtype=np.intp)
         counts[list(self.of)] = [max(1, len(known)) for known in self.of.values()]
         return counts
 
     def encode(self, X: Any) -> Any:
-        """X as a matrix of numbers. Missing categories are NaN; unknown ones have the number after the last."""
+        """X as a matrix of numbers. Missing categories are NaN; unknown ones get the code after the last."""
         if issparse(X):
             raise ValueError(
-                f"X is sparse, the model has categorical features ({sorted(self.of)}); give a dense table."
+                f"X is sparse, but the model has categorical features ({sorted(self.of)}); pass a dense table."
             )
         n_features = _n_columns(X)
         column, names = columns_of(X), column_names(X)
@@ -70,7 +70,7 @@ class Categories:
         return matrix
 
     def codes(self, X: Any, f: int) -> Array:
-        """One categorical column of X in numbers."""
+        """The codes of a categorical column of X."""
         return self._codes(f, *columns_of(X)(f))
 
     def _codes(self, f: int, values: NDArray[Any], absent: NDArray[np.bool_]) -> Array:
@@ -82,25 +82,25 @@ class Categories:
 
     @cached_property
     def _number(self) -> dict[int, dict[Any, float]]:
-        """For each categorical feature the numbers of its categories."""
+        """For each categorical feature, the code of each category."""
         return {f: {category: float(i) for i, category in enumerate(known)} for f, known in self.of.items()}
 
     @cached_property
     def _kinds(self) -> dict[int, set[type]]:
-        """For each categorical feature what its categories are: text, numbers, or other types."""
+        """For each categorical feature, the types of its categories; see _kind."""
         return {f: set(map(_kind, known)) for f, known in self.of.items()}
 
     @cached_property
     def _warned(self) -> set[int]:
-        """Features that there was a warning about: one for each is enough, however many batches there are."""
+        """Features that have been warned about: one warning per feature is enough, even with many batches."""
         return set()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What the rest follows from."""
+        """The state without cached properties."""
         return {"of": self.of}
 
     def _warn_of_other_forms(self, f: int, name: Any, values: NDArray[Any], codes: Array) -> None:
-        """Say so if categories are unknown because a column has another type than in fit."""
+        """Warn if categories are unknown because a column has another type than in fit."""
         known = self.of[f]
         unknown = np.flatnonzero(codes == max(1, len(known)))
         if not len(unknown) or not known or f in self._warned:
@@ -114,14 +114,14 @@ class Categories:
             value, category = pair
             warnings.warn(
                 f"X: column {name!r} has categories in another form than in fit: {value!r} ({type(value).__name__}), "
-                f"in fit {category!r} ({type(category).__name__}). They count as unknown categories; give the column "
-                "the type and the form that it had in fit.",
+                f"in fit {category!r} ({type(category).__name__}). They are treated as unknown categories; convert the "
+                "column to the type and form that it had in fit.",
                 UserWarning,
                 stacklevel=2,
             )
 
     def _same_in_another_form(self, f: int, values: Sequence[Any]) -> tuple[Any, Any] | None:
-        """The first value that would be a category if it were text, or a number; with that category."""
+        """The first value that is a known category in another form, such as text or a number, and that category."""
         for value in values:
             for form in _forms(value):
                 if form in self._number[f]:
@@ -130,7 +130,7 @@ class Categories:
 
 
 def _forms(value: Any) -> Iterator[Any]:
-    """What a value may have been before somebody wrote or read a file."""
+    """Other forms of a value, which it may have had before a file was written or read."""
     if isinstance(value, bytes):
         yield value.decode(errors="replace")
     elif not isinstance(value, str):
@@ -143,29 +143,29 @@ def _forms(value: Any) -> Iterator[Any]:
         if value in ("True", "False"):
             yield value == "True"
         with suppress(ValueError):
-            yield float(value)  # which is equal to the integer
+            yield float(value)  # equal to the integer of this value
 
 
 def _kind(value: Any) -> type:
-    """The type of a category; all numbers are of one."""
+    """The type of a category; float for all numbers."""
     return float if isinstance(value, (int, float)) else str if isinstance(value, str) else type(value)
 
 
 def as_table(X: Any) -> Any:
-    """Lists as an array, in which text stays text and numbers numbers; everything else as it is."""
+    """X as a table: lists become arrays in which text stays text and numbers stay numbers."""
     if hasattr(X, "collect") and not hasattr(X, "shape"):
-        raise TypeError(f"X is a {type(X).__name__}, whose rows are not there yet; give X.collect().")
+        raise TypeError(f"X is a {type(X).__name__}, which is lazy; pass X.collect().")
     if not isinstance(X, (list, tuple)):
         return X
     try:
         array = np.asarray(X)
-    except ValueError:  # rows of different lengths: scikit-learn's checks will say so
+    except ValueError:  # rows of different lengths, which scikit-learn's checks will report
         return X
     return np.array(X, dtype=object) if array.dtype.kind == "U" else array
 
 
 def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
-    """Which columns of X the parameter `categorical_features` names."""
+    """A mask of the columns of X that the parameter `categorical_features` selects."""
     n_features = _n_columns(X)
     if wanted is None:
         return np.zeros(n_features, dtype=bool)
@@ -175,36 +175,36 @@ def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
         return _mask_from_types(X, n_features)
     chosen = np.asarray(wanted)
     if issparse(X) and chosen.size:
-        raise ValueError(f"categorical_features={wanted!r}: a sparse X has numbers only; use a dense table.")
+        raise ValueError(f"categorical_features={wanted!r}: a sparse X contains only numbers; pass a dense table.")
     if chosen.size == 0:
         return np.zeros(n_features, dtype=bool)
     if chosen.ndim != 1:
-        raise ValueError(f"categorical_features={wanted!r} must be one list, got an array of shape {chosen.shape}.")
+        raise ValueError(f"categorical_features={wanted!r} must be a flat list; got an array of shape {chosen.shape}.")
     if chosen.dtype.kind == "b":
         if len(chosen) != n_features:
             raise ValueError(
                 f"categorical_features is a mask of {len(chosen)} entries, X has {n_features} features; they must "
-                "agree."
+                "be the same number."
             )
         return chosen
     mask = np.zeros(n_features, dtype=bool)
     if chosen.dtype.kind in "iu":
         unknown = [int(f) for f in chosen if not 0 <= f < n_features]
         if unknown:
-            raise ValueError(f"categorical_features={wanted!r}: X has features 0 to {n_features - 1}, not {unknown}.")
+            raise ValueError(f"categorical_features={wanted!r}: X has features 0 to {n_features - 1}; got {unknown}.")
         mask[chosen] = True
         return mask
     names = [] if not _is_frame(X) else column_names(X)
     unknown_names = [name for name in chosen.tolist() if name not in names]
     if unknown_names:
-        known = f"its columns are {names}" if names else "it has no column names; give positions"
+        known = f"its columns are {names}" if names else "it has no column names; use positions"
         raise ValueError(f"categorical_features={wanted!r}: X has no columns {unknown_names}; {known}.")
     mask[[names.index(name) for name in chosen.tolist()]] = True
     return mask
 
 
 def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
-    """Columns of text or categories."""
+    """A mask of the columns with text or categories."""
     frame = _frame(X)
     if frame is not None:
         import narwhals as nw
@@ -224,18 +224,18 @@ def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
 
 
 def missing_columns(X: Any, features: Sequence[int]) -> list[int]:
-    """Which of some columns have no value."""
+    """Which of the given features have only missing values."""
     column = columns_of(X)
     return [f for f in features if column(f)[1].all()]
 
 
 def needs_reading(X: Any) -> bool:
-    """Whether scikit-learn would stumble over a column that we can read, or read one that we refuse: dates, NA."""
+    """Whether scikit-learn's checks would reject X although it can be read (text, NA), or accept dates."""
     frame = _frame(X)
     if frame is not None:
         return not all(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.schema.values())
     if isinstance(X, np.ndarray) and X.ndim == 2:
-        absent = _absent() - {id(None)}  # which scikit-learn reads as NaN
+        absent = _absent() - {id(None)}  # scikit-learn reads None as NaN
         return X.dtype.kind in "Mm" or (X.dtype.kind == "O" and any(id(v) in absent for v in X.flat))
     return False
 
@@ -252,7 +252,7 @@ def _is_frame(X: Any) -> bool:
 
 
 def _frame(X: Any) -> Any:
-    """X as a narwhals frame; None where it is no data frame, or narwhals is not there to read it."""
+    """X as a narwhals data frame; None if it is not a data frame, or if narwhals is not installed and not needed."""
     if not _is_frame(X):
         return None
     try:
@@ -260,12 +260,14 @@ def _frame(X: Any) -> Any:
     except ImportError as error:
         kinds = [getattr(dtype, "kind", "f") for dtype in getattr(X, "dtypes", ())]
         if any(kind not in "iufb" for kind in kinds):
-            raise ImportError("X has columns that are no numbers: to read them, pip install 'agbm[tables]'.") from error
+            raise ImportError(
+                "X has columns that are not numeric, which need narwhals: pip install 'agbm[tables]'."
+            ) from error
         return None
     names = list(getattr(X, "column_names", X.columns))
     twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise ValueError(f"X has several columns named {twice}; give every column a name of its own.")
+        raise ValueError(f"X has several columns named {twice}; column names must be unique.")
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
 
@@ -273,18 +275,18 @@ def _frame(X: Any) -> Any:
 def _n_columns(X: Any) -> int:
     shape = getattr(X, "shape", None)
     if shape is None or len(shape) != 2:
-        return 0  # scikit-learn's checks will say what is wrong with it
+        return 0  # scikit-learn's checks will report what is wrong
     return int(shape[1])
 
 
 def column_names(X: Any) -> list[Any]:
-    """Names of the columns, or their numbers where they have none."""
+    """The names of the columns, or their positions if they have none."""
     frame = _frame(X)
     return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
 
 
 def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
-    """A function that gives the values of a column and which of them are missing."""
+    """A function that returns the values of a column and a mask of the missing ones."""
     frame = _frame(X)
     if frame is None:
         return lambda f: (X[:, f], missing(X[:, f]))
@@ -298,7 +300,7 @@ def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]
 
 
 def contents(X: Any) -> Iterator[NDArray[Any]]:
-    """All values of a table, as arrays of the types that it has."""
+    """All values of a table, as arrays of their own types."""
     if issparse(X):
         rows = X.tocsr()
         yield from (rows.data, rows.indices, rows.indptr)
@@ -311,13 +313,13 @@ def contents(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def _absent() -> set[int]:
-    """Objects that stand for what is missing, by identity; those of pandas where somebody has imported it."""
+    """The ids of objects that represent missing values; includes those of pandas if it has been imported."""
     pandas = sys.modules.get("pandas")
     return set(map(id, (None,) if pandas is None else (None, pandas.NA, pandas.NaT)))
 
 
 def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which values are missing: NaN, NaT, None or NA."""
+    """A mask of the missing values: NaN, NaT, None or NA."""
     if values.dtype.kind in "fMm":
         return np.asarray(values != values)
     if values.dtype.kind != "O":
@@ -329,7 +331,7 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 def category_sums(
     X: Any, features: NDArray[np.bool_], weights: Sequence[Array | None]
 ) -> dict[int, dict[Any, list[float]]]:
-    """For some columns of X the distinct values, each with the sums of its rows' weights; None weighs 1 each."""
+    """For the masked columns of X, the sums of each of the weights per distinct value; None means weights of 1."""
     column, names = columns_of(X), column_names(X)
     return {f: _sums_by_value(*column(f), weights, names[f]) for f in np.flatnonzero(features).tolist()}
 
@@ -342,39 +344,39 @@ def _sums_by_value(
         codes = np.array([place.setdefault(value, len(place)) for value in values[~absent].tolist()], dtype=np.intp)
     except TypeError as error:
         raise ValueError(
-            f"X: column {name!r} has categories that cannot be told apart ({error}); give text or numbers."
+            f"X: column {name!r} has values that cannot be categories ({error}); use text or numbers."
         ) from error
     sums = [np.bincount(codes, None if weight is None else weight[~absent], len(place)) for weight in weights]
     return dict(zip(place, np.column_stack(sums).tolist(), strict=True))
 
 
 def by_weight(totals: Mapping[Any, float]) -> list[Any]:
-    """Values by their weights, the heaviest first; ties by type and value. Those without weight are left out."""
+    """Values by decreasing weight; ties are ordered by type and value. Values of weight zero are left out."""
     seen = [(-total, type(value).__name__, value) for value, total in totals.items() if total]
     try:
         return [value for _, _, value in sorted(seen)]
-    except TypeError:  # values of a type that has no order
+    except TypeError:  # values that cannot be compared
         return [value for _, _, value in sorted(seen, key=lambda entry: (entry[0], entry[1], repr(entry[2])))]
 
 
 def _numbers(values: NDArray[Any], absent: NDArray[np.bool_], name: Any) -> NDArray[Any]:
-    """A column of numbers; an error says which column has none."""
+    """A column as numbers; an error names the column if this is impossible."""
     if values.dtype.kind == "f":
         return values
     if values.dtype.kind in "Mm":
-        raise ValueError(f"X: column {name!r} has dates or times ({values.dtype}); make numbers of them.")
+        raise ValueError(f"X: column {name!r} has dates or times ({values.dtype}); convert them to numbers.")
     numbers = np.full(len(values), np.nan)
     try:
         numbers[~absent] = values[~absent].astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"X: column {name!r} must have numbers, or be named in categorical_features: {error}."
+            f"X: column {name!r} must contain numbers, or be listed in categorical_features: {error}."
         ) from error
     return numbers
 
 
 def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueError:
-    """An error of scikit-learn's about a table, with what the user needs to find the place."""
+    """An error of scikit-learn about a table, with more details for the user."""
     text = str(error)
     if "Feature names must be in the same order" in text and names is not None:
         moved = [
@@ -386,7 +388,7 @@ def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueErro
         return ValueError(f"{text}\nX: {'; '.join(moved[:5])}{more}.")
     if "could not convert string" in text and "X: column" not in text:
         return ValueError(
-            f"X and the y of a regressor must be numbers: {text}. Columns of X with text only are categories: name "
-            "them in categorical_features, or leave that at 'from_dtype'."
+            f"X, and y of a regressor, must contain numbers: {text}. Columns of X that contain only text are "
+            "categorical: list them in categorical_features, or use 'from_dtype', the default."
         )
     return error

@@ -1,7 +1,7 @@
-"""Saving a run between iterations, and going on from what was saved.
+"""Checkpoints: a run is saved between iterations and can be resumed.
 
-A checkpoint holds the trees so far and the coefficients of the steps: the rest follows (see resume.py). The file is one
-as model_file.py writes them: data only, and whole at every moment.
+A checkpoint contains the trees so far and the coefficients of the updates; everything else follows from them (see
+replay.py). The file format is that of container.py: data only, and a complete file at any time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ KIND = "checkpoint"
 
 
 class Checkpoint:
-    """A callback that saves the run to a file, from which a later fit with the same data and parameters goes on.
+    """A callback that saves the run to a file, so that a later fit with the same data and parameters can resume it.
 
-    Give it to `callbacks`. If the file is there when fit begins, training goes on behind the iterations in it, and the
-    model is, bit for bit, that of a run that was never interrupted. A file of another run (other data, other
-    parameters) is an error and is left alone. The file stays when training is over.
+    Pass it in `callbacks`. If the file exists when fit starts, training resumes after the last saved iteration, and the
+    model is the same, bit for bit, as that of an uninterrupted run. A file of a different run (other data or
+    parameters) raises an error and is not overwritten. The file is kept when training ends.
 
     Parameters
     ----------
     path : str or path
-        The file; its folder must be there. One file is for one run: a cross-validation or a search has many.
+        The file; its folder must exist. Each file is for a single run, so do not use a checkpoint in a
+        cross-validation or a search.
     every : int, default=10
-        Iterations between two savings.
+        The number of iterations between saves.
 
     Examples
     --------
@@ -46,7 +47,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], every: int = 10) -> None:
         if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-            raise ValueError(f"every={every!r} must be a whole number of iterations, at least 1.")
+            raise ValueError(f"every={every!r} must be a positive integer, a number of iterations.")
         self.path = Path(path)
         self.every = int(every)
         self._identity = ""
@@ -56,30 +57,30 @@ class Checkpoint:
         return f"Checkpoint({str(self.path)!r}, every={self.every})"
 
     def check_path(self) -> None:
-        """Raise an OSError if the file could not be written, before any time is spent on training."""
+        """Raise an OSError before training if the file cannot be written."""
         try:
             check_can_replace(self.path)
         except OSError as error:
-            how = f"there can be no file in {self.path.parent} ({error.strerror}); use another path."
+            how = f"cannot write a file in {self.path.parent} ({error.strerror}); use another path."
             raise type(error)(f"{self!r}: {error if error.strerror is None else how}") from error
 
     def load(self, identity: str, n_features: int, n_outputs: int) -> tuple[Ensemble, int] | None:
-        """The saved run and its seed; None where there is no file yet."""
+        """The saved run and its seed; None if the file does not exist yet."""
         self._identity = identity
         if not self.path.exists():
             return None
         try:
-            stored = model_file.parse(np.fromfile(self.path, np.uint8))  # not mapped: it will be replaced
+            stored = model_file.parse(np.fromfile(self.path, np.uint8))  # read, not mapped, since it will be replaced
             if stored.kind != KIND:
-                raise ModelFileError(f"kind: the file holds a {stored.kind}")
+                raise ModelFileError(f"kind: the file contains a {stored.kind}")
             saved = stored.entry("identity", str)
             seed = model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max)
         except (ModelFileError, OSError) as error:
             raise self._unreadable(error) from error
         if saved != identity:
             raise ValueError(
-                f"{self.path} is the checkpoint of a run with other data or other parameters. Remove it to start anew, "
-                "or use another path."
+                f"{self.path} is the checkpoint of a run with other data or other parameters. Remove it to start from "
+                "scratch, or use another path."
             )
         try:
             ensemble = ensemble_of(stored, stack_of(stored, n_outputs), n_features, n_outputs)
@@ -90,16 +91,14 @@ class Checkpoint:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> ModelFileError:
-        return ModelFileError(
-            f"{self.path} is not a checkpoint that can be read: {error}. Remove it, or use another path."
-        )
+        return ModelFileError(f"The checkpoint {self.path} cannot be read: {error}. Remove it, or use another path.")
 
     def begin(self, ensemble: Ensemble, seed: int) -> None:
-        """Say which run to save."""
+        """Set the run to save."""
         self._run = ensemble, seed
 
     def __call__(self, record: Record) -> None:
-        """Save after every so many iterations. A full disk does not end the training."""
+        """Save the run every `every` iterations. If saving fails, warn and continue training."""
         if record.iteration == 0 or record.iteration % self.every or self._run is None:
             return
         try:
@@ -110,7 +109,7 @@ class Checkpoint:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the run that is being saved."""
+        """The state without the run that is being saved."""
         return {**self.__dict__, "_run": None}
 
     def _save(self, ensemble: Ensemble, seed: int) -> None:

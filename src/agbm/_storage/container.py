@@ -1,8 +1,8 @@
-"""The container of model files and checkpoints: named arrays, and a description in JSON.
+"""The file format of model files and checkpoints: named arrays, and a description in JSON.
 
-docs/model-file.md has the bytes. Files are data only: nothing in one can run code, and every rule is checked before a
-number is used. They are written beside the old file and then put in its place, so that there is a whole file at every
-moment, and whoever has mapped the old one keeps it.
+docs/model-file.md describes the bytes. Files contain only data: nothing in them can run code, and every rule is checked
+before a number is used. A file is replaced by writing a new one next to it and renaming that, so there is a complete
+file at any time, and processes that have mapped the old file keep it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .whole_file import replacing
 MAGIC = b"AGBM\r\n\x1a\n"
 VERSION = 1
 LARGEST_DESCRIPTION = 1 << 24
-"""Bytes. Parsed, it takes up to fifty times as many."""
+"""In bytes. Once parsed, a description takes up to 50 times as much memory."""
 
 _HEADER = struct.Struct("<8sIIQI36x")
 _ENTRY = struct.Struct("<32sIIQQ8x")
 _ALIGNMENT = 64
 _DESCRIPTION = "description"
 
-# Element types, by the numbers that files have for them.
+# Element types by their codes in files.
 _TYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
     2: np.dtype("<i4"),
@@ -43,11 +43,11 @@ _TYPES: dict[int, np.dtype[Any]] = {
 
 
 class ModelFileError(ValueError):
-    """A file breaks a rule of the format; the message says which."""
+    """A file violates a rule of the format; the message names the rule."""
 
 
 class Stored:
-    """What a file holds. Its arrays are mapped, not read: only those that are asked for are looked at."""
+    """The contents of a file. Arrays are memory-mapped; their types are checked on access."""
 
     def __init__(self, kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.kind = kind
@@ -55,27 +55,27 @@ class Stored:
         self._arrays = arrays
 
     def array(self, name: str, dtype: Any) -> NDArray[Any]:
-        """One of the arrays, if it is there and has that type."""
+        """The array of a section; raises ModelFileError if it is missing or has another type."""
         found = self._arrays.get(name)
         if found is None:
-            raise ModelFileError(f"sections: there is no section {name!r}")
+            raise ModelFileError(f"sections: section {name!r} is missing")
         if found.dtype != np.dtype(dtype):
-            raise ModelFileError(f"type: section {name!r} has {found.dtype}, it must have {np.dtype(dtype)}")
+            raise ModelFileError(f"type: section {name!r} must have type {np.dtype(dtype)}, got {found.dtype}")
         return found
 
     def names(self) -> list[str]:
-        """Of the arrays."""
+        """The names of the arrays."""
         return list(self._arrays)
 
     def entry(self, name: str, *kinds: type) -> Any:
-        """An entry of the description, if it is there and is of one of some kinds; true and false are no numbers."""
+        """An entry of the description; see entry_of."""
         return entry_of(self.description, name, *kinds)
 
 
 def entry_of(description: Mapping[str, Any], name: str, *kinds: type) -> Any:
-    """An entry of a description, if it is there and is of one of some kinds."""
+    """An entry of a description; raises ModelFileError if it is missing or has another type (bool is not int)."""
     if name not in description:
-        raise ModelFileError(f"description: there is no entry {name!r}")
+        raise ModelFileError(f"description: entry {name!r} is missing")
     value = description[name]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
@@ -84,36 +84,36 @@ def entry_of(description: Mapping[str, Any], name: str, *kinds: type) -> Any:
 
 
 def whole(description: Mapping[str, Any], name: str, smallest: int, largest: int) -> int:
-    """An entry that is a whole number within bounds."""
+    """An entry of a description that must be an integer within bounds."""
     value = entry_of(description, name, int)
     if not smallest <= value <= largest:
-        raise ModelFileError(f"{name}: {shortened(value)} is not between {smallest} and {largest}")
+        raise ModelFileError(f"{name}: must be from {smallest} to {largest}, got {shortened(value)}")
     return int(value)
 
 
 def write(
     path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write a file, or replace one; there is a whole one at every moment."""
+    """Write a file, or replace an existing one atomically."""
     sections = {_DESCRIPTION: _to_json(kind, description), **arrays}
     with replacing(path) as fresh, open(fresh, "wb") as file:
         _write_sections(file, sections)
 
 
 def as_read(kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Stored:
-    """What `read` gives after `write`, without a file and without a copy of the arrays."""
+    """The result of `read` after `write`, without a file and without copying the arrays."""
     return Stored(kind, _parse_description(_to_json(kind, description)), arrays)
 
 
 def _to_json(kind: str, description: Mapping[str, Any]) -> NDArray[np.uint8]:
-    # Not in ASCII: the two halves of a surrogate pair, each escaped, would be read as one character.
+    # Not escaped to ASCII: two escaped halves of a surrogate pair would be read as one character.
     text = json.dumps({"kind": kind, **description}, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     content = text.encode("utf-8", "surrogatepass")
     if len(content) > LARGEST_DESCRIPTION:
         largest = max(description, key=lambda name: len(json.dumps(description[name])))
         raise ValueError(
-            f"the description of the model takes {len(content)} bytes, most of them for {largest!r}; a model file has "
-            f"room for {LARGEST_DESCRIPTION}. Make that shorter, or pickle the model."
+            f"the description of the model takes {len(content)} bytes, most of them for {largest!r}; at most "
+            f"{LARGEST_DESCRIPTION} are allowed in a model file. Shorten {largest!r}, or pickle the model."
         )
     return np.frombuffer(content, np.uint8)
 
@@ -131,7 +131,7 @@ def _write_sections(file: Any, sections: Mapping[str, NDArray[Any]]) -> None:
     table = b"".join(entries)
     file.write(_HEADER.pack(MAGIC, VERSION, len(entries), end, zlib.crc32(table)))
     file.write(table)
-    position = _HEADER.size + len(table)  # not file.tell(), which pipes refuse
+    position = _HEADER.size + len(table)  # pipes do not support file.tell()
     for offset, content in contents:
         file.write(bytes(offset - position))
         file.write(content)
@@ -139,14 +139,14 @@ def _write_sections(file: Any, sections: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Stored:
-    """Map a file and check its header, its table, its checksums and its description."""
-    if os.path.getsize(path) == 0:  # which cannot be mapped
+    """Map a file, and check its header, table, checksums and description."""
+    if os.path.getsize(path) == 0:  # an empty file cannot be mapped
         return parse(np.zeros(0, np.uint8))
     return parse(np.memmap(path, np.uint8, mode="r").view(np.ndarray))
 
 
 def parse(file: NDArray[np.uint8]) -> Stored:
-    """What the bytes of a file say."""
+    """Parse the bytes of a file."""
     try:
         checksum, sections = _native.model_file_table(file)
     except ValueError as error:
@@ -165,28 +165,28 @@ def parse(file: NDArray[np.uint8]) -> Stored:
 def _compare(what: str, checksum: int, content: NDArray[np.uint8]) -> None:
     found = zlib.crc32(content.data)
     if found != checksum:
-        raise ModelFileError(f"checksum {what}: the file was damaged (it says {checksum:08x}, its bytes {found:08x})")
+        raise ModelFileError(f"checksum {what}: the file is damaged (stored {checksum:08x}, computed {found:08x})")
 
 
 def _parse_description(content: NDArray[Any]) -> dict[str, Any]:
     if content.dtype != np.uint8 or not 0 < content.size <= LARGEST_DESCRIPTION:
-        raise ModelFileError(f"description: must be text of 1 to {LARGEST_DESCRIPTION} bytes")
+        raise ModelFileError(f"description: must have 1 to {LARGEST_DESCRIPTION} bytes of text")
     try:
         parsed = json.loads(content.tobytes(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"description: is not JSON: {error}") from error
+        raise ModelFileError(f"description: not valid JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise ModelFileError("description: must be a JSON object")
     return parsed
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def shortened(value: Any) -> str:
-    """What a value is, for a message."""
-    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large ones
+    """A value as text for an error message, shortened if it is long."""
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large integers
         return "a very large number"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -11,7 +11,7 @@ from .._core.ensemble import Ensemble, Update
 from .._tree.forest import NODE, Forest, Sizes, Stack
 from .container import ModelFileError, Stored
 
-# Arrays and their types: of the stack of forests, of the functions, and of the updates.
+# Arrays and their types, for the stack of forests, the functions and the updates.
 _STACK: dict[str, Any] = {
     "sizes": np.int64,
     "roots": np.int32,
@@ -34,7 +34,7 @@ _UPDATES: dict[str, Any] = {
 
 
 def to_arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
-    """Everything that an ensemble of trees consists of."""
+    """The arrays of an ensemble of trees."""
     forests = [cast(Forest, model) for model in ensemble.models]
     arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _STACK.items()}
     if forests:
@@ -53,11 +53,11 @@ def to_arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
 
 
 def stack_of(stored: Stored, n_outputs: int) -> Stack | None:
-    """The forests, whose sizes are right; what the nodes say is checked where they are used. None without forests."""
+    """The forests, or None if there are none. Checks sizes; nodes are checked when they are used."""
     arrays = {name: stored.array(name, dtype) for name, dtype in _STACK.items()}
     n_sizes = len(Sizes._fields)
     if len(arrays["sizes"]) % n_sizes:
-        raise ModelFileError(f"sizes: section 'sizes' has {len(arrays['sizes'])} entries, not {n_sizes} a forest")
+        raise ModelFileError(f"sizes: section 'sizes' needs {n_sizes} entries per forest, got {len(arrays['sizes'])}")
     if not len(arrays["sizes"]):
         return None
     stack = Stack(**{**arrays, "sizes": arrays["sizes"].reshape(-1, n_sizes)})
@@ -69,7 +69,7 @@ def stack_of(stored: Stored, n_outputs: int) -> Stack | None:
 
 
 def ensemble_of(stored: Stored, stack: Stack | None, n_features: int, n_outputs: int) -> Ensemble:
-    """The ensemble, with every number of the updates checked."""
+    """The ensemble; checks all numbers of the updates."""
     models = [] if stack is None else stack.forests(n_features, n_outputs)
     columns = [stored.array(name, dtype).tolist() for name, dtype in _FUNCTIONS.items()]
     if len(columns[0]) != len(columns[1]):
@@ -77,9 +77,9 @@ def ensemble_of(stored: Stored, stack: Stack | None, n_features: int, n_outputs:
     functions = list(zip(*columns, strict=True))
     for model, number in functions:
         if not (0 <= model < len(models) and 0 <= number < models[model].n_functions):
-            raise ModelFileError(f"functions: there is no function {number} of model {model}")
+            raise ModelFileError(f"functions: function {number} of model {model} does not exist")
     if sorted(set(functions)) != functions or len(set(columns[0])) != len(models):
-        raise ModelFileError("functions: every model must have some, in their order and each once")
+        raise ModelFileError("functions: every model needs at least one; they must be in order, without repetition")
     return Ensemble(models, functions, _updates(stored, len(functions)))
 
 
@@ -89,7 +89,7 @@ def _updates(stored: Stored, n_functions: int) -> list[Update]:
         raise ModelFileError("sizes: the sections of the updates have different lengths")
     for name in ("theta", "eta", "alpha"):
         if not np.isfinite(columns[name]).all():
-            raise ModelFileError(f"updates: {name} is not finite")
+            raise ModelFileError(f"updates: {name} must be finite")
     dropped = stored.array("dropped", np.int64).tolist()
     updates: list[Update] = []
     done = used = 0
@@ -98,7 +98,7 @@ def _updates(stored: Stored, n_functions: int) -> list[Update]:
             raise ModelFileError(f"updates: iteration {len(updates)} must use the next functions, from {used} on")
         used = max(primary, momentum) + 1
         if not 0 <= n <= len(dropped) - done:
-            raise ModelFileError(f"updates: iteration {len(updates)} drops {n} iterations, which are not there")
+            raise ModelFileError(f"updates: iteration {len(updates)} drops {n} iterations, which do not exist")
         earlier = tuple(dropped[done : done + n])
         done += n
         if any(not 0 <= i < len(updates) for i in earlier) or sorted(set(earlier)) != list(earlier):
@@ -107,5 +107,5 @@ def _updates(stored: Stored, n_functions: int) -> list[Update]:
     if done != len(dropped):
         raise ModelFileError("sizes: section 'dropped' is too long")
     if used != n_functions:
-        raise ModelFileError(f"sizes: the iterations use {used} functions, there are {n_functions}")
+        raise ModelFileError(f"sizes: the iterations use {used} functions, but there are {n_functions}")
     return updates

@@ -1,9 +1,9 @@
-"""What an object is, in a digest that is the same in every process.
+"""Digests of objects that are the same in every process.
 
-A run is resumed, by `warm_start` or from a checkpoint, only with the objects that it began with. Those of the user are
-told apart by what they do and hold: functions by their code and by the values that it refers to, classes by their
-namespaces, instances by their class and what pickle would keep of them. Objects of installed packages have names.
-Nothing in a digest depends on memory addresses, hashes of strings, file paths or line numbers.
+A run can be resumed, by `warm_start` or from a checkpoint, only with the objects that it started with. User-defined
+objects are identified by what they do and contain: functions by their code and the values it refers to, classes by
+their namespaces, instances by their class and the state that pickle would save. Objects of installed packages are
+identified by name. Digests do not depend on memory addresses, hashes of strings, file paths or line numbers.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from numpy.typing import NDArray
 
 
 class UnidentifiedError(TypeError):
-    """An object whose state nobody can read."""
+    """An object has no digest, because its state cannot be read."""
 
 
 def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[NDArray[Any] | None]) -> str:
-    """A digest of the fingerprints of parameters and of arrays."""
+    """A digest of the fingerprints of parameters, and of arrays."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(fingerprints):
         digest.update(f"{name}={fingerprints[name]};".encode())
@@ -56,7 +56,7 @@ def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[NDArray[Any] |
 
 
 def content_of(array: NDArray[Any]) -> bytes | memoryview:
-    """The bytes of an array; of objects, those of their text."""
+    """The bytes of an array; for objects, the bytes of their repr."""
     if array.dtype.hasobject:
         return repr(array.tolist()).encode()
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -64,7 +64,7 @@ def content_of(array: NDArray[Any]) -> bytes | memoryview:
 
 
 def fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Of each parameter; an error names the one that has none."""
+    """The fingerprint of each parameter; raises UnidentifiedError if one has none."""
     return {name: _fingerprint_of_parameter(name, value) for name, value in parameters.items()}
 
 
@@ -73,13 +73,13 @@ def _fingerprint_of_parameter(name: str, value: Any) -> str:
         return fingerprint(value)
     except UnidentifiedError as error:
         raise UnidentifiedError(
-            f"{name}={value!r} cannot be told apart from another object of its class: {error}. Leave that out of the "
-            "object, or of what its __getstate__ returns."
+            f"{name}={value!r} cannot be distinguished from other objects of its class: {error}. Remove this part from "
+            "the object, or from the result of its __getstate__."
         ) from error
 
 
 def fingerprint(value: Any) -> str:
-    """What a value is; equal for values that act alike, in this and in every other process."""
+    """A digest of a value, equal for values that behave the same, in this and every other process."""
     try:
         return _Digests().of(value).hex()
     except RecursionError as error:
@@ -87,14 +87,14 @@ def fingerprint(value: Any) -> str:
 
 
 class _Unordered(NamedTuple):
-    """Values whose order says nothing."""
+    """Values whose order does not matter."""
 
     values: list[Any]
 
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 
-# Entries of a class that say nothing of what it does, or that Python adds when an instance is pickled.
+# Entries of a class that do not affect its behaviour, or that Python adds when an instance is pickled.
 _NOT_IN_CLASSES = {
     "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__doc__",
     "__firstlineno__", "__module__", "__slotnames__", "__static_attributes__", "_abc_impl",
@@ -108,13 +108,13 @@ _DESCRIPTORS = (
 class _Digests:
     """Digests of the values that one object consists of.
 
-    An object that is part of itself stands for its depth where it occurs again.
+    If an object contains itself, the inner occurrence is replaced by the depth of the outer one.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, bytes] = {}
         self._open: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no two of them have the same id
+        self._kept: list[Any] = []  # keeps values alive, so that ids stay unique
 
     def of(self, value: Any) -> bytes:
         """The digest of a value."""
@@ -149,7 +149,7 @@ def _digest(*parts: bytes | memoryview) -> bytes:
 
 
 def _parts_of(value: Any) -> Iterable[Any]:
-    """A word for the kind of a value, and what a value of that kind consists of."""
+    """A word for the kind of a value, and its parts."""
     if type(value) in (list, tuple):
         return type(value).__name__, *value
     if type(value) in (dict, MappingProxyType):
@@ -172,7 +172,7 @@ def _parts_of(value: Any) -> Iterable[Any]:
 
 
 def _parts_of_array(array: NDArray[Any]) -> Iterable[Any]:
-    if array.dtype.names:  # there may be anything between the fields
+    if array.dtype.names:  # the padding between fields may contain anything
         return "array", array.shape, [array[name] for name in array.dtype.names], list(array.dtype.names)
     if array.dtype.hasobject:
         return "array", array.shape, array.ravel().tolist()
@@ -181,12 +181,12 @@ def _parts_of_array(array: NDArray[Any]) -> Iterable[Any]:
 
 def _parts_of_ufunc(ufunc: np.ufunc) -> Iterable[Any]:
     if not ufunc.__name__.isidentifier():
-        raise UnidentifiedError(f"the function inside {ufunc!r} cannot be seen (use numpy.vectorize)")
+        raise UnidentifiedError(f"the function inside {ufunc!r} cannot be read (use numpy.vectorize)")
     return "ufunc", ufunc.__name__, list(ufunc.types)
 
 
 def _parts_of_callable(value: Any) -> Iterable[Any]:
-    """Functions and methods of all kinds; nothing for everything else."""
+    """The parts of functions and methods of all kinds; empty for other values."""
     if isinstance(value, FunctionType):
         return _parts_of_function(value)
     if isinstance(value, CodeType):
@@ -201,7 +201,7 @@ def _parts_of_callable(value: Any) -> Iterable[Any]:
         return type(value).__name__, value.__func__
     if isinstance(value, property):
         return "property", value.fget, value.fset, value.fdel
-    if isinstance(value, functools.cached_property):  # which has a lock in some versions of Python
+    if isinstance(value, functools.cached_property):  # it contains a lock in some versions of Python
         return "cached_property", value.func
     if isinstance(value, (BuiltinFunctionType, MethodWrapperType)):
         return "builtin", value.__name__, value.__self__
@@ -223,12 +223,12 @@ def _parts_of_function(function: FunctionType) -> Iterable[Any]:
 def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # it has none yet
+    except ValueError:  # the cell is still empty
         return ...
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
-    """A code object and all those inside it."""
+    """A code object and all code objects inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -241,7 +241,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _globals_in(code: CodeType) -> set[str]:
-    """The names that code looks up among the globals of its module."""
+    """The names that code looks up in the globals of its module."""
     return {
         instruction.argval
         for inner in _codes_in(code)
@@ -251,7 +251,7 @@ def _globals_in(code: CodeType) -> set[str]:
 
 
 def _used(value: Any, names: set[str], within: tuple[ModuleType, ...] = ()) -> Any:
-    """A value that code refers to; of a module of the user those entries that the code can mean."""
+    """A value that code refers to; for a user-defined module, only the entries that the code may use."""
     if not isinstance(value, ModuleType) or _is_installed(value.__name__) or value in within:
         return value
     inside = (*within, value)
@@ -272,12 +272,12 @@ def _parts_of_instance(value: Any) -> Iterable[Any]:
         return "object", kind, make, arguments, state, list(entries or ()), dict(items or ())
     except RecursionError:
         raise
-    except Exception as error:  # whatever a class of the user does
-        raise UnidentifiedError(f"a {kind.__qualname__} in it has a state that cannot be read ({error})") from error
+    except Exception as error:  # user-defined classes may raise anything
+        raise UnidentifiedError(f"it contains a {kind.__qualname__} whose state cannot be read ({error})") from error
 
 
 def _installed_name(value: Any) -> str | None:
-    """The name of a class, or of a function that is found by it, in an installed package."""
+    """The name of a class or function of an installed package; None if it cannot be looked up by its name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not _is_installed(module):
         return None
@@ -290,11 +290,11 @@ def _installed_name(value: Any) -> str | None:
 
 
 def _is_installed(module: str) -> bool:
-    """Whether a module is Python's, of this package or of another one that pip has installed."""
+    """Whether a module belongs to the standard library, to this package or to another installed package."""
     if module == "__main__":
         return False
     package = module.partition(".")[0]
-    if package == __name__.partition(".")[0]:  # this one, which may be used from a source tree
+    if package == __name__.partition(".")[0]:  # this package, which may be used from a source tree
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:

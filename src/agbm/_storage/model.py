@@ -1,6 +1,6 @@
-"""Fitted models in model files: a model and the parameters of its estimator as JSON and arrays, and back.
+"""Model files: converts a fitted model and the parameters of its estimator to JSON and arrays, and back.
 
-Estimators are known here by their names only: `load` is given the classes that a file may name.
+This module knows estimators only by name: the caller of `load` passes the classes that a file may name.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _LOSSES = {
 }  # fmt: skip
 _METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
 LARGEST_CLASS_ARRAY = 1 << 24
-"""Characters. An array of texts has room for the longest in each place: a small file could ask for a large one."""
+"""In characters. NumPy pads all texts to the length of the longest, so a small file could require a large array."""
 _CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|str|object")
 
 
 class Saved(NamedTuple):
-    """What a model file holds."""
+    """The contents of a model file."""
 
     estimator: Any
     """The estimator with its parameters; its fitted state is `model`."""
@@ -67,22 +67,22 @@ class Saved(NamedTuple):
 
 
 def save(saved: Saved, path: str | os.PathLike[str]) -> None:
-    """Write a model to a file. What `load` would refuse or change is refused before anything is written."""
+    """Write a model to a file. Raises ValueError before anything is written if `load` would reject or change it."""
     _check_can_be_saved(saved)
     kind = type(saved.estimator)
     try:
         description, arrays = _description(saved), _arrays(saved.model)
         _check_same(saved, restore(model_file.as_read(KIND, description, arrays), {kind.__name__: kind}))
     except RecursionError as error:
-        raise ValueError("the model cannot be saved: one of its parameters is nested too deeply.") from error
+        raise ValueError("The model cannot be saved: one of its parameters is nested too deeply.") from error
     except ModelFileError as error:
         reason = str(error).rstrip(".")
-        raise ValueError(f"the model cannot be saved, since its file could not be loaded: {reason}.") from error
+        raise ValueError(f"The model cannot be saved, because the file could not be loaded: {reason}.") from error
     model_file.write(path, KIND, description, arrays)
 
 
 def load(path: str | os.PathLike[str], estimators: Mapping[str, type]) -> Saved:
-    """The model in a file; `estimators` are the classes that it may name."""
+    """Load the model in a file; `estimators` are the classes that the file may name."""
     try:
         return restore(model_file.read(path), estimators)
     except RecursionError as error:
@@ -94,19 +94,19 @@ def load(path: str | os.PathLike[str], estimators: Mapping[str, type]) -> Saved:
 def _check_can_be_saved(saved: Saved) -> None:
     estimator, model = saved.estimator, saved.model
     if not all(isinstance(learner, Forest) for learner in model.ensemble.models):
-        raise ValueError(f"learner={estimator.learner!r}: a model file holds trees only; pickle the model instead.")
+        raise ValueError(f"learner={estimator.learner!r}: model files support only trees; pickle the model instead.")
     if not isinstance(model.start, np.ndarray):
         raise ValueError(
-            f"init={estimator.init!r}: a model file holds trees only, not the model that they start from; pickle the "
-            "model instead."
+            f"init={estimator.init!r}: model files support only trees, not models to start from; pickle the model "
+            "instead."
         )
     if not is_built_in(model.loss):
         raise ValueError(
-            f"loss={estimator.loss!r} is not one of agbm.losses, and a model file holds no code; pickle the model "
+            f"loss={estimator.loss!r} is not one of agbm.losses, and model files contain no code; pickle the model "
             "instead."
         )
     if model.n_features > _native.MAX_FEATURES:
-        raise ValueError(f"X had {model.n_features} features; a model file has place for {_native.MAX_FEATURES}.")
+        raise ValueError(f"The model has {model.n_features} features; model files support {_native.MAX_FEATURES}.")
 
 
 def _check_same(saved: Saved, restored: Saved) -> None:
@@ -114,13 +114,13 @@ def _check_same(saved: Saved, restored: Saved) -> None:
     changed = [name for name, fact in _facts(saved).items() if fact != found[name]]
     if changed:
         raise ValueError(
-            f"the model cannot be saved: {', '.join(changed)} would not be the same after loading. Were attributes of "
-            "the model changed after fit? Fit it again, or pickle it."
+            f"The model cannot be saved: {', '.join(changed)} would differ after loading. Were attributes of the model "
+            "changed after fit? Fit it again, or pickle it."
         )
 
 
 def _facts(saved: Saved) -> dict[str, Any]:
-    """All that a model has besides numbers of its trees and its history, which are written as they are."""
+    """Everything in a model except the arrays of its trees and its history, which are saved unchanged."""
     model = saved.model
     facts = _description(saved) | {
         "feature_names_in_": _names(model),
@@ -135,7 +135,7 @@ def _facts(saved: Saved) -> dict[str, Any]:
 
 
 def _names(model: FittedModel) -> list[Any]:
-    """Of the features; none where the table had none."""
+    """The names of the features; empty if the table had none."""
     return [] if model.reader.names is None else list(model.reader.names)
 
 
@@ -162,12 +162,12 @@ def _description(saved: Saved) -> dict[str, Any]:
 
 def _checked_notes(notes: Any) -> dict[str, str]:
     if not isinstance(notes, dict) or not all(isinstance(text, str) for pair in notes.items() for text in pair):
-        raise TypeError(f"notes_={notes!r} must be a dict of texts to texts; write other things as texts.")
+        raise TypeError(f"notes_={notes!r} must be a dict of str to str; convert other values to str.")
     return notes
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
-    """As they are now. Callbacks are of the process; a state of random numbers has served its fit."""
+    """The current parameters, without callbacks and without the state of a random number generator."""
     parameters = estimator.get_params(deep=False) | {"callbacks": None}
     if not isinstance(parameters["random_state"], (int, np.integer)):
         parameters["random_state"] = None
@@ -197,12 +197,12 @@ def _category_arrays(categories: Mapping[int, list[Any]]) -> dict[str, NDArray[A
 
 
 def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
-    """What a file holds."""
+    """The model in the contents of a file."""
     if stored.kind != KIND:
-        raise ModelFileError(f"kind: the file holds a {stored.kind}, not a model")
+        raise ModelFileError(f"kind: the file contains a {stored.kind}, not a model")
     name = stored.entry("estimator", str)
     if name not in estimators:
-        raise ModelFileError(f"estimator: there is no {name!r}")
+        raise ModelFileError(f"estimator: unknown estimator {name!r}")
     estimator: Any = estimators[name]()
     estimator.set_params(**_checked_parameters(estimator, stored.entry("parameters", dict)))
     reader = _restored_reader(name, stored)
@@ -227,7 +227,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
 
 
 def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the estimator has, with allowed values."""
+    """All parameters of the estimator; raises ModelFileError for values that are not allowed."""
     parameters = _with_defaults(estimator.get_params(deep=False), encoded)
     for name in ("learner", "callbacks"):
         if parameters.get(name) is not None:
@@ -240,11 +240,11 @@ def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str,
 
 
 def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a file. Those that the version which wrote it did not have get their defaults."""
+    """Parameters in a file. Parameters that are newer than the file get their defaults."""
     parameters = _decode_all(encoded)
     unknown = sorted(set(parameters) - set(defaults))
     if unknown:
-        raise ModelFileError(f"parameters: there are none named {model_file.shortened(unknown)}")
+        raise ModelFileError(f"parameters: unknown parameters {model_file.shortened(unknown)}")
     return {**defaults, **parameters}
 
 
@@ -252,7 +252,7 @@ def _restored_reader(estimator: str, stored: Stored) -> TableReader:
     n_features = model_file.whole(stored.description, "n_features", 1, _native.MAX_FEATURES)
     names = stored_values.from_arrays("feature_names", stored)
     if names and (len(names) != n_features or not all(isinstance(name, str) for name in names)):
-        raise ModelFileError(f"sizes: feature_names must be {n_features} texts, or none")
+        raise ModelFileError(f"sizes: feature_names must be {n_features} texts, or empty")
     categories = Categories(_restored_categories(n_features, stored))
     return TableReader(estimator, n_features, np.array(names, dtype=object) if names else None, categories)
 
@@ -262,9 +262,9 @@ def _restored_categories(n_features: int, stored: Stored) -> dict[int, list[Any]
     counts = stored.array("categories.count", np.int64)
     values = stored_values.from_arrays("categories", stored)
     if (features < 0).any() or (features >= n_features).any() or (np.diff(features) <= 0).any():
-        raise ModelFileError(f"sizes: section 'categories.feature' must rise within 0 to {n_features - 1}")
+        raise ModelFileError(f"sizes: section 'categories.feature' must increase within 0 to {n_features - 1}")
     if len(counts) != len(features) or (counts < 0).any() or sum(counts.tolist()) != len(values):
-        raise ModelFileError("sizes: section 'categories.count' does not add up to the categories")
+        raise ModelFileError("sizes: section 'categories.count' does not add up to the number of categories")
     ends = np.cumsum(counts).tolist()
     begins = [0, *ends[:-1]]
     return {f: values[begin:end] for f, begin, end in zip(features.tolist(), begins, ends, strict=False)}
@@ -275,7 +275,7 @@ def _restored_labels(classifies: bool, stored: Stored) -> Labels:
         return Classes(_restored_classes(stored))
     shape = stored.entry("label_shape", list)
     if len(shape) > 1 or not all(type(n) is int and n >= 1 for n in shape):
-        raise ModelFileError(f"label_shape: {shape} must be [] or [n]")
+        raise ModelFileError(f"label_shape: must be [] or [n], got {shape}")
     return Numbers(tuple(shape))
 
 
@@ -289,7 +289,7 @@ def _restored_start(labels: Labels, stored: Stored) -> Array:
 def _restored_loss(labels: Labels, stored: Stored) -> BuiltInLoss:
     loss = _decode(stored.entry("loss", dict))
     if not isinstance(loss, BuiltInLoss):
-        raise ModelFileError("loss: must be one of the library")
+        raise ModelFileError("loss: must be a loss of this library")
     of_two_classes = isinstance(loss, (losses.LogLoss, losses.Exponential))
     if isinstance(labels, Classes) and len(labels.classes) == 2:
         fits = of_two_classes
@@ -298,12 +298,12 @@ def _restored_loss(labels: Labels, stored: Stored) -> BuiltInLoss:
     else:
         fits = not of_two_classes and not isinstance(loss, Multinomial)
     if not fits:
-        raise ModelFileError(f"loss: {loss} is not for labels as they are here")
+        raise ModelFileError(f"loss: {loss} does not match the labels")
     return loss
 
 
 def _restored_trees(reader: TableReader, labels: Labels, stored: Stored) -> tuple[Ensemble, Model]:
-    """All learners, and those that predict."""
+    """The ensemble, and the folded model for predictions."""
     n_features, n_outputs = reader.n_features, labels.n_outputs
     stack = stack_of(stored, n_outputs)
     ensemble = ensemble_of(stored, stack, n_features, n_outputs)
@@ -315,7 +315,7 @@ def _restored_trees(reader: TableReader, labels: Labels, stored: Stored) -> tupl
 def _restored_forest(reader: TableReader, stack: Stack, n_outputs: int, values: Array) -> Forest:
     widths = {n_values // n_functions for n_functions, _, _, n_values, *_ in stack.sizes.tolist()}
     if len(widths) != 1 or len(values) != len(stack.nodes) * min(widths):
-        raise ModelFileError("sizes: section 'folded_value' has not one value for each output of every node")
+        raise ModelFileError("sizes: section 'folded_value' must have one value per node and output")
     forest = stack.folded(reader.n_features, n_outputs, values.reshape(len(stack.nodes), min(widths)))
     try:
         forest.check()
@@ -323,16 +323,16 @@ def _restored_forest(reader: TableReader, stack: Stack, n_outputs: int, values: 
         raise ModelFileError(f"trees: {error}") from error
     with_sets = np.unique(forest.nodes["feature"][forest.nodes["categories"] >= 0])
     if not set(with_sets.tolist()) <= set(reader.categories.of):
-        raise ModelFileError(f"trees: features {with_sets.tolist()} are split by categories, which not all have")
+        raise ModelFileError(f"trees: splits by categories on features {with_sets.tolist()}, not all categorical")
     return forest
 
 
 def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[Any]]:
     columns = {name: stored.array(f"history.{name}", dtype) for name, dtype in _HISTORY.items()}
     if len({len(column) for column in columns.values()}) != 1 or not len(columns["iteration"]):
-        raise ModelFileError("sizes: the sections of the history have different lengths, or none")
+        raise ModelFileError("sizes: the sections of the history are empty or have different lengths")
     if (columns["iteration"] != np.arange(len(columns["iteration"]))).any():
-        raise ModelFileError("history: its iterations must be 0, 1, 2, ...")
+        raise ModelFileError("history: iterations must be 0, 1, 2, ...")
     if len(columns["iteration"]) <= best_iteration:
         raise ModelFileError(f"sizes: the history ends before iteration {best_iteration}, the last of the model")
     return columns | {"restart": columns["restart"].astype(bool)}
@@ -341,11 +341,11 @@ def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[
 def _restored_notes(stored: Stored) -> dict[str, str]:
     notes = stored.entry("notes", dict) if "notes" in stored.description else {}
     if not all(isinstance(text, str) for text in notes.values()):
-        raise ModelFileError("notes: must be texts")
+        raise ModelFileError("notes: values must be texts")
     return cast(dict[str, str], notes)
 
 
-# Values of parameters. JSON has no tuples, no infinity and no keys but texts.
+# Values of parameters. JSON has no tuples, no infinity and no keys other than strings.
 
 
 def _encode_all(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -362,7 +362,7 @@ def _encode(name: str, value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"float": str(float(value))}
     if isinstance(value, Set):
-        return sorted((_encode(name, entry) for entry in value), key=repr)  # in an order that is always the same
+        return sorted((_encode(name, entry) for entry in value), key=repr)  # in a reproducible order
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [_encode(name, entry) for entry in value]
     if isinstance(value, Mapping):
@@ -372,11 +372,11 @@ def _encode(name: str, value: Any) -> Any:
         return {"loss": type(value).__name__, "made_of": {part: getattr(value, part) for part in made_of}}
     if type(value) in _METHODS.values():
         return {"method": type(value).__name__, "made_of": _encode_all(value.get_params(deep=False))}
-    if hasattr(value, "__array__") and not isinstance(value, np.generic):  # pandas, polars, arrow; not long doubles
+    if hasattr(value, "__array__") and not isinstance(value, np.generic):  # pandas, polars, arrow; not long double
         return _encode(name, np.asarray(value).tolist())
     raise ValueError(
-        f"{name}={model_file.shortened(value)}: a model file cannot hold this {type(value).__name__}; use texts, "
-        "numbers of at most 64 bits and lists of these, or pickle the model."
+        f"{name}={model_file.shortened(value)}: this value of type {type(value).__name__} cannot be saved in a model "
+        "file; use text, numbers of at most 64 bits and lists of these, or pickle the model."
     )
 
 
@@ -388,7 +388,7 @@ def _decode(encoded: Any) -> Any:
     if isinstance(encoded, list):
         return [_decode(entry) for entry in encoded]
     if isinstance(encoded, int) and not -(1 << 63) <= encoded < 1 << 64:
-        raise ModelFileError("description: there is a whole number of more than 64 bits")
+        raise ModelFileError("description: an integer has more than 64 bits")
     if not isinstance(encoded, dict):
         return encoded
     match encoded:
@@ -403,12 +403,13 @@ def _decode(encoded: Any) -> Any:
             return _loss(name, made_of)
         case {"method": str(name), "made_of": dict(made_of)}:
             return _method(name, made_of)
-    raise ModelFileError(f"description: {model_file.shortened(encoded)} has no meaning")
+    raise ModelFileError(f"description: {model_file.shortened(encoded)} is not a valid value")
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
     if name not in _LOSSES or not all(type(value) in (int, float) for value in made_of.values()):
-        raise ModelFileError(f"loss: there is no {model_file.shortened(name)} of {model_file.shortened(dict(made_of))}")
+        parameters = model_file.shortened(dict(made_of))
+        raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:
         return cast(BuiltInLoss, _LOSSES[name](**made_of))
     except (TypeError, ValueError, OverflowError) as error:
@@ -417,7 +418,7 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
 
 def _method(name: str, made_of: Mapping[str, Any]) -> Method:
     if name not in _METHODS:
-        raise ModelFileError(f"method: there is no {model_file.shortened(name)}")
+        raise ModelFileError(f"method: unknown method {model_file.shortened(name)}")
     try:
         method = _METHODS[name](**_decode_all(made_of))
         method._validate_params()
@@ -430,7 +431,8 @@ def _class_type(classes: NDArray[Any]) -> str:
     kind = "str" if classes.dtype.kind == "U" else classes.dtype.name
     if not _CLASS_TYPES.fullmatch(kind):
         raise ValueError(
-            f"y: a model file cannot hold classes of type {classes.dtype}; use texts or numbers, or pickle the model."
+            f"y: classes of type {classes.dtype} cannot be saved in a model file; use text or numbers, or pickle the "
+            "model."
         )
     return kind
 
@@ -439,10 +441,10 @@ def _restored_classes(stored: Stored) -> NDArray[Any]:
     kind = stored.entry("class_type", str)
     values = stored_values.from_arrays("classes", stored)
     if not _CLASS_TYPES.fullmatch(kind):
-        raise ModelFileError(f"classes: there are none of type {model_file.shortened(kind)}")
+        raise ModelFileError(f"classes: type {model_file.shortened(kind)} is not supported")
     longest = max((len(value) for value in values if isinstance(value, str)), default=0)
     if kind == "str" and len(values) * longest > LARGEST_CLASS_ARRAY:
-        raise ModelFileError(f"classes: {len(values)} texts of up to {longest} characters are too many for an array")
+        raise ModelFileError(f"classes: {len(values)} texts of up to {longest} characters are too large for an array")
     try:
         classes = np.array(values, dtype=kind)
         sorted_and_different = len(values) >= 2 and bool(np.all(classes[:-1] < classes[1:]))
@@ -451,5 +453,5 @@ def _restored_classes(stored: Stored) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"classes: {error}") from error
     if not sorted_and_different:
-        raise ModelFileError("classes: must be at least two, in ascending order")
+        raise ModelFileError("classes: there must be at least two, in ascending order")
     return classes

@@ -1,4 +1,4 @@
-"""Texts and numbers as flat arrays, for model files: names, categories and classes, however many there are."""
+"""Texts and numbers as flat arrays, for the names, categories and classes in model files."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from .container import ModelFileError, Stored, shortened
 
 
 class Kind(IntEnum):
-    """What the 64-bit word of a value means."""
+    """The kind of a value, which determines the meaning of its 64-bit word."""
 
     TEXT = 0
-    """The end of its UTF-8 bytes."""
+    """Where its UTF-8 bytes end."""
     INTEGER = 1
     FLOAT = 2
     """Its bits."""
     BOOLEAN = 3
     LARGE_INTEGER = 4
-    """The end of its bytes: two's complement, little-endian."""
+    """Where its bytes end: two's complement, little-endian."""
 
 
 _KINDS = {str: Kind.TEXT, int: Kind.INTEGER, float: Kind.FLOAT, bool: Kind.BOOLEAN}
 _WITH_BYTES = Kind.TEXT, Kind.LARGE_INTEGER
-_SURROGATES = "surrogatepass"  # texts of Python may have half of a pair, which strict UTF-8 has not
+_SURROGATES = "surrogatepass"  # Python strings may contain half a pair, which strict UTF-8 forbids
 
 
 def to_arrays(section: str, values: Iterable[Any], what: str) -> dict[str, NDArray[Any]]:
-    """The sections of some values; `what` names them in errors.
+    """The sections for some values; `what` names the values in errors.
 
-    Subclasses of texts and numbers are refused: nothing says that they are equal to what would be loaded.
+    Subclasses of str and of numbers are rejected, since they may differ from the values that would be loaded.
     """
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
     kinds = np.frombuffer(bytes([_kind(value, what) for value in plain]), np.uint8)
@@ -48,18 +48,18 @@ def to_arrays(section: str, values: Iterable[Any], what: str) -> dict[str, NDArr
 
 
 def from_arrays(section: str, stored: Stored) -> list[Any]:
-    """The values of some sections, every one checked."""
+    """The values in some sections, all of them checked."""
     kinds = stored.array(f"{section}.kind", np.uint8)
     words = stored.array(f"{section}.word", np.int64)
     text = stored.array(f"{section}.text", np.uint8)
     if len(kinds) != len(words):
         raise ModelFileError(f"sizes: sections '{section}.kind' and '{section}.word' have different lengths")
     if (kinds > max(Kind)).any():
-        raise ModelFileError(f"{section}: there is no kind {kinds.max()} of values")
+        raise ModelFileError(f"{section}: unknown kind {kinds.max()} of values")
     with_bytes = np.isin(kinds, _WITH_BYTES)
     edges = np.append(0, words[with_bytes])
     if (edges[1:] < edges[:-1]).any() or edges[-1] != len(text):
-        raise ModelFileError(f"sizes: the ends of texts must rise to the length of section '{section}.text'")
+        raise ModelFileError(f"sizes: the ends of texts must increase up to the length of section '{section}.text'")
     values: list[Any] = words.tolist()
     _put(values, with_bytes, _pieces(section, text.tobytes(), edges.tolist(), kinds[with_bytes] == Kind.LARGE_INTEGER))
     booleans = words[kinds == Kind.BOOLEAN]
@@ -68,7 +68,7 @@ def from_arrays(section: str, stored: Stored) -> list[Any]:
     _put(values, kinds == Kind.BOOLEAN, booleans.astype(bool).tolist())
     floats = words[kinds == Kind.FLOAT].view(np.float64)
     if np.isnan(floats).any():
-        raise ModelFileError(f"{section}: some values are NaN")
+        raise ModelFileError(f"{section}: values must not be NaN")
     _put(values, kinds == Kind.FLOAT, floats.tolist())
     return values
 
@@ -88,15 +88,15 @@ def _pieces(section: str, content: bytes, edges: list[int], large: NDArray[np.bo
             for begin, end, is_large in zip(edges[:-1], edges[1:], large.tolist(), strict=True)
         ]
     except UnicodeDecodeError as error:
-        raise ModelFileError(f"{section}: a text is not UTF-8: {error}") from error
+        raise ModelFileError(f"{section}: a text is not valid UTF-8: {error}") from error
 
 
 def _kind(value: Any, what: str) -> Kind:
     kind = _KINDS.get(type(value))
     if kind is None:
         raise ValueError(
-            f"{what} {shortened(value)} is a {type(value).__name__}, which a model file cannot hold; use texts or "
-            "numbers, or pickle the model."
+            f"{what} {shortened(value)} is of type {type(value).__name__}, which cannot be saved in a model file; use "
+            "text or numbers, or pickle the model."
         )
     if type(value) is int and not -(1 << 63) <= value < 1 << 63:
         return Kind.LARGE_INTEGER

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic replacement of files: a file is either complete or does not exist."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A name beside a file to write to. It takes the file's place when all went well, and is gone when it did not.
+    """A temporary path next to a file. On success, it replaces the file; on an error, it is removed.
 
-    A special file, such as a pipe or /dev/null, is written to as it is: another file in its place would be a loss.
+    For a special file, such as a pipe or /dev/null, this is the path itself: it must not be replaced.
     """
     given = Path(os.fsdecode(path))
     if is_special(given):
@@ -33,15 +33,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_can_replace(path: str | os.PathLike[str]) -> None:
-    """Raise the OSError that `replacing` would raise, as far as it can be known before anything is written.
+    """Raise the OSError that `replacing` would raise, as far as this is known before anything is written.
 
-    The file beside the target is created and removed, since permissions alone do not tell: file systems may be
-    read-only or virtual. A pipe is not opened, because closing it would end its reader.
+    The temporary file is created and removed, since permissions are not sufficient: file systems may be read-only or
+    virtual. A pipe is not opened, because closing it would end its reader.
     """
     given = Path(os.fsdecode(path))
     if is_special(given):
         if not os.access(given, os.W_OK):
-            raise PermissionError("it is not writable")
+            raise PermissionError("the file is not writable")
         return
     _, fresh = _places(given)
     fresh.touch()
@@ -54,10 +54,10 @@ def is_special(path: Path) -> bool:
 
 
 def _places(given: Path) -> tuple[Path, Path]:
-    """The file to replace, which is what a link points to, and a temporary one beside it."""
+    """The file to replace, with links resolved, and a temporary file next to it."""
     if given.is_dir():
-        raise IsADirectoryError(f"{str(given)!r} is a folder; name a file in it.")
+        raise IsADirectoryError(f"{str(given)!r} is a folder; use the path of a file.")
     target = Path(os.path.realpath(given))
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent}; make it, or use another path.")
+        raise FileNotFoundError(f"there is no folder {target.parent}; create it, or use another path.")
     return target, target.parent / f".{os.getpid()}.{threading.get_ident()}.agbm-tmp"

@@ -1,4 +1,4 @@
-"""Bins: from values to at most 255 codes a feature, and one more for missing values."""
+"""Binning: maps values to at most 255 codes per feature, plus one for missing values."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from .._core.sums import exact_sum, step_of_sums
 from .._core.weights import Weights
 from .forest import Forest
 
-# Thresholds come from at most this many rows; more would not move a quantile that 255 bins can show.
+# Thresholds are computed from at most this many rows; with 255 bins, more rows would make no visible difference.
 MAX_SAMPLE = 200_000
 
-# The mean residual of a category is taken as if it had so many more rows with residual zero: as in the kernels.
+# The mean residual of a category is computed as if it had this many more rows with residual zero, as in the kernels.
 CATEGORY_SMOOTHING = 10.0
 
-# Columns that are copied at a time where there are weights.
+# How many columns are copied at a time if there are weights.
 COLUMNS_AT_ONCE = 16
 
-# Of a forest without categories.
+# The sets of a forest without categories.
 _NO_WORDS = np.zeros(0, dtype=np.uint64)
 _NO_SETS = np.zeros(1, dtype=np.int64)
 
 
 class LeafRows(NamedTuple):
-    """The training rows, and how many of them every leaf must have."""
+    """The number of training rows, and the minimum number per leaf."""
 
     min_samples_leaf: int
     n_train: int
     repeats: NDArray[np.int64] | None
-    """How often each of them counts; None for once."""
+    """How often each training row is repeated; None for once."""
 
 
 class Bins:
-    """Bins of every feature.
+    """The bins of all features.
 
-    The bin of x is the number of thresholds below it: x <= thresholds[bin]. Values of a categorical feature are numbers
-    of categories, which `grouped` puts into bins.
+    The bin of x is the number of thresholds below it: x <= thresholds[bin]. Values of a categorical feature are
+    category codes, which `grouped` maps to bins.
     """
 
     def __init__(self, values: Array, counts: NDArray[np.int32], grouped: dict[int, GroupedCategories]) -> None:
-        """Thresholds of one feature after the other, and how many each has."""
+        """`values` has the thresholds of all features, one feature after the other; `counts` their numbers."""
         self.n_bins = (counts + 1).tolist()
         self.grouped = grouped
         self.flat_thresholds = values
-        """Of one feature after the other."""
+        """The thresholds of all features, one feature after the other."""
         self._start = np.append(0, np.cumsum(counts, dtype=np.intp))
 
     @classmethod
@@ -65,10 +65,11 @@ class Bins:
         min_category_rows: int = 10,
         n_threads: int = 1,
     ) -> Bins:
-        """Thresholds from the rows of X, or a fixed random sample of them; categories from all rows.
+        """Compute thresholds from the rows of X, or from a fixed random sample; categories from all rows.
 
-        `n_categories` of each feature, 0 for numbers. `residual` (output, row) tells which categories are alike, where
-        there are more of them than bins; those with fewer than min_category_rows do not show it.
+        `n_categories` is the number of categories per feature, 0 for numeric features. If a feature has more categories
+        than bins, categories with similar means of `residual` (output, row) share a bin; those with fewer than
+        min_category_rows rows have no mean and share one bin.
         """
         counts = dict(enumerate([] if n_categories is None else n_categories.tolist()))
         grouped = {
@@ -88,7 +89,7 @@ class Bins:
         grouped: dict[int, GroupedCategories],
         n_threads: int,
     ) -> Bins:
-        """Thresholds from some rows of X, or all of them, with their weights; categories are in bins already."""
+        """Compute thresholds from the given rows of X (None for all) and their weights; categories are `grouped`."""
         if issparse(X):
             values, counts = _sparse_thresholds(X, rows, max_bins, weights, n_threads)
         elif weights is not None:
@@ -104,19 +105,18 @@ class Bins:
 
     @property
     def n_features(self) -> int:
-        """Features that there are bins of."""
+        """Number of features."""
         return len(self.n_bins)
 
     @property
     def thresholds(self) -> list[Array]:
-        """Thresholds of each feature."""
+        """The thresholds of each feature."""
         return np.split(self.flat_thresholds, self._start[1:-1])
 
     def encode(self, X: Any, n_threads: int, leaf: LeafRows | None = None) -> _native.BinnedMatrix:
-        """Codes of X (float32 or float64, dense or sparse).
+        """The bin codes of X (float32 or float64, dense or sparse).
 
-        Where `leaf` is given, features that cannot split the training rows are left out: no tree with such leaves
-        would use them.
+        If `leaf` is given, features that cannot split the training rows into leaves of that size are left out.
         """
         if issparse(X):
             columns = _without_repeats(X).tocsc()
@@ -139,7 +139,7 @@ class Bins:
         return matrix
 
     def matrix(self, n_rows: int, folder: str = "") -> _native.BinnedMatrix:
-        """A matrix to fill; in files of a folder, if one is named, which are gone with it."""
+        """An empty matrix to fill; stored in temporary files if a folder is given."""
         told_apart = [0] * self.n_features
         for f, grouped in self.grouped.items():
             told_apart[f] = grouped.n_told_apart
@@ -148,7 +148,7 @@ class Bins:
     def fill(
         self, matrix: _native.BinnedMatrix, X: NDArray[Any], rows: NDArray[np.uint32] | None, n_threads: int
     ) -> None:
-        """Put the codes of X (float32 or float64) into some rows of a matrix, or into all."""
+        """Write the codes of X (float32 or float64) to the given rows of a matrix, None for all."""
         matrix.fill(0, X, self.flat_thresholds, n_threads, rows)
         for f, grouped in self.grouped.items():
             matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], self._thresholds_of(f), n_threads, rows)
@@ -159,7 +159,7 @@ class Bins:
     def category_sets(
         self, nodes: NDArray[np.void], left_codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The sets of categories that go left, numbered in the nodes; see Forest."""
+        """The sets of categories that go left, as in Forest; writes the index of each set to its node."""
         if not self.grouped:
             return _NO_WORDS, _NO_SETS
         words: list[NDArray[np.uint64]] = []
@@ -170,14 +170,14 @@ class Bins:
             bins = self.grouped[int(node["feature"])].bins
             by_bin = np.unpackbits(codes.view(np.uint8), bitorder="little")
             by_category = np.where(bins >= 0, by_bin[bins], node["missing_left"])
-            # What is beyond all categories, up to a whole word, is missing like all that is beyond.
+            # The padding up to a full word, like all codes after it, is treated as missing.
             padded = np.append(by_category, np.full(-len(bins) % 64, node["missing_left"])).astype(np.uint8)
             words.append(np.packbits(padded, bitorder="little").view(np.uint64))
         start = np.cumsum([0, *(len(w) for w in words)], dtype=np.int64)
         return np.concatenate([_NO_WORDS, *words]), start
 
     def left_codes(self, forest: Forest) -> NDArray[np.uint64]:
-        """For each node of a forest that was grown with these bins, the codes that go left: 256 bits."""
+        """For each node of a forest that was grown with these bins, the bin codes that go left, as 256 bits."""
         bits = np.zeros((len(forest.nodes), 256), dtype=np.uint8)
         for node, codes in zip(forest.nodes, bits, strict=True):
             f = int(node["feature"])
@@ -194,38 +194,38 @@ class Bins:
         return np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
 
     def _bin_of(self, f: int, threshold: float) -> int:
-        """The bin that a threshold of these bins ends; the last one is open above."""
+        """The bin that ends at a threshold; the last bin has no upper end."""
         thresholds = self._thresholds_of(f)
         number = int(np.searchsorted(thresholds, threshold))
         if number < len(thresholds) and thresholds[number] != threshold:
             raise ValueError(
-                f"X: feature {f} has other bins than in the run that is to go on; give the same rows, or start anew."
+                f"X: feature {f} has other bins than in the run to resume; pass the same rows, or start from scratch."
             )
         return number
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedCategories:
-    """Categories of one feature in bins.
+    """The bins of the categories of one feature.
 
-    Where some categories have too few rows to be told apart, they share a bin, and those that no training row has, or
-    that are unknown, share it with them: they are of the same kind. Elsewhere nothing is known of such, and they count
-    as missing.
+    If some categories are too rare for a bin of their own, they share one bin with categories that have no training
+    rows and with unknown categories. Otherwise, unknown categories and those without training rows are treated as
+    missing.
     """
 
     bins: NDArray[np.int16]
-    """The bin of each category, by its number, and last that of unknown ones; -1 where they count as missing."""
+    """The bin of each category, by code, followed by the bin of unknown categories; -1 if treated as missing."""
     n_told_apart: int
-    """Categories that were put into bins one by one; those that share a bin for want of rows count as one."""
+    """Number of categories that were assigned to bins; all rare categories in the shared bin count as one."""
 
     @property
     def n_bins(self) -> int:
-        """Bins that there are, at least one."""
+        """Number of bins, at least one."""
         return max(1, int(self.bins.max(initial=-1)) + 1)
 
     def bins_of(self, column: NDArray[Any]) -> Array:
-        """The bin of each row's category; NaN where it is missing or counts as such."""
-        known = column < len(self.bins)  # not so for NaN
+        """The bin of the category of each row; NaN if it is missing or treated as missing."""
+        known = column < len(self.bins)  # false for NaN
         bins = np.full(len(column), -1.0)
         bins[known] = self.bins[column[known].astype(np.intp)]
         bins[bins < 0] = np.nan
@@ -241,7 +241,7 @@ class GroupedCategories:
         residual: Array | None,
         min_rows: int = 10,
     ) -> GroupedCategories:
-        """From the numbers of the training rows' categories; see from_sums."""
+        """Bins for the category codes of the training rows; see from_sums."""
         present = ~np.isnan(column)
         numbers = column[present].astype(np.intp)
 
@@ -258,33 +258,33 @@ class GroupedCategories:
 
     @classmethod
     def from_sums(cls, total: Array, mean: Array | None, max_bins: int, min_rows: int) -> GroupedCategories:
-        """A bin for each category where there are enough; total has the weights of all categories.
+        """One bin per category if there are enough bins; `total` is the weight of each category.
 
-        Where there are more categories than bins, those with similar mean residuals share one, about as many rows in
-        each bin; a category frequent enough to fill a bin has one of its own. Those with too few rows for a mean share
-        the first.
+        Otherwise, categories with similar mean residuals share a bin, such that all bins have about the same number of
+        rows; a category frequent enough to fill a bin gets its own. Categories with too few rows for a mean share the
+        first bin.
         """
         seen = np.flatnonzero(total)
         bins = np.full(len(total) + 1, -1, dtype=np.int16)
         if len(seen) <= max_bins:
             bins[seen] = np.arange(len(seen))
             return cls(bins, max(1, len(seen)))
-        judged = seen[total[seen] >= min_rows] if mean is not None else seen[:0]
-        few = 1 if len(judged) < len(seen) else 0
+        frequent = seen[total[seen] >= min_rows] if mean is not None else seen[:0]
+        few = 1 if len(frequent) < len(seen) else 0
         bins[:] = few - 1
-        if mean is not None and len(judged) > 0:
-            order = judged[np.argsort(mean[judged], kind="stable")]
+        if mean is not None and len(frequent) > 0:
+            order = frequent[np.argsort(mean[frequent], kind="stable")]
             cuts = (
                 _quantile_cuts(total[order], max_bins - few) if len(order) > max_bins - few else np.arange(len(order))
             )
             bins[order] = few + np.searchsorted(cuts, np.arange(len(order)))
-        return cls(bins, len(judged) + few)
+        return cls(bins, len(frequent) + few)
 
 
 def residual_parts(residual: Array, weights: Weights | None) -> tuple[list[Array], list[float]]:
-    """What each row adds to the residual of its category, an array for each output, in steps; and the steps.
+    """The contribution of each row to the residual sum of its category, as integer multiples of a step; and the steps.
 
-    A row that is repeated adds what it adds, rounded, as often.
+    There is one array and one step per output. The contribution of a repeated row is rounded before it is repeated.
     """
     relative = 1.0 if weights is None or weights.relative is None else weights.relative
     repeats = None if weights is None or weights.repeats is None else weights.repeats.astype(np.float64)
@@ -297,7 +297,7 @@ def residual_parts(residual: Array, weights: Weights | None) -> tuple[list[Array
 
 
 def means_of(sums: Sequence[Array], steps: Sequence[float], total: Array) -> Array:
-    """Mean residual of each category, as if it had some more rows with residual zero; of the output that says most."""
+    """The smoothed mean residual of each category, for the output where the means vary most."""
     best, means = -1.0, np.zeros(len(total))
     for in_steps, step in zip(sums, steps, strict=True):
         mean = in_steps * step / (total + CATEGORY_SMOOTHING)
@@ -308,15 +308,15 @@ def means_of(sums: Sequence[Array], steps: Sequence[float], total: Array) -> Arr
 
 
 def sample_of(n_rows: int) -> NDArray[np.int64] | None:
-    """The rows that thresholds come from; None for all of them."""
+    """The rows that thresholds are computed from; None for all rows."""
     if n_rows <= MAX_SAMPLE:
         return None
-    # By row number alone, so that the sample does not depend on threads or on how the rows are stored.
+    # Depends only on the number of rows, not on threads or on how the rows are stored.
     return np.sort(np.random.default_rng(0).choice(n_rows, MAX_SAMPLE, replace=False))
 
 
 def _without_repeats(X: Any) -> Any:
-    """A sparse matrix in which no place has several values, which would count as their sum."""
+    """A sparse matrix with duplicate entries summed up."""
     if X.format in ("csr", "csc") and X.has_canonical_format:
         return X
     columns = X.tocsc(copy=True)
@@ -325,7 +325,7 @@ def _without_repeats(X: Any) -> Any:
 
 
 def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[NDArray[Any]]:
-    """Some rows of X, a few columns at a time, dense."""
+    """The given rows of X as dense arrays of a few columns at a time."""
     if issparse(X):
         X, rows = (X if rows is None else X[rows]).tocsc(), None
     for first in range(0, X.shape[1], COLUMNS_AT_ONCE):
@@ -343,7 +343,7 @@ def _weighted_thresholds(
 
 
 def _joined(thresholds: list[Array]) -> tuple[Array, NDArray[np.int32]]:
-    """Thresholds of one feature after the other, and how many each has: as from the kernel."""
+    """The thresholds of all features in one array, and their number per feature, as the kernel returns them."""
     return np.concatenate(thresholds), np.array([len(t) for t in thresholds], dtype=np.int32)
 
 
@@ -353,7 +353,7 @@ def _sparse_thresholds(
     columns = _without_repeats(X if rows is None else X[rows]).tocsc()
     start = columns.indptr.astype(np.int64, copy=False)
     found = _native.sparse_thresholds(columns.data, start, columns.shape[0], max_bins, n_threads)
-    # Weights matter where there are more values than bins; with zero there is one more than are stored.
+    # Weights matter only for features with more values than bins; zero is one value more than those stored.
     many = np.flatnonzero(np.diff(start) >= max_bins)
     if weights is None or len(many) == 0:
         return found
@@ -364,7 +364,7 @@ def _sparse_thresholds(
 def _replaced(
     values: Array, counts: NDArray[np.int32], features: NDArray[np.intp], others: Array, n_others: NDArray[np.int32]
 ) -> tuple[Array, NDArray[np.int32]]:
-    """Thresholds of all features, with others in the place of those of some."""
+    """The thresholds of all features, with those of some features replaced by others."""
     end = np.cumsum(counts)
     kept = np.split(values, np.column_stack([end - counts, end])[features].ravel())[::2]
     parts = [kept[0]]
@@ -376,10 +376,10 @@ def _replaced(
 
 
 def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array) -> Array:
-    """Midpoints between neighbouring distinct values; where there are too many, at the quantiles only.
+    """Midpoints between neighbouring distinct values; if there are too many, only those at the quantiles.
 
-    Weights are whole numbers, so that the order of the rows does not matter. With equal weights the thresholds are
-    those of the kernel, which knows no weights.
+    Weights are integers, so the order of the rows does not matter. With equal weights, the thresholds are the same as
+    those of the kernel, which does not support weights.
     """
     present = ~np.isnan(column)
     values = column[present].astype(np.float64)
@@ -396,32 +396,32 @@ def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array) -> Ar
 
 
 def _quantile_cuts(counts: Array, max_bins: int) -> NDArray[np.intp]:
-    """Where to cut a row of distinct values that occur so often: behind which of them a new bin begins.
+    """The positions in a sequence of distinct values after which a new bin begins; `counts` is how often each occurs.
 
-    A value frequent enough to fill a bin gets one of its own; the bins that are left share the other values equally.
+    A value frequent enough to fill a bin gets its own bin; the remaining bins get equal shares of the other values.
     """
     frequent, free = np.zeros(len(counts), dtype=bool), max_bins - 1
     while True:
         bins_left = max_bins - np.count_nonzero(frequent)
         candidate = frequent | (counts * bins_left >= counts[~frequent].sum())
-        runs = np.count_nonzero(~candidate & np.append(True, candidate[:-1]))  # of others between frequent values
+        runs = np.count_nonzero(~candidate & np.append(True, candidate[:-1]))  # of other values between frequent ones
         free_then = max_bins - int(np.count_nonzero(candidate)) - int(runs)
         if free_then < 0 or np.array_equal(candidate, frequent):
             break
-        frequent, free = candidate, free_then  # what is frequent among the rest shows when these are out
+        frequent, free = candidate, free_then  # without these, other values may be frequent among the rest
     own = np.flatnonzero(frequent[:-1] | frequent[1:])
     others = np.cumsum(np.where(frequent, 0, counts))
     targets = np.arange(1, free + 1) * others[-1] / (free + 1)
-    # The cut nearest to each target, among all places but behind the last value.
+    # The cut nearest to each target, not after the last value.
     after = np.clip(np.searchsorted(others[:-1], targets), 1, len(counts) - 2)
     nearest = np.where(targets - others[after - 1] < others[after] - targets, after - 1, after)
     return np.union1d(own, nearest)
 
 
 def _between(low: Array, high: Array) -> Array:
-    """Midpoints t with low <= t < high, also where the sum would overflow or nothing lies between.
+    """Midpoints t with low <= t < high, even if the sum overflows or no number lies between low and high.
 
-    Infinities are parted from their neighbours: t is the low one then.
+    Next to an infinity, t is the lower value.
     """
     with np.errstate(invalid="ignore"):  # between the two infinities
         middle = low / 2 + high / 2

@@ -1,4 +1,4 @@
-"""Trees as arrays, and forests that predict."""
+"""Trees stored as arrays, and forests for prediction."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from scipy.sparse import issparse
 from .. import _native
 from .._core.losses import Array
 
-# Values of a sparse matrix that are made dense at a time: whole rows, 32 MB or one row.
+# How many values of a sparse matrix are made dense at a time: whole rows of about 32 MB in total, at least one row.
 SPARSE_VALUES = 4_000_000
 
 
-# A node, as the kernels write and read it.
+# A node, as in the kernels.
 NODE = np.dtype(
     [
-        ("threshold", np.float64),  # values at or below go left
+        ("threshold", np.float64),  # values at or below it go left
         ("gain", np.float64),
         ("count", np.int64),  # training rows in the node
         ("feature", np.int32),  # -1 in a leaf
-        ("bin", np.int32),  # the threshold's
-        ("left", np.int32),  # child, the other one is behind it; -1 in a leaf
-        ("categories", np.int32),  # number of the set of categories that go left; -1 where the threshold decides
+        ("bin", np.int32),  # of the threshold
+        ("left", np.int32),  # left child, followed by the right child; -1 in a leaf
+        ("categories", np.int32),  # index of the set of categories that go left; -1 if the threshold decides
         ("missing_left", np.uint8),
     ],
     align=True,
 )
 
 
-@dataclass(eq=False)  # not frozen: there is one for each tree, and frozen ones take longer to make than small trees
+@dataclass(eq=False)  # not frozen: creating a frozen dataclass takes longer than growing a small tree
 class Forest:
     """One or more trees as an array of nodes: one or more functions of x, each with the same number of outputs.
 
-    Children of node i are left[i] and left[i] + 1, behind their parent. The values of a tree are added to neighbouring
-    columns; column output * n_functions + function is an output of a function.
+    The children of node i are left[i] and left[i] + 1, which are greater than i. The values of a tree are added to
+    adjacent columns; column output * n_functions + function has an output of a function.
     """
 
     n_features: int
@@ -47,13 +47,13 @@ class Forest:
     n_functions: int
     roots: NDArray[np.int32]
     first_column: NDArray[np.int32]
-    """For each tree, where its values are added."""
+    """For each tree, the first column that its values are added to."""
     nodes: NDArray[np.void]
     """NODE records."""
     category_words: NDArray[np.uint64]
-    """The sets, one bit a category. What is beyond the end of a set is missing."""
+    """The sets, one bit per category. Categories after the end of a set are treated as missing."""
     category_start: NDArray[np.int64]
-    """First word of each set; the last entry is the total."""
+    """The first word of each set; the last entry is the total number of words."""
     value: Array
     """(node, value)."""
 
@@ -72,8 +72,8 @@ class Forest:
 
     @cached_property
     def _native_forest_of_used(self) -> _native.Forest:
-        """The same trees, of these features alone: of sparse rows, the others need not be made dense."""
-        nodes = self.nodes.view(np.uint8).copy().view(NODE)  # as bytes, with those that belong to no field
+        """The same trees on the used features only, so that other features of sparse rows need not be made dense."""
+        nodes = self.nodes.view(np.uint8).copy().view(NODE)  # as bytes, including padding
         splits = nodes["feature"] >= 0
         nodes["feature"][splits] = np.searchsorted(self._used, nodes["feature"][splits])
         return self._to_native(len(self._used), nodes)
@@ -95,11 +95,11 @@ class Forest:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the native copies, which are made again when they are needed."""
+        """The state without native copies, which are created when needed."""
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def check(self) -> None:
-        """Raise a ValueError if the arrays make no forest."""
+        """Raise ValueError if the arrays are not a valid forest."""
         _ = self._native_forest
 
     @property
@@ -108,7 +108,7 @@ class Forest:
         return len(self.roots)
 
     def predict(self, X: Any, n_threads: int) -> Array:
-        """Sum of the trees' values (function, output, row); X is float32 or float64, dense or sparse."""
+        """Sums of the values of all trees (function, output, row); X is float32 or float64, dense or sparse."""
         if issparse(X):
             forest = self._native_forest_of_used
             columns = np.concatenate([forest.predict(rows, n_threads) for rows in self._used_values(X)])
@@ -117,7 +117,7 @@ class Forest:
         return columns.reshape(-1, self.n_outputs, self.n_functions).T
 
     def values_on(self, matrix: _native.BinnedMatrix, left_codes: NDArray[np.uint64], n_threads: int) -> Array:
-        """The same values on all rows of a matrix of codes; see Bins.left_codes. Trees must not share columns."""
+        """The same sums on all rows of a matrix of bin codes; see Bins.left_codes. Trees must not share columns."""
         columns = matrix.values(
             self.roots, self.first_column, self.nodes.view(np.uint8), left_codes, self.value,
             self.n_outputs * self.n_functions, n_threads,
@@ -125,11 +125,11 @@ class Forest:
         return columns.reshape(self.n_outputs, self.n_functions, -1).transpose(1, 0, 2)
 
     def contributions(self, X: Any, n_threads: int) -> Array:
-        """What each feature adds to these sums (function, output, row, feature + 1); they add up to them.
+        """Contributions of the features to the results of `predict`: (function, output, row, feature + 1).
 
-        These are Shapley values. A node that splits on an unknown feature takes both ways, each with its share of the
-        training rows (`count`), or half where no rows went either way. The last place has the sums where no feature is
-        known.
+        These are Shapley values, which add up to the result. At a node that splits on an unknown feature, both branches
+        are taken, weighted by their shares of the training rows (`count`), or by one half if neither has rows. The last
+        entry is the base value, the result if no feature is known.
         """
         if issparse(X):
             columns = np.zeros((X.shape[0], self.n_outputs * self.n_functions, self.n_features + 1))
@@ -144,7 +144,7 @@ class Forest:
         return by_function.transpose(2, 1, 0, 3)
 
     def _used_values(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Sparse rows, some at a time, dense: the values of the features that nodes split on."""
+        """Sparse rows as dense arrays, some rows at a time, with the used features only."""
         rows = X.tocsr()[:, self._used]
         step = max(1, SPARSE_VALUES // max(len(self._used), 1))
         for first in range(0, max(rows.shape[0], 1), step):
@@ -152,7 +152,7 @@ class Forest:
 
 
 def one_output_each(trees: Sequence[Forest]) -> Forest:
-    """One forest of single trees with one output: the k-th gives output k."""
+    """One forest from single trees with one output each; tree k becomes output k."""
     n_functions = trees[0].n_functions
     columns = np.arange(len(trees), dtype=np.int32) * n_functions
     value = np.concatenate([tree.value for tree in trees])
@@ -177,9 +177,9 @@ def _weighted(forest: Forest, weight: Array) -> Array:
 
 
 def gain_by_feature(forests: Sequence[Forest], weights: Sequence[float]) -> tuple[NDArray[np.int64], Array]:
-    """The features that some forests, at least one, split on, and the gain of each: sums over forests, times weights.
+    """The features that forests (at least one) split on, and the weighted sum of the gains of each.
 
-    Nothing here has a place for every feature of the table, of which there may be far more than nodes.
+    No array here has an entry per feature of the table, since there may be far more features than nodes.
     """
     feature = np.concatenate([forest.nodes["feature"] for forest in forests]).astype(np.int64)
     gain = np.concatenate([forest.nodes["gain"] for forest in forests])
@@ -192,21 +192,21 @@ def gain_by_feature(forests: Sequence[Forest], weights: Sequence[float]) -> tupl
 
 
 class Sizes(NamedTuple):
-    """What a forest in a stack has of each."""
+    """The sizes of the arrays of a forest in a stack."""
 
     n_functions: int
     n_trees: int
     n_nodes: int
     n_values: int
-    """Of a node."""
+    """Values per node."""
     n_starts: int
-    """Of sets of categories, and the end of the last."""
+    """Sets of categories plus one: their starts, and the end of the last."""
     n_words: int
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The arrays of some forests, each behind that of the forest before; numbers of nodes and sets are the forest's."""
+    """The concatenated arrays of several forests; indices of nodes and sets are relative to their forest."""
 
     sizes: NDArray[np.int64]
     """(forest, size)."""
@@ -216,11 +216,11 @@ class Stack:
     category_start: NDArray[np.int64]
     category_words: NDArray[np.uint64]
     value: Array
-    """Those of one node behind those of the node before."""
+    """The values of all nodes, one node after the other."""
 
     @classmethod
     def of(cls, forests: Sequence[Forest]) -> Stack:
-        """Some forests, at least one."""
+        """A stack of forests, at least one."""
         sizes = [
             (f.n_functions, len(f.roots), *f.value.shape, len(f.category_start), len(f.category_words)) for f in forests
         ]
@@ -228,7 +228,7 @@ class Stack:
             np.array(sizes, dtype=np.int64),
             np.concatenate([f.roots for f in forests]),
             np.concatenate([f.first_column for f in forests]),
-            # As bytes: NumPy compares the types of records field by field, for every array.
+            # As bytes, since NumPy compares record types field by field for every array, which is slow.
             np.concatenate([f.nodes.view(np.uint8) for f in forests]).view(NODE),
             np.concatenate([f.category_start for f in forests]),
             np.concatenate([f.category_words for f in forests]),
@@ -236,16 +236,16 @@ class Stack:
         )
 
     def check(self, n_outputs: int) -> None:
-        """Raise a ValueError where the arrays are not those of forests, each within itself.
+        """Raise ValueError unless the sizes and indices of every forest are valid.
 
-        What the nodes of one forest say of each other is checked by it, or by the forest that all are joined to.
+        The structure of trees is checked by Forest.check.
         """
         rows = [Sizes(*row) for row in self.sizes.tolist()]
         for forest, size in enumerate(rows):
-            trees = {size.n_functions: n_outputs, size.n_functions * n_outputs: 1}  # by the values of a node
-            counts = min(size[:-1]) >= 1 and size.n_words >= 0 and size.n_functions <= 2  # of r and of c
+            trees = {size.n_functions: n_outputs, size.n_functions * n_outputs: 1}  # number of trees by values per node
+            counts = min(size[:-1]) >= 1 and size.n_words >= 0 and size.n_functions <= 2  # functions of r and c
             if not counts or trees.get(size.n_values) != size.n_trees:
-                raise ValueError(f"sizes: forest {forest} has {size}")
+                raise ValueError(f"sizes: forest {forest} has invalid sizes {size}")
         wanted = {
             "roots": sum(size.n_trees for size in rows),
             "first_column": sum(size.n_trees for size in rows),
@@ -256,34 +256,32 @@ class Stack:
         }
         for name, n in wanted.items():
             if len(getattr(self, name)) != n:
-                raise ValueError(f"sizes: {name} has {len(getattr(self, name))} entries, the forests have {n}")
+                raise ValueError(f"sizes: {name} must have {n} entries, got {len(getattr(self, name))}")
         self._check_numbers(n_outputs)
 
     def _check_numbers(self, n_outputs: int) -> None:
         n_nodes, n_trees, n_values = (self._column(name) for name in ("n_nodes", "n_trees", "n_values"))
         n_starts = self._column("n_starts")
         if (self.roots < 0).any() or (self.roots >= np.repeat(n_nodes, n_trees)).any():
-            raise ValueError("roots: there are no such nodes in their forests")
+            raise ValueError("roots: a node does not exist in its forest")
         if (self.nodes["left"] >= np.repeat(n_nodes, n_nodes) - 1).any():
-            raise ValueError("left: there are no such children in their forests")
+            raise ValueError("left: a child does not exist in its forest")
         if (self.nodes["categories"] >= np.repeat(n_starts - 1, n_nodes)).any():
-            raise ValueError("categories: there are no such sets in their forests")
+            raise ValueError("categories: a set does not exist in its forest")
         place = np.arange(len(self.first_column)) - np.repeat(np.cumsum(n_trees) - n_trees, n_trees)
         if (self.first_column != place * np.repeat(n_values, n_trees)).any():
-            raise ValueError(
-                f"first_column: the trees of a forest must give its {n_outputs} outputs, one after the other"
-            )
+            raise ValueError(f"first_column: the trees of a forest must cover its {n_outputs} outputs in order")
         firsts = self._first_starts()
         rises = np.diff(self.category_start) >= 0
-        rises[firsts[1:] - 1] = True  # from one forest to the next
+        rises[firsts[1:] - 1] = True  # at the boundary between two forests
         ends = self.category_start[np.append(firsts[1:], len(self.category_start)) - 1]
         if self.category_start[firsts].any() or not rises.all() or (ends != self._column("n_words")).any():
-            raise ValueError("category_start: must rise from 0 to the number of words in every forest")
+            raise ValueError("category_start: must increase from 0 to the number of words in every forest")
         if not np.isfinite(self.value).all():
-            raise ValueError("value: some are not finite")
+            raise ValueError("value: must be finite")
 
     def forests(self, n_features: int, n_outputs: int) -> list[Forest]:
-        """The forests, one by one."""
+        """The forests of the stack."""
         ends = np.cumsum(self._lengths(), axis=0)
         begins = ends - self._lengths()
         shapes = self.sizes[:, [Sizes._fields.index("n_nodes"), Sizes._fields.index("n_values")]].tolist()
@@ -299,17 +297,17 @@ class Stack:
         ]  # fmt: skip
 
     def folded(self, n_features: int, n_outputs: int, value: Array) -> Forest:
-        """All trees as one forest with one function, with other values (node, output)."""
+        """All trees as one forest with one function and the given values (node, output)."""
         columns = self.first_column // np.repeat(self._column("n_functions"), self._column("n_trees"))
         return self.joined(n_features, n_outputs, 1, columns.astype(np.int32), value)
 
     def joined(
         self, n_features: int, n_outputs: int, n_functions: int, first_column: NDArray[np.int32], value: Array
     ) -> Forest:
-        """All trees as one forest, with other values: numbers of nodes and sets are shifted to their new places."""
+        """All trees as one forest with the given values; indices of nodes and sets are shifted."""
         n_nodes, n_trees, n_words = (self._column(name) for name in ("n_nodes", "n_trees", "n_words"))
         n_sets = self._column("n_starts") - 1
-        nodes = self.nodes.view(np.uint8).copy().view(NODE)  # as bytes, with those that belong to no field
+        nodes = self.nodes.view(np.uint8).copy().view(NODE)  # as bytes, including padding
         for name, counts in (("left", n_nodes), ("categories", n_sets)):
             shift = np.repeat(np.cumsum(counts) - counts, n_nodes)
             nodes[name] += np.where(nodes[name] >= 0, shift, 0).astype(np.int32)
@@ -332,12 +330,12 @@ class Stack:
         return self.sizes[:, Sizes._fields.index(name)]
 
     def _first_starts(self) -> NDArray[np.int64]:
-        """For each forest, where its first set begins."""
+        """For each forest, the position of its first entry in category_start."""
         n_starts = self._column("n_starts")
         return np.cumsum(n_starts) - n_starts
 
     def _lengths(self) -> NDArray[np.int64]:
-        """For each forest, the entries that it has in the arrays."""
+        """For each forest, the number of its entries in each of the arrays."""
         names = ("n_trees", "n_nodes", "n_starts", "n_words")
         n_values = self._column("n_nodes") * self._column("n_values")
         return np.column_stack([*(self._column(name) for name in names), n_values])

@@ -27,7 +27,7 @@ ROWS_WITHOUT_DOUBT = 64
 
 _Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower)
 F = TypeVar("F", bound=Sized)
-"""The values of a function, as V of learners.py; their length is the number of outputs."""
+"""The values of a function, like V in learners.py; their length is the number of outputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class TreeLearner:
         return TableFitter(self, bins, bins.encode(X, self.n_threads, leaf), n_train, weights, X)
 
     def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
-        """The same for rows that are binned already."""
+        """Like `bind`, for rows that are already binned."""
         return TreeFitter(self, bins, matrix, n_train, weights)
 
     def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
@@ -98,7 +98,7 @@ class TreeLearner:
 
 
 class TreesOfIterations(ABC, Generic[F]):
-    """A Fitter of trees, apart from growing them: it does not depend on where the rows are."""
+    """A Fitter of trees without the code for growing them, which depends on where the rows are."""
 
     def __init__(self, learner: TreeLearner, bins: Bins, n_train: int) -> None:
         self._learner = learner
@@ -128,7 +128,7 @@ class TreesOfIterations(ABC, Generic[F]):
         """See Fitter."""
 
     def _draw(self) -> Sample:
-        """The sample for the trees of this iteration. It follows from the seed and the iteration alone."""
+        """The sample for the trees of this iteration. It depends only on the seed and the iteration."""
         sample = Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
         self._iteration += 1
         return sample
@@ -227,7 +227,7 @@ class TableFitter(TreeFitter):
 
 
 def as_forest(model: Model) -> Forest:
-    """A model of a TreeLearner."""
+    """A model of a TreeLearner, as a Forest."""
     assert isinstance(model, Forest)
     return model
 
@@ -241,9 +241,9 @@ def by_function(values: Sequence[Array], n_functions: int) -> Array:
 def weighted(
     residuals: Sequence[Array], newton: Newton[Array] | None, outputs: range, weights: Weights | None
 ) -> dict[str, Any]:
-    """The arguments of a grower for some outputs: residuals and hessians times relative weights, and repeats of rows.
+    """The arguments of a grower for some outputs: residuals and hessians times relative weights, and repetitions.
 
-    A grower rounds the numbers of a row before it repeats them, so the tree is exactly that of the repeated rows.
+    A grower rounds the numbers of a row before it repeats them, so the tree is exactly the same as for repeated rows.
     """
     weighted_residuals = [r[k] for k in outputs for r in residuals]
     hessians = None if newton is None else newton.hessian[outputs.start : outputs.stop]

@@ -1,4 +1,4 @@
-"""Fitted models in the formats of others, and as text and pictures. docs/exports.md says what each can express."""
+"""Exports of fitted models to other formats, and of single trees as text and figures. See docs/exports.md."""
 
 from ._view import encode
 from .lightgbm import to_lightgbm

@@ -1,4 +1,4 @@
-"""What all formats need to know of a fitted model: trees as arrays, start constants, link, names."""
+"""The parts of a fitted model that all export formats need: trees as arrays, start constants, link, names."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from .._tree import Forest
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree. Nodes are numbered from the root, 0; every inner one asks a question.
+    """One tree. The root is node 0; every inner node has a condition, with a child for "yes" and one for "no".
 
-    A number answers yes at or below the threshold; a missing one as missing_yes says. A category answers yes if it is a
-    member; missing ones answer no. Unknown categories have the number after the last.
+    A numeric condition holds for values at or below the threshold, and for missing values if missing_yes is set. A
+    categorical condition holds for the codes in `members`, and not for missing values. The code of unknown categories
+    follows the last code.
     """
 
     feature: NDArray[np.int32]
-    """-1 in a leaf."""
+    """-1 for leaves."""
     threshold: Array
     yes: NDArray[np.int32]
     no: NDArray[np.int32]
     missing_yes: NDArray[np.bool_]
     members: dict[int, NDArray[np.intp]]
-    """Numbers of categories, for each node that asks for a category."""
+    """Category codes, for each node with a categorical condition."""
     value: Array
-    """(node, output): what a leaf adds to the scores, weights included."""
+    """(node, output): the values of leaves, multiplied by the weight of the tree."""
     first_output: int
-    """The output that the first value belongs to; the others are behind it."""
+    """The output that the first value belongs to; further values belong to the outputs after it."""
     count: NDArray[np.int64]
-    """Training rows."""
+    """Training rows per node."""
     gain: Array
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """Which nodes are no leaves."""
+        """A mask of the nodes that are not leaves."""
         return self.feature >= 0
 
     @property
@@ -51,24 +52,24 @@ class Tree:
         return range(self.first_output, self.first_output + self.value.shape[1])
 
     def places(self) -> NDArray[np.int64]:
-        """The number of each node among the inner nodes, or of a leaf among the leaves."""
+        """The index of each inner node among the inner nodes, and of each leaf among the leaves."""
         return np.where(self.inner, np.cumsum(self.inner), np.cumsum(~self.inner)) - 1
 
     def depths(self) -> NDArray[np.int64]:
-        """How far each node is from the root."""
+        """The depth of each node."""
         depth = np.zeros(len(self.feature), dtype=np.int64)
-        for node in np.flatnonzero(self.inner):  # parents come first
+        for node in np.flatnonzero(self.inner):  # parents precede their children
             depth[[self.yes[node], self.no[node]]] = depth[node] + 1
         return depth
 
 
 @dataclass(frozen=True)
 class Link:
-    """What makes a prediction of a score: "identity", "exp", or "sigmoid" and "softmax", which give probabilities."""
+    """The function from scores to predictions: "identity", "exp", "sigmoid" or "softmax"."""
 
     name: str
     slope: float = 1.0
-    """A factor of the score in the sigmoid."""
+    """The factor of the score in the sigmoid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,24 +78,24 @@ class View:
 
     feature_names: list[str]
     categories: dict[int, list[Any]]
-    """For each categorical feature its categories, by their numbers."""
+    """For each categorical feature, its categories; the code of a category is its position."""
     trees: list[Tree]
     start: Array
     """The constant of each output."""
     loss: Loss
     link: Link
     classes: NDArray[Any] | None
-    """None of a regressor."""
+    """None for a regressor."""
     one_column: bool
-    """Whether predictions are a vector, and not (row, output)."""
+    """Whether predictions have shape (row) instead of (row, output)."""
 
     @property
     def n_outputs(self) -> int:
-        """Scores of a row."""
+        """Number of scores per row."""
         return len(self.start)
 
     def single_output_trees(self) -> Iterator[Tree]:
-        """The trees, those with several values a leaf once for each: most formats have one value a leaf."""
+        """The trees, each repeated for every value per leaf: most formats have only one value per leaf."""
         for tree in self.trees:
             for column, output in enumerate(tree.outputs):
                 yield replace(tree, value=tree.value[:, column : column + 1], first_output=output)
@@ -103,29 +104,29 @@ class View:
         """One of the trees."""
         if not isinstance(number, (int, np.integer)) or not 0 <= number < len(self.trees):
             raise ValueError(
-                f"tree={number!r} must be a whole number from 0 to {len(self.trees) - 1}: the model has "
+                f"tree={number!r} must be an integer from 0 to {len(self.trees) - 1}: the model has "
                 f"{len(self.trees)} trees."
             )
         return self.trees[int(number)]
 
 
 def feature_names(model: Any, features: Iterable[int] | None = None) -> list[str]:
-    """Names of the columns that a model was fitted to, all or some, or x0, x1 and so on."""
+    """The names of the features of a model, all or some; x0, x1 and so on if it has none."""
     known = getattr(model, "feature_names_in_", None)
     chosen = range(model.n_features_in_) if features is None else features
     return [f"x{f}" if known is None else str(known[f]) for f in chosen]
 
 
 def view(model: Any) -> View:
-    """The view of a fitted model; an error says what cannot be exported."""
+    """The view of a fitted model; raises ValueError if it cannot be exported."""
     check_fitted(model)
     fitted = model.model_
     forest, start, categories = fitted.folded, fitted.start, fitted.categories
     if not isinstance(forest, Forest) and fitted.ensemble.models:
-        raise ValueError(f"learner={model.learner!r}: only trees can be exported; fit the model with learner=None.")
+        raise ValueError(f"learner={model.learner!r}: only trees can be exported; use learner=None.")
     if not isinstance(start, np.ndarray):
         raise ValueError(
-            f"init={start!r}: a model that starts from another one cannot be exported; fit it with init='prior' or "
+            f"init={start!r}: a model that starts from another model cannot be exported; use init='prior' or "
             "init='zero'."
         )
     classes = getattr(model, "classes_", None)
@@ -143,10 +144,10 @@ def view(model: Any) -> View:
 
 
 def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-    """X as exported models take it, in a type of numbers.
+    """X as a matrix of the given type, in the form that exported models accept.
 
-    Categories are their numbers in the model; those that fit has not seen have the number after the last. NaN is what
-    is missing.
+    Categories become their codes in the model; categories that were not seen in fit get the code after the last.
+    Missing values become NaN.
     """
     check_fitted(model)
     table = model.model_.reader.numbers(X)
@@ -154,14 +155,14 @@ def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
 
 
 def check_fitted(model: Any) -> None:
-    """An error where it is no fitted model of this library."""
+    """Raise an error unless the model is a fitted model of this library."""
     if not isinstance(model, (AGBMClassifier, AGBMRegressor)):
         raise TypeError(f"model={model!r} must be a fitted AGBMClassifier or AGBMRegressor.")
     check_is_fitted(model)
 
 
 def library(module: str, extra: str) -> Any:
-    """A module of a library that is an extra."""
+    """Import a module of an optional dependency."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -171,8 +172,8 @@ def library(module: str, extra: str) -> Any:
 def _link(loss: Loss, classes: NDArray[Any] | None) -> Link:
     if not is_built_in(loss):
         raise ValueError(
-            f"loss={loss!r} is not one of agbm.losses: what makes a prediction of its scores is not known, so that the "
-            "model cannot be exported; use a loss of agbm.losses."
+            f"loss={loss!r} is not one of agbm.losses; its link function is unknown, so the model cannot be exported. "
+            "Use a loss of agbm.losses."
         )
     if isinstance(loss, Multinomial):
         link = Link("softmax")
@@ -182,14 +183,14 @@ def _link(loss: Loss, classes: NDArray[Any] | None) -> Link:
         link = Link("exp" if isinstance(loss, Tweedie) else "identity")
     if classes is not None and link.name != ("sigmoid" if len(classes) == 2 else "softmax"):
         raise ValueError(
-            f"loss={loss!r} gives no probabilities of {len(classes)} classes, so that the classifier cannot be "
+            f"loss={loss!r} does not give probabilities of {len(classes)} classes, so the classifier cannot be "
             "exported; use loss='log_loss'."
         )
     return link
 
 
 def _trees(forest: Forest, categories: dict[int, list[Any]]) -> Iterator[Tree]:
-    ends = np.append(forest.roots[1:], len(forest.nodes))  # the nodes of a tree lie together, behind its root
+    ends = np.append(forest.roots[1:], len(forest.nodes))  # the nodes of a tree are contiguous, root first
     for begin, end, first in zip(forest.roots.tolist(), ends.tolist(), forest.first_column.tolist(), strict=True):
         nodes = forest.nodes[begin:end]
         inner = nodes["feature"] >= 0
@@ -200,7 +201,7 @@ def _trees(forest: Forest, categories: dict[int, list[Any]]) -> Iterator[Tree]:
         for node in np.flatnonzero(inner & (nodes["categories"] >= 0)).tolist():
             n_categories = len(categories[int(nodes["feature"][node])])
             left = _categories_left(forest, int(nodes["categories"][node]), n_categories + 1, bool(missing_yes[node]))
-            if missing_yes[node]:  # the side without the missing ones has the members
+            if missing_yes[node]:  # members are on the side without missing values
                 yes[node], no[node], left = no[node], yes[node], ~left
             members[node] = np.flatnonzero(left)
         missing_yes[list(members)] = False
@@ -219,7 +220,7 @@ def _trees(forest: Forest, categories: dict[int, list[Any]]) -> Iterator[Tree]:
 
 
 def _categories_left(forest: Forest, number: int, n_categories: int, missing_left: bool) -> NDArray[np.bool_]:
-    """Which categories go left by one of the forest's sets; those beyond its end as the missing ones."""
+    """A mask of the categories that go left according to a set; those after its end go where missing values go."""
     words = forest.category_words[forest.category_start[number] : forest.category_start[number + 1]]
     left = np.full(n_categories, missing_left)
     named = np.unpackbits(words.view(np.uint8), bitorder="little")[:n_categories]
@@ -228,7 +229,7 @@ def _categories_left(forest: Forest, number: int, n_categories: int, missing_lef
 
 
 def _no_trees(n_outputs: int) -> list[Tree]:
-    """A tree that adds nothing, for models that are their start constants."""
+    """A tree with value zero, for models that consist only of their start constants."""
     one, none = np.zeros(1), np.full(1, -1, dtype=np.int32)
     count = np.zeros(1, dtype=np.int64)
     value = np.zeros((1, n_outputs))

@@ -1,4 +1,4 @@
-"""Models as LightGBM's text files, which many other tools read as well."""
+"""Export to the text format of LightGBM, which many other tools read as well."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 from .._core.losses import AbsoluteError, Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
 from ._view import Tree, View, view
 
-# Bits of decision_type: a set of categories decides; missing values go left; what is missing is NaN.
+# Bits of decision_type: categorical split; missing values go left; missing values are NaN.
 _CATEGORICAL, _DEFAULT_LEFT, _NAN = 1, 2, 8
 
 
 def to_lightgbm(model: Any) -> str:
-    """A fitted model as the text of a LightGBM model: `lightgbm.Booster(model_str=to_lightgbm(model))`.
+    """A fitted model in the text format of LightGBM: `lightgbm.Booster(model_str=to_lightgbm(model))`.
 
-    Its input has the numbers of categories as `encode` gives them. A pandas frame will do as well, if its categorical
-    columns, and no others, are of the type category.
+    Its input is the result of `encode`, or a pandas data frame in which exactly the categorical columns have the type
+    category.
 
-    A classifier's predictions are probabilities: of the second of two classes, or (row, class). Trees with several
-    values a leaf become several trees. The first tree of every output is the constant that the model starts from.
+    A classifier predicts probabilities: of the second class for two classes, (row, class) for more. A tree with several
+    values per leaf becomes several trees. The first tree of each output is the start constant.
     """
     fitted = view(model)
     objective = _objective(fitted)
@@ -39,19 +39,19 @@ def to_lightgbm(model: Any) -> str:
 
 
 def _objective(fitted: View) -> list[str]:
-    """The line that names LightGBM's objective with our link; none for several outputs, which LightGBM has not."""
+    """The line with the LightGBM objective for our link; none for several outputs, which LightGBM does not have."""
     loss = fitted.loss
     if isinstance(loss, Multinomial):
         name = f"multiclass num_class:{fitted.n_outputs}"
     elif fitted.n_outputs > 1:
         if fitted.link.name != "identity":
             raise ValueError(
-                f"loss={loss!r} with {fitted.n_outputs} outputs: LightGBM applies no link to several outputs; use "
-                "to_onnx or to_treelite, or fit a model for each output."
+                f"loss={loss!r} with {fitted.n_outputs} outputs: LightGBM does not apply a link to several outputs; "
+                "use to_onnx or to_treelite, or fit one model per output."
             )
         return []
     elif isinstance(loss, (LogLoss, Exponential)):
-        # For regressors as well: LightGBM's cross_entropy would be the same function.
+        # Also for regressors: the objective cross_entropy of LightGBM has the same link.
         name = f"binary sigmoid:{fitted.link.slope:g}"
     elif isinstance(loss, (Poisson, Gamma)):
         name = type(loss).__name__.lower()
@@ -69,7 +69,7 @@ def _objective(fitted: View) -> list[str]:
 
 
 def _in_order(fitted: View) -> Iterable[Tree]:
-    """The start constants and all trees; LightGBM takes trees of output 0, 1, 2 and so on in turns."""
+    """The start constants and all trees; LightGBM assigns consecutive trees to outputs 0, 1, 2 and so on in turn."""
     of_output: list[list[Tree]] = [[] for _ in range(fitted.n_outputs)]
     for tree in fitted.single_output_trees():
         of_output[tree.first_output].append(tree)
@@ -80,7 +80,7 @@ def _in_order(fitted: View) -> Iterable[Tree]:
 
 
 def _constant(like: Tree, value: float) -> Tree:
-    """A tree of one leaf, with all rows of another tree."""
+    """A tree with a single leaf, and the row count of another tree."""
     none, zero = np.full(1, -1, dtype=np.int32), np.zeros(1)
     values = np.full((1, 1), value)
     return Tree(none, zero, none, none, zero.astype(bool), {}, values, like.first_output, like.count[:1], zero)
@@ -88,7 +88,7 @@ def _constant(like: Tree, value: float) -> Tree:
 
 def _tree_text(number: int, tree: Tree) -> str:
     inner, places = tree.inner, tree.places()
-    # Inner nodes are numbered from 0 on, leaves from -1 down.
+    # LightGBM numbers inner nodes 0, 1, 2, ... and leaves -1, -2, ...
     signed = np.where(inner, places, ~places)
     decision = _NAN + np.where(tree.missing_yes, _DEFAULT_LEFT, 0)
     threshold = tree.threshold.copy()
@@ -118,7 +118,7 @@ def _tree_text(number: int, tree: Tree) -> str:
 
 
 def _bitset(members: list[int]) -> list[int]:
-    """Words of 32 bits, one bit a category."""
+    """A set as words of 32 bits, one bit per category."""
     words = [0] * (max(members, default=0) // 32 + 1)
     for member in members:
         words[member // 32] |= 1 << member % 32
@@ -126,20 +126,20 @@ def _bitset(members: list[int]) -> list[int]:
 
 
 def _feature_names(fitted: View) -> list[str]:
-    """Names without what LightGBM's files do not allow; x0, x1 and so on if they are not unique then."""
+    """Names without characters that LightGBM does not allow; x0, x1 and so on if they are no longer unique."""
     names = [re.sub(r'[\s,:"\[\]{}]', "_", name) or "_" for name in fitted.feature_names]
     return names if len(set(names)) == len(names) else [f"x{f}" for f in range(len(names))]
 
 
 def _feature_infos(fitted: View) -> list[str]:
-    """Which features have categories, and their numbers. The range of the others is not kept."""
+    """The category codes of categorical features; the ranges of numeric features are not known."""
     numbers = {f: ":".join(map(str, range(len(known)))) for f, known in fitted.categories.items()}
     return [numbers.get(f) or "[-inf:inf]" for f in range(len(fitted.feature_names))]
 
 
 def _pandas(fitted: View) -> str:
-    """The categories of the categorical columns, by which LightGBM numbers those of a pandas frame."""
+    """The categories of the categorical columns in JSON, which LightGBM uses to encode pandas data frames."""
     categories = [fitted.categories[f] for f in sorted(fitted.categories)]
     if not all(isinstance(category, (str, int, float)) for category in chain.from_iterable(categories)):
-        return "null"  # JSON has them not; then matrices of numbers are the only input
+        return "null"  # JSON cannot express them; matrices of numbers remain as input
     return json.dumps(categories)

@@ -1,4 +1,4 @@
-"""Models for ONNX runtimes: one TreeEnsemble (ai.onnx.ml, version 5), and what makes predictions of its scores."""
+"""Export to ONNX: a TreeEnsemble (ai.onnx.ml, version 5), and operators from its scores to predictions."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from numpy.typing import DTypeLike, NDArray
 from .._core.losses import Array
 from ._view import Tree, View, library, view
 
-# What the operators need: TreeEnsemble came with version 5, and with it this version of the file format.
+# The versions that the operators need: TreeEnsemble exists since version 5 of ai.onnx.ml and this IR version.
 _ML_OPSET, _OPSET, _IR_VERSION = 5, 18, 10
 
-# Codes of the operator's attributes.
+# Codes of the attributes of TreeEnsemble.
 _AT_MOST, _MEMBER = 0, 6
 _SUM = 1
 
-# As in agbm.losses: exp() of a larger score is no number.
+# As in agbm.losses: exp() of a larger score overflows.
 _LARGEST_EXPONENT = 700.0
 
 
 def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False) -> Any:
     """A fitted model as an onnx.ModelProto.
 
-    dtype is the type of the input, the trees and the output: float32, or float64 for the model to the last bits.
-    Float32 inputs take the same way through the trees in both: thresholds are rounded such that every float32 is on the
-    same side as before.
+    dtype is the type of the input, the trees and the output: float32, or float64 for full precision. With both types,
+    float32 inputs reach the same leaves: thresholds are rounded such that every float32 number stays on the same side.
 
-    The input is a matrix "X" (row, feature), with the numbers of categories as `encode` gives them; NaN is missing.
-    With columns=True every feature is an input of its own, (row, 1), with its name, and categories are looked up in the
-    graph: text in columns of strings, in which "" is missing.
+    The input is a matrix "X" (row, feature), as `encode` returns it; NaN is a missing value. With columns=True, every
+    feature is a separate input (row, 1) with its own name, and the graph looks up categories: text columns are inputs
+    of strings, in which "" is a missing value.
 
-    A regressor has the output "prediction", as predict gives it; a classifier "label" and "probabilities" (row, class).
+    A regressor has the output "prediction", the result of predict; a classifier has the outputs "label" and
+    "probabilities" (row, class).
     """
     graph, fitted = _Graph(dtype), view(model)
     X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
@@ -49,7 +49,7 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
 
 
 class _Graph:
-    """A graph as it grows. Values are known by their names."""
+    """A graph under construction. Values are identified by name."""
 
     def __init__(self, dtype: DTypeLike) -> None:
         self.dtype = np.dtype(dtype)
@@ -97,14 +97,14 @@ class _Graph:
 
 
 def _columns(graph: _Graph, fitted: View) -> str:
-    """All features as one matrix, each an input; categories are looked up."""
+    """A matrix of all features, each of which is a separate input; categories are looked up."""
     taken = {"prediction", "label", "probabilities"}
     parts = []
     for feature, name in enumerate(fitted.feature_names):
         if name in taken:
             raise ValueError(
-                f"columns=True: an output or another feature has the name of feature {name!r}, too; use columns=False, "
-                "or fit the model with other names."
+                f"columns=True: an output or another feature is also named {name!r}; use columns=False, or rename the "
+                "feature and fit again."
             )
         taken.add(name)
         if feature in fitted.categories:
@@ -115,7 +115,7 @@ def _columns(graph: _Graph, fitted: View) -> str:
 
 
 def _look_up(graph: _Graph, name: str, categories: list[Any]) -> str:
-    """The numbers of a column's categories; unknown ones have the number after the last, and missing ones NaN."""
+    """The category codes of a column; NaN for missing values, and the code after the last for unknown categories."""
     if all(isinstance(category, str) for category in categories):
         keys, missing = np.array(categories, dtype=object), np.array([""], dtype=object)
     else:
@@ -145,15 +145,15 @@ def _as_numbers(name: str, categories: list[Any], dtype: np.dtype[Any]) -> NDArr
     if not exact:
         raise ValueError(
             f"columns=True: the categories of feature {name!r} are neither text nor numbers of type {dtype}; use "
-            "columns=False, with the matrix that encode(model, X) gives."
+            "columns=False, with the matrix encode(model, X)."
         )
     return keys
 
 
 def _counted_from_one(graph: _Graph, X: str, fitted: View) -> str:
-    """X with the numbers of categories raised by one.
+    """X with all category codes increased by one.
 
-    onnxruntime on aarch64 takes a missing category for 0 where it looks for members of a set.
+    In tests for set membership, onnxruntime on aarch64 treats a missing category as 0.
     """
     if not fitted.categories:
         return X
@@ -162,11 +162,11 @@ def _counted_from_one(graph: _Graph, X: str, fitted: View) -> str:
 
 
 def _trees(graph: _Graph, X: str, fitted: View) -> str:
-    """Sums of the trees' values, (row, output); the numbers of categories in X begin with 1."""
+    """Sums of the values of the trees, (row, output); category codes in X start at 1."""
     trees = [_with_a_question(tree) for tree in fitted.single_output_trees()]
     n_inner = np.cumsum([0, *(tree.inner.sum() for tree in trees)])
     n_leaves = np.cumsum([0, *((~tree.inner).sum() for tree in trees)])
-    # Each node's number among the inner nodes, or the leaves, of all trees.
+    # The index of each node among the inner nodes, or leaves, of all trees.
     places = list(map(_places, trees, n_inner[:-1], n_leaves[:-1]))
     weights = np.empty(n_leaves[-1])
     for tree, place in zip(trees, places, strict=True):
@@ -180,7 +180,7 @@ def _trees(graph: _Graph, X: str, fitted: View) -> str:
     for tree, mode in zip(trees, modes, strict=True):
         mode[list(tree.members)] = _MEMBER
         for node in sorted(tree.members):
-            members += [tree.members[node].astype(np.float64) + 1.0, np.array([np.nan])]  # NaN ends a set
+            members += [tree.members[node].astype(np.float64) + 1.0, np.array([np.nan])]  # NaN terminates a set
     sets = {"membership_values": graph.tensor(np.concatenate(members).astype(graph.dtype))} if members else {}
     return graph.add(
         "TreeEnsemble",
@@ -204,10 +204,10 @@ def _trees(graph: _Graph, X: str, fitted: View) -> str:
 
 
 def _places(tree: Tree, inner_before: int, leaves_before: int) -> NDArray[np.int64]:
-    """Numbers of the nodes behind so many inner nodes and leaves of other trees.
+    """The indices of the nodes of a tree that is preceded by the given numbers of inner nodes and leaves.
 
-    A root whose children have the same number, one as an inner node and one as a leaf, is a leaf to onnxruntime before
-    1.24. The leaves then take each other's numbers in turn.
+    onnxruntime before 1.24 treats a root as a leaf if its children, one inner node and one leaf, have the same index.
+    In this case, the indices of the leaves are rotated.
     """
     n_leaves = np.count_nonzero(~tree.inner)
     place = tree.places() + np.where(tree.inner, inner_before, leaves_before)
@@ -217,7 +217,7 @@ def _places(tree: Tree, inner_before: int, leaves_before: int) -> NDArray[np.int
 
 
 def _with_a_question(tree: Tree) -> Tree:
-    """The tree; one that is a single leaf gets a question with that answer on both sides: ONNX's have at least one."""
+    """The tree; a single leaf becomes a split with two equal leaves, since trees in ONNX need at least one split."""
     if tree.inner.any():
         return tree
     zero = np.zeros(3)
@@ -236,7 +236,7 @@ def _with_a_question(tree: Tree) -> Tree:
 
 
 def rounded_down(thresholds: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The largest numbers of a type that are not above the thresholds: its numbers are on the same side of both."""
+    """The largest numbers of a type that are not above the thresholds, so that its numbers stay on the same side."""
     with np.errstate(over="ignore"):
         rounded = thresholds.astype(dtype)
         return np.where(rounded > thresholds, np.nextafter(rounded, -np.inf, dtype=dtype), rounded)
@@ -277,7 +277,7 @@ def _first_column(graph: _Graph, value: str) -> str:
 
 
 def _label_tensor(classes: NDArray[Any]) -> NDArray[Any]:
-    """The classes in a type that ONNX has."""
+    """The classes in a type that ONNX supports."""
     if classes.dtype.kind == "U" or all(isinstance(label, str) for label in classes.tolist()):
         return classes.astype(object)
     if classes.dtype.kind in "iu":
@@ -285,6 +285,6 @@ def _label_tensor(classes: NDArray[Any]) -> NDArray[Any]:
     if classes.dtype.kind == "b" or classes.dtype in (np.float32, np.float64):
         return classes
     raise ValueError(
-        f"the classes {classes.tolist()} are of type {classes.dtype}, which ONNX has not; fit the model with text, "
-        "whole numbers, floats or booleans for labels."
+        f"The classes {classes.tolist()} are of type {classes.dtype}, which ONNX does not support; use text, integers, "
+        "floats or booleans as labels."
     )

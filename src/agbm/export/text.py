@@ -1,4 +1,4 @@
-"""Single trees to read: as text, as a graph for Graphviz, as a picture."""
+"""Single trees as text, as Graphviz graphs, and as figures."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ._view import Tree, View, library, view
 
 
 def export_text(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
-    """A tree of a fitted model as lines of text.
+    """A tree of a fitted model as text, one line per node.
 
-    Every node has its question, its training rows and the gain of the split; every leaf what it adds to the score, with
-    the tree's weight in the model. Missing and unknown values go where it says so. precision is the number of digits;
-    of sets of categories that are longer than max_categories the beginning is shown.
+    Inner nodes show their condition, training rows and gain; leaves show their value, multiplied by the weight of the
+    tree in the model, and their training rows. Branches for missing and unknown values are marked. precision is the
+    number of digits; of larger sets of categories, only the first max_categories are shown.
     """
     labels = Labels(view(model), tree, precision, max_categories)
     return "\n".join([labels.title, *_lines(labels)]) + "\n"
 
 
 def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
-    """A tree of a fitted model in Graphviz's language DOT; the parameters are those of export_text."""
+    """A tree of a fitted model in DOT, the language of Graphviz; the parameters are those of export_text."""
     labels = Labels(view(model), tree, precision, max_categories)
     lines = [
         f"digraph tree_{tree} {{",
@@ -41,9 +41,9 @@ def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories
 
 
 def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, max_categories: int = 6) -> Any:
-    """Draw a tree of a fitted model with matplotlib; the parameters are those of export_text.
+    """Plot a tree of a fitted model with matplotlib, and return the axes; the parameters are those of export_text.
 
-    ax is where to draw; by default a new figure as large as the tree needs. Gives the axes.
+    By default, ax is a new figure that is large enough for the tree.
     """
     pyplot = library("matplotlib.pyplot", "plot")
     labels = Labels(view(model), tree, precision, max_categories)
@@ -52,17 +52,17 @@ def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, 
         n_lines = max(labels.several_lines(node).count("\n") + 1 for node in range(len(x)))
         size = max(5.0, 1.1 * (x.max() + 1.0)), 0.6 + (0.6 + 0.17 * n_lines) * (1.0 - y.min())  # inches
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
-        ax.figure.draw_without_rendering()  # the axes have their size after that
-    points = ax.get_window_extent().width * 72.0 / ax.figure.dpi  # of the width of the axes
-    letters = min(9.0, points / (x.max() + 1.0) / 7.5)  # a leaf has room for some ten of them
-    plain: dict[str, Any] = {"fontsize": letters, "va": "center", "parse_math": False}  # a name may have dollars in it
+        ax.figure.draw_without_rendering()  # sets the size of the axes
+    points = ax.get_window_extent().width * 72.0 / ax.figure.dpi  # width of the axes
+    letters = min(9.0, points / (x.max() + 1.0) / 7.5)  # room for about ten letters per leaf
+    plain: dict[str, Any] = {"fontsize": letters, "va": "center", "parse_math": False}  # names may contain dollar signs
     for node in range(len(x)):
         box = {"boxstyle": "round", "edgecolor": "0.4", "facecolor": "white" if labels.tree.inner[node] else "0.92"}
         ax.text(x[node], y[node], labels.several_lines(node), ha="center", bbox=box, **plain)
         for answer, child in labels.children(node):
             ends, side = x[[node, child]], "right" if x[child] < x[node] else "left"
             ax.plot(ends, y[[node, child]], color="0.6", linewidth=1.0, zorder=0)
-            # Away from its edge and on two lines: the answers of neighbours are close.
+            # Beside its edge and on two lines, since neighbouring labels are close.
             words = f" {answer} ".replace(", ", " \n ")
             ax.text(ends.mean(), y[[node, child]].mean(), words, ha=side, color="0.3", **plain)
     ax.set_title(labels.title, parse_math=False)
@@ -73,20 +73,20 @@ def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, 
 
 @dataclass(frozen=True)
 class Node:
-    """What there is to say of a node."""
+    """The text of a node."""
 
     main: str
-    """The question, or the values of a leaf."""
+    """The condition, or the values of a leaf."""
     facts: list[str]
 
 
 class Labels:
-    """The words for the nodes of one tree."""
+    """The texts for the nodes of one tree."""
 
     def __init__(self, fitted: View, tree: int, precision: int, max_categories: int) -> None:
         for name, number in (("precision", precision), ("max_categories", max_categories)):
             if not isinstance(number, (int, np.integer)) or number < 1:
-                raise ValueError(f"{name}={number!r} must be a whole number of at least 1.")
+                raise ValueError(f"{name}={number!r} must be a positive integer.")
         self._view = fitted
         self.tree = self._view.tree(tree)
         self._precision = precision
@@ -94,7 +94,7 @@ class Labels:
         self.title = f"tree {tree} of {len(self._view.trees)}, adds to {_target(self._view, self.tree)}"
 
     def node(self, node: int) -> Node:
-        """The words for a node."""
+        """The text of a node."""
         rows = f"rows {self.tree.count[node]}"
         if not self.tree.inner[node]:
             values = ", ".join(self._number(value) for value in self.tree.value[node].tolist())
@@ -102,13 +102,13 @@ class Labels:
         return Node(self._question(node), [rows, f"gain {self._number(float(self.tree.gain[node]))}"])
 
     def several_lines(self, node: int) -> str:
-        """The words for a node in a box of a picture."""
+        """The text of a node, wrapped for a box in a figure."""
         words = self.node(node)
-        width = 24 if self.tree.inner[node] else 10  # leaves are close to each other: a value a line
+        width = 24 if self.tree.inner[node] else 10  # leaves are close to each other: one value per line
         return "\n".join([*textwrap.wrap(words.main, width, break_long_words=False), *words.facts])
 
     def children(self, node: int) -> list[tuple[str, int]]:
-        """The answers to a node's question, and where they lead."""
+        """The labels of the branches of a node, and the child of each."""
         if not self.tree.inner[node]:
             return []
         missing_yes = bool(self.tree.missing_yes[node])
@@ -134,12 +134,12 @@ class Labels:
 
 
 def _category(category: Any) -> str:
-    """A category as it was meant: whole numbers beside holes are floats in a table."""
+    """A category as text. In tables, integers become floats if the column has missing values; this is undone."""
     return str(int(category) if isinstance(category, float) and category.is_integer() else category)
 
 
 def _target(fitted: View, tree: Tree) -> str:
-    """What the tree's values are added to."""
+    """What the values of the tree are added to, as text."""
     if fitted.classes is not None and len(fitted.classes) == 2:
         return f"the score of class {fitted.classes[1]}"
     if fitted.n_outputs == 1:
@@ -153,7 +153,7 @@ def _target(fitted: View, tree: Tree) -> str:
 
 
 def _lines(labels: Labels) -> Iterator[str]:
-    open_nodes = [(0, "", "")]  # node, what leads to it, and what stands before its children
+    open_nodes = [(0, "", "")]  # node, label of its branch, and indentation of its children
     while open_nodes:
         node, answer, indent = open_nodes.pop()
         words, children = labels.node(node), labels.children(node)
@@ -164,12 +164,12 @@ def _lines(labels: Labels) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A string of DOT, which is one of JSON but for letters that are not ASCII."""
+    """A string in DOT: a JSON string in which characters other than ASCII are not escaped."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _places(tree: Tree) -> tuple[Array, Array]:
-    """Where to draw the nodes: leaves side by side, every other node above the middle of its children."""
+    """The positions of the nodes: leaves side by side, every other node above the middle of its children."""
     depth, x = tree.depths(), np.zeros(len(tree.feature))
     n_leaves, open_nodes = 0, [0]
     while open_nodes:

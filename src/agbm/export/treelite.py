@@ -1,4 +1,4 @@
-"""Models for Treelite, and what it compiles for or runs on."""
+"""Export to Treelite."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ._view import Tree, View, library, view
 
 
 def to_treelite(model: Any) -> Any:
-    """A fitted model as a treelite.Model, with thresholds and values of 64 bits.
+    """A fitted model as a treelite.Model, with thresholds and values in float64.
 
-    Its input has the numbers of categories as `encode` gives them. treelite.gtil.predict gives (row, output, class):
-    of two classes the probability of the second alone, of more one for each; of a regressor the predictions.
+    Its input is the result of `encode`. treelite.gtil.predict returns an array (row, output, class): probabilities for
+    a classifier, only of the second class if there are two; predictions for a regressor.
     """
     builder_of = library("treelite.model_builder", "treelite")
     fitted = view(model)
     n_classes = fitted.n_outputs if fitted.link.name == "softmax" else 1
     n_targets = fitted.n_outputs // n_classes
-    vectors = fitted.trees[0].value.shape[1] > 1  # then all of them have one value for each output
+    vectors = fitted.trees[0].value.shape[1] > 1  # then all trees have one value per output
     builder = builder_of.ModelBuilder(
         threshold_type="float64",
         leaf_output_type="float64",
@@ -43,7 +43,7 @@ def to_treelite(model: Any) -> Any:
 
 
 def _place(output: int, n: int, vectors: bool) -> int:
-    """The target or class of a tree, of n; -1 where its leaves have values for all of them."""
+    """The index of the target or class of a tree, out of n; -1 if its leaves have values for all."""
     if n == 1:
         return 0
     return -1 if vectors else output
