@@ -182,7 +182,7 @@ class TestRepetition:
     def test_integers_too_large_for_counts(self):
         X, y, _ = rows()
         weight = np.full(len(y), 2**27)
-        with pytest.raises(ValueError, match=r"sample_weight has integers up to 134217728.*give floats"):
+        with pytest.raises(ValueError, match=r"sample_weight has integers up to 134217728.*use floats"):
             AGBMRegressor().fit(X, y, sample_weight=weight)
         AGBMRegressor(max_iter=2).fit(X, y, sample_weight=weight.astype(float))
 

@@ -85,16 +85,16 @@ class TestFolders:
             (X, np.roll(y, 1), "checksum"),
         ):
             dump_svmlight_file(table, labels, str(folder / "tiny"), zero_based=False)
-            with pytest.raises(data.DataSetError, match=f"is not tiny as the paper has it .{what}"):
+            with pytest.raises(data.DataSetError, match=f"is not the data set tiny of the paper .{what}"):
                 data.load("tiny", folder)
         (folder / "tiny").write_bytes(os.urandom(200))
-        with pytest.raises(data.DataSetError, match="is no svmlight file of tiny"):
+        with pytest.raises(data.DataSetError, match="cannot be read as an svmlight file of tiny"):
             data.load("tiny", folder)
 
     def test_what_is_not_there(self, tiny, tmp_path):
         with pytest.raises(data.DataSetError, match=r"tiny is not in .*empty.* Get it from .*binary/tiny.*AGBM_DATA"):
             data.load("tiny", tmp_path / "empty")
-        with pytest.raises(ValueError, match=r"name='iris': there is no such data set, there are a1a, w1a"):
+        with pytest.raises(ValueError, match=r"name='iris' must be one of a1a, w1a"):
             data.load("iris")
 
 

@@ -353,10 +353,10 @@ class TestPage:
         }
         section = sections.of_table(Table(Conventions(judge="test"), both))
         assert [len(grid.rows) for grid in section.grids] == [3, 1, 1, 1, 3, 1]
-        assert "too good" in section.paragraphs[0]
+        assert "optimistic" in section.paragraphs[0]
         without = sections.of_table(Table(Conventions(judge="none"), both))
         assert len(without.grids) == 5
-        assert "does not stop early. Mean" in without.paragraphs[0]
+        assert "does not stop early. Values" in without.paragraphs[0]
 
 
 class TestCommand:

@@ -232,7 +232,7 @@ def test_results_come_one_by_one(two_classes, monkeypatch):
 
 def test_what_is_wrong_for_all_is_said_at_once(two_classes, monkeypatch):
     d = two_classes
-    with pytest.raises(ValueError, match=r"\['gbmm'\] are none of \['fading', 'gbm', "):
+    with pytest.raises(ValueError, match=r"\['gbmm'\] are unknown; known are \['fading', 'gbm', "):
         compare(d, True, ["gbm", "gbmm"], seed=0, threads=1)
     with pytest.raises(ValueError, match=r"\['loss', 'method'\]"):
         compare(d, True, ["gbm"], seed=0, threads=1, parameters={"method": "gbm", "loss": "exponential"})
