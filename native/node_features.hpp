@@ -18,8 +18,8 @@ struct FeatureSample {
   std::uint64_t seed = 0;
 };
 
-// A hash of a number (the finaliser of splitmix64), for random choices that depend on the numbers of nodes and features alone,
-// not on the order in which they are made.
+// A hash of a number (the finaliser of splitmix64), for random choices that depend on the numbers of nodes and features
+// alone, not on the order in which they are made.
 inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -1,7 +1,7 @@
 // Conversion of real numbers to integers, so that sums do not depend on their order.
 //
-// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The sums, and
-// so the tree, are then the same for every number of threads and every partition of the rows.
+// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The sums,
+// and so the tree, are then the same for every number of threads and every partition of the rows.
 #pragma once
 
 #include <bit>
@@ -55,10 +55,10 @@ inline double max_abs(const double* x, std::size_t n, int n_threads) {
   return largest;
 }
 
-// The form of a histogram cell: one 64-bit integer for each residual, then one for each hessian unless these are constant.
-// The last of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one residual,
-// a cell is a single integer, and a row costs one addition per feature. If there are so many rows that the count would leave
-// too few bits for the value, an additional integer holds the count.
+// The form of a histogram cell: one 64-bit integer for each residual, then one for each hessian unless these are
+// constant. The last of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians
+// and one residual, a cell is a single integer, and a row costs one addition per feature. If there are so many rows
+// that the count would leave too few bits for the value, an additional integer holds the count.
 struct Channels {
   int n_residuals = 0;
   int n_hessians = 0;
@@ -88,17 +88,18 @@ struct LeafQuantiles {
   std::vector<const double*> distances;  // of each output, from the score to the label of each row
   const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null: the repeats are the weights
 
-  // The weight that makes up the share of a total. The share may be slightly above the number it stands for, as 0.1 is; the
-  // factor makes exactly a tenth suffice.
+  // The weight that corresponds to the share of a total. As a double, the share may be slightly above the intended
+  // number, as 0.1 is; the factor corrects this, so that exactly a tenth suffices.
   double enough(std::int64_t total) const {
     return std::max(1.0, std::ceil(share * (1.0 - 0x1p-50) * static_cast<double>(total)));
   }
 };
 
-// Inputs of one tree: residuals times weights, and hessians (group, row) times weights, absent if all are 1. Neighbouring
-// residuals share a hessian, in groups of equal size. A row may be repeated (null: no row is); sums are then exactly those
-// of the repeated rows. If the rows are spread over machines, `max` and `n_repeated` are those of all of them: the integers
-// that a row becomes depend on these alone. A process that only adds up the sums of others has no rows.
+// Inputs of one tree: residuals times weights, and hessians (group, row) times weights, absent if all are 1.
+// Neighbouring residuals share a hessian, in groups of equal size. A row may be repeated (null: no row is); sums are
+// then exactly those of the repeated rows. If the rows are spread over machines, `max` and `n_repeated` are those of
+// all of them: the integers that a row becomes depend on these alone. A process that only adds up the sums of others
+// has no rows.
 struct TreeInputs {
   int n_residuals = 0;
   int n_hessians = 0;

@@ -280,7 +280,7 @@ class TestKernels:
 
     def test_wrong_classes(self):
         for codes in ([0.0, 3.0], [-1.0, 0.0], [0.5, 1.0], [np.nan, 1.0], [np.inf, 1.0]):
-            with pytest.raises(ValueError, match=r"^y: must hold codes"):
+            with pytest.raises(ValueError, match=r"^y: must be class codes"):
                 Multinomial(3).negative_gradient(np.array(codes), np.zeros((3, 2)))
         with pytest.raises(ValueError, match=r"^f: must have scores of as many classes"):
             Multinomial(3).value(np.zeros(2), np.zeros((4, 2)))

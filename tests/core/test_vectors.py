@@ -40,7 +40,7 @@ def test_vectors_that_do_not_fit():
     for kernel in (lambda w: _native.inner_products(x, x, w, 1), lambda w: _native.exact_sum(x, w, 1)):
         with pytest.raises(ValueError, match="weight"):
             kernel(np.zeros(4))
-    with pytest.raises(ValueError, match="rows must lie next to each other"):
+    with pytest.raises(ValueError, match="rows must be contiguous"):
         _native.exact_sum(np.zeros((1, 10))[:, ::2], None, 1)
     with pytest.raises(ValueError, match="f:"):
         _native.loss_sum("logistic", 0.0, np.zeros(3), np.zeros(2), None, 1)
