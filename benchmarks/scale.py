@@ -604,8 +604,9 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
     """A paragraph and tables on the measured costs."""
     per_row = sum(q.per_row for q in costs.questions)
     text = (
-        f"Per tree, a row takes {1e9 * per_row:.0f} ns on one thread ({1 / per_row / 1e6:.1f} million rows per second"
-        f"). A call takes the caller {1e3 * costs.call:.2f} ms, and a round {1e3 * costs.round:.1f} ms in addition to its "
+        f"Per tree, a row takes {1e9 * per_row:.0f} ns on one thread ({1 / per_row / 1e6:.1f} million rows per "
+        f"second). A call takes the caller {1e3 * costs.call:.2f} ms, and a round {1e3 * costs.round:.1f} ms in "
+        f"addition to its "
         f"calls. A byte takes {1e9 * costs.byte:.2f} ns from one process to another "
         f"({1e9 * costs.byte_by_scheduler:.2f} from a worker to the driver via the scheduler), in addition to the "
         f"network, and {1e9 * costs.add:.2f} ns to be added. A message has {costs.address_bytes:.0f} bytes for each "

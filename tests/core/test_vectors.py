@@ -1,4 +1,4 @@
-"""What the loop does with functions, and the instructions that kernels use."""
+"""Arithmetic of the boosting loop on functions, and the vector instructions of the kernels."""
 
 import hashlib
 import os
@@ -94,7 +94,7 @@ print(digest.hexdigest())
 
 
 def test_all_instructions_give_the_same_bits():
-    """Those of every machine of its kind, and wider ones where there are such."""
+    """Baseline instructions, and wider ones if the machine has them."""
 
     def digest(most):
         environment = {**os.environ, "AGBM_INSTRUCTIONS": most}
