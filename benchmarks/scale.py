@@ -719,7 +719,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few rows and workers, to check that everything runs")
     parser.add_argument("--costs", type=Path, help="a scale.json whose costs are used instead of measuring them")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
-    parser.add_argument("--picture", type=Path, help="file of the plot (default: scale.svg in that folder)")
+    parser.add_argument("--plot", type=Path, help="file of the plot (default: scale.svg in that folder)")
     parser.add_argument("--document", type=Path, help="document to insert the results into, such as docs/scale.md")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -748,10 +748,10 @@ def main() -> None:
     print("\n".join(line for lines in parts.values() for line in ["", *lines]))
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
-    draw(model, args.picture or args.out / "scale.svg")
+    draw(model, args.plot or args.out / "scale.svg")
     if args.document is not None:
         fill_in(args.document, parts)
-    print(f"\nwrote {args.out / 'scale.json'} and {args.picture or args.out / 'scale.svg'}")
+    print(f"\nwrote {args.out / 'scale.json'} and {args.plot or args.out / 'scale.svg'}")
 
 
 def read_costs(path: Path) -> tuple[Costs, dict[str, Any]]:

@@ -271,8 +271,7 @@ class TreeGrower {
     return total;
   }
 
-  // Histograms of the children that may be split; the smaller one of each pair from its rows, the larger by
-  // subtraction.
+  // Histograms of the children that may be split: that of the smaller child from its rows, the other by subtraction.
   void build_histograms() {
     scanned_.clear();
     const bool full = rules_.max_leaf_nodes > 0 && n_leaves_ >= rules_.max_leaf_nodes;
@@ -438,7 +437,7 @@ class TreeGrower {
   std::vector<NodeState> nodes_;                       // by node number
   std::vector<std::vector<std::int64_t>> total_;       // sums of each node
   std::vector<std::vector<double>> bounds_;            // of the values in each node; empty without monotone features
-  NodeFeatures features_;                              // of each node
+  NodeFeatures features_;                              // per node
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
   std::vector<std::int32_t> pending_;  // nodes with a split; a heap if growth is best-first

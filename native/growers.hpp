@@ -93,7 +93,7 @@ class GrowerBase {
   }
 
   const Vector<double> thresholds_;           // a reference, not a copy: there may be millions
-  std::vector<std::size_t> first_threshold_;  // of each feature
+  std::vector<std::size_t> first_threshold_;  // per feature
 };
 
 // Grows trees on the rows of a matrix, which it keeps alive.

@@ -19,8 +19,8 @@ using LargeVector = std::vector<T, LargePages<T>>;
 // A feature has at most 255 value bins and one slot for missing values after them, so a code fits one byte.
 constexpr int kMaxValueBins = 255;
 
-// Codes of up to 16 neighbouring columns lie together, row after row. One cache line then feeds many histogram adds,
-// and the histograms of one group (16 columns x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
+// Codes of up to 16 neighbouring columns are stored together, row after row. One cache line then feeds many histogram
+// adds, and the histograms of one group (16 columns x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
 constexpr int kMaxGroupWidth = 16;
 
 // The histogram of every column of a group has the same number of cells, one of these two, known at compile time: the
@@ -31,7 +31,7 @@ constexpr int kWideCells = 256;
 struct ColumnGroup {
   int first_column;
   int width;
-  int cells;  // of each column; in a sparse group they differ
+  int cells;  // per column; in a sparse group they differ
   std::size_t data_offset;
   int sparse = -1;  // its number among the sparse groups, if it is one
 };
@@ -84,8 +84,8 @@ struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
   std::vector<int> n_bins;               // value bins of each feature
-  std::vector<int> n_categories;         // of each categorical feature; 0 for ordered features
-  std::vector<FeaturePlace> places;      // of each feature
+  std::vector<int> n_categories;         // per feature; 0 if it is ordered
+  std::vector<FeaturePlace> places;      // per feature
   std::vector<std::size_t> cell_offset;  // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;  // column -> group
@@ -151,7 +151,7 @@ struct BinnedMatrix {
 // The columns of the features: n_own columns of one feature each, then shared ones, of which those from n_whole on are
 // lists.
 struct ColumnPlan {
-  std::vector<FeaturePlace> places;  // of each feature
+  std::vector<FeaturePlace> places;  // per feature
   int n_own = 0;
   int n_whole = 0;
   int n_columns = 0;

@@ -40,7 +40,7 @@ class LeafFitter {
   }
 
  private:
-  // unit: the value of one step of each sum. quantiles: of each output.
+  // unit: the value of one step of each sum. quantiles: one per output.
   void fit_leaf(std::size_t node, const std::int64_t* sums, const std::vector<double>& unit, const double* quantiles) {
     const int group_size = inputs_.n_hessians > 0 ? inputs_.n_residuals / inputs_.n_hessians : inputs_.n_residuals;
     const Bounds bounds{bounds_.empty() ? nullptr : bounds_[node].data()};

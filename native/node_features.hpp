@@ -112,7 +112,7 @@ class NodeFeatures {
   FeatureSample sample_;
   std::vector<int> all_;                  // features that are used
   std::vector<std::vector<int>> groups_;  // that are still allowed in each node; empty without interactions
-  std::deque<std::vector<int>> chosen_;   // of one node each, where not all features are allowed
+  std::deque<std::vector<int>> chosen_;   // features of single nodes that may not use all
 };
 
 }  // namespace agbm

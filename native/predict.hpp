@@ -35,9 +35,9 @@ class Forest {
   struct Arrays {
     int n_features = 0;
     int n_columns = 0;
-    int n_values = 0;  // of each leaf
+    int n_values = 0;  // per leaf
     std::vector<std::int32_t> roots;
-    std::vector<std::int32_t> first_column;  // of each tree
+    std::vector<std::int32_t> first_column;  // per tree
     std::vector<Node> nodes;
     std::vector<std::uint64_t> category_words;  // of all sets, one bit per category
     std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
@@ -76,7 +76,7 @@ class Forest {
   const Arrays& arrays() const { return a_; }
   bool is_leaf(std::int32_t node) const { return a_.nodes[node].left == node; }
 
-  // out (row, column) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
+  // out (row, column) += sum over trees. Rows are at x[row * row_stride + feature * feature_stride].
   template <class T>
   void add_predictions(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride,
                        double* out, int n_threads) const {

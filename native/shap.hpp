@@ -9,12 +9,12 @@
 //
 //   phi_j = v  integral over (0, 1) of  (o_j - z_j)  product over k != j of  (z_k (1 - t) + o_k t)  dt,
 //
-// where d is the number of features on the path. The integrand is a polynomial of degree d - 1, so quadrature with d /
-// 2 points is exact. All factors, points and weights are positive, so there is no cancellation, however long the path
-// is.
+// where d is the number of features on the path. The integrand is a polynomial of degree d - 1, for which a quadrature
+// with d / 2 points is exact. All factors, points and weights are positive, so there is no cancellation, however long
+// the path is.
 //
 // Leaves share factors, so a tree is walked once per quadrature point. On the way down, the walk multiplies the factors
-// to a product p; on the way up, it adds the products p v of the leaves to a sum s. Each edge adds (g - g') s to its
+// into a product p; on the way up, it adds the products p v of the leaves to a sum s. Each edge adds (g - g') s to its
 // feature, where g = (o - z) / (z (1 - t) + o t) for the path down to this edge, and g' is the same for the previous
 // edge on the same feature, which counted these leaves as well. This is Linear TreeSHAP (Yu et al., 2022) at quadrature
 // points. An edge has at most three cases: the row has left the path above this edge, leaves it at this edge, or stays

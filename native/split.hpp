@@ -21,7 +21,7 @@ struct GrowthRules {
   std::int64_t min_samples_leaf;
   double l2_regularization;
   double min_split_gain;
-  std::vector<int> monotone;                   // of each feature: 1 increasing, -1 decreasing, 0 free; empty: all free
+  std::vector<int> monotone;                   // per feature: 1 increasing, -1 decreasing, 0 free; empty: all free
   std::vector<std::vector<int>> interactions;  // groups that may be used together on one path; empty: all may
 
   // Rows that a category needs in a node to be ranked; one with fewer follows the missing values.
@@ -439,7 +439,7 @@ class FeatureScan {
     return true;
   }
 
-  static constexpr int kFewCuts = 3;  // up to so many are faster to score one by one
+  static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one
   static constexpr int kCutChannels = std::max(1, SumVectors<Residuals, HasHessian>::kChannels);
 
   const SumReader<Residuals, HasHessian> read_;

@@ -242,7 +242,7 @@ class TreeRows : public RowSums {
   Channels channels_;
   LargeVector<std::int64_t> packed_;  // (row, channel)
   const Row* chosen_ = nullptr;
-  std::vector<RowRange> ranges_;  // of each node
+  std::vector<RowRange> ranges_;  // per node
 };
 
 }  // namespace agbm
