@@ -228,7 +228,7 @@ class MultinomialLoss {
   }
 
  private:
-  // 16 K numbers per buffer, half of a small L2 cache. A multiple of 8 rows, so that classes start at cache lines.
+  // 16 K numbers per buffer, half of a small L2 cache. A multiple of 8 rows, so that a class fills whole cache lines.
   static std::size_t block_rows(std::size_t n_classes) {
     return std::clamp<std::size_t>(16384 / n_classes / 8 * 8, 16, 256);
   }

@@ -77,8 +77,8 @@ def _add_conventions(part: argparse.ArgumentParser) -> None:
     part.add_argument(
         "--judge",
         choices=("held-out", "test", "none"),
-        help="rows used for early stopping: held-out training rows, the test rows (as in the released scripts), or "
-        "none for no early stopping (held-out)",
+        help="rows for early stopping: held-out training rows, the test rows (as in the released scripts), or none, "
+        "which turns early stopping off (held-out)",
     )
     part.add_argument(
         "--keep", choices=("best", "last"), help="model that early stopping keeps (best; the released scripts: last)"
