@@ -108,7 +108,7 @@ bench-ablation: $(BENCH_SET_UP)
 
 bench-dask: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/dask_speed.py --rounds $(or $(ROUNDS),3) --document docs/scale.md
-	$(BIN)/python benchmarks/scale.py --document docs/scale.md --picture docs/scale.svg
+	$(BIN)/python benchmarks/scale.py --document docs/scale.md --plot docs/scale.svg
 
 bench-sparse: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/sparse_memory.py

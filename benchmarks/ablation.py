@@ -1,7 +1,7 @@
-"""What each part of the default is worth: one part changed at a time, on the tasks of trees_to_match.py.
+"""Ablation of the default: one part is changed at a time, on the tasks of trees_to_match.py.
 
-Printed are, as geometric means over the tasks, the final test loss and the trees to reach the test loss of plain
-boosting with learning rate 0.1 and early stopping, both relative to those of the default.
+The table shows geometric means over the tasks of the final test loss, and of the number of trees to reach the test loss
+of plain boosting with learning rate 0.1 and early stopping, both relative to those of the default.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ FINISHED = "the default, then plain boosting, 0.03"
 
 
 def with_finish(data: Split, iterations: int) -> Run:
-    """The default, and from its model on plain boosting with small steps."""
+    """The default, continued by plain boosting with small steps."""
     default = fit_ours(data, iterations)
-    model, _ = fit_model(data, iterations)  # the same once more: runs keep no model
+    model, _ = fit_model(data, iterations)  # fitted again, because runs do not keep their models
     end = fit_ours(data, iterations, init=model, **{**PLAIN, "learning_rate": 0.03})
-    behind = [(default.trees + trees, default.seconds + seconds, loss) for trees, seconds, loss in end.curve]
-    return replace(end, trees=behind[-1][0], seconds=behind[-1][1], curve=default.curve + behind)
+    after = [(default.trees + trees, default.seconds + seconds, loss) for trees, seconds, loss in end.curve]
+    return replace(end, trees=after[-1][0], seconds=after[-1][1], curve=default.curve + after)
 
 
-# The default's weights for VAGBM and AGBM; with this entry weight, their g is where the default takes residuals.
+# The default's weights for VAGBM and AGBM. With this entry weight, their g is the point at which the default takes
+# residuals.
 AHEAD = Fading(entry=9.3)
 
 
@@ -78,21 +79,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def variants() -> Iterator[tuple[str, Fit]]:
-    """All of them, by name."""
+    """All variants, by name."""
     for name, parameters in VARIANTS.items():
         yield name, partial(fit_ours, **parameters)
     yield FINISHED, with_finish
 
 
 def runs_of(args: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
-    """By variant and task, one for each split; those that are in files already are not done again."""
+    """Runs by variant and task, one per split. Runs that are already in files are not repeated."""
     args.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, list[Run]]] = {name: {} for name, _ in variants()}
     for task in args.tasks:
         for seed in range(args.seeds):
             data = split(args.data, task, seed, args.rows)
             if data is None:
-                print(f"{task}: not there")
+                print(f"{task}: file not found")
                 break
             for name, fit in variants():
                 path = args.out / f"{TASKS.index(task)}-{seed}-{crc32(name.encode())}.json"
@@ -104,8 +105,8 @@ def runs_of(args: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
 
 
 def table(found: dict[str, dict[str, list[Run]]]) -> Iterator[str]:
-    """Markdown: a row for each variant."""
-    yield "| | final test loss | largest | trees until plain boosting's loss | not reached | time to the end |"
+    """A Markdown table with one row per variant."""
+    yield "| | final test loss | largest | trees to reach plain boosting's loss | not reached | total time |"
     yield "|---|---:|---:|---:|---:|---:|"
     tasks = list(found[DEFAULT])
     aims = {task: mean(found[REFERENCE][task], "test_loss") for task in tasks}
@@ -118,7 +119,7 @@ def table(found: dict[str, dict[str, list[Run]]]) -> Iterator[str]:
         losses = np.array([mean(of_task[t], "test_loss") / mean(found[DEFAULT][t], "test_loss") for t in tasks])
         seconds = gmean([mean(of_task[t], "seconds") / mean(found[DEFAULT][t], "seconds") for t in tasks])
         needs = [(trees(name, task), trees(DEFAULT, task)) for task in tasks]
-        # One that does not get there counts as if it took twice as long.
+        # A variant that does not reach the loss counts as if it needed twice the trees.
         ratios = [2.0 if own is None else own / default for own, default in needs if default is not None]
         yield (
             f"| {name} | {gmean(losses):.4f} | {losses.max():.4f} | {gmean(ratios):.2f} "
@@ -127,13 +128,13 @@ def table(found: dict[str, dict[str, list[Run]]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run, and print the table."""
+    """Run all variants and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the files")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--out", type=Path, default=Path("out/ablation"))
-    parser.add_argument("--rows", type=int, default=50_000, help="of a task, at most; fewer of many classes")
-    parser.add_argument("--iterations", type=int, default=600, help="at most")
-    parser.add_argument("--seeds", type=int, default=3, help="splits")
+    parser.add_argument("--rows", type=int, default=50_000, help="maximum rows per task (fewer if it has many classes)")
+    parser.add_argument("--iterations", type=int, default=600, help="maximum number of iterations")
+    parser.add_argument("--seeds", type=int, default=3, help="number of splits")
     parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
     args = parser.parse_args()
     warnings.simplefilter("ignore")

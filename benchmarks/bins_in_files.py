@@ -1,7 +1,7 @@
-"""What a tree takes with its bins in memory, in mapped files, and in mapped files for which there is not enough memory.
+"""Time per tree with bins in memory, in mapped files, and in mapped files that do not fit into memory.
 
-The limit is that of a control group, which has to be there and writable (version 1: memory.limit_in_bytes; version 2:
-memory.max), since no other limit counts the pages of mapped files:
+The memory limit is that of a control group, which must exist and be writable (version 1: memory.limit_in_bytes;
+version 2: memory.max), since no other limit includes the pages of mapped files:
 
     mkdir /sys/fs/cgroup/memory/bins
     python benchmarks/bins_in_files.py --group /sys/fs/cgroup/memory/bins --limits 400 250
@@ -23,8 +23,8 @@ from agbm import _native
 ROWS_AT_ONCE = 50_000
 
 
-def seconds_a_tree(rows: int, columns: int, folder: str, group: Path | None, limit: int) -> list[float]:
-    """Of three trees of depth 6 on random codes, in this process."""
+def seconds_per_tree(rows: int, columns: int, folder: str, group: Path | None, limit: int) -> list[float]:
+    """Time for each of three trees of depth 6 on random codes, in this process."""
     if group is not None:
         name = "memory.max" if (group / "memory.max").exists() else "memory.limit_in_bytes"
         (group / name).write_text(str(limit))
@@ -54,16 +54,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=250)
     parser.add_argument("--group", type=Path, help="folder of a control group for memory")
-    parser.add_argument("--limits", type=int, nargs="*", default=[], help="of the group, in MB")
+    parser.add_argument("--limits", type=int, nargs="*", default=[], help="memory limits of the group, in MB")
     asked = parser.parse_args()
     files = tempfile.gettempdir()
     runs: list[tuple[str, str, Path | None, int]] = [("memory", "", None, 0), ("files", files, None, 0)]
     runs += [(f"files, {limit} MB", files, asked.group, limit << 20) for limit in asked.limits]
     print(f"{asked.rows:,} rows x {asked.columns}: {2 * asked.rows * asked.columns / 2**20:.0f} MB of bins")
-    for name, folder, group, limit in runs:  # each in a process of its own, which the group is left with
+    for name, folder, group, limit in runs:  # each in its own process, which leaves the group when it ends
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            taken = pool.apply(seconds_a_tree, (asked.rows, asked.columns, folder, group, limit))
-        print(f"bins in {name:16s} {'  '.join(f'{seconds:.2f}' for seconds in taken)} s a tree")
+            taken = pool.apply(seconds_per_tree, (asked.rows, asked.columns, folder, group, limit))
+        print(f"bins in {name:16s} {'  '.join(f'{seconds:.2f}' for seconds in taken)} s per tree")
 
 
 if __name__ == "__main__":

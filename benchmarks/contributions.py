@@ -1,7 +1,7 @@
-"""Contributions of features: seconds of ours, of LightGBM's `pred_contrib` and of XGBoost's `pred_contribs`.
+"""Time to compute contributions of features: agbm, LightGBM's `pred_contrib` and XGBoost's `pred_contribs`.
 
-All three compute the same thing, path-dependent Shapley values, for trees of the same depth and number, each library's
-own. Prints a table; `python benchmarks/contributions.py --help` has the sizes that can be changed.
+All three compute path-dependent Shapley values, each for the same number of its own trees with the same depth. Prints a
+table; `python benchmarks/contributions.py --help` lists the options.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def table_of(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def contributions_of(X: np.ndarray, y: np.ndarray, setting: Setting) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """For each library, a function from rows to (row, feature + 1); those that are not installed are left out."""
+    """For each installed library, a function from rows to contributions (row, feature + 1)."""
     ours = Ours().fit(X, y, setting)
     found: dict[str, Callable[[np.ndarray], np.ndarray]] = {"agbm": ours.predict_contributions}
     try:
@@ -52,11 +52,11 @@ def contributions_of(X: np.ndarray, y: np.ndarray, setting: Setting) -> dict[str
 
 
 def main() -> None:
-    """Measure every size with every number of threads."""
+    """Measure all sizes with all numbers of threads."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sizes", type=int, nargs="+", default=range(len(SIZES)), help=f"numbers of {SIZES}")
+    parser.add_argument("--sizes", type=int, nargs="+", default=range(len(SIZES)), help=f"indices into {SIZES}")
     asked = parser.parse_args()
     print(*(f"{name}: {fact}" for name, fact in machine().items()), sep="\n")
     print("| trees | depth | rows | threads | agbm, ms | other | its ms | ratio |\n" + "|---:" * 5 + "|---|---:|---:|")

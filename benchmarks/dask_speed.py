@@ -1,14 +1,15 @@
-"""Training on a Dask cluster on this machine: this library, LightGBM and XGBoost on the same collection, in one run.
+"""Training on a Dask cluster on this machine: agbm, LightGBM and XGBoost on the same collection, in one run.
 
-The table is made by the workers and stays with them; every library then gets the same Dask arrays, and trees of the
-same depth, step and number of bins (peers.py). A library fits twice in a round, with few and with many trees: the
-second is the time of a whole fit, set-up included, and the difference is what a tree takes. Libraries take turns, and a
-ratio is the median over the rounds of our time to the peer's within a round: below 1 we are faster.
+The table is created by the workers and stays in their memory. Every library gets the same Dask arrays, and trees of the
+same depth, learning rate and number of bins (peers.py). A library fits twice per round, with few and with many trees:
+the second fit gives the time of a complete fit, including set-up, and the difference gives the time per tree. Libraries
+take turns. A ratio is the median over the rounds of agbm's time divided by the other library's time in the same round;
+below 1 means agbm is faster.
 
-Beside that, the rounds of messages of our fits are timed one by one, by kind: on the driver, and the kernels of them in
-the workers. The same with almost no rows shows what a round costs when there is nothing to do.
+In addition, the rounds of messages of agbm's fits are timed by kind, on the driver and in the kernels of the workers. A
+fit with almost no rows shows the overhead of a round.
 
-Writes dask_speed.json to the folder --out. Rows are the whole table's; workers are processes of one thread.
+Writes dask_speed.json to the folder --out. --rows counts the whole table; workers are processes with one thread.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from peers import BINS, MIN_ROWS_IN_LEAF, RATE
 
 FEATURES = 28
 DEPTH = 6
-PARTITIONS_A_WORKER = 4
+PARTITIONS_PER_WORKER = 4
 TEST_ROWS = 200_000
 TINY_ROWS = 2_000
 Table = tuple[np.ndarray, np.ndarray]
 
 
 def make_rows(seed: int, n_rows: int) -> Table:
-    """A part of the table: normal features, and a class that depends on five of them, with noise."""
+    """A part of the table: normal features, and a class that depends on five of them and on noise."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, FEATURES), dtype=np.float32)
     score = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] + 0.5 * np.abs(X[:, 4])
@@ -58,7 +59,7 @@ def make_rows(seed: int, n_rows: int) -> Table:
 
 
 def collection(client: Any, n_rows: int, partitions: int) -> tuple[Any, Any]:
-    """The table as Dask arrays in the memory of the workers, the same rows for every number of workers."""
+    """The table as Dask arrays in the memory of the workers; the rows do not depend on the number of workers."""
     sizes = [len(part) for part in np.array_split(np.empty(n_rows, dtype=np.int8), partitions)]
     parts = [delayed(make_rows, nout=2)(i + 1, n) for i, n in enumerate(sizes)]
     X = da.concatenate([da.from_delayed(p[0], (n, FEATURES), np.float32) for p, n in zip(parts, sizes, strict=True)])
@@ -69,14 +70,14 @@ def collection(client: Any, n_rows: int, partitions: int) -> tuple[Any, Any]:
 
 
 class Contestant(Protocol):
-    """A library, set up in some way."""
+    """A library with its settings."""
 
     def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
-        """Fit; returns a function for the probabilities of the second class."""
+        """Fit a model and return a function that predicts the probabilities of the second class."""
 
 
 def our_parameters(method: str | None, trees: int, n_jobs: int | None = None) -> dict[str, Any]:
-    """Of plain boosting (method "gbm") or the default (None)."""
+    """Parameters of plain boosting (method "gbm") or of the default (None)."""
     parameters: dict[str, Any] = {
         "max_iter": trees, "max_depth": DEPTH, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS,
         "learning_rate": RATE, "early_stopping": False, "n_jobs": n_jobs,
@@ -91,7 +92,7 @@ def our_probabilities(model: Any) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class OnDask:
-    """Ours on a cluster."""
+    """agbm on a cluster."""
 
     method: str | None
 
@@ -102,7 +103,7 @@ class OnDask:
 
 @dataclass(frozen=True)
 class Local:
-    """Ours without Dask, on arrays in this process."""
+    """agbm without Dask, on arrays in this process."""
 
     method: str | None
     n_jobs: int
@@ -113,7 +114,7 @@ class Local:
 
 
 class LightGBMOnDask:
-    """LightGBM's estimator for Dask, which shares rows out."""
+    """LightGBM's estimator for Dask, with distributed rows (data parallel)."""
 
     def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
         """See Contestant."""
@@ -150,13 +151,13 @@ PLAIN, DEFAULT, LIGHTGBM, XGBOOST = "agbm, plain", "agbm, default", "LightGBM", 
 
 
 def contestants() -> dict[str, Contestant]:
-    """Ours, and the peers that are installed; says which are not."""
+    """All contestants: agbm and the installed peers. Prints the names of peers that are not installed."""
     found: dict[str, Contestant] = {PLAIN: OnDask("gbm"), DEFAULT: OnDask(None)}
     for name, package, kind in ((LIGHTGBM, "lightgbm", LightGBMOnDask), (XGBOOST, "xgboost", XGBoostOnDask)):
         try:
             __import__(f"{package}.dask")
         except ImportError:
-            print(f"{name} is not installed and left out")
+            print(f"{name} is not installed and is skipped")
         else:
             found[name] = kind()
     return found
@@ -164,28 +165,28 @@ def contestants() -> dict[str, Contestant]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for."""
+    """The options of a run."""
 
     rows: int
     trees: int
     few: int
     rounds: int
     direct: bool
-    """Whether Dask's client talks to workers without the scheduler between them."""
+    """Whether Dask's client talks to workers directly instead of via the scheduler."""
 
 
 @dataclass
 class Entry:
-    """What came of a contestant: seconds round by round."""
+    """The results of a contestant, in seconds per round."""
 
     whole: list[float] = field(default_factory=list)
-    """Of a fit of all trees, set-up included."""
+    """Fits with all trees, including set-up."""
     few: list[float] = field(default_factory=list)
-    """Of a fit of few trees."""
+    """Fits with few trees."""
     loss: float = float("nan")
 
-    def a_tree(self, asked: Asked) -> np.ndarray:
-        """Seconds of one tree. In a smoke run the difference may drown in noise; a time is positive all the same."""
+    def per_tree(self, asked: Asked) -> np.ndarray:
+        """Seconds per tree. In very short runs the difference may be lost in noise, but a time must be positive."""
         return np.maximum(np.subtract(self.whole, self.few), 1e-6) / (asked.trees - asked.few)
 
 
@@ -195,7 +196,7 @@ def log_loss(y: np.ndarray, p: np.ndarray) -> float:
 
 
 def compete(asked: Asked, taking_part: Mapping[str, Contestant], X: Any, y: Any) -> dict[str, Entry]:
-    """All contestants on one table, taking turns."""
+    """Run all contestants on one table; they take turns."""
     X_test, y_test = make_rows(0, TEST_ROWS)
     entries = {name: Entry() for name in taking_part}
 
@@ -216,20 +217,20 @@ def compete(asked: Asked, taking_part: Mapping[str, Contestant], X: Any, y: Any)
 
 
 def summary(asked: Asked, where: str, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    """A row of the table for every contestant."""
+    """One row of the table per contestant."""
     rows = []
     for name, entry in entries.items():
-        seconds = float(np.median(entry.a_tree(asked)))
+        seconds = float(np.median(entry.per_tree(asked)))
         row: dict[str, Any] = {
             "where": where, "who": name, "fit_seconds": float(np.median(entry.whole)), "tree_seconds": seconds,
-            "setup_seconds": float(np.median(entry.whole - asked.trees * entry.a_tree(asked))),
-            "rows_a_second": asked.rows / seconds, "test_loss": entry.loss, "rounds": len(entry.whole),
+            "setup_seconds": float(np.median(entry.whole - asked.trees * entry.per_tree(asked))),
+            "rows_per_second": asked.rows / seconds, "test_loss": entry.loss, "rounds": len(entry.whole),
         }  # fmt: skip
         for peer in {LIGHTGBM, XGBOOST} & set(entries):
             if name.startswith("agbm"):
                 other = entries[peer]
                 row[f"fit over {peer}"] = float(np.median(np.divide(entry.whole, other.whole)))
-                row[f"tree over {peer}"] = float(np.median(entry.a_tree(asked) / other.a_tree(asked)))
+                row[f"tree over {peer}"] = float(np.median(entry.per_tree(asked) / other.per_tree(asked)))
         rows.append(row)
     return rows
 
@@ -243,7 +244,7 @@ def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         figures = [
             f"{row['fit_seconds']:.2f}", f"{row['setup_seconds']:.2f}", f"{1e3 * row['tree_seconds']:.1f}",
-            f"{row['rows_a_second'] / 1e6:.2f}", f"{row['test_loss']:.5f}",
+            f"{row['rows_per_second'] / 1e6:.2f}", f"{row['test_loss']:.5f}",
         ]  # fmt: skip
         figures += [f"{row[ratio]:.2f}" if ratio in row else "" for ratio in ratios]
         cells.append([row["where"], row["who"], *figures])
@@ -255,22 +256,22 @@ def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @dataclass
 class Round:
-    """A message to all shards and what came of it."""
+    """A message to all shards and its reply."""
 
     number: int
     kind: str
-    """What the last order asks for."""
+    """The kind of the last order in the message."""
     nodes: int
-    """Whose histograms are asked for; 0 for other questions."""
+    """Number of nodes whose histograms are requested; 0 for other kinds."""
     began: float
     seconds: float
     reply_bytes: int
     kernels: float = 0.0
-    """Seconds of the shard that took longest."""
+    """Seconds of the slowest shard."""
 
 
 def bytes_of(reply: Reply) -> int:
-    """Of the arrays in a reply; the little that is around them is left out."""
+    """Size of the arrays in a reply, without the small overhead of the message."""
     return sum(int(getattr(part, "nbytes", 0)) for part in (*reply.sums, reply.largest))
 
 
@@ -281,7 +282,7 @@ def kind_of(message: Message) -> tuple[str, int]:
 
 @contextmanager
 def timed_rounds(client: Any) -> Iterator[list[Round]]:
-    """Rounds of all fits while this is open, with the seconds of the workers' kernels when it is closed."""
+    """Record the rounds of all fits in this context. The times of the workers' kernels are added at its end."""
     rounds: list[Round] = []
     send = DaskShards._send
 
@@ -304,7 +305,7 @@ def timed_rounds(client: Any) -> Iterator[list[Round]]:
 
 
 def watch_kernels() -> None:
-    """In a worker: note how long a shard takes for each message. A worker has one shard, so they are in order."""
+    """In a worker, record the time of its shard for each message. A worker has one shard, so they are in order."""
     import agbm._distributed.shard as module
 
     found: Any = module
@@ -329,13 +330,13 @@ def kernel_seconds() -> list[float]:
 
 
 def steady(rounds: Sequence[Round], leave_out: int) -> list[Round]:
-    """Without those of the first trees, in which shards are made and buffers are new."""
+    """The rounds without those of the first trees, in which shards and buffers are created."""
     starts = [i for i, round_ in enumerate(rounds) if round_.kind == "set_residuals"]
     return list(rounds[starts[leave_out] :])
 
 
 def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
-    """Milliseconds by kind of round, and what the driver does in between: medians, so that a pause counts little."""
+    """Milliseconds by kind of round, and of the driver in between. Medians are robust against pauses."""
     few = steady(rounds, leave_out)
     trees = sum(round_.kind == "set_residuals" for round_ in few)
     gaps = [(a.kind, b.began - a.began - a.seconds) for a, b in itertools.pairwise(few)]
@@ -343,7 +344,7 @@ def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
     for kind, nodes in sorted({(r.kind, r.nodes) for r in few}):
         same = [r for r in few if (r.kind, r.nodes) == (kind, nodes)]
         kinds.append({
-            "kind": kind, "nodes": nodes, "a_tree": len(same) / trees,
+            "kind": kind, "nodes": nodes, "per_tree": len(same) / trees,
             "ms": 1e3 * float(np.median([r.seconds for r in same])),
             "kernel_ms": 1e3 * float(np.median([r.kernels for r in same])),
             "overhead_ms": 1e3 * float(np.median([r.seconds - r.kernels for r in same])),
@@ -351,39 +352,40 @@ def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
         })  # fmt: skip
     finding = [seconds for kind, seconds in gaps if kind == "histograms"]
     return {
-        "rounds_a_tree": len(few) / trees,
-        "ms_a_tree": 1e3 * (few[-1].began + few[-1].seconds - few[0].began) / trees,
-        "kernel_ms_a_tree": 1e3 * sum(r.kernels for r in few) / trees,
-        "overhead_ms_a_tree": 1e3 * sum(r.seconds - r.kernels for r in few) / trees,
-        "driver_ms_a_tree": 1e3 * sum(seconds for _, seconds in gaps) / trees,
-        "split_finding_ms_a_round": 1e3 * float(np.median(finding)),
-        "reply_bytes_a_tree": sum(r.reply_bytes for r in few) / trees,
+        "rounds_per_tree": len(few) / trees,
+        "ms_per_tree": 1e3 * (few[-1].began + few[-1].seconds - few[0].began) / trees,
+        "kernel_ms_per_tree": 1e3 * sum(r.kernels for r in few) / trees,
+        "overhead_ms_per_tree": 1e3 * sum(r.seconds - r.kernels for r in few) / trees,
+        "driver_ms_per_tree": 1e3 * sum(seconds for _, seconds in gaps) / trees,
+        "split_finding_ms_per_round": 1e3 * float(np.median(finding)),
+        "reply_bytes_per_tree": sum(r.reply_bytes for r in few) / trees,
         "kinds": kinds,
     }
 
 
 def breakdown_lines(name: str, found: Mapping[str, Any]) -> list[str]:
-    """What the rounds of a tree take, by kind."""
+    """A paragraph and a table on the time of the rounds of a tree, by kind."""
     sentence = (
-        f"{name}: {found['ms_a_tree']:.1f} ms per tree in {found['rounds_a_tree']:.1f} rounds, of which kernels of the "
-        f"slowest worker take {found['kernel_ms_a_tree']:.1f} ms, overhead {found['overhead_ms_a_tree']:.1f} ms, and "
-        f"the driver between rounds {found['driver_ms_a_tree']:.1f} ms; a split search takes "
-        f"{found['split_finding_ms_a_round']:.2f} ms. A worker sends "
-        f"{found['reply_bytes_a_tree'] / 1e6:.2f} MB per tree."
+        f"{name}: {found['ms_per_tree']:.1f} ms per tree in {found['rounds_per_tree']:.1f} rounds, of which kernels of "
+        f"the slowest worker take {found['kernel_ms_per_tree']:.1f} ms, overhead "
+        f"{found['overhead_ms_per_tree']:.1f} ms, and "
+        f"the driver between rounds {found['driver_ms_per_tree']:.1f} ms; a split search takes "
+        f"{found['split_finding_ms_per_round']:.2f} ms. A worker sends "
+        f"{found['reply_bytes_per_tree'] / 1e6:.2f} MB per tree."
     )
     heads = ["round", "nodes", "per tree", "ms", "kernels, ms", "overhead, ms", "reply, kB"]
     cells = [
         [
-            row["kind"], str(row["nodes"] or ""), f"{row['a_tree']:.2f}", f"{row['ms']:.2f}",
+            row["kind"], str(row["nodes"] or ""), f"{row['per_tree']:.2f}", f"{row['ms']:.2f}",
             f"{row['kernel_ms']:.2f}", f"{row['overhead_ms']:.2f}", f"{row['reply_bytes'] / 1e3:.1f}",
         ]
         for row in found["kinds"]
-        if row["a_tree"] > 0.5  # small tables have nodes that cannot be split, here and there
+        if row["per_tree"] > 0.5  # in small tables, some nodes cannot be split
     ]  # fmt: skip
     return [*textwrap.wrap(sentence, 120), "", *table(heads, cells), ""]
 
 
-# What the driver holds.
+# Memory of the driver.
 
 
 def resident(what: str) -> float:
@@ -392,19 +394,19 @@ def resident(what: str) -> float:
 
 
 def driver_bytes(X: Any, y: Any) -> dict[str, float]:
-    """Resident memory that a fit adds to this process, at most; the scheduler is in it, too."""
+    """Peak of resident memory that a fit adds to this process, which includes the scheduler."""
     OnDask("gbm").fit(X[:1_000], y[:1_000], 2)
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed would hide as much of what the fit needs
-    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    ctypes.CDLL(None).malloc_trim(0)  # otherwise the fit could reuse freed memory without being counted
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = resident("VmRSS")
     OnDask("gbm").fit(X, y, 2)
     peak = resident("VmHWM") - before
-    return {"rows": len(y), "peak_bytes": peak, "bytes_a_row": peak / len(y)}
+    return {"rows": len(y), "peak_bytes": peak, "bytes_per_row": peak / len(y)}
 
 
 @contextmanager
 def cluster(n_workers: int, direct: bool = False) -> Iterator[Any]:
-    """A client of workers of one thread, each a process; it talks to them by way of the scheduler, or directly."""
+    """A client of worker processes with one thread each; it talks to them via the scheduler, or directly."""
     with (
         dask.config.set({"distributed.worker.memory.terminate": False}),
         distributed.LocalCluster(
@@ -418,11 +420,11 @@ def cluster(n_workers: int, direct: bool = False) -> Iterator[Any]:
 def on_cluster(asked: Asked, n_workers: int, report: dict[str, Any]) -> None:
     where = f"Dask, {n_workers} worker{'s' if n_workers > 1 else ''}"
     with cluster(n_workers, asked.direct) as client:
-        X, y = collection(client, asked.rows, PARTITIONS_A_WORKER * 2)
+        X, y = collection(client, asked.rows, PARTITIONS_PER_WORKER * 2)
         print(f"{where}: {asked.rows:,} rows", flush=True)
         small = X[:10_000], y[:10_000]
         for contestant in contestants().values():
-            contestant.fit(*small, 2)  # loads what is loaded late
+            contestant.fit(*small, 2)  # imports modules that are loaded lazily
         report["results"] += summary(asked, where, compete(asked, contestants(), X, y))
         for name, method in ((PLAIN, "gbm"), (DEFAULT, None)):
             with timed_rounds(client) as rounds:
@@ -448,15 +450,15 @@ def on_arrays(asked: Asked, report: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run everything; what is known so far is written after each part."""
+    """Run all parts; the results so far are written after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--trees", type=int, default=30)
-    parser.add_argument("--few", type=int, default=5, help="trees of the fit that is subtracted")
+    parser.add_argument("--few", type=int, default=5, help="number of trees of the fit that is subtracted")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--direct", action="store_true", help="a client with direct_to_workers=True")
+    parser.add_argument("--direct", action="store_true", help="use a client with direct_to_workers=True")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
-    parser.add_argument("--document", type=Path, help="where the figures are filled in, such as docs/scale.md")
+    parser.add_argument("--document", type=Path, help="document to insert the results into, such as docs/scale.md")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     asked = Asked(args.rows, args.trees, args.few, args.rounds, args.direct)
@@ -484,7 +486,7 @@ def main() -> None:
 
 
 def lines_of(report: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What a document says of it, by the name of the part."""
+    """The lines for a document, by the name of the part."""
     asked, facts = report["asked"], report["machine"]
     intro = (
         f"`{report['command']}`, {report['date']}, {facts['processor']}, {facts['cores']} cores: {asked['rows']:,} "

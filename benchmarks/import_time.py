@@ -1,4 +1,4 @@
-"""Milliseconds that `import agbm` adds to `import sklearn`, in fresh processes, with both compiled to byte code."""
+"""Time that `import agbm` adds to `import sklearn`, in new processes, with both compiled to byte code."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ print(between - start, time.perf_counter() - between)
 
 def main() -> None:
     """Print the medians."""
-    # An installed package has byte code; where the environment forbids writing it, a checkout is compiled each time.
+    # An installed package has byte code. If the environment forbids writing it, a checkout is compiled every time.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def run() -> list[str]:
         command = [sys.executable, "-c", CODE]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
 
-    run()  # writes the byte code
+    run()  # the first run writes the byte code
     runs = [run() for _ in range(REPEATS)]
     sklearn, agbm = 1e3 * np.median(np.array(runs, dtype=float), axis=0)
     print(f"import sklearn: {sklearn:.0f} ms; import agbm on top of it: {agbm:.0f} ms (medians of {REPEATS})")

@@ -1,5 +1,5 @@
-// The native kernels compared with the limits of the machine, which are measured first: copying memory, and adding 64-bit
-// integers to scattered cells that stay in the first-level cache. Prints a table; writes JSON to the file given.
+// The native kernels compared with the limits of the machine, which are measured first: copying memory, and adding
+// 64-bit integers to scattered cells that stay in the L1 cache. Prints a table; writes JSON to the file given.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -22,7 +22,7 @@ constexpr std::size_t kRows = 500'000;
 constexpr int kFeatures = 28;
 constexpr int kRepeats = 15;
 
-// Least seconds of a call: what the machine can do if nothing else runs on it, for limits and kernels alike.
+// The shortest time of a call in seconds: what the machine can do if nothing else is running, for limits and kernels.
 template <class Work>
 double seconds_of(const Work& work) {
   double least = std::numeric_limits<double>::infinity();
@@ -66,8 +66,8 @@ double scatter_limit(int threads) {
   return static_cast<double>(threads * rows * passes * Width) / seconds;
 }
 
-// The work of one kernel: bytes that it must read and write, and integers added to histogram cells. If a cell has two of
-// them, one instruction adds both, so the ratio to the limit, which adds one at a time, can exceed 1.
+// The work of one kernel: bytes that it must read and write, and integers added to histogram cells. If a cell has two
+// of them, one instruction adds both, so the ratio to the limit, which adds one at a time, can exceed 1.
 struct Measured {
   std::string kernel;
   int threads;
@@ -151,7 +151,7 @@ class Kernels {
     scan(mode, channels, cells);
   }
 
-  // All features of as many nodes as the last level of a tree of depth 6 has parents.
+  // Scans all features of 32 nodes, the number of parents of the last level of a tree of depth 6.
   void scan(const std::string& mode, const Channels& channels, const std::vector<std::int64_t>& cells) {
     constexpr std::size_t nodes = 32;
     const GrowthRules rules{6, 0, 20, 0.0, 0.0, {}, {}};

@@ -1,11 +1,11 @@
-"""Train on a Parquet set that is several times larger than the memory that the process may have.
+"""Train on a Parquet data set that is several times larger than the memory limit of the process.
 
     python benchmarks/larger_than_memory.py --rows 20000000 --columns 240
 
-writes the set into a temporary folder, batch by batch, and trains on it in a process of its own: once with bins in
+writes the data set to a temporary folder, batch by batch, and trains on it in a separate process: once with bins in
 memory, once with bins in mapped files. The limit is RLIMIT_DATA, which counts all memory that a process allocates, used
-or not, but no mapped files; peak memory is the largest resident set, mapped files included. The set is removed in the
-end.
+or not, but no mapped files. Peak memory is the largest resident set, including mapped files. The data set is removed at
+the end.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-BYTES_A_VALUE = 8  # float64
-ROWS_A_GROUP = 20_000
-GROUPS_A_FILE = 25
-LEVELS = 1000  # different values of a column
+BYTES_PER_VALUE = 8  # float64
+ROWS_PER_GROUP = 20_000
+GROUPS_PER_FILE = 25
+LEVELS = 1000  # number of distinct values per column
 
 
 def main() -> None:
@@ -37,9 +37,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--columns", type=int, default=240)
     parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--times", type=float, default=3.0, help="raw size over the limit")
+    parser.add_argument("--times", type=float, default=3.0, help="ratio of the raw size to the memory limit")
     parser.add_argument(
-        "--folder", type=Path, default=None, help="for the set and the mapped files; default: temporary"
+        "--folder", type=Path, default=None, help="folder for the data set and the mapped files (default: temporary)"
     )
     parser.add_argument("--train", type=json.loads, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def compare(folder: Path, n_rows: int, n_columns: int, n_trees: int, times: float) -> None:
-    raw = n_rows * (n_columns + 1) * BYTES_A_VALUE
+    raw = n_rows * (n_columns + 1) * BYTES_PER_VALUE
     limit = int(raw / times)
     began = time.perf_counter()
     write(folder, n_rows, n_columns)
@@ -77,28 +77,28 @@ def compare(folder: Path, n_rows: int, n_columns: int, n_trees: int, times: floa
 
 
 def write(folder: Path, n_rows: int, n_columns: int) -> None:
-    """The set: files of several row groups, never more than one of them in memory."""
+    """Write the data set: files with several row groups, with at most one group in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     random = np.random.default_rng(0)
-    values = np.round(64.0 * random.normal(size=LEVELS)) / 64.0  # of few digits, so that the files stay small
+    values = np.round(64.0 * random.normal(size=LEVELS)) / 64.0  # few digits, so that the files stay small
     names = [f"x{f}" for f in range(n_columns)]
     schema = pa.schema([(name, pa.float64()) for name in [*names, "label"]])
-    for first in range(0, n_rows, ROWS_A_GROUP * GROUPS_A_FILE):
+    for first in range(0, n_rows, ROWS_PER_GROUP * GROUPS_PER_FILE):
         path = folder / f"{first:012d}.parquet"
         with pq.ParquetWriter(
             path, schema, use_dictionary=False, use_byte_stream_split=True, compression="lz4"
         ) as file:
-            for begin in range(first, min(n_rows, first + ROWS_A_GROUP * GROUPS_A_FILE), ROWS_A_GROUP):
-                n = min(ROWS_A_GROUP, n_rows - begin)
+            for begin in range(first, min(n_rows, first + ROWS_PER_GROUP * GROUPS_PER_FILE), ROWS_PER_GROUP):
+                n = min(ROWS_PER_GROUP, n_rows - begin)
                 X = values[random.integers(0, LEVELS, size=(n_columns, n), dtype=np.uint16)]
                 label = X[0] + np.sin(2.0 * X[1]) + X[2] * X[3] + random.normal(size=n)
                 file.write_table(pa.table([*X, label], schema=schema))
 
 
 def train(folder: str, bins: str, n_trees: int, limit: int) -> dict[str, float]:
-    """Seconds of each pass and of training, and gigabytes at the most."""
+    """Time of each pass and of training, and peak memory."""
     import pyarrow.dataset
 
     from agbm import AGBMRegressor, Batches
@@ -132,9 +132,9 @@ def train(folder: str, bins: str, n_trees: int, limit: int) -> dict[str, float]:
         reserved = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in status if line.startswith("VmData")}
     return {
         **seconds,
-        "s a tree": seconds["training (s)"] / n_trees,
+        "s per tree": seconds["training (s)"] / n_trees,
         "peak memory (GB)": most / 1e9,
-        "allocated in the end (GB)": reserved["VmData"] / 1e9,
+        "allocated at the end (GB)": reserved["VmData"] / 1e9,
         "last validation loss": float(model.history_["validation_loss"][-1]),
     }
 

@@ -1,4 +1,4 @@
-"""Taking turns with a clock, and what comes out of it."""
+"""Time measurements of several contestants that take turns, and their ratios."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 
 Turn = Callable[[], float]
-"""Does its work and returns the seconds of it."""
+"""A function that does its work and returns the time it took, in seconds."""
 
-# Threads of the library before wait for more work for some milliseconds, and take a core with them.
+# The threads of the previous library keep a core busy for some milliseconds while they wait for more work.
 PAUSE = 0.05
-# Who takes more seconds than this, and so many times those of the fastest, gets no second turn: its first one serves
-# all rounds. Its ratio is not in doubt.
+# A contestant that takes longer than SLOW seconds, and more than FAR_BEHIND times as long as the fastest, runs only
+# once; this time is used for all rounds, since its ratio is clear.
 SLOW, FAR_BEHIND = 2.0, 20.0
 
 
 @dataclass(frozen=True)
 class Result:
-    """One ratio: `value` of the subject to `reference` of what it is compared with, both in `unit`."""
+    """One ratio: `value` of the subject divided by `reference` of the contestant `against`, both in `unit`."""
 
     case: str
     setting: str
@@ -35,15 +35,15 @@ class Result:
     ratio: float
     target: float | None = None
     remark: str = ""
-    """What is special about the one that it is compared with."""
+    """How the contestant `against` differs from the others."""
     note: str = ""
-    """On the setting."""
+    """A note on the setting."""
 
 
 def clocked(work: Callable[[], object], least: int = 1, seconds: float = 0.2) -> Turn:
-    """A turn of at least so many calls and seconds: the median time of a call.
+    """A turn that measures the median time of a call, with at least `least` calls and `seconds` seconds.
 
-    The first call of several, in which threads wake up and caches fill, does not count.
+    If there are several calls, the first one, which wakes threads and fills caches, does not count.
     """
 
     def turn() -> float:
@@ -58,7 +58,7 @@ def clocked(work: Callable[[], object], least: int = 1, seconds: float = 0.2) ->
 
 
 def clocked_beyond(work: Callable[[], object], part: Callable[[], object], seconds: float = 0.2) -> Turn:
-    """A turn that measures what a call takes beyond a part of it, both called in turns: the median difference."""
+    """A turn that measures the median time difference between `work` and `part`, which are called alternately."""
 
     def turn() -> float:
         once, differences = clocked(part, seconds=0.0), []
@@ -72,7 +72,7 @@ def clocked_beyond(work: Callable[[], object], part: Callable[[], object], secon
 
 
 def take_turns(turns: Mapping[str, Turn], rounds: int) -> dict[str, np.ndarray]:
-    """Seconds of each turn, round after round, so that all see the same state of a machine that may be busy."""
+    """Seconds of each turn, round after round, so that a busy machine affects all contestants alike."""
     seconds: dict[str, list[float]] = {name: [] for name in turns}
     for _ in range(rounds):
         fastest = min(values[0] if values else 0.0 for values in seconds.values())
@@ -94,7 +94,7 @@ def compare(
     remarks: Mapping[str, str],
     unit: str = "ms",
 ) -> list[Result]:
-    """The subject against every other one: the median of the ratios within each round."""
+    """Compare the subject with each other contestant: the median over the rounds of the ratio within a round."""
     scale = {"s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9}[unit]
     return [
         Result(
@@ -107,7 +107,7 @@ def compare(
 
 
 def machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """A description of this machine."""
     facts = {
         "processor": _field("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": str(len(os.sched_getaffinity(0))),

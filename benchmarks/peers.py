@@ -1,7 +1,7 @@
-"""The libraries that speed.py compares: one small class each, all asked for the same trees.
+"""The libraries that speed.py compares: one small class each, with the same settings of trees.
 
-Each class uses the fastest ordinary interface of its library, not a wrapper around it. What a library cannot be asked
-for is left out, and said in its remark where it changes the trees.
+Each class uses the fastest regular interface of its library, not a wrapper around it. Settings that a library does not
+have are omitted; if this changes the trees, its remark says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Setting:
-    """What every library is asked for."""
+    """The settings that are the same for every library."""
 
     threads: int
     logistic: bool = False
@@ -33,14 +33,14 @@ class Setting:
 
 
 class Library:
-    """One library. Making an instance imports it."""
+    """One library. Creating an instance imports it."""
 
     name: ClassVar[str]
     module: ClassVar[str]
     package: ClassVar[str]
     remark: ClassVar[str] = ""
     same_trees: ClassVar[bool] = True
-    """Whether it can be asked for trees of the same size, so that a target for the ratio makes sense."""
+    """Whether it can grow trees of the same size, so that a target for the ratio makes sense."""
     takes_sparse: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Library:
 
     @property
     def version(self) -> str:
-        """Version of the installed package, whichever name it was installed under."""
+        """Version of the installed package, whatever its distribution is called."""
         return version(packages_distributions().get(self.module.split(".")[0], [self.package])[0])
 
     def fit(self, X: Any, y: np.ndarray, setting: Setting) -> Any:
-        """A fitted model, bins and trees included."""
+        """Fit a model, including the binning."""
         raise NotImplementedError
 
     def predict(self, model: Any, X: np.ndarray, threads: int) -> Any:
@@ -60,16 +60,16 @@ class Library:
         return model.predict(X)
 
     def grower(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> Work | None:
-        """Work that grows one more tree at each call; None where the library only knows whole fits."""
+        """A function that grows one more tree per call; None if the library supports only complete fits."""
         return None
 
     def binner(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> Work | None:
-        """Work that bins X and no more; None where the library only does it within a fit."""
+        """A function that only bins X; None if the library does this only within a fit."""
         return None
 
 
 class Ours(Library):
-    """Ours: plain boosting, or another method of the estimators."""
+    """agbm: plain boosting, or another method of the estimators."""
 
     name = "agbm"
     module = "agbm"
@@ -86,7 +86,7 @@ class Ours(Library):
         return estimator(**parameters).fit(X, y)
 
     def grower(self, X: np.ndarray, y: np.ndarray, setting: Setting, kind: str = "gbm") -> Work:
-        """See Library. An iteration of `kind`: "gbm", or accelerated with a "shared" structure or "separate" trees."""
+        """See Library. `kind` is "gbm", or accelerated boosting with a "shared" tree or two "separate" trees."""
         from agbm import _native
         from agbm._core.boosting import agbm, gbm
         from agbm._core.objective import LocalObjective, of_each_output
@@ -118,7 +118,7 @@ class Ours(Library):
 
 
 class LightGBM(Library):
-    """LightGBM's own Dataset and Booster."""
+    """LightGBM's Dataset and Booster."""
 
     name = "LightGBM"
     module = "lightgbm"
@@ -154,13 +154,13 @@ class LightGBM(Library):
 
 
 class QuantisedLightGBM(LightGBM):
-    """LightGBM with gradients of a few bits."""
+    """LightGBM with quantised gradients."""
 
     name = "LightGBM quantised"
     quantised = True
 
     def binner(self, X: np.ndarray, y: np.ndarray, setting: Setting) -> None:
-        """None: its bins are LightGBM's."""
+        """See Library. None, since its bins are the same as LightGBM's."""
 
 
 class XGBoost(Library):
@@ -203,7 +203,7 @@ class XGBoost(Library):
 
 
 class HistGradientBoosting(Library):
-    """scikit-learn's; its threads are those that the caller allows OpenMP."""
+    """scikit-learn's HistGradientBoosting; the caller limits the threads of OpenMP."""
 
     name = "HistGradientBoosting"
     module = "sklearn.ensemble"
@@ -222,14 +222,14 @@ class HistGradientBoosting(Library):
         """See Library."""
         from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
 
-        # It bins float64 only, as its fit does.
+        # It bins float64 only, so its fit also converts X first.
         return lambda: _BinMapper(n_bins=BINS + 1, random_state=0, n_threads=setting.threads).fit_transform(
             X.astype(np.float64, copy=False)
         )
 
 
 class CatBoost(Library):
-    """CatBoost without what makes it slower: random scores, bootstrap, ordered boosting."""
+    """CatBoost without the features that make it slower: random scores, bootstrap, ordered boosting."""
 
     name = "CatBoost"
     module = "catboost"
@@ -256,9 +256,9 @@ class CatBoost(Library):
 
 
 class Perpetual(Library):
-    """Perpetual, which chooses the size and the number of its trees itself, within a budget.
+    """Perpetual, which chooses the size and number of its trees itself, within a budget.
 
-    Without a limit of its memory it fills gigabytes before the first tree, which takes far longer than the trees.
+    Without a memory limit it fills gigabytes before the first tree, which takes far longer than growing the trees.
     """
 
     name = "Perpetual"
@@ -272,7 +272,7 @@ class Perpetual(Library):
     takes_sparse = False
 
     def __init__(self) -> None:
-        logging.getLogger("perpetual").setLevel(logging.ERROR)  # it warns that the limit of iterations was reached
+        logging.getLogger("perpetual").setLevel(logging.ERROR)  # it warns if it reaches the limit on iterations
         super().__init__()
 
     def fit(self, X: Any, y: np.ndarray, setting: Setting) -> Any:
@@ -289,17 +289,17 @@ PEERS: tuple[type[Library], ...] = (
 
 
 def installed_peers() -> list[Library]:
-    """The peers that can be imported; says which cannot."""
+    """The peers that can be imported; prints the names of the others."""
     peers = []
     for kind in PEERS:
         try:
             peers.append(kind())
         except ImportError:
-            print(f"{kind.name} is not installed and left out (pip install {kind.package})")
+            print(f"{kind.name} is not installed and is skipped (pip install {kind.package})")
     return peers
 
 
 def named(name: str) -> Library:
-    """The library with this name, this one included."""
+    """The library with this name, which may be agbm."""
     kinds: tuple[type[Library], ...] = (Ours, *PEERS)
     return next(kind for kind in kinds if kind.name == name)()

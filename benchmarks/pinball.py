@@ -2,9 +2,9 @@
 
     python benchmarks/pinball.py [FILE ...] [--target COLUMN] [--rows N]
 
-Every library fits each quantile with its default parameters, on the same training rows. Files are tables in CSV format,
-of which numeric columns are used; two synthetic tables are always there, one with noise of equal and one with noise of
-unequal spread. Figures are means over random splits.
+Every library fits each quantile with its default parameters on the same training rows. Files are tables in CSV format,
+whose numeric columns are used. Two synthetic tables are always included, one with homoscedastic and one with
+heteroscedastic noise. Values are means over random splits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Table = tuple[np.ndarray, np.ndarray]
 
 
 def main() -> None:
-    """Measure, and print a line for each table and quantile."""
+    """Measure all tables and quantiles and print one line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--target", default="target", help="column to predict (%(default)s)")
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def synthetic(n_rows: int, *, unequal: bool) -> Table:
-    """A smooth function of two features of five, with noise whose spread may depend on a third one."""
+    """A smooth function of two of five features, with noise whose spread may depend on a third one."""
     random = np.random.default_rng(0)
     X = random.normal(size=(n_rows, 5))
     spread = 0.5 * np.exp(X[:, 2]) if unequal else 0.3
@@ -60,7 +60,7 @@ def synthetic(n_rows: int, *, unequal: bool) -> Table:
 
 
 def read(path: Path, target: str) -> Table:
-    """The numeric columns of a file, and the one to predict."""
+    """The numeric columns of a file, and the target."""
     rows = pd.read_csv(path, low_memory=False)
     y = rows.pop(target).to_numpy(float)
     return rows.select_dtypes("number").to_numpy(float), y

@@ -1,4 +1,4 @@
-"""From speed.json to docs/benchmarks.md: tables, a plot and a summary. No figure is entered by hand.
+"""Generates docs/benchmarks.md from speed.json: tables, a plot and a summary. No figure is entered by hand.
 
 python benchmarks/report.py out/bench/speed.json
 """
@@ -29,7 +29,7 @@ TITLES = {
     "growth": "Scaling with rows and threads",
 }
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, and a shape each for print without colours.
+# The palette of Okabe and Ito, which is safe for colour-blind readers, and different shapes for print without colours.
 MARKS = {
     "LightGBM": ("#0072b2", "o"),
     "LightGBM quantised": ("#56b4e9", "s"),
@@ -40,17 +40,17 @@ MARKS = {
 }
 OTHER = ("#000000", "h")
 
-# Ratios beyond these are drawn at the edge of the picture.
+# Ratios beyond these are drawn at the edge of the plot.
 EDGES = (0.03, 30.0)
 
 
 def met(result: Result) -> bool | None:
-    """Whether the ratio is at most its target; None without one."""
+    """Whether the ratio is at most its target; None if it has no target."""
     return None if result.target is None else result.ratio <= result.target
 
 
 def cells(result: Result) -> list[str]:
-    """A line of a table."""
+    """A row of a table."""
     return [
         result.subject,
         number(result.value),
@@ -67,17 +67,17 @@ HEADER = ["", "median", "compared with", "median", "unit", "ratio", "target", "m
 
 
 def number(value: float) -> str:
-    """Three digits."""
+    """Format a number with three digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def print_table(results: Sequence[Result]) -> None:
-    """The results of a case on the terminal."""
+    """Print the results of a case."""
     lines = [HEADER, *map(cells, results)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
 
     def aligned(line: Sequence[str]) -> str:
-        left = (0, 2)  # names; numbers stand on the right
+        left = (0, 2)  # names; numbers are aligned right
         return "  ".join(
             f"{text:{width}}" if i in left else f"{text:>{width}}"
             for i, (text, width) in enumerate(zip(line, widths, strict=True))
@@ -90,13 +90,13 @@ def print_table(results: Sequence[Result]) -> None:
 
 
 def markdown_table(results: Sequence[Result]) -> str:
-    """The results of a setting."""
+    """The results of a setting as a Markdown table."""
     lines = [HEADER, ["---", "---:", "---", "---:", "---", "---:", "---:", "---"], *map(cells, results)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def by_peer(results: Sequence[Result]) -> str:
-    """How often each peer loses, and by how much."""
+    """For each peer, how often agbm is better, and the mean ratio."""
     lines = [
         "| compared with | comparisons | agbm is better in | geometric mean of the ratios |",
         "| --- | ---: | ---: | ---: |",
@@ -133,13 +133,13 @@ def ratio_of(result: Result) -> str:
 
 
 def remarks(results: Sequence[Result]) -> str:
-    """What is special about a peer, each once."""
+    """How peers differ from the others; each remark once."""
     said = {(result.against, result.remark) for result in results if result.remark}
     return "\n".join(f"* {name}: {remark}." for name, remark in sorted(said))
 
 
-def page(report: dict[str, Any], picture: str) -> str:
-    """docs/benchmarks.md."""
+def page(report: dict[str, Any], plot: str) -> str:
+    """The text of docs/benchmarks.md."""
     results = [Result(**result) for result in report["results"]]
     machine = ", ".join(f"{name} {fact}" for name, fact in report["machine"].items())
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
@@ -155,7 +155,7 @@ def page(report: dict[str, Any], picture: str) -> str:
         '(`method="gbm", second_order=True`) unless stated otherwise. The libraries take turns, each once per round. A '
         "ratio is the median over the rounds of agbm's time divided by the other library's time in the same round. "
         "**Below 1 means agbm is faster** (or needs less memory).",
-        f"![Ratios of agbm to each library]({picture})",
+        f"![Ratios of agbm to each library]({plot})",
         "## Summary",
         by_peer(results),
         verdict(results),
@@ -170,7 +170,7 @@ def page(report: dict[str, Any], picture: str) -> str:
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
-    """All ratios on a logarithmic scale, a line a setting; filled marks meet their target, hollow ones miss it."""
+    """Plot all ratios on a logarithmic scale, one line per setting; hollow marks miss their target."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -190,7 +190,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
             ratio = min(max(result.ratio, EDGES[0]), EDGES[1])
             axis.plot(ratio, y, shape, color=colour, markerfacecolor=face, markersize=6.5, markeredgewidth=1.4)
             if result.target is not None:
-                tick = colour if len(targets) > 1 else "0.3"  # the same for all, or the peer's own
+                tick = colour if len(targets) > 1 else "0.3"  # grey if all peers have the same target
                 axis.plot([result.target] * 2, [y - 0.38, y + 0.38], color=tick, linewidth=1.6, zorder=1)
     for y, (case, _) in enumerate(lines[1:], start=1):
         axis.axhline(y - 0.5, color="0.6" if case != lines[y - 1][0] else "0.92", linewidth=0.8, zorder=0)
@@ -223,12 +223,12 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
 
 def label(result: Result) -> str:
-    """A line of the picture: the setting, and the subject where it is not plain boosting."""
+    """The label of a line of the plot: the setting, and the subject if it is not plain boosting."""
     return result.setting if result.subject == "agbm" else f"{result.setting}, {result.subject}"
 
 
 def kernels(measured: Sequence[dict[str, Any]]) -> str:
-    """What the kernels reach of the machine's limits, from kernels.json."""
+    """The section on kernels, compared with the limits of the machine, from kernels.json."""
     parts = [
         "## Kernels",
         "500,000 x 28 float32 values, 255 bins, best of 15 (`make bench-kernels`). The limits are measured in the same "
@@ -254,7 +254,7 @@ def kernels(measured: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write the page and its picture."""
+    """Write the page and its plot."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("--out", type=Path, default=Path("docs"))

@@ -1,8 +1,8 @@
 """Regularised Newton boosting (arXiv 2605.00581), a baseline for benchmarks.
 
-Each iteration makes a whole Newton step with a damped hessian: every hessian grows by a multiple of the square root of
-the residual's norm. The paper uses the norm itself. Here it is relative to the norm of the start function's residual,
-and the multiple is in units of the hessians, so that the unit of the labels does not matter.
+Each iteration makes a full Newton step with damped hessians: a multiple of the square root of the norm of the residual
+is added to every hessian. The published method uses the norm itself. Here the norm is relative to that of the initial
+residual, and the multiple is in units of the hessians, so that the unit of the labels does not matter.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class RegularizedNewton(Method):
         max_iter: int,
         drop: Dropping[Any] = keep_all,
     ) -> Iterator[Step[Any]]:
-        """The damping is the unit of the hessians over `learning_rate`."""
+        """See Method. The damping is the unit of the hessians divided by `learning_rate`."""
         damping = hessian_unit(objective) / learning_rate
         return regularized_newton(objective, fitter, damping=damping, max_iter=max_iter, drop=drop)
 
 
 def hessian_unit(objective: LocalObjective) -> float:
-    """The mean hessian at the start function, or 1 for classification, where hessians have no unit."""
+    """The mean hessian at the initial prediction, or 1 for classification, where hessians have no unit."""
     hessian = objective.hessian(objective.start)
     if hessian is None or isinstance(objective.loss, (LogLoss, Exponential, Multinomial)):
         return 1.0

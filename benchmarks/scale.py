@@ -1,15 +1,15 @@
-"""How training on Dask scales: a model of the time of a tree, made of measured costs, checked and then asked.
+"""How training on Dask scales: a model of the time per tree, built from measured costs and checked against simulations.
 
-1. Costs are measured on this machine: kernels a row and thread, the driver's search for splits, what Dask takes for a
-   call, a round and a byte. Dask's share is taken from rounds of the real code with next to no rows.
-2. The model (`Model.round`) adds them up for any number of workers, rows, latency and rate of the network.
-3. It is checked twice. Against the real code on up to 1,000 shards, all in this process, with a network that is
-   simulated: kernels, additions and splits really run and are timed, and `Replay` decides when messages arrive. And
+1. Costs are measured on this machine: kernels per row and thread, the split search of the driver, and Dask's costs per
+   call, round and byte. Dask's costs come from rounds of the real code with almost no rows.
+2. The model (`Model.round`) adds them up for any number of workers and rows, latency and bandwidth.
+3. The model is checked twice. First against the real code on up to 1,000 shards in this process with a simulated
+   network: kernels, additions and split searches run and are timed, and `Replay` computes when messages arrive. Second
    against Dask itself with one and two workers.
-4. Then it predicts: seconds a tree up to 1,000 workers and 10^10 rows, where more workers stop helping, and what would
-   move that point.
+4. The model then predicts the time per tree for up to 1,000 workers and 10^10 rows, the number of workers beyond which
+   more do not help, and which changes of the design would move that point.
 
-Writes scale.json and a picture of the prediction to the folder --out. A worker has one thread.
+Writes scale.json and a plot of the prediction to the folder --out. Workers have one thread.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ from measure import machine
 from peers import BINS, RATE
 
 MANY_ROWS = 2**21
-"""Rows that trees are told of, where fewer are there: from 2^20 on a cell has three integers."""
+"""Number of rows that is reported to the driver even if there are fewer: from 2^20 rows on, a histogram cell has three
+integers."""
 LEFT_OUT = 2
-"""Trees before the measured ones."""
+"""Number of trees before the measured ones."""
 
 
 # Shards and the trees that are grown on them, without estimators.
 
 
 def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> DaskShard:
-    """A shard with random rows of its own, as dask_tasks.make_shard makes one from partitions."""
+    """Create a shard with random rows, as dask_tasks.make_shard does from partitions."""
     X, y = make_rows(seed, n_rows)
     codes = bins.encode(X[:, : bins.n_features], 1).columns()
     start = np.zeros((1, n_rows))
@@ -74,7 +75,7 @@ def make_bins(n_features: int) -> Bins:
 
 
 def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
-    """Plain boosting on shards, as an estimator with method "gbm" does it. Small leaves let few rows grow trees."""
+    """Run plain boosting on shards, as an estimator with method "gbm" does; leaves of one row allow very few rows."""
     log = Log(shards, 1)
     problem = ClusterObjective(log, Facts(n_rows, 1, ExactSum.of_count(n_rows), ExactSum(), True))
     learner = TreeLearner(max_depth=DEPTH, min_samples_leaf=1, max_bins=BINS, n_threads=1)
@@ -83,12 +84,12 @@ def grow(shards: Any, bins: Bins, n_rows: int, trees: int) -> None:
         pass
 
 
-# Traces: what really happened in the shards and the driver, without any time on the way.
+# Traces: times measured in the shards and the driver, without any communication.
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A round: seconds of every shard, of its addition of replies, and of the driver up to its next message."""
+    """A round: seconds of each shard, of its additions of replies, and of the driver until its next message."""
 
     kind: str
     nodes: int
@@ -101,11 +102,11 @@ class Traced:
 
 
 Tree = Sequence[tuple[int, "Tree"]]
-"""Numbers of shards, as dask_shards.branches."""
+"""A tree of shard numbers, as returned by dask_shards.branches."""
 
 
 class TracedShards:
-    """Shards in this process, in the tree of DaskShards. Seconds are the processor's, which others do not take."""
+    """Shards in this process, in the tree of DaskShards. Seconds are CPU time, which other processes do not affect."""
 
     def __init__(self, shards: Sequence[Shard], claimed_rows: int) -> None:
         self._shards = shards
@@ -124,7 +125,7 @@ class TracedShards:
             began = time.thread_time()
             replies = [self._shards[number].receive(message)]
             kernels[number] = time.thread_time() - began
-            for one in below:  # few replies are alive at a time
+            for one in below:  # added one at a time, so that few replies are in memory
                 reply, seconds = added([replies.pop(), answer(*one)])
                 additions[number] += seconds
                 replies.append(reply)
@@ -145,7 +146,7 @@ def added(replies: Sequence[Reply]) -> tuple[Reply, float]:
 
 
 def levels(n_shards: int, fan_out: int) -> list[tuple[int, int]]:
-    """The longest way down the tree: how many are talked to, and how many shards there are in the part of each."""
+    """The longest path down the tree: per level, the number of shards called and the size of the subtree of each."""
     found = []
     while n_shards > 0:
         called = min(fan_out, n_shards)
@@ -154,12 +155,12 @@ def levels(n_shards: int, fan_out: int) -> list[tuple[int, int]]:
     return found
 
 
-def trace(n_shards: int, rows_a_shard: int, trees: int) -> list[Traced]:
-    """The rounds of some trees, without the first ones and the last round, whose driver time has no end."""
+def trace(n_shards: int, rows_per_shard: int, trees: int) -> list[Traced]:
+    """The rounds of some trees, without the first trees and without the last round, whose driver time is unknown."""
     bins = make_bins(FEATURES)
-    shards = [make_shard(i + 1, rows_a_shard, i * rows_a_shard, bins) for i in range(n_shards)]
+    shards = [make_shard(i + 1, rows_per_shard, i * rows_per_shard, bins) for i in range(n_shards)]
     traced = TracedShards(shards, MANY_ROWS)
-    grow(traced, bins, n_shards * rows_a_shard, trees + LEFT_OUT + 1)
+    grow(traced, bins, n_shards * rows_per_shard, trees + LEFT_OUT + 1)
     starts = [i for i, round_ in enumerate(traced.rounds) if round_.kind == "set_residuals"]
     return traced.rounds[starts[LEFT_OUT] : starts[LEFT_OUT + trees]]
 
@@ -169,42 +170,42 @@ def trace(n_shards: int, rows_a_shard: int, trees: int) -> list[Traced]:
 
 @dataclass(frozen=True)
 class Question:
-    """One of the rounds of a tree."""
+    """One of the rounds of a tree, with its costs."""
 
     kind: str
     nodes: int
     message_bytes: float
     reply_bytes: float
     fixed: float
-    """Seconds of a shard that has no rows."""
-    a_row: float
-    """Seconds more for each of its rows."""
+    """Seconds of a shard without rows."""
+    per_row: float
+    """Additional seconds per row."""
     driver: float
     """Seconds of the driver until its next message."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What everything takes, in seconds."""
+    """All costs, in seconds."""
 
     questions: tuple[Question, ...]
     call: float
-    """Of a process that asks another one."""
+    """Time of the caller per call of another process."""
     round: float
-    """Of Dask for a round, beside its calls."""
+    """Time of Dask per round, in addition to its calls."""
     byte: float
-    """To pack, copy and unpack a byte that travels from one process to another, beside the network."""
+    """Time to pack, copy and unpack a byte between two processes, in addition to the network."""
     byte_by_scheduler: float
-    """The same from a worker to the driver by way of the scheduler, as Dask's client talks to actors."""
+    """The same from a worker to the driver via the scheduler, which Dask's client uses for actors by default."""
     add: float
-    """To add a byte of a reply to another."""
+    """Time to add a byte of a reply to another one."""
     address: float
-    """To pack the address of each shard that a message is sent on to."""
+    """Time to pack the address of a shard that a message is forwarded to."""
     address_bytes: float
 
 
 def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
-    """Rounds of the same kind that have as many of it before them in their tree."""
+    """Group rounds by their kind and their position among the rounds of this kind in their tree."""
     groups: dict[tuple[str, int], list[Traced]] = {}
     seen: dict[str, int] = {}
     for round_ in rounds:
@@ -216,33 +217,33 @@ def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
 
 
 def questions_of(few: Sequence[Traced], many: Sequence[Traced], n_few: int, n_many: int) -> tuple[Question, ...]:
-    """From the rounds of a single shard with few rows and one with many."""
+    """The questions of a tree, from the rounds of a single shard with few rows and with many rows."""
     small, large = by_place(few), by_place(many)
     found = []
     for (kind, place), rounds in large.items():
         kernel_few, kernel_many = (
             float(np.median([round_.kernels.mean() for round_ in some])) for some in (small[kind, place], rounds)
         )
-        a_row = max(0.0, (kernel_many - kernel_few) / (n_many - n_few))
+        per_row = max(0.0, (kernel_many - kernel_few) / (n_many - n_few))
         nodes, message, reply, driver = np.median(
             [(round_.nodes, round_.message_bytes, round_.reply_bytes, round_.driver) for round_ in rounds], axis=0
         )
-        fixed = max(0.0, kernel_few - a_row * n_few)
-        found.append(Question(kind, int(nodes), float(message), float(reply), fixed, a_row, float(driver)))
+        fixed = max(0.0, kernel_few - per_row * n_few)
+        found.append(Question(kind, int(nodes), float(message), float(reply), fixed, per_row, float(driver)))
     return tuple(found)
 
 
 def addition_cost(rounds: Sequence[Traced]) -> float:
-    """Seconds to add a byte, from the large replies of as many shards as the driver talks to."""
+    """Seconds to add a byte, from the large replies of FAN_OUT shards."""
     large = [r for r in rounds if r.nodes >= 4]
     return sum(r.last_addition for r in large) / sum(r.reply_bytes * (FAN_OUT - 1) for r in large)
 
 
-# What Dask takes, with next to no rows.
+# Costs of Dask, with almost no rows.
 
 
 def serve_workers(address: str, n_workers: int) -> None:
-    """A process with some workers of one thread."""
+    """Run some workers with one thread each in this process."""
     import asyncio
     from contextlib import AsyncExitStack
 
@@ -260,7 +261,10 @@ def serve_workers(address: str, n_workers: int) -> None:
 
 @contextmanager
 def workers_elsewhere(n_workers: int) -> Iterator[Any]:
-    """A client in the process of the scheduler; workers in at most two others, so that what this process does shows."""
+    """A client in the process of the scheduler, with the workers in at most two other processes.
+
+    This separates the CPU time of this process from that of the workers.
+    """
     counts = [n for n in (n_workers // 2, n_workers - n_workers // 2) if n > 0]
     context = multiprocessing.get_context("spawn")
     with (
@@ -280,7 +284,7 @@ def workers_elsewhere(n_workers: int) -> Iterator[Any]:
 
 
 def call_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float]]:
-    """Seconds of a round, on the clock and of this process, for shards that have almost nothing to do or to say."""
+    """Wall time and CPU time of this process per round, for shards with almost no work and small replies."""
     bins, found = make_bins(2), []
     for n_workers in worker_counts:
         with workers_elsewhere(n_workers) as client:
@@ -305,37 +309,40 @@ def call_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float
             shards._send = timed  # type: ignore[method-assign]
             grow(shards, bins, sum(rows), trees)
             wall, processor = np.median(np.array(clocks[len(clocks) // 3 :]), axis=0)
-            processor -= wall * idle_share()  # workers say that they are alive, also while they wait for a core
+            processor -= wall * idle_share()  # the heartbeats of workers
             size = len(pickle.dumps(shards._tree, 5)) / n_workers
             row = {"workers": n_workers, "seconds": wall, "processor": processor, "address_bytes": size}
             found.append({name: float(value) for name, value in row.items()})
-            print(f"  {n_workers} workers: {1e3 * wall:.2f} ms a round, {1e3 * processor:.2f} here", flush=True)
+            print(
+                f"  {n_workers} workers: {1e3 * wall:.2f} ms per round, {1e3 * processor:.2f} ms of CPU",
+                flush=True,
+            )
     return found
 
 
 def idle_share(seconds: float = 1.0) -> float:
-    """Of a processor that this process takes while nothing is asked for."""
+    """The share of a processor that this process uses while it is idle."""
     began = time.process_time()
     time.sleep(seconds)
     return (time.process_time() - began) / seconds
 
 
-def a_call(found: Sequence[dict[str, float]]) -> float:
-    """The slope of a line through the seconds of this process, as far as it calls all workers itself."""
+def cost_per_call(found: Sequence[dict[str, float]]) -> float:
+    """The slope of a line fitted to the CPU time of this process, for numbers of workers that it calls directly."""
     rows = [row for row in found if row["workers"] <= FAN_OUT]
     slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
     return max(0.0, float(slope))
 
 
-def an_address(found: Sequence[dict[str, float]]) -> float:
-    """The slope of the same line, from where on this process only passes addresses on."""
+def cost_per_address(found: Sequence[dict[str, float]]) -> float:
+    """The slope of the same line for more workers, for which this process only forwards addresses."""
     rows = [row for row in found if row["workers"] >= FAN_OUT]
     slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
     return max(0.0, float(slope))
 
 
 def byte_costs(call: float, direct: bool) -> tuple[float, float]:
-    """Seconds of a round of two workers beside its calls, and of a byte of one of the two replies."""
+    """Seconds of a round of two workers in addition to its calls, and seconds per byte of a reply."""
     from dask_speed import TINY_ROWS, OnDask, collection
 
     with cluster(2, direct) as client:
@@ -349,7 +356,7 @@ def byte_costs(call: float, direct: bool) -> tuple[float, float]:
 
 
 def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
-    """All of them, and what they were taken from."""
+    """Measure all costs; also return the measurements that they were computed from."""
     n_few, n_many = 16_000, 100_000 if quick else 1_000_000
     print("kernels", flush=True)
     few, many = trace(1, n_few, 3 if quick else 10), trace(1, n_many, 3 if quick else 6)
@@ -358,11 +365,11 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     print("calls", flush=True)
     counts = (1, 2, 4, 8, 16) if quick else (1, 2, 4, 6, 8, 16, 32, 64)
     calls = call_costs(counts, 4 if quick else 10)
-    call = a_call(calls)
+    call = cost_per_call(calls)
     print("bytes", flush=True)
     (fixed, by_scheduler), (_, byte) = byte_costs(call, direct=False), byte_costs(call, direct=True)
     costs = Costs(
-        questions, call, fixed, byte, by_scheduler, add, an_address(calls), calls[-1]["address_bytes"]
+        questions, call, fixed, byte, by_scheduler, add, cost_per_address(calls), calls[-1]["address_bytes"]
     )  # fmt: skip
     return costs, {"calls": calls, "rows": [n_few, n_many]}
 
@@ -372,13 +379,13 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Network:
-    """Seconds that a message is on its way, and bytes a second of every machine."""
+    """A network: latency of a message in seconds, and bandwidth of every machine in bytes per second."""
 
     latency: float
     rate: float
 
     def way(self, costs: Costs, by_scheduler: bool) -> tuple[float, float]:
-        """Seconds between two processes: of a message, and for each of its bytes."""
+        """Seconds from one process to another: per message, and per byte."""
         if by_scheduler:
             return 2 * self.latency, 2 / self.rate + costs.byte_by_scheduler
         return self.latency, 1 / self.rate + costs.byte
@@ -386,45 +393,45 @@ class Network:
 
 @dataclass(frozen=True)
 class Design:
-    """How the work is organised: as it is, or as it might be."""
+    """The current design, or a change of it."""
 
     fan_out: int = FAN_OUT
     bytes_kept: float = 1.0
-    """Of each reply."""
+    """Size of replies, relative to the current one."""
     call_kept: float = 1.0
-    """Of the cost of a call."""
+    """Cost of a call, relative to the current one."""
     direct: bool = False
-    """Whether the driver talks to workers without the scheduler between them."""
+    """Whether the driver talks to workers directly instead of via the scheduler."""
     without: tuple[str, ...] = ()
-    """Kinds of rounds that ride with others."""
+    """Kinds of rounds that are merged into other rounds."""
     knows_tree: bool = False
-    """Whether workers remember whom to send messages on to, so that these need not say it."""
+    """Whether workers remember where to forward messages, so that messages need no addresses."""
     threads: int = 1
-    """Of each worker; kernels are taken to be as many times faster."""
+    """Threads per worker; kernels are assumed to scale linearly."""
     scattered: bool = False
-    """Whether each worker adds up and searches its share of the features, so that only best splits go to the driver."""
+    """Whether each worker adds up and searches a part of the features, and sends only the best splits to the driver."""
 
 
 WORKERS_TRIED = sorted({round(10 ** (k / 40)) for k in range(201)})
-"""Up to 100,000."""
+"""Numbers of workers up to 100,000, evenly spaced on a logarithmic scale."""
 
 PARTS = ("kernels", "calls", "latency", "messages", "replies", "additions", "driver")
 
 
 @dataclass(frozen=True)
 class Model:
-    """Seconds of a tree."""
+    """The model of the seconds per tree."""
 
     costs: Costs
     network: Network
     design: Design = Design()
 
     def round(self, question: Question, n_workers: int, n_rows: float) -> dict[str, float]:
-        """Seconds of a round, in parts."""
+        """Seconds per round, by part."""
         costs, network, design = self.costs, self.network, self.design
         call, reply = costs.call * design.call_kept, question.reply_bytes * design.bytes_kept
         parts = dict.fromkeys(PARTS, 0.0)
-        parts["kernels"] = question.fixed + question.a_row * n_rows / (n_workers * design.threads)
+        parts["kernels"] = question.fixed + question.per_row * n_rows / (n_workers * design.threads)
         parts["calls"] = costs.round
         parts["driver"] = question.driver / (n_workers if design.scattered else 1)
         for level, (called, shards_each) in enumerate(levels(n_workers, design.fan_out)):
@@ -437,7 +444,7 @@ class Model:
             if not design.scattered:
                 parts["replies"] += called * reply * per_byte
                 parts["additions"] += (called if level > 0 else called - 1) * reply * costs.add
-        if design.scattered:  # halves are exchanged with one other worker, then halves of these, ...
+        if design.scattered:  # recursive halving: halves are exchanged with one worker, then quarters, ...
             latency, per_byte = network.way(costs, False)
             steps, share = math.ceil(math.log2(n_workers)), (n_workers - 1) / n_workers
             parts["calls"] += steps * call
@@ -447,7 +454,7 @@ class Model:
         return parts
 
     def tree(self, n_workers: int, n_rows: float) -> dict[str, float]:
-        """Seconds of a tree, in parts."""
+        """Seconds per tree, by part."""
         total = dict.fromkeys(PARTS, 0.0)
         for question in self.costs.questions:
             parts = self.round(question, n_workers, n_rows)
@@ -457,35 +464,35 @@ class Model:
         return total
 
     def seconds(self, n_workers: int, n_rows: float) -> float:
-        """Of a tree."""
+        """Seconds per tree."""
         return sum(self.tree(n_workers, n_rows).values())
 
     def best(self, n_rows: float) -> tuple[int, float]:
-        """The number of workers beyond which trees take longer again, and the seconds there."""
+        """The number of workers with the shortest time per tree, and that time."""
         return min(((n, self.seconds(n, n_rows)) for n in WORKERS_TRIED), key=lambda pair: pair[1])
 
     def break_even(self, n_rows: float) -> int:
-        """The number of workers at which kernels on rows are half of the time."""
-        a_row = sum(question.a_row for question in self.costs.questions) / self.design.threads
-        return max((n for n in WORKERS_TRIED if 2 * a_row * n_rows / n >= self.seconds(n, n_rows)), default=1)
+        """The largest number of workers with which kernels on rows take at least half of the time."""
+        per_row = sum(question.per_row for question in self.costs.questions) / self.design.threads
+        return max((n for n in WORKERS_TRIED if 2 * per_row * n_rows / n >= self.seconds(n, n_rows)), default=1)
 
 
 # The simulation.
 
 
 class Replay:
-    """Traced rounds with a network that is simulated, message by message.
+    """Traced rounds with a simulated network, message by message.
 
-    A process asks those below it one after the other, and then does its own work while they do theirs. It receives one
-    reply after another, each when it is there, and adds them up when its own work is done, too.
+    A process sends messages to its children one after the other, then does its own work while they do theirs. It
+    receives replies one at a time, in the order of their arrival, and adds them when its own work is done as well.
     """
 
     def __init__(self, costs: Costs, network: Network) -> None:
         self._costs = costs
         self._network = network
 
-    def seconds_a_tree(self, rounds: Sequence[Traced]) -> float:
-        """Of traced rounds of whole trees."""
+    def seconds_per_tree(self, rounds: Sequence[Traced]) -> float:
+        """Simulated seconds per tree, from traced rounds of complete trees."""
         tree: Tree = branches(range(len(rounds[0].kernels)))
         trees = sum(round_.kind == "set_residuals" for round_ in rounds)
         return sum(self._round(round_, tree) for round_ in rounds) / trees
@@ -501,7 +508,7 @@ class Replay:
     def _received(
         self, round_: Traced, below: Tree, now: float, by_scheduler: bool, finished: Callable[..., float]
     ) -> float:
-        """When all replies from below are there."""
+        """The time at which all replies of the children have been received."""
         latency, per_byte = self._network.way(self._costs, by_scheduler)
         ready = []
         for number, further in below:
@@ -515,7 +522,7 @@ class Replay:
 
 
 def size_of(tree: Tree) -> int:
-    """Its shards."""
+    """Number of shards in a tree."""
     return sum(1 + size_of(below) for _, below in tree)
 
 
@@ -523,15 +530,15 @@ GIGABIT = 1e9 / 8
 
 
 def simulate(costs: Costs, quick: bool) -> list[dict[str, float]]:
-    """Model and simulation over a grid."""
+    """Compare model and simulation over a grid of settings."""
     found = []
     for n_workers in (2, 8, 64) if quick else (2, 8, 16, 64, 256, 1_000):
-        rows_a_shard = max(500, 32_000 // n_workers)
-        rounds = trace(n_workers, rows_a_shard, 2)
-        n_rows = n_workers * rows_a_shard
+        rows_per_shard = max(500, 32_000 // n_workers)
+        rounds = trace(n_workers, rows_per_shard, 2)
+        n_rows = n_workers * rows_per_shard
         for latency, gigabits in itertools.product((1e-4, 1e-3, 1e-2), (1, 10, 25)):
             network = Network(latency, gigabits * GIGABIT)
-            simulated = Replay(costs, network).seconds_a_tree(rounds)
+            simulated = Replay(costs, network).seconds_per_tree(rounds)
             predicted = Model(costs, network).seconds(n_workers, n_rows)
             found.append({
                 "workers": n_workers, "latency": latency, "gigabits": gigabits, "simulated": simulated,
@@ -542,7 +549,7 @@ def simulate(costs: Costs, quick: bool) -> list[dict[str, float]]:
 
 
 def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
-    """Model and Dask itself, on this machine."""
+    """Compare the model with Dask itself, on this machine."""
     from dask_speed import OnDask, collection
 
     found = []
@@ -558,7 +565,7 @@ def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
     return found
 
 
-# What comes out.
+# Results.
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000)
 ROWS = (10**7, 10**8, 10**9, 10**10)
@@ -581,7 +588,7 @@ DESIGNS = {
 
 
 def moved_points(costs: Costs, network: Network) -> list[dict[str, Any]]:
-    """For each design: where strong scaling stops."""
+    """The points at which strong scaling stops, for each design."""
     found = []
     for name, design in DESIGNS.items():
         model = Model(costs, network, design)
@@ -594,11 +601,12 @@ def moved_points(costs: Costs, network: Network) -> list[dict[str, Any]]:
 
 
 def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
-    """What everything takes."""
-    a_row = sum(q.a_row for q in costs.questions)
+    """A paragraph and tables on the measured costs."""
+    per_row = sum(q.per_row for q in costs.questions)
     text = (
-        f"Per tree, a row takes {1e9 * a_row:.0f} ns on one thread ({1 / a_row / 1e6:.1f} million rows per second). A "
-        f"call takes the caller {1e3 * costs.call:.2f} ms, and a round {1e3 * costs.round:.1f} ms in addition to its "
+        f"Per tree, a row takes {1e9 * per_row:.0f} ns on one thread ({1 / per_row / 1e6:.1f} million rows per "
+        f"second). A call takes the caller {1e3 * costs.call:.2f} ms, and a round {1e3 * costs.round:.1f} ms in "
+        f"addition to its "
         f"calls. A byte takes {1e9 * costs.byte:.2f} ns from one process to another "
         f"({1e9 * costs.byte_by_scheduler:.2f} from a worker to the driver via the scheduler), in addition to the "
         f"network, and {1e9 * costs.add:.2f} ns to be added. A message has {costs.address_bytes:.0f} bytes for each "
@@ -608,7 +616,7 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
     cells = [
         [
             q.kind, str(q.nodes or ""), f"{q.reply_bytes / 1e3:.1f}", f"{q.message_bytes / 1e3:.1f}",
-            f"{1e3 * q.fixed:.2f}", f"{1e9 * q.a_row:.2f}", f"{1e3 * q.driver:.2f}",
+            f"{1e3 * q.fixed:.2f}", f"{1e9 * q.per_row:.2f}", f"{1e3 * q.driver:.2f}",
         ]
         for q in costs.questions
     ]  # fmt: skip
@@ -621,7 +629,7 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
 
 
 def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping[str, float]]) -> list[str]:
-    """How well the model does."""
+    """A paragraph and a table on the errors of the model."""
     errors = np.abs([row["error"] for row in simulated])
     worst = simulated[int(np.argmax(errors))]
     text = (
@@ -646,7 +654,7 @@ def power(n: float) -> str:
 
 
 def prediction_lines(model: Model) -> list[str]:
-    """Seconds a tree, and what they consist of."""
+    """A table of the predicted seconds per tree, and their composition."""
     text = (
         f"Predicted seconds per tree for a network with {1e3 * model.network.latency:g} ms and "
         f"{model.network.rate / GIGABIT:g} Gbit/s and workers with one thread; the last columns show their composition "
@@ -662,7 +670,7 @@ def prediction_lines(model: Model) -> list[str]:
 
 
 def design_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where strong scaling stops, and what moves that point."""
+    """A table of the points at which strong scaling stops, for each design."""
     heads = [
         "design",
         *(f"{power(rows)} rows: half" for rows in ROWS),
@@ -677,7 +685,7 @@ def design_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def draw(model: Model, path: Path) -> None:
-    """Seconds a tree against workers. Lines differ in colour (Okabe and Ito's, which all can tell apart) and marker."""
+    """Plot the seconds per tree against the number of workers. Lines differ in colour (Okabe and Ito) and marker."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -701,19 +709,21 @@ def draw(model: Model, path: Path) -> None:
 
 
 def main() -> None:
-    """Measure, check, predict."""
+    """Measure costs, check the model, and predict."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--latency", type=float, default=0.1, help="of the predicted network, in milliseconds")
-    parser.add_argument("--gigabits", type=float, default=10.0, help="a second, of every machine of it")
-    parser.add_argument("--check-rows", type=int, default=2_000_000, help="of the check against Dask itself")
-    parser.add_argument("--quick", action="store_true", help="few rows and workers: does everything run?")
-    parser.add_argument("--costs", type=Path, help="a scale.json whose costs are taken instead of measuring them")
+    parser.add_argument("--latency", type=float, default=0.1, help="latency of the predicted network, in milliseconds")
+    parser.add_argument("--gigabits", type=float, default=10.0, help="bandwidth of its machines, in Gbit/s")
+    parser.add_argument(
+        "--check-rows", type=int, default=2_000_000, help="number of rows of the check against Dask itself"
+    )
+    parser.add_argument("--quick", action="store_true", help="few rows and workers, to check that everything runs")
+    parser.add_argument("--costs", type=Path, help="a scale.json whose costs are used instead of measuring them")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
-    parser.add_argument("--picture", type=Path, help="a file other than scale.svg in that folder")
-    parser.add_argument("--document", type=Path, help="where the figures are filled in, such as docs/scale.md")
+    parser.add_argument("--plot", type=Path, help="file of the plot (default: scale.svg in that folder)")
+    parser.add_argument("--document", type=Path, help="document to insert the results into, such as docs/scale.md")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it fears for shards of workers that leave
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it warns about lost shards when workers leave
     if args.costs is None:
         costs, sources = measured_costs(args.quick)
     else:
@@ -725,9 +735,9 @@ def main() -> None:
         "network": asdict(network), "designs": moved_points(costs, network),
         "predicted": {f"{rows:.0e}": {n: model.tree(n, rows) for n in WORKERS} for rows in ROWS},
     }  # fmt: skip
-    print("model against simulation, nine networks each", flush=True)
+    print("model compared with simulation, nine networks each", flush=True)
     report["simulated"] = simulate(costs, args.quick)
-    print("model against Dask", flush=True)
+    print("model compared with Dask", flush=True)
     report["dask"] = check_with_dask(costs, 50_000 if args.quick else args.check_rows)
     parts = {
         "costs": cost_lines(costs, sources),
@@ -738,14 +748,14 @@ def main() -> None:
     print("\n".join(line for lines in parts.values() for line in ["", *lines]))
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
-    draw(model, args.picture or args.out / "scale.svg")
+    draw(model, args.plot or args.out / "scale.svg")
     if args.document is not None:
         fill_in(args.document, parts)
-    print(f"\nwrote {args.out / 'scale.json'} and {args.picture or args.out / 'scale.svg'}")
+    print(f"\nwrote {args.out / 'scale.json'} and {args.plot or args.out / 'scale.svg'}")
 
 
 def read_costs(path: Path) -> tuple[Costs, dict[str, Any]]:
-    """Of an earlier run."""
+    """The costs of an earlier run."""
     stored = json.loads(path.read_text())
     given = stored["costs"]
     questions = tuple(Question(**question) for question in given.pop("questions"))

@@ -1,13 +1,13 @@
-"""Peak memory of fits and predictions on sparse tables of 2^20 columns, as HashingVectorizer makes them by default.
+"""Peak memory of fits and predictions on sparse tables with 2^20 columns, the default of HashingVectorizer.
 
     python benchmarks/sparse_memory.py
 
-Every library fits the same rows with its default parameters and the same number of trees, each in a process of its own,
-and then predicts some of the rows. Peak memory is the largest resident set of that process, with the interpreter, the
-library and the table in it: nothing is subtracted. The tables are:
+Every library fits the same rows with its default parameters and the same number of trees, each in its own process, and
+then predicts some of the rows. Peak memory is the largest resident set of that process, including the interpreter, the
+library and the table. The tables are:
 
 * text: documents whose words follow Zipf's law, hashed by HashingVectorizer with its defaults;
-* random: the same number of values per row, at random places.
+* random: the same number of values per row, in random columns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Estimator = Callable[[bool, int], Any]
 
 
 def main() -> None:
-    """Make the tables, measure every library on each, and print."""
+    """Create the tables, measure every library on each, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--trees", type=int, default=20)
@@ -48,7 +48,7 @@ def main() -> None:
         print(json.dumps(measure(**options.measure)))
         return
     print(f"{options.rows:,} rows x {N_COLUMNS:,} columns, {options.trees} trees; peak memory in MB and seconds:")
-    print(f"fit, predict on {PREDICTED_ROWS:,} rows in the same process, load and predict in a fresh one")
+    print(f"fit, predict on {PREDICTED_ROWS:,} rows in the same process, load and predict in a new one")
     print(f"{'table':8s} {'target':12s} {'library':10s} {'fit':>15s} {'predict':>15s} {'loaded':>8s}")
     with tempfile.TemporaryDirectory(prefix="agbm-sparse-") as folder:
         for table in options.tables:
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def in_words(task: dict[str, Any]) -> str:
-    """What a library takes."""
+    """Measure a task and format its results."""
     figures = in_a_process(task)
     words = [f"{figures[f'{what} (MB)']:8,.0f} {figures[f'{what} (s)']:6.1f}" for what in ("fit", "predict")]
     if task["library"] == "agbm":
@@ -84,7 +84,7 @@ def text(n_rows: int) -> csr_matrix:
 
 
 def scattered(n_rows: int) -> csr_matrix:
-    """As many values in each row, anywhere."""
+    """The same number of values in each row, in random columns."""
     random = np.random.default_rng(0)
     rows = np.repeat(np.arange(n_rows), VALUES_PER_ROW)
     columns = random.integers(0, N_COLUMNS, size=len(rows))
@@ -97,7 +97,7 @@ TABLES: dict[str, Callable[[int], csr_matrix]] = {"text": text, "random": scatte
 
 
 def write(folder: Path, X: csr_matrix) -> None:
-    """The table, and labels that depend on some of its columns."""
+    """Write the table, and labels that depend on its columns."""
     random = np.random.default_rng(1)
     uses = np.maximum(np.bincount(X.indices, minlength=N_COLUMNS), 1)
     score = X @ (random.normal(size=N_COLUMNS) / uses**0.25)
@@ -107,7 +107,7 @@ def write(folder: Path, X: csr_matrix) -> None:
 
 
 def in_a_process(task: dict[str, Any]) -> dict[str, float]:
-    """The figures of a task, measured in a fresh process."""
+    """Measure a task in a new process."""
     command = [sys.executable, __file__, "--measure", json.dumps(task)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -117,7 +117,7 @@ def in_a_process(task: dict[str, Any]) -> dict[str, float]:
 
 
 def measure(folder: str, target: str, library: str, n_trees: int, loaded: bool = False) -> dict[str, float]:
-    """Seconds and peak memory of a fit and of a prediction; `loaded`: with the model that an earlier process saved."""
+    """Time and peak memory of a fit and a prediction, or of a prediction with a saved model if `loaded`."""
     X = load_npz(Path(folder) / "X.npz")
     y = np.load(Path(folder) / "y.npz")[target]
     figures: dict[str, float] = {}
@@ -143,21 +143,21 @@ def peak() -> float:
 
 
 def ours(classifies: bool, n_trees: int) -> Any:
-    """Ours."""
+    """An estimator of agbm."""
     from agbm import AGBMClassifier, AGBMRegressor
 
     return (AGBMClassifier if classifies else AGBMRegressor)(max_iter=n_trees)
 
 
 def lightgbm(classifies: bool, n_trees: int) -> Any:
-    """LightGBM."""
+    """An estimator of LightGBM."""
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     return (LGBMClassifier if classifies else LGBMRegressor)(n_estimators=n_trees, verbose=-1)
 
 
 def xgboost(classifies: bool, n_trees: int) -> Any:
-    """XGBoost."""
+    """An estimator of XGBoost."""
     from xgboost import XGBClassifier, XGBRegressor
 
     return (XGBClassifier if classifies else XGBRegressor)(n_estimators=n_trees)

@@ -1,12 +1,13 @@
-"""Speed and memory of this library against its peers, in one run.
+"""Speed and memory of agbm compared with other libraries, in one run.
 
-All libraries get the same data, 255 bins, depth, threads, step and least number of rows in a leaf, as far as they can
-be asked for them (peers.py). They take turns, every library once a round, and what counts is the median over the rounds
-of the ratio of our time to the peer's within a round: below 1 we are faster. A target beside a ratio is what we aim at.
+All libraries get the same data, 255 bins, depth, number of threads, learning rate and minimum number of rows per leaf,
+as far as they support them (peers.py). They take turns, each once per round. A ratio is the median over the rounds of
+agbm's time divided by the other library's time in the same round; below 1 means agbm is faster. Some ratios have a
+target, the ratio that agbm should not exceed.
 
-Writes speed.json, a table and a picture of it to the folder --out; report.py makes docs/benchmarks.md of the file.
-The cases `paper` and `sparse` need --data, a folder with the files a1a, w1a, diabetes, german.numer, housing, sonar and
-a9a in svmlight format (.gz will do).
+Writes speed.json and a plot to the folder --out and prints tables; report.py generates docs/benchmarks.md from the
+file. The cases `paper` and `sparse` need --data, a folder with the files a1a, w1a, diabetes, german.numer, housing,
+sonar and a9a in svmlight format (plain or .gz).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from peers import Library, Ours, Setting, installed_peers, named
 from report import draw, print_table
 
 ONE_STRUCTURE = "agbm, AGBM with shared structure"
-# Set -> file, features (the last ones may be absent from a file), whether it is kept as a sparse matrix.
+# Data set -> file, number of features (the last ones may not occur in the file), whether it stays a sparse matrix.
 PAPER_SETS = {
     "a1a": ("a1a", 123, True), "w1a": ("w1a", 300, True), "diabetes": ("diabetes", 8, False),
     "german": ("german.numer", 24, False), "housing": ("housing", 13, False), "sonar": ("sonar", 60, False),
@@ -47,7 +48,7 @@ SPARSE_SETS = {"a9a": ("a9a", 123, True), "w1a": ("w1a", 300, True)}
 
 @dataclass(frozen=True)
 class Run:
-    """What was asked for, and who takes part."""
+    """The options of a run, and its libraries."""
 
     threads: int
     rounds: int
@@ -58,28 +59,28 @@ class Run:
 
     @property
     def libraries(self) -> list[Library]:
-        """All of them, ours first."""
+        """All libraries, agbm first."""
         return [self.ours, *self.peers]
 
     @property
     def remarks(self) -> dict[str, str]:
-        """What is special about a peer, by its name."""
+        """The remark on each peer, by name."""
         return {peer.name: peer.remark for peer in self.peers}
 
     def peer(self, name: str) -> list[Library]:
-        """One peer, or none where it is not installed."""
+        """A list with one peer, empty if it is not installed."""
         return [peer for peer in self.peers if peer.name == name]
 
     def setting(self, **asked: Any) -> Setting:
-        """What every library is asked for."""
+        """The settings for every library."""
         return Setting(self.threads, **asked)
 
     def rows(self, n: int) -> int:
-        """The number of rows of a case; a fraction of it in a smoke run."""
+        """The number of rows of a case; a fraction of it with --quick."""
         return max(200, n // 200) if self.quick else n
 
     def same_target(self, target: float) -> dict[str, float]:
-        """The same for every peer, which is to say for the fastest of them."""
+        """The same target for every peer, and thus for the fastest of them."""
         return {peer.name: target for peer in self.peers if peer.same_trees}
 
 
@@ -96,22 +97,22 @@ def dimensions(X: Any) -> str:
 
 
 def one_tree(library: Library, X: np.ndarray, y: np.ndarray, setting: Setting) -> Turn:
-    """A turn that measures one tree: a few more of a live model where there is such a thing."""
+    """A turn that measures one tree, by adding trees to a model if the library supports this."""
     grow = library.grower(X, y, setting)
     return tree_by_difference(library, X, y, setting) if grow is None else clocked(grow, least=6)
 
 
 def tree_by_difference(library: Library, X: np.ndarray, y: np.ndarray, setting: Setting) -> Turn:
-    """A turn that measures what one more tree adds to a whole fit."""
+    """A turn that measures the time that one more tree adds to a complete fit."""
     few, many = replace(setting, trees=2), replace(setting, trees=22)
     first = clocked(lambda: library.fit(X, y, few), seconds=0.0)
     second = clocked(lambda: library.fit(X, y, many), seconds=0.0)
-    # On tables so small that the difference drowns in noise, a time must still be positive.
+    # On very small tables the difference may be lost in noise, but a time must be positive.
     return lambda: max(second() - first(), 1e-6) / (many.trees - few.trees)
 
 
 def tree(run: Run) -> list[Result]:
-    """One iteration of boosting."""
+    """Time of one iteration of boosting."""
     X, y = table_of(run.rows(500_000), 28)
     losses: dict[str, tuple[np.ndarray, Setting, dict[str, float]]] = {
         "squared error": (y, run.setting(), {"LightGBM": 0.5, "LightGBM quantised": 0.7, "XGBoost": 0.45}),
@@ -126,7 +127,7 @@ def tree(run: Run) -> list[Result]:
 
 
 def acceleration(run: Run) -> list[Result]:
-    """One accelerated iteration against a plain one of ours."""
+    """Time of one accelerated iteration, compared with a plain iteration of agbm."""
     X, y = table_of(run.rows(500_000), 28)
     goals = {"shared": 1.3, "separate": 1.6}
     names = {"shared": "agbm, shared structure", "separate": "agbm, two trees"}
@@ -143,7 +144,7 @@ def acceleration(run: Run) -> list[Result]:
 
 
 def binning(run: Run) -> list[Result]:
-    """From values to codes."""
+    """Time to convert values to bin codes."""
     results = []
     for dtype in (np.float32, np.float64):
         X, y = table_of(run.rows(500_000), 28, dtype)
@@ -156,10 +157,10 @@ def binning(run: Run) -> list[Result]:
 def fits(
     run: Run, case: str, label: str, data: Mapping[str, tuple[Any, np.ndarray]], setting: Setting, target: float
 ) -> list[Result]:
-    """Whole fits, as milliseconds a tree. `data` has X and y by library, since not all take every form."""
+    """Complete fits, as milliseconds per tree. `data` has X and y by library, since not all accept every form."""
     libraries = {library.name: library for library in run.libraries}
     turns = {name: fit_turn(libraries[name], *data[name], setting) for name in data}
-    if case == "paper":  # for information: one structure for both residuals
+    if case == "paper":  # for information: AGBM with one tree for both residuals
         shared_tree = AGBM(momentum=0.02, correction=0.5, shared_structure=True)
         shared: dict[str, Any] = {"method": shared_tree, "learning_rate": 0.3}
         turns[ONE_STRUCTURE] = clocked(lambda: run.ours.fit(*data["agbm"], setting, **shared))
@@ -175,7 +176,7 @@ def fit_turn(library: Library, X: Any, y: np.ndarray, setting: Setting) -> Turn:
 
 
 def small(run: Run) -> list[Result]:
-    """Whole fits of small tables, bins and all."""
+    """Complete fits of small tables, including the binning."""
     results = []
     for n_rows in (200, 1_000) if run.quick else (200, 1_000, 10_000, 100_000):
         X, y = table_of(n_rows, 20, np.float64)
@@ -187,19 +188,19 @@ def small(run: Run) -> list[Result]:
 
 
 def read_set(run: Run, file: str, n_features: int, keep_sparse: bool) -> tuple[Any, np.ndarray, bool] | None:
-    """X (CSR or dense), labels (0 and 1, or numbers), and whether they are classes."""
+    """X (CSR or dense), labels (0 and 1, or numbers), and whether these are classes."""
     found = [path for path in ((run.data or Path()) / name for name in (file, f"{file}.gz")) if path.exists()]
     if run.data is None or not found:
-        print(f"{file} is skipped: --data has no such file")
+        print(f"{file} is skipped: the file is not in --data")
         return None
     X, y = load_svmlight_file(str(found[0]), n_features=n_features)
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # not all libraries take wider ones
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # not all libraries accept int64
     classifies = len(np.unique(y)) == 2
     return X if keep_sparse else X.toarray(), (y > 0).astype(np.float64) if classifies else y, classifies
 
 
 def fastest_form(library: Library, X: Any, y: np.ndarray, setting: Setting) -> Any:
-    """A sparse X as it is or dense, whichever the library fits faster; others as they are."""
+    """A sparse X, sparse or dense, whichever the library fits faster; a dense X unchanged."""
     if not isinstance(X, csr_matrix):
         return X
     if not library.takes_sparse:
@@ -208,7 +209,7 @@ def fastest_form(library: Library, X: Any, y: np.ndarray, setting: Setting) -> A
 
 
 def paper(run: Run) -> list[Result]:
-    """Whole fits of the paper's sets; sparse ones in the form that is fastest for each library."""
+    """Complete fits of the paper's data sets; sparse ones in the form that is fastest for each library."""
     results = []
     for name, source in PAPER_SETS.items():
         if (found := read_set(run, *source)) is None:
@@ -222,7 +223,7 @@ def paper(run: Run) -> list[Result]:
 
 
 def wide(run: Run) -> list[Result]:
-    """As many features as rows."""
+    """Complete fits with as many features as rows."""
     n = 500 if run.quick else 5_000
     X, y = table_of(n, n)
     data = {library.name: (X, y) for library in run.libraries}
@@ -230,7 +231,7 @@ def wide(run: Run) -> list[Result]:
 
 
 def sparse(run: Run) -> list[Result]:
-    """Sparse matrices, dense only for those that take no others."""
+    """Complete fits of sparse matrices, which are made dense only for libraries that need it."""
     results = []
     for name, source in SPARSE_SETS.items():
         if (found := read_set(run, *source)) is None:
@@ -243,7 +244,7 @@ def sparse(run: Run) -> list[Result]:
 
 
 def predict(run: Run) -> list[Result]:
-    """Many rows at once."""
+    """Prediction of many rows at once."""
     X, y = table_of(run.rows(1_000_000), 28)
     n_train = run.rows(100_000)
     models = {library.name: library.fit(X[:n_train], y[:n_train], run.setting()) for library in run.libraries}
@@ -258,7 +259,7 @@ def predict(run: Run) -> list[Result]:
 
 
 def row(run: Run) -> list[Result]:
-    """A single row, by one thread. Of ours, the time beyond scikit-learn's checks of the row counts."""
+    """Prediction of a single row on one thread; for agbm, also the time without scikit-learn's input checks."""
     X, y = table_of(run.rows(100_000), 28)
     setting = replace(run.setting(), threads=1)
     models = {library.name: library.fit(X, y, setting) for library in run.libraries}
@@ -291,13 +292,13 @@ def row(run: Run) -> list[Result]:
 
 
 def peak_of_fit(name: str, n_rows: int, dtype: str, threads: int) -> float:
-    """Bytes of resident memory that a fit needs at most, beyond what is there before it. For a process of its own."""
+    """Peak of resident memory during a fit, in bytes, minus the memory before it. It must run in its own process."""
     library, setting = named(name), Setting(threads, trees=10)
     X, y = table_of(n_rows, 28, np.dtype(dtype).type)
     with threadpool_limits(threads):
-        library.fit(X[:500], y[:500], setting)  # loads what is loaded late and starts the threads
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed would hide as much of what the fit needs
-        Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+        library.fit(X[:500], y[:500], setting)  # imports modules that are loaded lazily and starts threads
+        ctypes.CDLL(None).malloc_trim(0)  # otherwise the fit could reuse freed memory without being counted
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before = resident("VmRSS")
         library.fit(X, y, setting)
     return resident("VmHWM") - before
@@ -309,7 +310,7 @@ def resident(field: str) -> float:
 
 
 def memory(run: Run) -> list[Result]:
-    """Peak of a fit beyond its input, each library in a fresh process."""
+    """Peak memory of a fit in addition to its input, each library in a new process."""
     results = []
     for n_rows, dtype in ((run.rows(1_000_000), "float32"), (run.rows(500_000), "float64")):
         peaks = {}
@@ -331,23 +332,23 @@ def memory(run: Run) -> list[Result]:
 
 
 def growth(run: Run) -> list[Result]:
-    """Time a row and tree as rows grow, relative to the size where it is least; then two threads against one."""
+    """Time per row and tree by number of rows, relative to the best one; then two threads compared with one."""
     sizes = [run.rows(10**k) for k in (4, 5, 6, 7)]
     X, y = table_of(sizes[-1], 28)
     results = []
     for library in [run.ours, *run.peer("LightGBM")]:
         turns = {f"{n:,} rows": one_tree(library, X[:n], y[:n], run.setting()) for n in sizes}
         seconds = take_turns(turns, run.rounds)
-        a_row = {name: times / n for (name, times), n in zip(seconds.items(), sizes, strict=True)}
-        least = min(a_row, key=lambda name: float(np.median(a_row[name])))
-        for name in a_row:
+        per_row = {name: times / n for (name, times), n in zip(seconds.items(), sizes, strict=True)}
+        least = min(per_row, key=lambda name: float(np.median(per_row[name])))
+        for name in per_row:
             if name != least:
                 goal = {least: 1.3} if library is run.ours else {}
-                pair = {name: a_row[name], least: a_row[least]}
+                pair = {name: per_row[name], least: per_row[least]}
                 results += compare("growth", f"{library.name}, time per row and tree", name, pair, goal, {}, "ns")
     n = sizes[2]
     for library in [run.ours, *run.peer("LightGBM")]:
-        # LightGBM's live models all have the number of threads of the one that was made last.
+        # All of LightGBM's models in a process use the number of threads of the one that was created last.
         turn = one_tree if library is run.ours else tree_by_difference
         turns = {name: turn(library, X[:n], y[:n], Setting(k)) for k, name in ((1, "1 thread"), (2, "2 threads"))}
         goal = {"1 thread": 1 / 1.8} if library is run.ours else {}
@@ -361,12 +362,12 @@ CASES: dict[str, Callable[[Run], list[Result]]] = {
     for case in (tree, acceleration, binning, small, paper, wide, sparse, predict, row, memory, growth)
 }
 
-# Those of which a round takes more than a minute.
+# Cases whose rounds take more than a minute.
 MOST_ROUNDS = {"wide": 3, "growth": 3}
 
 
 def facts_of(run: Run, cases: list[str]) -> dict[str, Any]:
-    """What a reader must know to judge the figures, or to repeat them."""
+    """The facts needed to interpret or reproduce the results."""
     command = ["python benchmarks/speed.py", *([] if cases == list(CASES) else cases)]
     command += [f"--rounds {run.rounds}", f"--threads {run.threads}"]
     command += ["--quick"] * run.quick + ["--data FOLDER"] * (run.data is not None)
@@ -379,24 +380,24 @@ def facts_of(run: Run, cases: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the cases, print and keep the results after each."""
+    """Run the cases; print and store the results after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="case", help=", ".join(CASES))
-    parser.add_argument("--rounds", type=int, default=None, help="turns of every library in a case (5, or 1)")
+    parser.add_argument("--rounds", type=int, default=None, help="turns of every library in a case (5; 1 with --quick)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--quick", action="store_true", help="small tables: does everything run?")
+    parser.add_argument("--quick", action="store_true", help="small tables only, to check that everything runs")
     parser.add_argument("--data", type=Path, help="folder with data sets in svmlight format")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     args = parser.parse_args()
     cases = args.cases or list(CASES)
     if unknown := set(cases) - set(CASES):
-        sys.exit(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+        sys.exit(f"unknown case: {', '.join(sorted(unknown))}; choose from {', '.join(CASES)}")
     warnings.simplefilter("ignore")
     rounds = args.rounds or (1 if args.quick else 5)
     run = Run(args.threads, rounds, args.quick, args.data, Ours(), installed_peers())
     X, y = table_of(500, 4)
     for library in run.libraries:
-        library.fit(X, y, run.setting(trees=2))  # loads what is loaded late and starts the threads
+        library.fit(X, y, run.setting(trees=2))  # imports modules that are loaded lazily and starts threads
     args.out.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {**facts_of(run, cases), "seconds": {}, "results": []}
     with threadpool_limits(args.threads):

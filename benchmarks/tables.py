@@ -1,4 +1,4 @@
-"""Real tables for the benchmarks: public data sets as CSV files (xz) with a header, read from a folder."""
+"""Real data sets for the benchmarks: CSV files (xz) with a header, read from a folder."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pandas as pd
 
 Target = Callable[[pd.Series], pd.Series]
 
-# Known only when the plane has left or landed, or the same for all rows.
+# Columns that are known only after departure or landing, or are the same for all rows.
 _AFTER_THE_FLIGHT = ("dep_time", "dep_delay", "arr_time", "air_time", "time_hour", "year")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Where a task is, and what must be done to it."""
+    """The file of a task, and how to prepare it."""
 
     file: str
     target: str
     unused: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     change: Target | None = None
-    """Of the target."""
+    """A transformation of the target."""
     time: tuple[str, ...] = ()
-    """Columns that tell when a row was measured, where rows must be split by time."""
+    """Columns with the time of a row, if rows must be split by time."""
 
 
 TABLES: dict[str, Table] = {
@@ -51,9 +51,9 @@ TABLES: dict[str, Table] = {
 
 
 def read(folder: Path, name: str) -> tuple[pd.DataFrame, np.ndarray] | None:
-    """Features with categorical columns, and the target; None where the file is not there.
+    """Features with categorical columns, and the target; None if the file does not exist.
 
-    Classes of 20 rows or fewer are left out: not all parts of a split would have some.
+    Classes with at most 20 rows are removed, because they might be missing from a part of a split.
     """
     table = TABLES[name]
     path = folder / f"{table.file}.csv.xz"

@@ -1,15 +1,15 @@
-"""How many trees, and how many seconds, the default needs for the loss of tuned plain boosting.
+"""Number of trees, and time, that the default needs to reach the loss of tuned plain boosting.
 
 Every task is split into training, validation and test rows (60, 20, 20 %; Beijing air by time), three times. Plain
-Newton boosting runs with six learning rates, in this library (also with the l2 of the default), in LightGBM, XGBoost
-and CatBoost (their own trees), and regularised Newton boosting with three of its own; the default of this library runs
-with one setting for all tasks. All stop early on the validation rows, with the same patience (twice that of the
-default), and make at most as many iterations. Learning rates are chosen by the mean validation loss over the splits;
-all that is reported is of the test rows, and a mean over the splits. Trees and seconds are those up to the iteration
-that is kept, without the iterations of patience behind it. Peers' seconds are taken to pass evenly, the
-preparation of data included.
+Newton boosting runs with six learning rates in this library (with and without the l2 of the default), in LightGBM,
+XGBoost and CatBoost (with their default trees). Regularised Newton boosting runs with three learning rates. The default
+of this library runs with one setting for all tasks. All use early stopping on the validation rows with the same
+patience (twice that of the default) and the same maximum number of iterations. Learning rates are chosen by the mean
+validation loss over the splits; results are for the test rows, averaged over the splits. Trees and seconds are those up
+to the iteration that is kept. For other libraries, all iterations are assumed to take the same time, including the
+preparation of data.
 
-Each run is kept as a file, so that a benchmark that was stopped goes on where it was. Use a fresh folder after changes.
+The result of each run is stored in a file, so an interrupted benchmark can be resumed. Use a new folder after changes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ TASKS = (
 RATES = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
 PATIENCE = 40
 CLOSE = 1.001
-"""A loss this many times another one counts as reached."""
+"""A loss counts as reached if the ratio to it is at most this."""
 PLAIN: dict[str, Any] = {"method": "gbm", "second_order": True, "l2_regularization": 0.0}
 POINTS = 40
-"""Of a curve, for libraries that must predict anew for every one."""
+"""Number of points of a curve, for libraries that have to predict from scratch for each of them."""
 
 DEFAULT = "agbm, default"
 BASELINE = "agbm, plain"
@@ -60,7 +60,7 @@ class Split:
 
     @property
     def n_outputs(self) -> int:
-        """Trees in an iteration."""
+        """Number of trees per iteration."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
     def loss(self, predicted: np.ndarray, y: np.ndarray) -> float:
@@ -75,20 +75,20 @@ class Split:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one fit. Counts and times are up to the iteration that it kept."""
+    """The result of one fit. Trees and seconds are those up to the iteration that it keeps."""
 
     trees: int
     seconds: float
     validation_loss: float
     test_loss: float
     megabytes: float
-    """As the library writes the model."""
+    """Size of the saved model."""
     curve: list[tuple[int, float, float]]
     """(trees, seconds, test loss)."""
 
 
 def split(folder: Path, task: str, seed: int, most_rows: int) -> Split | None:
-    """Rows of three parts. A split by time draws nine tenths of each part, so that splits differ."""
+    """Split a task into three parts. A split by time samples 90 % of each part, so that splits differ."""
     data = read(folder, task)
     if data is None:
         return None
@@ -102,7 +102,7 @@ def split(folder: Path, task: str, seed: int, most_rows: int) -> Split | None:
     order = order if when else rng.permutation(order)
     parts = np.split(order, [int(0.6 * len(y)), int(0.8 * len(y))])
     if classes is not None and len(classes) > 2:
-        most_rows = 2 * most_rows // len(classes)  # as many trees an iteration
+        most_rows = 2 * most_rows // len(classes)  # the iterations of such a task grow more trees
     share = min(0.9 if when else 1.0, most_rows / len(y))
     parts = [rng.permutation(part)[: int(share * len(part))] for part in parts]
     train, validation, test = ((X.iloc[part].reset_index(drop=True), y[part]) for part in parts)
@@ -110,7 +110,7 @@ def split(folder: Path, task: str, seed: int, most_rows: int) -> Split | None:
 
 
 def fit_model(data: Split, iterations: int, **parameters: Any) -> tuple[Any, float]:
-    """A fitted estimator of this library, and the seconds that it took."""
+    """Fit an estimator of this library; also return the seconds that it took."""
     kind = AGBMRegressor if data.classes is None else AGBMClassifier
     model = kind(max_iter=iterations, n_iter_no_change=PATIENCE, random_state=0, **parameters)
     began = time.perf_counter()
@@ -119,13 +119,13 @@ def fit_model(data: Split, iterations: int, **parameters: Any) -> tuple[Any, flo
 
 
 def fit_ours(data: Split, iterations: int, **parameters: Any) -> Run:
-    """With this library."""
+    """Run this library."""
     model, total = fit_model(data, iterations, **parameters)
     history, best = model.history_, model.best_iteration_
     before = total - history["seconds"][-1]  # checks and bins
     staged = model.staged_predict if data.classes is None else model.staged_predict_proba
     losses = [data.loss(predicted, data.test[1]) for predicted in staged(data.test[0])]
-    if best == 0:  # nothing is better than the start function
+    if best == 0:  # no iteration improves on the initial prediction
         whole = model.predict if data.classes is None else model.predict_proba
         losses = [data.loss(whole(data.test[0]), data.test[1])]
     kept = slice(min(best, 1), best + 1)
@@ -145,7 +145,10 @@ def of_peer(
     data: Split, total: float, done: int, best: int, predict: Callable[[Any, int], np.ndarray], X: Sequence[Any],
     size: int, trees: int,
 ) -> Run:  # fmt: skip
-    """From `predict(X, iterations)`, the iterations that a fit did and kept, and the trees in one of them."""
+    """The run of another library, from `predict(X, iterations)`.
+
+    `done` and `best` are the numbers of iterations in total and kept, `trees` is the number of trees per iteration.
+    """
     points = np.unique(np.linspace(1, best, min(best, POINTS)).astype(int)).tolist()
     losses = [data.loss(predict(X[1], m), data.test[1]) for m in points]
     curve = [(trees * m, total * m / done, loss) for m, loss in zip(points, losses, strict=True)]
@@ -154,7 +157,7 @@ def of_peer(
 
 
 def fit_lightgbm(data: Split, iterations: int, learning_rate: float) -> Run:
-    """With LightGBM's own trees of 31 leaves."""
+    """Run LightGBM with its default trees (31 leaves)."""
     import lightgbm
 
     kind = "regression" if data.classes is None else "binary" if data.n_outputs == 1 else "multiclass"
@@ -181,7 +184,7 @@ def fit_lightgbm(data: Split, iterations: int, learning_rate: float) -> Run:
 
 
 def fit_xgboost(data: Split, iterations: int, learning_rate: float) -> Run:
-    """With XGBoost's own trees of six levels."""
+    """Run XGBoost with its default trees (depth 6)."""
     import xgboost
 
     kind = "reg:squarederror" if data.classes is None else "binary:logistic"
@@ -203,12 +206,13 @@ def fit_xgboost(data: Split, iterations: int, learning_rate: float) -> Run:
         return np.asarray(model.predict(X, iteration_range=(0, m)))
 
     size = len(model[:best].save_raw("ubj"))
-    watched = xgboost.DMatrix(data.validation[0], enable_categorical=True)
-    return of_peer(data, total, model.num_boosted_rounds(), best, predict, (watched, test), size, data.n_outputs)
+    validation_rows = xgboost.DMatrix(data.validation[0], enable_categorical=True)
+    X = (validation_rows, test)
+    return of_peer(data, total, model.num_boosted_rounds(), best, predict, X, size, data.n_outputs)
 
 
 def fit_catboost(data: Split, iterations: int, learning_rate: float) -> Run:
-    """With CatBoost's own trees: six levels, one split a level."""
+    """Run CatBoost with its default trees (depth 6, one split per level)."""
     import catboost
 
     names = list(data.train[0].select_dtypes("category"))
@@ -239,7 +243,7 @@ Fit = Callable[[Split, int], Run]
 
 
 def contestants() -> Iterator[tuple[str, float | None, Fit]]:
-    """Who runs, with which learning rate: baselines are tuned, the default is not."""
+    """All contestants with their learning rates: baselines are tuned, the default is not."""
     yield DEFAULT, None, fit_ours
     for rate in RATES:
         yield BASELINE, rate, partial(fit_ours, learning_rate=rate, **PLAIN)
@@ -260,7 +264,7 @@ def unit_path(out: Path, task: str, seed: int, who: str, rate: float | None) -> 
 
 
 def run_all(args: argparse.Namespace) -> None:
-    """Do the runs that are not done yet, one at a time: their seconds count."""
+    """Do all runs that are not stored yet, one at a time, since their time is measured."""
     (args.out / "runs").mkdir(parents=True, exist_ok=True)
     for seed in range(args.seeds):
         for task in args.tasks:
@@ -271,12 +275,12 @@ def run_all(args: argparse.Namespace) -> None:
                     continue
                 data = data or split(args.data, task, seed, args.rows)
                 if data is None:
-                    print(f"{task}: not there")
+                    print(f"{task}: file not found")
                     break
                 try:
                     run = fit(data, args.iterations)
                 except ImportError as error:
-                    print(f"{who} is left out: {error}")
+                    print(f"{who} is skipped: {error}")
                     continue
                 path.write_text(json.dumps(asdict(run)))
                 print(
@@ -286,30 +290,30 @@ def run_all(args: argparse.Namespace) -> None:
 
 
 class Results:
-    """All runs that are there, as means over the splits."""
+    """All stored runs."""
 
     def __init__(self, out: Path, seeds: int) -> None:
         self._out, self._seeds = out, seeds
 
     def runs(self, task: str, who: str, rate: float | None) -> list[Run]:
-        """One for each split; none where some are missing."""
+        """One run per split; empty if some are missing."""
         paths = [unit_path(self._out, task, seed, who, rate) for seed in range(self._seeds)]
         return [Run(**json.loads(path.read_text())) for path in paths] if all(path.exists() for path in paths) else []
 
     def tuned(self, task: str, who: str) -> tuple[float | None, list[Run]]:
-        """The runs with the learning rate that has the smallest mean validation loss."""
+        """The learning rate with the lowest mean validation loss, and its runs."""
         found = [(rate, self.runs(task, who, rate)) for name, rate, _ in contestants() if name == who]
         found = [(rate, runs) for rate, runs in found if runs]
         return min(found, key=lambda item: mean(item[1], "validation_loss"), default=(None, []))
 
 
 def mean(runs: Sequence[Run], name: str) -> float:
-    """Over the splits."""
+    """The mean of a field over the splits."""
     return float(np.mean([getattr(run, name) for run in runs]))
 
 
 def mean_curve(runs: Sequence[Run]) -> np.ndarray:
-    """(trees, seconds, test loss) as means over the splits; a run that has stopped stays where it is."""
+    """(trees, seconds, test loss), averaged over the splits; a run that has stopped keeps its last values."""
     curves = [np.array(run.curve) for run in runs]
     trees = np.unique(np.concatenate([curve[:, 0] for curve in curves]))
     columns = [[np.interp(trees, curve[:, 0], curve[:, column]) for curve in curves] for column in (1, 2)]
@@ -317,14 +321,14 @@ def mean_curve(runs: Sequence[Run]) -> np.ndarray:
 
 
 def reach(runs: Sequence[Run], loss: float) -> tuple[float, float] | None:
-    """(trees, seconds) at which the mean curve first has that loss, or nearly."""
+    """(trees, seconds) at which the mean curve first reaches a loss, up to the factor CLOSE; None if it never does."""
     curve = mean_curve(runs)
     there = np.flatnonzero(curve[:, 2] <= CLOSE * loss)
     return (float(curve[there[0], 0]), float(curve[there[0], 1])) if len(there) else None
 
 
 def table(results: Results, tasks: Sequence[str]) -> Iterator[str]:
-    """Markdown: for each task, every baseline, and what the default needs to reach it."""
+    """A Markdown table: for each task, all baselines, and what the default needs to reach their loss."""
     yield (
         "| task | method | learning rate | test loss | trees | trees to within 0.1 % | seconds | model size, MB "
         "| default: trees to reach this loss | seconds | final loss of the default / this |"
@@ -350,7 +354,7 @@ def _row(runs: Sequence[Run]) -> str:
 
 
 def baselines(results: Results, task: str) -> Iterator[tuple[str, float, list[Run]]]:
-    """Plain boosting with step 0.1, and everyone with the best learning rate."""
+    """Plain boosting with learning rate 0.1, and all baselines with their best learning rate."""
     plain = results.runs(task, BASELINE, 0.1)
     if plain:
         yield f"{BASELINE}, 0.1", 0.1, plain
@@ -361,7 +365,7 @@ def baselines(results: Results, task: str) -> Iterator[tuple[str, float, list[Ru
 
 
 def summary(results: Results, tasks: Sequence[str]) -> Iterator[str]:
-    """Markdown: geometric means over the tasks. What is not reached counts as if it took as many trees, or more."""
+    """A Markdown table of geometric means over the tasks. If a loss is not reached, the ratio counts as at least 1."""
     yield (
         "| compared with | trees to reach its loss / its trees | / its trees to within 0.1 % "
         "| time to reach its loss / its time | final loss / its final loss | as low or lower |"
@@ -392,8 +396,8 @@ def summary(results: Results, tasks: Sequence[str]) -> Iterator[str]:
         )
 
 
-def picture(results: Results, tasks: Sequence[str], path: Path) -> None:
-    """Test loss against trees and against seconds, a row of two for each task."""
+def draw(results: Results, tasks: Sequence[str], path: Path) -> None:
+    """Plot the test loss against trees and against seconds, one row of two panels per task."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -406,7 +410,7 @@ def picture(results: Results, tasks: Sequence[str], path: Path) -> None:
         lines = [(DEFAULT, results.runs(task, DEFAULT, None))]
         lines += [(f"{who} ({rate:g})", runs) for who, rate, runs in baselines(results, task)]
         lowest = min(mean(runs, "test_loss") for _, runs in lines)
-        top, first = 1.12 * lowest, np.full(2, np.inf)  # where the first line comes into the picture
+        top, first = 1.12 * lowest, np.full(2, np.inf)  # where the first line enters the panel
         for number, (who, runs) in enumerate(lines):
             curve = mean_curve(runs)
             style = {"linewidth": 2.4, "color": "black", "zorder": 3} if number == 0 else {"linewidth": 1.2}
@@ -427,13 +431,13 @@ def picture(results: Results, tasks: Sequence[str], path: Path) -> None:
 
 
 def main() -> None:
-    """Run, and write the tables and the picture."""
+    """Run the benchmark and write the tables and the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the files")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--out", type=Path, default=Path("out/trees-to-match"))
-    parser.add_argument("--rows", type=int, default=10**9, help="of a task, at most; fewer of many classes")
-    parser.add_argument("--iterations", type=int, default=1000, help="at most")
-    parser.add_argument("--seeds", type=int, default=3, help="splits")
+    parser.add_argument("--rows", type=int, default=10**9, help="maximum rows per task (fewer if it has many classes)")
+    parser.add_argument("--iterations", type=int, default=1000, help="maximum number of iterations")
+    parser.add_argument("--seeds", type=int, default=3, help="number of splits")
     parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
     parser.add_argument("--libraries", nargs="*", default=["agbm", "LightGBM", "XGBoost", "CatBoost"])
     args = parser.parse_args()
@@ -443,7 +447,7 @@ def main() -> None:
     lines = [*table(results, args.tasks), "", *summary(results, args.tasks)]
     (args.out / "results.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
-    picture(results, args.tasks, args.out / "curves.png")
+    draw(results, args.tasks, args.out / "curves.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// Values to bin codes.
+// Conversion of values to bin codes.
 #pragma once
 
 #include <array>
@@ -14,16 +14,17 @@
 
 namespace agbm {
 
-// From a value to its bin: a table leads to the few thresholds near it.
+// Finds the bin of a value with a lookup table.
 //
-// The range of the thresholds is cut into buckets, and the table says how many thresholds lie in the buckets below. Only
-// those in the value's own bucket have to be compared with it. Any map to buckets will do that never descends: a threshold
-// in a lower bucket is then below the value. There are two, and a feature takes the one that spreads its thresholds better.
-// A bucket of their own behind the others gives missing values their code: no threshold is below them.
+// The range of the thresholds is divided into buckets, and the table has the number of thresholds in all lower buckets.
+// Only the thresholds in the value's own bucket have to be compared with it. Any monotone map from values to buckets is
+// correct, since a threshold in a lower bucket is below the value. There are two such maps; each feature uses the one
+// that spreads its thresholds more evenly. Missing values have an additional bucket at the end, whose entry is their
+// code.
 template <class T>
 class BinTable {
  public:
-  // The thresholds ascend; `missing` is the code of missing values.
+  // The thresholds are ascending; `missing` is the code of missing values.
   BinTable(const double* thresholds, std::size_t n, int missing) {
     std::fill(std::begin(thresholds_), std::end(thresholds_), std::numeric_limits<T>::infinity());
     std::transform(thresholds, thresholds + n, thresholds_, round_down);
@@ -61,7 +62,7 @@ class BinTable {
     }
   };
 
-  // Buckets by the leading bits of a value, each octave in as many: for values that range over many of them.
+  // Buckets by the leading bits of a value, the same number per octave: for values that span many octaves.
   struct Bits {
     std::int32_t low = 0;
     std::int32_t high = 0;
@@ -78,14 +79,14 @@ class BinTable {
     }
   };
 
-  // The largest T that is not above the threshold: a value of type T is above either both or none.
+  // The largest T that is not above the threshold. A value of type T is above both of them or above neither.
   static T round_down(double threshold) {
     const T rounded = static_cast<T>(threshold);
     return rounded > threshold ? std::nextafter(rounded, -std::numeric_limits<T>::infinity()) : rounded;
   }
 
   void choose_buckets(std::size_t n) {
-    // From the first finite one on: a range that begins with -infinity has no buckets of equal width.
+    // Starts at the first finite threshold: a range that starts at -infinity cannot have buckets of equal width.
     const T low = *std::find_if(thresholds_, thresholds_ + n - 1, [](T t) { return std::isfinite(t); });
     const T high = thresholds_[n - 1];
     if (std::isfinite(high - low) && high > low) linear_ = {low, T{kBuckets - 1} / (high - low)};
@@ -100,7 +101,7 @@ class BinTable {
     if (!by_bits_) steps_ = count_below(linear_, n);
   }
 
-  // Fills the table; returns the steps of a search among the thresholds of the fullest bucket.
+  // Fills the table. Returns the number of steps of a binary search in the bucket with the most thresholds.
   template <class Map>
   int count_below(const Map& map, std::size_t n) {
     int bucket = 0;
@@ -116,14 +117,14 @@ class BinTable {
     return static_cast<int>(std::bit_width(most));
   }
 
-  // Without a branch, so that it runs in vectors.
+  // Branch-free, so that it can be vectorised.
   template <class Map>
   static void find_buckets(const Map map, const T* values, std::size_t n, std::int32_t* out) {
     for (std::size_t i = 0; i < n; ++i) out[i] = map.bucket(values[i]);
   }
 
-  // From the thresholds below the value's bucket to those below the value. Branch-free. It may look at thresholds beyond
-  // the bucket, which are above the value, and at infinity beyond the last.
+  // Goes from the number of thresholds below the value's bucket to the number below the value. Branch-free. It may read
+  // thresholds after the bucket, which are above the value, and the infinity after the last one.
   unsigned count_on(unsigned code, T value, int steps) const {
     for (unsigned half = 1u << steps >> 1; half > 0; half /= 2) code += half * (thresholds_[code + half - 1] < value);
     return code;
@@ -150,7 +151,7 @@ class BinTable {
   int steps_ = 0;
 };
 
-// One table for each of some neighbouring features, from their thresholds one after the other.
+// One table per feature, for a range of features whose thresholds are concatenated.
 template <class T>
 std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, int end_feature,
                                      const double* thresholds) {
@@ -164,12 +165,12 @@ std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, i
   return tables;
 }
 
-// Neighbouring columns share a group; groups are as equal in width as they can be, so that threads get equal work. Shared
-// columns are behind all others, in sparse groups.
+// Assigns columns to groups. Groups of neighbouring columns have nearly the same width, so that threads get equal work.
+// Shared columns come after all others, in sparse groups.
 inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   m.places = std::move(plan.places);
   m.n_whole = plan.n_whole;
-  std::vector<int> n_codes(plan.n_columns, 0);  // of each column
+  std::vector<int> n_codes(plan.n_columns, 0);  // per column
   for (int f = 0; f < m.n_features; ++f) {
     const FeaturePlace& place = m.places[f];
     if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.code(m.n_bins[f]) + 1);
@@ -201,7 +202,7 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   add_groups(plan.n_whole, plan.n_columns, sparse_width, true);
 }
 
-// A matrix with codes of 0. folder: for codes in files, empty for codes in memory.
+// Allocates a matrix whose codes are all 0, in files of `folder`, or in memory if it is empty.
 inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>& n_bins,
                     const std::vector<int>& n_categories, ColumnPlan&& plan, const std::string& folder = {}) {
   m.n_rows = n_rows;
@@ -213,7 +214,7 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   arrange(m, std::move(plan));
 }
 
-// The codes of some rows of a column once more, in its group.
+// Copies the codes of a range of rows from a column to its group.
 inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::size_t end) {
   const ColumnGroup& group = m.groups[m.group_of[column]];
   const std::uint8_t* from = m.column(column);
@@ -221,19 +222,19 @@ inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::s
   for (std::size_t row = begin; row < end; ++row) to[row * group.width] = from[row];
 }
 
-// The codes of a column in some rows, wherever these are, in its group.
+// Writes the codes of a column for the given rows to its group.
 inline void scatter_to_group(BinnedMatrix& m, int column, const std::uint8_t* codes, const Row* rows, std::size_t n) {
   const ColumnGroup& group = m.groups[m.group_of[column]];
   std::uint8_t* to = m.grouped.data() + group.data_offset + (column - group.first_column);
   for (std::size_t i = 0; i < n; ++i) to[static_cast<std::size_t>(rows[i]) * group.width] = codes[i];
 }
 
-// Features whose tables are alive at a time: enough to read whole cache lines, few enough for the second-level cache.
+// Number of features whose tables exist at a time: enough to read whole cache lines, few enough for the L2 cache.
 constexpr int kTables = 64;
 
-// Codes of the n rows of x in features that have columns of their own, first_feature and those behind it. Row i of x is row
-// rows[i] of the matrix, or row i where rows is null. Filling a matrix some columns, or some rows, at a time needs no copy of
-// all values at once.
+// Encodes the n rows of x, whose columns are the features from first_feature on, which must have their own columns. Row
+// i of x is row rows[i] of the matrix, or row i if rows is null. A matrix can be filled some columns or some rows at a
+// time, so that its values need not be in memory all at once.
 template <class T>
 void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, const Dense<T>& x, std::size_t n,
                  const Row* rows, int n_threads) {
@@ -259,7 +260,7 @@ void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, c
         }
       }
     });
-    if (rows != nullptr) {  // a column at a time, whose pages then are at hand
+    if (rows != nullptr) {  // column by column, so that the writes of one task stay in few pages
       parallel_for(end - first, n_threads, [&](std::size_t i) {
         std::uint8_t* to = m.columns.data() + m.n_rows * m.places[first + i].column;
         for (std::size_t row = 0; row < n; ++row) to[rows[row]] = codes[n * i + row];

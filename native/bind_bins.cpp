@@ -19,9 +19,9 @@ namespace agbm {
 namespace {
 
 void require_matrix(std::size_t n_rows, const std::vector<int>& n_bins) {
-  require(n_rows < (std::size_t{1} << 32), "n_rows: more than 2^32 - 1");
-  require(!n_bins.empty(), "n_bins: no features");
-  for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: a feature has from 1 to 255");
+  require(n_rows < (std::size_t{1} << 32), "n_rows: must be at most 2^32 - 1");
+  require(!n_bins.empty(), "n_bins: must not be empty");
+  for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: must be from 1 to 255 for each feature");
 }
 
 BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories,
@@ -53,7 +53,7 @@ nb::tuple as_arrays(Thresholds&& found) {
 
 // The kernel sorts and counts in 32 bits.
 void require_bins(std::size_t n_rows, int max_bins) {
-  require(n_rows < (std::size_t{1} << 32), "X: more than 2^32 - 1 rows");
+  require(n_rows < (std::size_t{1} << 32), "X: must have at most 2^32 - 1 rows");
   require(max_bins >= 2 && max_bins <= kMaxValueBins, "max_bins: must be from 2 to 255");
 }
 
@@ -78,9 +78,9 @@ nb::tuple thresholds_of(const Matrix<T>& x, const std::optional<Vector<std::int6
 
 // Checks that `start` cuts a vector of that size into parts.
 void require_parts(const Vector<std::int64_t>& start, std::size_t size) {
-  require(start.size() > 0 && start.data()[0] == 0, "start: must begin with 0");
+  require(start.size() > 0 && start.data()[0] == 0, "start: must start with 0");
   for (std::size_t i = 1; i < start.size(); ++i)
-    require(start.data()[i - 1] <= start.data()[i], "start: must not descend");
+    require(start.data()[i - 1] <= start.data()[i], "start: must not decrease");
   require(start.data()[start.size() - 1] == static_cast<std::int64_t>(size),
           "start: must end with the number of values");
 }
@@ -113,7 +113,7 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
   }
   require(first_feature >= 0 && n_columns > 0 && first_feature <= m.n_features - n_columns, "X: no such features");
   for (int f = first_feature; f < first_feature + n_columns; ++f) {
-    require(m.places[f].used() && !m.places[f].shared(), "X: features have no columns of their own");
+    require(m.places[f].used() && !m.places[f].shared(), "X: features must have their own columns");
   }
   require_thresholds(std::span(m.n_bins).subspan(first_feature, n_columns), thresholds);
   nb::gil_scoped_release release;
@@ -122,14 +122,14 @@ void fill(BinnedMatrix& m, int first_feature, const Matrix<T>& x, const Vector<d
 
 LeafRows make_leaf(std::size_t n_rows, std::int64_t min_samples_leaf, std::size_t n_train,
                    const std::optional<Vector<std::int64_t>>& repeats) {
-  require(n_train <= n_rows && min_samples_leaf >= 0, "n_train, min_samples_leaf: no such rows");
+  require(n_train <= n_rows && min_samples_leaf >= 0, "n_train, min_samples_leaf: out of range");
   require(!repeats || repeats->size() == n_train, "repeats: must have one entry for each training row");
   return {min_samples_leaf, n_train, repeats ? repeats->data() : nullptr};
 }
 
 void leave_out(BinnedMatrix& m, int n_threads, std::int64_t min_samples_leaf, std::size_t n_train,
                const std::optional<Vector<std::int64_t>>& repeats) {
-  require(m.n_columns() == static_cast<std::size_t>(m.n_features), "matrix: features have no columns of their own");
+  require(m.n_columns() == static_cast<std::size_t>(m.n_features), "matrix: features must have their own columns");
   const LeafRows leaf = make_leaf(m.n_rows, min_samples_leaf, n_train, repeats);
   nb::gil_scoped_release release;
   leave_features_out(m, leaf, n_threads);
@@ -141,13 +141,13 @@ BinnedMatrix make_sparse(const Vector<T>& values, const Vector<Row>& rows, const
                          int n_threads, std::int64_t min_samples_leaf, std::size_t n_train,
                          const std::optional<Vector<std::int64_t>>& repeats) {
   require_matrix(n_rows, n_bins);
-  require(start.size() == n_bins.size() + 1, "start: must have one entry more than there are features");
+  require(start.size() == n_bins.size() + 1, "start: must have one more entry than there are features");
   require_parts(start, values.size());
   require(rows.size() == values.size(), "rows: must have one entry for each value");
   for (std::size_t f = 0; f < n_bins.size(); ++f) {
     for (std::int64_t i = start.data()[f]; i < start.data()[f + 1]; ++i) {
       require(rows.data()[i] < n_rows, "rows: no such row");
-      require(i == start.data()[f] || rows.data()[i - 1] < rows.data()[i], "rows: must ascend within a feature");
+      require(i == start.data()[f] || rows.data()[i - 1] < rows.data()[i], "rows: must be ascending within a feature");
     }
   }
   require_thresholds(n_bins, thresholds);
@@ -173,7 +173,7 @@ nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
 // The codes column by column. No features may share a column.
 nb::ndarray<nb::numpy, std::uint8_t> all_columns(const BinnedMatrix& m) {
   require(std::all_of(m.places.begin(), m.places.end(), [](auto& p) { return p.used() && !p.shared(); }),
-          "matrix: features have no columns of their own");
+          "matrix: features must have their own columns");
   std::vector<std::uint8_t> out(m.columns.data(), m.columns.data() + m.columns.size());
   return to_numpy(std::move(out), m.n_columns(), m.n_rows);
 }

@@ -44,7 +44,7 @@ struct LabelledRows {
   }
 
   static void require_together(const Scores& x) {
-    require(x.shape(x.ndim() - 1) <= 1 || x.stride(x.ndim() - 1) == 1, "y, f: rows must lie next to each other");
+    require(x.shape(x.ndim() - 1) <= 1 || x.stride(x.ndim() - 1) == 1, "y, f: rows must be contiguous");
   }
   static const double* of_output(const Scores& x, std::size_t k) {
     return x.data() + (x.ndim() == 2 ? static_cast<std::ptrdiff_t>(k) * x.stride(0) : 0);
@@ -64,11 +64,11 @@ void multinomial_quantity(Quantity quantity, double n_classes, const Scores& y, 
   nb::gil_scoped_release release;
   const ClassScores scores{f.data(), f.stride(0), f.shape(0), y.shape(0)};
   require(MultinomialLoss(scores, y.data(), quantity, out.data()).fill(n_threads),
-          "y: must hold codes of classes, whole numbers from 0");
+          "y: must be class codes, integers from 0");
 }
 
-// Writes one quantity of every row to `out`, an array of NumPy's: large ones lie in large pages, which saves more time than
-// some losses take.
+// Writes one quantity of every row to `out`, a NumPy array, which is in large pages if it is large; this saves more
+// time than some losses take.
 template <Quantity quantity>
 void loss_quantity(const std::string& name, double parameter, const Scores& y, const Scores& f, const Results& out,
                    int n_threads) {

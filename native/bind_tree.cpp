@@ -32,7 +32,7 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Vectors& residuals, const st
   builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : inputs.n_rows, cells.data()}});
   std::vector<std::int64_t> used;
   for (int f = 0; f < m.n_features; ++f) {
-    require(m.places[f].used() && !m.places[f].shared(), "matrix: features have no columns of their own");
+    require(m.places[f].used() && !m.places[f].shared(), "matrix: features must have their own columns");
     const auto begin = cells.begin() + static_cast<std::ptrdiff_t>(m.cell_offset[m.places[f].column] * n);
     used.insert(used.end(), begin, begin + static_cast<std::ptrdiff_t>((m.n_bins[f] + 1) * n));
   }
@@ -47,14 +47,15 @@ GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes,
   require(max_depth >= 1, "max_depth: must be at least 1");
   require(max_leaf_nodes == 0 || max_leaf_nodes >= 2, "max_leaf_nodes: must be 0 (no limit) or at least 2");
   require(min_samples_leaf >= 1, "min_samples_leaf: must be at least 1");
-  require(min_samples_leaf >= m.min_samples_leaf, "min_samples_leaf: features were left out for want of more rows");
+  require(min_samples_leaf >= m.min_samples_leaf,
+          "min_samples_leaf: must be at least the value that features were removed by");
   require(l2_regularization >= 0.0 && min_split_gain >= 0.0, "l2_regularization, min_split_gain: must not be negative");
   require(monotone.empty() || static_cast<int>(monotone.size()) == m.n_features,
           "monotone: must be empty or have one entry for each feature");
   for (std::size_t f = 0; f < monotone.size(); ++f) {
     require(monotone[f] >= -1 && monotone[f] <= 1, "monotone: must be -1, 0 or 1");
     require(monotone[f] == 0 || !m.categorical(static_cast<int>(f)),
-            "monotone: a feature without order cannot be monotone");
+            "monotone: a categorical feature cannot be monotone");
   }
   for (const std::vector<int>& group : interactions) {
     for (int feature : group) require(feature >= 0 && feature < m.n_features, "interactions: no such feature");

@@ -14,7 +14,7 @@ using Rows2d = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
 
 void check_rows(const Rows2d& x, std::size_t n_outputs, std::size_t n_rows) {
   require(x.shape(0) == n_outputs && x.shape(1) == n_rows, "x, y, out: must have the same shape");
-  require(n_rows <= 1 || x.stride(1) == 1, "x, y: rows must lie next to each other");
+  require(n_rows <= 1 || x.stride(1) == 1, "x, y: rows must be contiguous");
 }
 
 // Calls each(x, y, out) for the rows of every output, with the GIL released.

@@ -12,7 +12,8 @@
 
 namespace agbm {
 
-// The tree's values on the binned rows [first_row, first_row + n), (value, row). root: of that tree, if there are several.
+// The tree's values on the binned rows [first_row, first_row + n), (value, row). root: that of the tree, if there are
+// several.
 inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std::size_t first_row, std::size_t n,
                           double* out, std::size_t out_stride, int n_threads, std::size_t root = 0) {
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {

@@ -1,4 +1,4 @@
-// Which sparse features share a column.
+// Decides which sparse features share a column.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,23 @@
 
 namespace agbm {
 
-// Columns that a feature is tried in: more would find few places more, and take long where there are many features.
+// Number of columns that are tried for a feature. More would rarely help, and take long if there are many features.
 constexpr std::size_t kTriedColumns = 64;
 
-// A shared column is a list if it has a code other than 0 in fewer than one of so many rows: an entry takes five bytes, a
-// row of other columns one.
+// A shared column is stored as a list if fewer than 1 / kListedShare of its codes are nonzero: a list takes five bytes
+// per entry, other columns take one byte per row.
 constexpr std::size_t kListedShare = 8;
 
-// The bins of a sparse matrix, column by column: rows of feature f and their bins are at [start[f], start[f + 1]), ascending.
-// All others, and some of these, have the bin of zero.
+// The bins of a sparse matrix, column by column: the rows of feature f, ascending, and their bins are at
+// [start[f], start[f + 1]). All other rows have the bin of zero; some of the stored ones may have it as well.
 struct SparseBins {
   const Row* rows;
   const std::int64_t* start;
   std::size_t n_rows;
   std::vector<std::uint8_t> bins;
-  std::vector<std::uint8_t> zero_bin;  // of each feature
+  std::vector<std::uint8_t> zero_bin;  // per feature
 
-  // each(row, bin) for the rows with other bins than that of zero.
+  // Calls each(row, bin) for all rows whose bin is not that of zero.
   template <class Each>
   void for_each(int feature, const Each& each) const {
     for (std::int64_t i = start[feature]; i < start[feature + 1]; ++i) {
@@ -39,13 +39,14 @@ struct SparseBins {
   }
 };
 
-// Puts every feature into the first column where no row has another one, and where there are codes left for its bins.
-// Features that are not zero in many rows get columns of their own, before all others; those that are not used get none.
+// Assigns every feature to the first shared column in which its rows are still free and which has enough codes left.
+// Features that are nonzero in more than half of the rows get their own columns, before the shared ones. Features that
+// are not used get no column.
 class Bundler {
  public:
   Bundler(const SparseBins& x, const std::vector<int>& n_bins) : x_(x), n_bins_(n_bins) {}
 
-  // used: of each feature.
+  // used: whether each feature is used.
   ColumnPlan plan(const std::vector<std::uint8_t>& used) {
     ColumnPlan plan;
     plan.places.resize(n_bins_.size());
@@ -66,7 +67,7 @@ class Bundler {
   struct Bundle {
     int n_codes;
     std::size_t n_entries;
-    std::vector<bool> taken;  // rows
+    std::vector<bool> taken;  // per row
 
     bool listed() const { return kListedShare * n_entries < taken.size(); }
   };
@@ -92,7 +93,7 @@ class Bundler {
     return true;
   }
 
-  // So far shared columns have the numbers of their bundles. Lists go behind the others.
+  // Replaces the numbers of bundles by numbers of columns. Columns that are lists come last.
   void number_columns(ColumnPlan& plan) const {
     std::vector<int> column(bundles_.size());
     int next = plan.n_own;

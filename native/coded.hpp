@@ -1,9 +1,10 @@
-// Small trees on blocks of rows, without walks.
+// Evaluation of small trees on blocks of rows, without walking down the trees.
 //
-// A forest compares a feature with few different thresholds. So a block of rows first becomes bytes, the number of thresholds
-// below each value, and then a node of a tree is a comparison of bytes for many rows at once. That is all nodes instead of
-// those on one path, and still far less work: no jumps, no addresses that depend on the data, 16 to 64 rows an instruction.
-// Bytes compare alike everywhere, so the width of a machine's vectors changes no bit.
+// A forest usually has few distinct thresholds per feature. Each value of a block is first encoded as a byte, the
+// number of thresholds below it. A node is then evaluated for many rows at once by comparing bytes. This evaluates all
+// nodes instead of those on one path, but is still much faster: there are no branches and no data-dependent addresses,
+// and one instruction handles 16 to 64 rows. Comparing bytes is exact, so the result does not depend on the vector
+// width.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +19,11 @@
 
 namespace agbm {
 
-constexpr std::size_t kBlockRows = 256;      // their codes and leaves stay in the first-level cache
+constexpr std::size_t kBlockRows = 256;      // codes and leaves of a block stay in the L1 cache
 constexpr int kMaxCodedLeaves = 256;         // the number of a leaf is a byte
-constexpr std::size_t kMaxThresholds = 255;  // of a feature, so that a code is a byte and 255 is above them all
+constexpr std::size_t kMaxThresholds = 255;  // per feature: a code is a byte, and 255 is above all thresholds
 
-// The largest number of type T at or below a threshold. A value of that type is above both or neither.
+// The largest number of type T that is not above the threshold. A value of type T is above both of them or neither.
 template <class T>
 T round_down(double threshold) {
   constexpr double most = std::numeric_limits<T>::max();
@@ -33,8 +34,8 @@ T round_down(double threshold) {
   return nearest > threshold ? std::nextafter(nearest, -std::numeric_limits<T>::infinity()) : nearest;
 }
 
-// Counts the thresholds below values. Equal steps between the least and the largest threshold say where to look; what lies
-// within one step is searched, in two comparisons where thresholds are spread like quantiles of most distributions.
+// Counts the thresholds below each value. The range of the thresholds is divided into cells of equal width, and only
+// the thresholds within the cell of a value are searched; for most distributions, this takes two comparisons.
 template <class T>
 class CodeTable {
  public:
@@ -55,7 +56,8 @@ class CodeTable {
     thresholds_.resize(thresholds_.size() + (std::size_t{1} << n_steps_), std::numeric_limits<T>::infinity());
   }
 
-  // Missing values count as below all thresholds in codes[0, kBlockRows), and as above in the kBlockRows codes behind.
+  // Writes two codes per value. In the first kBlockRows codes, missing values are below all thresholds; in the second
+  // kBlockRows codes, they are above all of them.
   void fill(const T* __restrict values, std::uint8_t* __restrict codes) const {
     std::int32_t cells[kBlockRows];
     for (std::size_t i = 0; i < kBlockRows; ++i) cells[i] = cell(values[i]);
@@ -72,7 +74,7 @@ class CodeTable {
  private:
   static constexpr int kCells = 512;
 
-  // Rises with the value, so thresholds in lower cells are below it and those in higher cells above. Not a number: 0.
+  // Monotone in the value, so thresholds in lower cells are below it and those in higher cells above. NaN: 0.
   std::int32_t cell(T value) const {
     const T steps = (value - low_) * scale_;
     return static_cast<std::int32_t>(std::min(std::max(T{0}, steps), T{kCells - 1}));
@@ -80,22 +82,23 @@ class CodeTable {
 
   T low_, scale_;
   int n_steps_;
-  std::vector<T> thresholds_;        // padded, so that a search needs no bounds
-  std::vector<std::uint8_t> first_;  // thresholds below each cell
+  std::vector<T> thresholds_;        // padded, so that a search needs no bounds check
+  std::vector<std::uint8_t> first_;  // number of thresholds below each cell
 };
 
-// An inner node for all rows of a block: which leaf below it a row reaches.
+// An inner node, which is evaluated for all rows of a block: it finds the leaf below it that each row reaches.
 struct CodedNode {
   enum Kind : std::uint8_t { kTwoLeaves, kLeftLeaf, kRightLeaf, kNoLeaf };
-  std::uint32_t column;    // where its codes begin
-  std::uint8_t threshold;  // codes above it go right
-  Kind kind;               // of the children
-  std::uint8_t left;       // the leaf, or the slot with the leaves reached below this child
+  std::uint32_t column;    // offset of the codes of its feature
+  std::uint8_t threshold;  // rows with larger codes go right
+  Kind kind;               // which children are leaves
+  std::uint8_t left;       // the leaf, or the slot with the leaves that rows reach below this child
   std::uint8_t right;
-  std::uint8_t out;  // slot
+  std::uint8_t out;  // slot of the result
 };
 
-// Nodes whose parent is still to come. The child with more leaves goes first, so there are at most log2(leaves) + 2.
+// Maximum number of results whose parent has not been evaluated yet. The child with more leaves is evaluated first, so
+// there are at most log2(leaves) + 2.
 constexpr int kSlots = 11;
 using Leaves = std::uint8_t[kBlockRows];
 
@@ -111,7 +114,7 @@ AGBM_INLINE inline void choose(const std::uint8_t* __restrict codes, std::uint8_
   }
 }
 
-// Three nodes with four leaves in one go: half of the nodes of a tree need no memory for their results then.
+// Evaluates three nodes with four leaves at once, so that half of the nodes of a tree need no memory for their results.
 AGBM_INLINE inline void choose_of_four(const CodedNode* node, const std::uint8_t* __restrict codes,
                                        std::uint8_t* __restrict out) {
   const std::uint8_t *c0 = codes + node[0].column, *c1 = codes + node[1].column, *c2 = codes + node[2].column;
@@ -123,7 +126,7 @@ AGBM_INLINE inline void choose_of_four(const CodedNode* node, const std::uint8_t
   }
 }
 
-// The leaves that the rows reach, in the slot of the last node.
+// Finds the leaf that each row reaches; the result is in the slot of the last node.
 AGBM_INLINE inline void find_leaves(const CodedNode* node, const CodedNode* end, const std::uint8_t* codes,
                                     Leaves* slots) {
   for (; node != end; ++node) {

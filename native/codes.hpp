@@ -1,4 +1,4 @@
-// The bytes of a binned matrix: in memory, or in a file when they shall not take memory.
+// Storage of the bytes of a binned matrix: in memory or in a file.
 #pragma once
 
 #include <cerrno>
@@ -20,21 +20,22 @@
 namespace agbm {
 
 #if defined(__linux__)
-// Bytes of zero in a file of a folder that has no name: when the process ends, however it ends, nothing is left behind. The
-// disk gives its blocks at once, since a full disk would later end the process and not the call.
+// Maps an unnamed file of zeros in a folder. The file disappears when the process ends, even if it is killed. Its
+// blocks are allocated at once, because running out of disk space later would kill the process instead of raising an
+// error.
 inline void* map_file(std::size_t n_bytes, const std::string& folder) {
   std::string name = folder + "/agbm-bins-XXXXXX";
   const int file = mkstemp(name.data());
   if (file < 0) throw std::system_error(errno, std::generic_category());
   unlink(name.c_str());
-  int failed = EINTR;  // by any signal
+  int failed = EINTR;  // returned after any signal
   while (failed == EINTR) failed = posix_fallocate(file, 0, static_cast<off_t>(n_bytes));
   void* memory = MAP_FAILED;
   if (failed == 0) {
     memory = mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) failed = errno;
   }
-  close(file);  // the mapping keeps it
+  close(file);  // the mapping keeps the file open
   if (failed != 0) throw std::system_error(failed, std::generic_category());
   return memory;
 }
@@ -47,7 +48,7 @@ inline void unmap_file(void*, std::size_t) noexcept {}
 class Codes {
  public:
   Codes() = default;
-  // n zeros; in memory where no folder is named.
+  // n zeros, in memory if `folder` is empty.
   Codes(std::size_t n, const std::string& folder) : size_(n), in_file_(!folder.empty() && n > 0) {
     data_ = static_cast<std::uint8_t*>(in_file_ ? map_file(n, folder) : allocate_large(n));
     if (!in_file_) std::memset(data_, 0, n);

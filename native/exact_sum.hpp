@@ -1,4 +1,4 @@
-// Sums of doubles that are exact, so that they depend neither on the order of the rows nor on who adds up which of them.
+// Exact sums of doubles, which do not depend on the order of the rows, nor on how they are distributed over threads.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +16,20 @@
 
 namespace agbm {
 
-// A sum as a whole number of 2^-1074, the smallest double: every double is a multiple of it. Its digits are of 32 bits, in
-// integers of 64 that leave room for carries.
+// A sum, stored as an integer multiple of 2^-1074: every finite double is one. The integer has digits of 32 bits, each
+// in a 64-bit integer that has room for carries.
 //
-// Doubles are added in blocks. Of each, what is a multiple of a quantum q goes to one floating-point sum, and what is left
-// to a second one with a smaller quantum. Both sums start at 1.5 * 2^52 q and stay near, where neighbouring doubles are q
-// apart: all additions are exact but the one that cuts, whose error is what is left (Demmel and Nguyen, "Parallel
-// reproducible summation", 2015). The quanta follow from the block's largest number, so there is hardly ever something
-// left after both; if so, it is the next block.
+// Doubles are added in blocks. Each one is split into a multiple of a quantum q, which is added to a first
+// floating-point sum, and a remainder, which is split again with a smaller quantum and added to a second sum. Both sums
+// start at 1.5 * 2^52 q and stay in the range where neighbouring doubles are q apart. The addition that splits a number
+// therefore rounds it to a multiple of q, and all other operations are exact (Demmel and Nguyen, "Parallel reproducible
+// summation", 2015). The quanta are chosen by the largest number of the block, so there is rarely a second remainder;
+// if there is one, it is added as another block.
 class ExactSum {
  public:
   static constexpr std::size_t kBlock = 1024;
 
-  // Adds n <= kBlock numbers. There is room for kBlock of them; none is left as it was.
+  // Adds n <= kBlock numbers. The array must have room for kBlock numbers and is overwritten.
   void add_block(double* values, std::size_t n) {
     const std::size_t padded = (n + kStep - 1) / kStep * kStep;
     std::fill(values + n, values + padded, 0.0);
@@ -48,14 +49,14 @@ class ExactSum {
     carry();
   }
 
-  // The whole number, in two's complement. Carried: only a sum that `add` has made.
+  // The integer in two's complement. Only valid for a sum that add() has normalised.
   std::string little_endian() const {
     std::string bytes(kDigits * kDigitBits / 8, '\0');
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(digits_[i / 4] >> i % 4 * 8 & 0xff);
     return bytes;
   }
 
-  // The sum of all that is not finite, in which no order can be seen either; 0 where everything is.
+  // The sum of all infinite numbers and NaNs, which does not depend on their order either; 0 if there are none.
   double not_finite() const { return not_finite_; }
 
  private:
@@ -64,18 +65,19 @@ class ExactSum {
   static constexpr int kUnitExponent = -1074;
   static constexpr int kDigits = 68;  // 2^77 times the largest double
 
-  // Several sums side by side: an addition need not wait for the one before.
+  // Number of sums that are computed side by side, so that an addition need not wait for the previous one.
   static constexpr std::size_t kStep = 16;
 
-  // A lane of a sum takes kBlock / kStep = 2^6 multiples of q, together below 2^51: each may be 2^44. What is left is at
-  // most q / 2, and may be 2^44 of the second quantum.
+  // A lane adds kBlock / kStep = 2^6 multiples of q, whose sum must be below 2^51 q, so each may be up to 2^44 q. The
+  // remainder is at most q / 2 and may be up to 2^44 times the second quantum.
   static constexpr int kHighBits = 44;
   static constexpr int kLowBits = 45;
-  static constexpr int kMaxExponent = 1023 - (52 - kHighBits);               // 1.5 * 2^52 q must be a number,
-  static constexpr int kMinExponent = kUnitExponent + kHighBits + kLowBits;  // and no quantum smaller than the unit
+  static constexpr int kMaxExponent = 1023 - (52 - kHighBits);               // 1.5 * 2^52 q must not overflow
+  static constexpr int kMinExponent = kUnitExponent + kHighBits + kLowBits;  // no quantum below the smallest double
 
-  // The least exponent e with 2^e above all magnitudes; 1025 where one is not finite. Magnitudes are in the order of their
-  // upper halves, as integers; 32 bits since more machines compare those than 64. (The lower halves are compared in vain.)
+  // The smallest e with 2^e above all absolute values; 1025 if one is not finite. Absolute values are compared by their
+  // upper halves as 32-bit integers, since not all machines can compare vectors of 64-bit ones. (The lower halves are
+  // compared as well, but not used.)
   template <class Vectors>
   AGBM_INLINE static int exponent_above(const double* values, std::size_t n) {
     using Halves = typename Vectors::Halves;
@@ -98,7 +100,8 @@ class ExactSum {
     return (upper >> 20) - 1022;
   }
 
-  // Adds what two quanta take of each value, all below 2^exponent, and leaves the rest; whether there is any.
+  // Splits the values, all below 2^exponent, by two quanta, adds both parts and replaces each value by its remainder.
+  // Returns whether any remainder is not zero.
   template <class Vectors>
   AGBM_INLINE bool cut(double* values, std::size_t n, int exponent) {
     using Numbers = typename Vectors::Numbers;
@@ -126,7 +129,7 @@ class ExactSum {
     add_lanes<lanes>(low, low_start, low_quantum);
     std::int64_t any = 0;
     for (int lane = 0; lane < lanes; ++lane) any |= left[lane];
-    return any << 1 != 0;  // -0 is nothing
+    return any << 1 != 0;  // ignores the sign of -0
   }
 
   template <class Numbers>
@@ -136,7 +139,7 @@ class ExactSum {
     v -= sum - before;
   }
 
-  // Where neighbouring doubles are a quantum apart, the difference of their bits counts quanta.
+  // Neighbouring doubles are one quantum apart here, so the difference of their bits is a number of quanta.
   template <int lanes, class Sums>
   AGBM_INLINE void add_lanes(const Sums& sums, double start, int quantum) {
     std::int64_t count = 0;
@@ -152,7 +155,7 @@ class ExactSum {
     return std::bit_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52);
   }
 
-  // Numbers that are too large for the cut, or no numbers. They are the end of a run, if they come at all.
+  // For numbers that are too large to be split, or not finite. This is slow, but such a run has diverged.
   void add_one_by_one(const double* values, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::int64_t bits = std::bit_cast<std::int64_t>(values[i]);
@@ -167,7 +170,7 @@ class ExactSum {
     }
   }
 
-  // Adds count * 2^quantum, cut at the digits.
+  // Adds count * 2^quantum to the digits.
   void add_quanta(std::int64_t count, int quantum) {
     const int place = quantum - kUnitExponent;
     std::int64_t* digit = digits_.data() + place / kDigitBits;
@@ -178,7 +181,7 @@ class ExactSum {
     digit[2] += upper >> kDigitBits;
   }
 
-  // All digits but the last from 0 to 2^32 - 1.
+  // Normalises all digits except the last to the range from 0 to 2^32 - 1.
   void carry() {
     for (int i = 0; i + 1 < kDigits; ++i) {
       digits_[i + 1] += digits_[i] >> kDigitBits;
@@ -190,15 +193,15 @@ class ExactSum {
   double not_finite_ = 0.0;
 };
 
-// The nearest number with 26 bits: what is left of x has no more, and products of such halves are exact.
+// The nearest number with 26 bits. The rest of x has at most 26 bits as well, so products of such halves are exact.
 AGBM_INLINE inline double upper_half(double x) {
   constexpr std::uint64_t unit = std::uint64_t{1} << 27;
   return std::bit_cast<double>((std::bit_cast<std::uint64_t>(x) + unit / 2) & ~(unit - 1));
 }
 
-// x becomes x times weight, rounded, and cut_off what the rounding takes away (Dekker, "A floating-point technique for
-// extending the available precision", 1971): both together are the product, unless it underflows. So a row with a whole
-// weight adds exactly what as many rows would add.
+// Replaces x by x times weight, rounded, and writes the rounding errors to cut_off (Dekker, "A floating-point technique
+// for extending the available precision", 1971). Their sum is the exact product, unless it underflows, so a row with an
+// integer weight adds exactly as much as that many rows.
 AGBM_INLINE inline void multiply_exactly(double* __restrict x, const double* __restrict weight,
                                          double* __restrict cut_off, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -207,12 +210,12 @@ AGBM_INLINE inline void multiply_exactly(double* __restrict x, const double* __r
     const double w_high = upper_half(w), w_low = w - w_high;
     const double rest = ((x_high * w_high - product) + x_high * w_low + x_low * w_high) + x_low * w_low;
     x[i] = product;
-    cut_off[i] = rest - rest == 0.0 ? rest : 0.0;  // of what is not finite, nothing is left
+    cut_off[i] = rest - rest == 0.0 ? rest : 0.0;  // 0 if it is not finite
   }
 }
 
-// Sums of K numbers of each row, times its weight (null: 1): fill(first, n, values) writes those of n rows, from the first
-// on, to values[0], ..., values[K - 1].
+// K weighted sums over all rows (weight null: 1). fill(first, n, values) writes the numbers of the n rows from `first`
+// on to values[0], ..., values[K - 1].
 template <std::size_t K, class Fill>
 std::array<ExactSum, K> sum_exactly(const double* weight, std::size_t n_rows, int n_threads, const Fill& fill) {
   std::vector<std::array<ExactSum, K>> partial(tasks_for_rows(n_rows));

@@ -1,10 +1,10 @@
 // Growth of one tree for K residuals that share its structure.
 //
-// The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract it for the larger one,
-// find the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes), one node.
-// It sees rows only through sums (tree_rows.hpp): over the rows of this process, or over those of many, added up. If the
-// rows are in this process, nodes with few of them keep no histogram: it is built group by group when the node is scanned,
-// in a buffer that stays in the cache. The sums, and so the tree, are the same.
+// The loop works in batches of nodes: split them, build the histogram of each smaller child, subtract it for the larger
+// one, find the next splits. Growing by level, a batch is a level or a part of it; growing best-first (max_leaf_nodes),
+// one node. It sees rows only through sums (tree_rows.hpp): over the rows of this process, or over those of many, added
+// up. If the rows are in this process, nodes with few of them keep no histogram: it is built group by group when the
+// node is scanned, in a buffer that stays in the cache. The sums, and therefore the tree, are the same.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace agbm {
 // Grows one tree after the other; buffers are kept from tree to tree.
 class TreeGrower {
  public:
-  // The matrix may have no rows: only the layout of its columns matters. If the rows are in this process, `here` is the same
-  // object as `sums`; otherwise it is null.
+  // The matrix may have no rows: only the layout of its columns matters. If the rows are in this process, `here` is the
+  // same object as `sums`; otherwise it is null.
   TreeGrower(const BinnedMatrix& matrix, const GrowthRules& rules, RowSums& sums, const TreeRows* here, int n_threads)
       : matrix_(matrix),
         rules_(rules),
@@ -64,18 +64,19 @@ class TreeGrower {
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
-  // Adding up to so many rows costs no more than subtracting a sibling's cells and fetching the result again later. So does
-  // adding rows to fewer cells than a histogram has; in sparse matrices, that may be any number of rows.
+  // Adding up to this many rows costs no more than subtracting a sibling's cells and reading the result again later.
+  // The same holds for adding rows to fewer cells than a histogram has; in sparse matrices, that may be any number of
+  // rows.
   static constexpr std::size_t kFewRows = 512;
-  // Larger batches are not faster. A bounded batch, newest nodes first, bounds the number of histograms that a deep tree
-  // keeps, to about one batch per level. In trees for many residuals, histograms are large.
+  // Larger batches are not faster. A bounded batch, newest nodes first, bounds the number of histograms that a deep
+  // tree keeps, to about one batch per level. In trees for many residuals, histograms are large.
   static constexpr std::size_t kBatchNodes = 256;
   static constexpr std::size_t kHistogramBytes = std::size_t{1} << 31;
   static constexpr std::size_t kUsualLevels = 8;
 
   struct NodeState {
     int depth;
-    std::int32_t slot = kNoSlot;  // of its histogram, if it keeps one
+    std::int32_t slot = kNoSlot;  // slot of its histogram, if it keeps one
     Split split;
   };
 
@@ -88,8 +89,8 @@ class TreeGrower {
     }
   };
 
-  // Two children: the histogram of the smaller is built from its rows, that of the larger is what remains of the parent's.
-  // If the larger may not be split, the smaller may not either, and neither needs a histogram.
+  // Two children: the histogram of the smaller is built from its rows, that of the larger is the difference to the
+  // parent's. If the larger may not be split, the smaller may not either, and neither needs a histogram.
   struct Siblings {
     std::int32_t small, large;
   };
@@ -102,8 +103,8 @@ class TreeGrower {
   };
 
   std::size_t cell_count() const { return matrix_.n_cells() * channels_.n(); }
-  // Computed from the bins of all features and not from the cells: random choices depend on the numbers of nodes, which must
-  // not depend on the layout of the columns.
+  // Computed from the bins of all features and not from the cells: random choices depend on the numbers of nodes, which
+  // must not depend on the layout of the columns.
   std::size_t batch_nodes() const {
     const std::size_t affordable = kHistogramBytes / (n_bins_ * channels_.n() * sizeof(std::int64_t) * kUsualLevels);
     return std::min(kBatchNodes, std::max<std::size_t>(1, affordable));
@@ -129,7 +130,7 @@ class TreeGrower {
     return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
   }
 
-  // Whether the rows of a node are in this process, and so few that it keeps no histogram.
+  // Whether the rows of a node are in this process and too few for it to keep a histogram.
   bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= few_rows_; }
 
   void start(const TreeInputs& inputs, const FeatureSample& sample) {
@@ -168,7 +169,7 @@ class TreeGrower {
     }
   }
 
-  // The values of the children of a monotone split are bounded by the middle between them: no descendant may cross it.
+  // The values of the children of a monotone split are bounded by their midpoint, which no descendant may cross.
   void bound_children(std::int32_t parent, std::int32_t left, std::int32_t right) {
     bounds_.push_back(bounds_[parent]);
     bounds_.push_back(bounds_[parent]);
@@ -270,7 +271,7 @@ class TreeGrower {
     return total;
   }
 
-  // Histograms of the children that may be split; the smaller one of each pair from its rows, the larger by subtraction.
+  // Histograms of the children that may be split: that of the smaller child from its rows, the other by subtraction.
   void build_histograms() {
     scanned_.clear();
     const bool full = rules_.max_leaf_nodes > 0 && n_leaves_ >= rules_.max_leaf_nodes;
@@ -336,7 +337,7 @@ class TreeGrower {
     }
   }
 
-  // Each scan has some features of a node, as many as are worth a task, in whole groups of columns.
+  // Each scan covers some features of a node, as many as are worth a task, in whole groups of columns.
   void plan_scans() {
     constexpr std::size_t enough_cells = 4096;
     scans_.clear();
@@ -381,7 +382,7 @@ class TreeGrower {
     }
   }
 
-  // cells: of the feature's column.
+  // cells: those of the feature's column.
   void scan_feature(Scan& scan, int feature, const std::int64_t* cells, std::int64_t* scratch) const {
     if (too_few_others(feature, cells)) return;
     const std::int64_t* total = total_[scan.node].data();
@@ -389,8 +390,8 @@ class TreeGrower {
                   {feature, bins_of(feature, cells, total, scratch + 3 * channels_.n()), matrix_.n_bins[feature],
                    matrix_.n_categories[feature], total, scratch, bounds_of(scan.node)});
   }
-  // Whether a sparse feature is nonzero in so few rows of a node that the side of a split without zero cannot have enough
-  // rows. This is the case for most features in most nodes.
+  // Whether a sparse feature is nonzero in so few rows of a node that the side of a split without zero cannot have
+  // enough rows. This is the case for most features in most nodes.
   bool too_few_others(int feature, const std::int64_t* cells) const {
     const FeaturePlace& place = matrix_.places[feature];
     if (!place.shared()) return false;
@@ -403,8 +404,8 @@ class TreeGrower {
   std::size_t cells_of_feature() const { return has_shared_columns_ ? kWideCells * std::size_t(channels_.n()) : 0; }
   std::size_t scratch_size() const { return 3 * static_cast<std::size_t>(channels_.n()) + cells_of_feature(); }
 
-  // The cells of a feature's bins in order, from those of its column. If the column is shared, the rows in which the feature
-  // is zero are those of the node that are in none of its other bins.
+  // The cells of a feature's bins in order, from those of its column. If the column is shared, the rows in which the
+  // feature is zero are those of the node that are in none of its other bins.
   const std::int64_t* bins_of(int feature, const std::int64_t* cells, const std::int64_t* total,
                               std::int64_t* scratch) const {
     const FeaturePlace& place = matrix_.places[feature];
@@ -436,7 +437,7 @@ class TreeGrower {
   std::vector<NodeState> nodes_;                       // by node number
   std::vector<std::vector<std::int64_t>> total_;       // sums of each node
   std::vector<std::vector<double>> bounds_;            // of the values in each node; empty without monotone features
-  NodeFeatures features_;                              // of each node
+  NodeFeatures features_;                              // per node
   std::vector<std::vector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
   std::vector<std::int32_t> pending_;  // nodes with a split; a heap if growth is best-first

@@ -20,8 +20,8 @@
 
 namespace agbm {
 
-// Lets Ctrl-C interrupt a growth between batches. Signals are checked at most twenty times per second, because acquiring
-// the GIL may have to wait.
+// Lets Ctrl-C interrupt a growth between batches. Signals are checked at most twenty times per second, because
+// acquiring the GIL may have to wait.
 class InterruptCheck {
  public:
   void operator()() {
@@ -36,14 +36,14 @@ class InterruptCheck {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Splits as they are sent to other processes: (split, word), with the node, its left child, the feature and the four words
-// of the codes that go left.
+// Splits as they are sent to other processes: (split, word), with the node, its left child, the feature and the four
+// words of the codes that go left.
 constexpr std::size_t kSplitWords = 7;
 
-// What both growers share: the conversion of trees for Python, and of what Python gives them.
+// The common part of both growers: the conversion of trees for Python, and of arguments from Python.
 class GrowerBase {
  protected:
-  // thresholds: of one feature after the other.
+  // thresholds: those of all features, concatenated.
   GrowerBase(const BinnedMatrix& m, const Vector<double>& thresholds, int n_threads)
       : matrix_(m), n_threads_(n_threads), thresholds_(thresholds) {
     require_thresholds(m.n_bins, thresholds);
@@ -92,8 +92,8 @@ class GrowerBase {
     return to_numpy(std::move(bytes), tree.n_nodes() * sizeof(NodeRecord));
   }
 
-  const Vector<double> thresholds_;           // not a copy: there may be millions
-  std::vector<std::size_t> first_threshold_;  // of each feature
+  const Vector<double> thresholds_;           // a reference, not a copy: there may be millions
+  std::vector<std::size_t> first_threshold_;  // per feature
 };
 
 // Grows trees on the rows of a matrix, which it keeps alive.
@@ -225,7 +225,7 @@ class RemoteGrower : GrowerBase {
     inputs.max = max;
     inputs.min_hessian_leaf = min_hessian_leaf;
     require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
-            "n_quantiles: must be those of all outputs");
+            "n_quantiles: must be 0 or the number of outputs");
     inputs.quantiles.n_outputs = n_quantiles;
     const FeatureSample sample = make_sample(features, node_share, seed);
     sums_.begin(sums, matrix_.n_cells() * channels_of(inputs).n(), inputs);

@@ -126,15 +126,15 @@ inline void accumulate(const HistogramTask& task, int channels, const ColumnGrou
   }
 }
 
-// The rows of one node and the histogram they go to.
+// The rows of one node and the histogram that they are added to.
 struct NodeRows {
   const Row* rows;  // null: all rows from 0
   std::size_t n;
   std::int64_t* histogram;
 };
 
-// Histograms of a batch of nodes, zeroed first. The work is cut into (node, group, piece of rows). The first piece
-// of a node and group adds to the histogram, every other one to a separate buffer that is merged afterwards. Since sums are
+// Histograms of a batch of nodes, zeroed first. The work is cut into (node, group, piece of rows). The first piece of a
+// node and group adds to the histogram, every other one to a separate buffer that is merged afterwards. Since sums are
 // of integers, the result does not depend on the cut.
 class HistogramBuilder {
  public:
@@ -177,8 +177,8 @@ class HistogramBuilder {
     std::int64_t* cells;  // of the group
     std::size_t cost;     // additions
   };
-  // All buffers of one node and group, one after the other: a single task adds them, so that no two tasks write to the same
-  // cells.
+  // All buffers of one node and group, one after the other: a single task adds them, so that no two tasks write to the
+  // same cells.
   struct Merge {
     std::int64_t* into;
     const std::int64_t* from;
@@ -193,8 +193,8 @@ class HistogramBuilder {
     return 1 + matrix_.n_additions(group) / std::max<std::size_t>(1, matrix_.n_rows);
   }
 
-  // Several pieces per thread, since one may be slower than another, but none so short that waking a thread, or clearing and
-  // merging its cells, would dominate. At least one, which clears the cells of a node without rows.
+  // Several pieces per thread, since one may be slower than another, but none so short that waking a thread, or
+  // clearing and merging its cells, would dominate. At least one, which clears the cells of a node without rows.
   std::size_t piece_count(const NodeRows& node, const ColumnGroup& group, std::size_t all_additions) const {
     constexpr std::size_t pieces_a_thread = 4, least = 8192;
     if (n_threads_ <= 1) return 1;

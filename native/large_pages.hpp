@@ -1,7 +1,7 @@
-// Memory for large arrays in large pages, where the system has them, and back to the system when it is freed.
+// Memory for large arrays: in large pages if the system has them, and returned to the system as soon as it is freed.
 //
-// The rows of a node are all over the matrix. With pages of 4 KiB most of them also miss in the table of addresses. What an
-// allocator keeps of freed arrays for later ones of the same size is memory that a fit seems to need.
+// The rows of a node are scattered over the matrix, and with pages of 4 KiB most accesses would also miss the TLB. The
+// memory is not kept by an allocator for later arrays, because it would then count as memory that a fit uses.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ constexpr bool kMapped = true;
 
 inline std::size_t whole_pages(std::size_t n_bytes) { return (n_bytes + kLargePage - 1) / kLargePage * kLargePage; }
 
-// Whole large pages, from an address where one begins: what lies before and behind it is given back at once.
+// Maps whole, aligned large pages. The unaligned parts at both ends of the mapping are unmapped at once.
 inline void* map_pages(std::size_t n_bytes) {
   const std::size_t size = whole_pages(n_bytes);
   void* mapped = mmap(nullptr, size + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +33,7 @@ inline void* map_pages(std::size_t n_bytes) {
   const std::size_t before = (kLargePage - reinterpret_cast<std::uintptr_t>(begin) % kLargePage) % kLargePage;
   if (before > 0) munmap(begin, before);
   munmap(begin + before + size, kLargePage - before);
-  madvise(begin + before, n_bytes / kLargePage * kLargePage, MADV_HUGEPAGE);  // advice: it may fail
+  madvise(begin + before, n_bytes / kLargePage * kLargePage, MADV_HUGEPAGE);  // only advice, may fail
   return begin + before;
 }
 inline void unmap_pages(void* memory, std::size_t n_bytes) { munmap(memory, whole_pages(n_bytes)); }
@@ -51,12 +51,12 @@ inline void* allocate_large(std::size_t n_bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-// n_bytes: as they were asked for.
+// n_bytes: the size passed to allocate_large().
 inline void free_large(void* memory, std::size_t n_bytes) noexcept {
   mapped(n_bytes) ? unmap_pages(memory, n_bytes) : std::free(memory);
 }
 
-// An array without values.
+// An uninitialised array.
 template <class T>
 struct FreeLarge {
   std::size_t n;

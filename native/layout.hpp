@@ -19,8 +19,8 @@ using LargeVector = std::vector<T, LargePages<T>>;
 // A feature has at most 255 value bins and one slot for missing values after them, so a code fits one byte.
 constexpr int kMaxValueBins = 255;
 
-// Codes of up to 16 neighbouring columns lie together, row after row. One cache line then feeds many histogram adds, and
-// the histograms of one group (16 columns x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
+// Codes of up to 16 neighbouring columns are stored together, row after row. One cache line then feeds many histogram
+// adds, and the histograms of one group (16 columns x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
 constexpr int kMaxGroupWidth = 16;
 
 // The histogram of every column of a group has the same number of cells, one of these two, known at compile time: the
@@ -31,15 +31,15 @@ constexpr int kWideCells = 256;
 struct ColumnGroup {
   int first_column;
   int width;
-  int cells;  // of each column; in a sparse group they differ
+  int cells;  // per column; in a sparse group they differ
   std::size_t data_offset;
   int sparse = -1;  // its number among the sparse groups, if it is one
 };
 
-// Shared columns are mostly zero. The cell of code 0 is not needed, since a feature is zero in the rows of a node that are in
-// none of its other bins, so a row only has a list of the cells that it is added to: cells[start[row]] up to
-// start[row + 1]. Columns in which almost all codes are 0 are not stored as bytes but as lists as well: the rows with other
-// codes, ascending, one column after the other.
+// Shared columns are mostly zero. The cell of code 0 is not needed, since a feature is zero in the rows of a node that
+// are in none of its other bins, so a row only has a list of the cells that it is added to: cells[start[row]] up to
+// start[row + 1]. Columns in which almost all codes are 0 are not stored as bytes but as lists as well: the rows with
+// other codes, ascending, one column after the other.
 struct SparseGroup {
   std::vector<std::uint32_t> start;
   std::vector<std::uint16_t> cells;  // within the group
@@ -57,9 +57,10 @@ struct SparseGroup {
 constexpr int kMaxSparseWidth = 128;
 constexpr std::size_t kMaxSparseEntries = (std::size_t{1} << 32) - 1;
 
-// Where the bins of a feature are. Usually a feature has its own column, and a code is its bin. Sparse features that are
-// never nonzero in the same row share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0 means that
-// all of them are zero, and the other bins of each, followed by that of missing values, have codes from first_code on.
+// Where the bins of a feature are. Usually a feature has its own column, and a code is its bin. Sparse features that
+// are never nonzero in the same row share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0
+// means that all of them are zero, and the other bins of each, followed by that of missing values, have codes from
+// first_code on.
 struct FeaturePlace {
   int column = -1;  // -1: none, since no split can use the feature
   int first_code = 0;
@@ -77,14 +78,14 @@ struct FeaturePlace {
   }
 };
 
-// The binned training matrix: bin of (row, feature) = number of the feature's thresholds below the value, or n_bins[feature]
-// when the value is missing. Codes are stored twice.
+// The binned training matrix: bin of (row, feature) = number of the feature's thresholds below the value, or
+// n_bins[feature] when the value is missing. Codes are stored twice.
 struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
   std::vector<int> n_bins;               // value bins of each feature
-  std::vector<int> n_categories;         // in the bins of a feature whose codes have no order; 0: they have one
-  std::vector<FeaturePlace> places;      // of each feature
+  std::vector<int> n_categories;         // per feature; 0 if it is ordered
+  std::vector<FeaturePlace> places;      // per feature
   std::vector<std::size_t> cell_offset;  // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;  // column -> group
@@ -92,7 +93,7 @@ struct BinnedMatrix {
   std::vector<SparseGroup> sparse_groups;
   int n_whole = 0;                    // columns that are not lists; they come before the others
   Codes columns;                      // their codes column after column, for access to one feature of many rows
-  std::int64_t min_samples_leaf = 0;  // features without a split with so many rows on both sides are not used
+  std::int64_t min_samples_leaf = 0;  // features that cannot be split into sides of this many rows were removed
   std::size_t n_counted = 0;          // rows, counting repeats, by which this was decided
 
   std::size_t n_cells() const { return cell_offset.back(); }
@@ -112,7 +113,8 @@ struct BinnedMatrix {
 
   bool listed(int column) const { return column >= n_whole; }
   const std::uint8_t* column(int column) const { return columns.data() + n_rows * column; }
-  // Codes of some ascending rows of a column that is a list: each entry of the shorter list is searched for in the other.
+  // Codes of some ascending rows of a column that is a list: each entry of the shorter list is searched for in the
+  // other.
   void codes_of_listed(int column, const Row* of, std::size_t n, std::uint8_t* out) const {
     const ColumnGroup& group = groups[group_of[column]];
     const SparseGroup& lists = sparse_groups[group.sparse];
@@ -146,9 +148,10 @@ struct BinnedMatrix {
   }
 };
 
-// The columns of the features: n_own columns of one feature each, then shared ones, of which those from n_whole on are lists.
+// The columns of the features: n_own columns of one feature each, then shared ones, of which those from n_whole on are
+// lists.
 struct ColumnPlan {
-  std::vector<FeaturePlace> places;  // of each feature
+  std::vector<FeaturePlace> places;  // per feature
   int n_own = 0;
   int n_whole = 0;
   int n_columns = 0;

@@ -1,4 +1,4 @@
-// Features that no split can use.
+// Removal of features that no split can use.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 
 namespace agbm {
 
-// The rows that trees are grown on, and how many of them every leaf must have.
+// The training rows, and the minimum number of them per leaf.
 struct LeafRows {
-  std::int64_t min_samples_leaf = 0;      // 0: none, so that every feature may be used
-  std::size_t n_train = 0;                // the first rows of the matrix
-  const std::int64_t* repeats = nullptr;  // of each; null: 1
+  std::int64_t min_samples_leaf = 0;      // 0: no minimum, so that every feature can be used
+  std::size_t n_train = 0;                // the first rows of the matrix are the training rows
+  const std::int64_t* repeats = nullptr;  // per training row; null: 1
 
   std::int64_t count(std::size_t row) const { return row >= n_train ? 0 : repeats == nullptr ? 1 : repeats[row]; }
   std::int64_t total() const {
@@ -27,9 +27,9 @@ struct LeafRows {
   }
 };
 
-// Whether a split on an ordered feature can leave enough rows on both sides, from the rows in its bins and behind them those
-// with missing values. A node has some of all rows, so a side that has too few of these has too few in every node: what
-// cannot split all rows never splits, and trees are the same without it.
+// Whether some split on an ordered feature has enough rows on both sides. `rows` has the number of rows per bin,
+// followed by that of missing values. A node has a subset of all rows, so a feature that cannot split all rows cannot
+// split any node, and trees are the same without it.
 inline bool can_split(const std::int64_t* rows, int n_bins, std::int64_t n_rows, std::int64_t enough) {
   const std::int64_t missing = rows[n_bins];
   std::int64_t left = 0;
@@ -42,7 +42,7 @@ inline bool can_split(const std::int64_t* rows, int n_bins, std::int64_t n_rows,
   return false;
 }
 
-// The same from the bin of every row. Sides only grow with more rows, so the first few mostly tell.
+// The same from the bin of every row. More rows never make a side smaller, so the first few rows usually suffice.
 inline bool can_split(const std::uint8_t* bins, int n_bins, const LeafRows& leaf) {
   std::array<std::int64_t, kWideCells> rows{};
   std::int64_t n_rows = 0;
@@ -56,7 +56,7 @@ inline bool can_split(const std::uint8_t* bins, int n_bins, const LeafRows& leaf
   return false;
 }
 
-// Takes the columns of features that cannot split out of a matrix in memory in which every feature has one.
+// Removes the columns of features that cannot split from a matrix in memory in which every feature has its own column.
 inline void leave_features_out(BinnedMatrix& m, const LeafRows& leaf, int n_threads) {
   if (leaf.min_samples_leaf == 0) return;
   std::vector<std::uint8_t> used(m.n_features);
@@ -71,13 +71,13 @@ inline void leave_features_out(BinnedMatrix& m, const LeafRows& leaf, int n_thre
   plan.places.resize(m.n_features);
   for (int f = 0; f < m.n_features; ++f) {
     if (!used[f]) continue;
-    std::uint8_t* const to = m.columns.data() + m.n_rows * plan.n_own;  // never behind the column's own place
+    std::uint8_t* const to = m.columns.data() + m.n_rows * plan.n_own;  // never after the column's current place
     if (plan.n_own < f) std::memcpy(to, m.column(f), m.n_rows);
     plan.places[f].column = plan.n_own++;
   }
   plan.n_whole = plan.n_columns = plan.n_own;
   arrange(m, std::move(plan));
-  m.grouped = Codes();  // before there are others
+  m.grouped = Codes();  // frees the old codes before the new ones are allocated
   m.grouped = Codes(m.n_rows * m.n_whole, {});
   parallel_rows(m.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
     for (int column = 0; column < m.n_whole; ++column) copy_to_group(m, column, begin, end);

@@ -14,9 +14,9 @@
 
 namespace agbm {
 
-// value = sum of residuals / (sum of hessians + l2), from integer sums finer than those of the histograms: a leaf value is
-// then exact up to rounding, while splits may be chosen on fewer bits. For a loss with a kink, the Newton step is replaced by
-// the quantile that is best for the rows of the leaf, which l2 shrinks by the same factor.
+// value = sum of residuals / (sum of hessians + l2), from integer sums finer than those of the histograms: a leaf value
+// is then exact up to rounding, while splits may be chosen on fewer bits. For a loss with a kink, the Newton step is
+// replaced by the quantile that is best for the rows of the leaf, which l2 shrinks by the same factor.
 class LeafFitter {
  public:
   // bounds: of the values in each node; empty without monotone features.
@@ -40,7 +40,7 @@ class LeafFitter {
   }
 
  private:
-  // unit: the value of one step of each sum. quantiles: of each output.
+  // unit: the value of one step of each sum. quantiles: one per output.
   void fit_leaf(std::size_t node, const std::int64_t* sums, const std::vector<double>& unit, const double* quantiles) {
     const int group_size = inputs_.n_hessians > 0 ? inputs_.n_residuals / inputs_.n_hessians : inputs_.n_residuals;
     const Bounds bounds{bounds_.empty() ? nullptr : bounds_[node].data()};
@@ -59,7 +59,8 @@ class LeafFitter {
     }
   }
 
-  // Bounds values that are not Newton steps: the two sides of a monotone split are bounded by the middle between their means.
+  // Bounds values that are not Newton steps: the two sides of a monotone split are bounded by the middle between their
+  // means.
   void order_leaves(int residual) {
     const std::size_t n = tree_.n_nodes();
     const auto value = [&](std::size_t node) -> double& { return tree_.value[node * inputs_.n_residuals + residual]; };

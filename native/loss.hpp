@@ -1,7 +1,7 @@
 // The built-in losses: value, negative derivative and curvature of each row.
 //
-// A loss is a small struct with three inline functions of a label and a score. They have no branch, so that the loop over
-// the rows becomes one of vectors. A row's result depends on that row alone: the same bits come out for every number of
+// A loss is a small struct with three inline functions of a label and a score. They are branch-free, so that the loop
+// over rows can be vectorised. The result of a row depends on that row only, so it is the same for any number of
 // threads.
 #pragma once
 
@@ -21,23 +21,24 @@ namespace agbm {
 
 enum class Quantity { kValue, kNegativeGradient, kHessian };
 
-// Keeps Newton steps r / hessian finite where a row has no curvature left. As small as can be: labels of losses with a log
-// link, and so hessians, may have any unit.
+// Lower bound of hessians, which keeps Newton steps r / hessian finite. It is as small as possible, because the labels
+// of losses with a log link, and therefore their hessians, may have any unit.
 constexpr double kLeastHessian = std::numeric_limits<double>::min();
 
-// A row that a classifier is wrong about, and sure, has a residual near 1 and next to no curvature: its Newton step, residual
-// over hessian, would be many thousand log-odds long. LogitBoost (Friedman, Hastie, Tibshirani 2000) cuts the step; here the
-// hessian is held above the residual over the longest step, which does the same for a row and bounds leaves as well.
+// A confidently misclassified row has a residual near 1 and almost no curvature, so its Newton step, residual /
+// hessian, would be thousands of log-odds long. LogitBoost (Friedman, Hastie, Tibshirani 2000) clips the step. Here the
+// hessian is at least |residual| / kLongestStep, which has the same effect for a single row and also bounds the values
+// of leaves.
 constexpr double kLongestStep = 6.0;
-// Losses with a log link have the same trouble where the prediction is far off: at a tenth of the label a Newton step of the
-// Poisson loss multiplies by e^9. These steps change a prediction by a factor of e^2 at most.
+// Losses with a log link have the same problem if the prediction is far off: at a tenth of the label, a Newton step of
+// the Poisson loss would multiply the prediction by e^9. With this bound, a step changes it by a factor of at most e^2.
 constexpr double kLongestLogStep = 2.0;
 
 AGBM_INLINE inline double for_steps(double hessian, double residual, double longest = kLongestStep) {
   return at_least(at_least(hessian, std::fabs(residual) * (1.0 / longest)), kLeastHessian);
 }
 
-// -1, 0 or 1, without a branch: the smallest number times 2^2000 is beyond 1. NaN stays NaN.
+// -1, 0 or 1, without a branch: the smallest positive number times 2^2000 is above 1. NaN stays NaN.
 AGBM_INLINE inline double sign_of(double x) {
   return std::copysign(at_most(std::fabs(x) * 0x1p1000 * 0x1p1000, 1.0), x);
 }
@@ -48,8 +49,9 @@ struct HalfSquaredErrorLoss {
   AGBM_INLINE double hessian(double, double) const { return 1.0; }
 };
 
-// The hessian is the curvature 1 / (2 distance) of a parabola above the loss, where distances below the least one count as
-// that. It does not depend on the quantile, so the one parameter is the quantile, or in the hessian the least distance.
+// The hessian is the curvature 1 / (2 distance) of a parabola above the loss, with a lower bound for the distance. It
+// does not depend on the quantile, so `parameter` is the lower bound when hessians are computed, and the quantile
+// otherwise.
 struct QuantileLoss {
   double parameter;
 
@@ -147,7 +149,7 @@ struct ExponentialLoss {
   AGBM_INLINE double hessian(double y, double f) const { return at_least(value(y, f), kLeastHessian); }
 };
 
-// A quantity of a loss with one score a row.
+// Writes one quantity of a loss with one score per row.
 template <class Loss>
 void fill_rows(Loss loss, Quantity quantity, const double* y, const double* f, std::size_t n, double* out,
                int n_threads) {
@@ -183,7 +185,7 @@ ExactSum sum_rows(Loss loss, const double* y, const double* f, const double* wei
   })[0];
 }
 
-// Scores (class, row) of n_classes classes; those of a class begin class_stride after those of the one before.
+// Scores (class, row); class_stride is the distance between the scores of consecutive classes.
 struct ClassScores {
   const double* scores;
   std::ptrdiff_t class_stride;
@@ -191,19 +193,19 @@ struct ClassScores {
   std::size_t n_rows;
 };
 
-// The multinomial loss, log(sum over classes of exp(f_k)) - f_y, for class codes y. Values are (row), derivatives (class,
-// row) with class after class.
+// The multinomial loss, log(sum over classes of exp(f_k)) - f_y, for class codes y. Values are (row), derivatives are
+// (class, row).
 //
-// The rows are done in blocks, and the exponentials of a block lie together in a buffer that stays in the cache, however
-// far apart the classes are in memory.
+// Rows are processed in blocks. The exponentials of a block are in one buffer, which stays in the cache even if the
+// scores of the classes are far apart in memory.
 class MultinomialLoss {
  public:
   MultinomialLoss(const ClassScores& f, const double* y, Quantity quantity, double* out)
       : f_(f), y_(y), quantity_(quantity), out_(out), block_(block_rows(f.n_classes)) {}
 
-  // Whether every y is a code; if not, the output is not complete.
+  // Returns whether every y is a class code; if not, the output is incomplete.
   bool fill(int n_threads) {
-    // Each thread's rows are a few long pieces, each with its own buffer. No row's result depends on the others.
+    // Each thread processes a few long pieces of rows, each with its own buffer.
     const std::size_t n_blocks = (f_.n_rows + block_ - 1) / block_;
     const std::size_t n_pieces = std::min<std::size_t>(n_blocks, n_threads <= 1 ? 1 : 4 * n_threads);
     const std::size_t buffer_size = (f_.n_classes + 2) * block_;
@@ -226,7 +228,7 @@ class MultinomialLoss {
   }
 
  private:
-  // 16 K numbers in a buffer: half of a small second-level cache. Whole cache lines of every class.
+  // 16 K numbers per buffer, half of a small L2 cache. A multiple of 8 rows, so that a class fills whole cache lines.
   static std::size_t block_rows(std::size_t n_classes) {
     return std::clamp<std::size_t>(16384 / n_classes / 8 * 8, 16, 256);
   }
@@ -269,7 +271,7 @@ class MultinomialLoss {
         for (std::size_t i = 0; i < width; ++i) out_[code(y[i]) * f_.n_rows + begin + i] += 1.0;
         break;
       case Quantity::kHessian:
-        // Friedman's factor K / (K - 1): the scores of all classes move at once, and a diagonal step without it is too long.
+        // Friedman's factor K / (K - 1): all scores change at once, and without it diagonal Newton steps are too long.
         const double factor = n_classes / (n_classes - 1.0);
         for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
         for_each_class(begin, width, exps, [&](double e, std::size_t i) AGBM_INLINE {

@@ -15,7 +15,7 @@
 
 namespace agbm {
 
-static_assert(std::endian::native == std::endian::little, "model files are mapped as they are: little-endian");
+static_assert(std::endian::native == std::endian::little, "model files are mapped without conversion: little-endian");
 
 constexpr char kModelFileMagic[8] = {'A', 'G', 'B', 'M', '\r', '\n', '\x1a', '\n'};
 constexpr std::uint32_t kModelFileVersion = 1;
@@ -53,7 +53,7 @@ struct Section {
 };
 
 struct ModelFileTable {
-  std::uint32_t checksum;  // of the entries, which is for the caller to compare
+  std::uint32_t checksum;  // of the entries; the caller has to compare it
   std::vector<Section> sections;
 };
 
@@ -66,7 +66,7 @@ inline std::size_t element_size(ElementType type) {
     case ElementType::kFloat64: return 8;
     case ElementType::kNode: return sizeof(NodeRecord);
   }
-  throw std::invalid_argument("type: no such element type");
+  throw std::invalid_argument("type: unknown element type");
 }
 
 inline Section read_section(const SectionEntry& entry, std::uint64_t begin, std::uint64_t file_size) {
@@ -75,9 +75,9 @@ inline Section read_section(const SectionEntry& entry, std::uint64_t begin, std:
   const auto printable = [](char c) { return c > ' ' && c < '\x7f'; };
   if (name.empty() || !std::all_of(name.begin(), name.end(), printable) ||
       !std::all_of(end, entry.name + sizeof entry.name, [](char c) { return c == '\0'; })) {
-    throw std::invalid_argument("name: a section has no name of printable ASCII");
+    throw std::invalid_argument("name: the name of a section is not printable ASCII");
   }
-  if (entry.type < 1 || entry.type > 6) throw std::invalid_argument("type: section " + name + " has no known type");
+  if (entry.type < 1 || entry.type > 6) throw std::invalid_argument("type: section " + name + " has an unknown type");
   const ElementType type{entry.type};
   if (entry.reserved != 0) throw std::invalid_argument("reserved: section " + name + " has bytes that must be zero");
   if (entry.offset % kSectionAlignment != 0) throw std::invalid_argument("offset: section " + name + " is not aligned");
@@ -85,12 +85,12 @@ inline Section read_section(const SectionEntry& entry, std::uint64_t begin, std:
     throw std::invalid_argument("offset: section " + name + " is out of place");
   }
   if (entry.count > (file_size - entry.offset) / element_size(type)) {
-    throw std::invalid_argument("count: section " + name + " ends behind the file");
+    throw std::invalid_argument("count: section " + name + " ends after the end of the file");
   }
   return {name, type, entry.checksum, entry.offset, entry.count};
 }
 
-// The sections of a file, in their order. Nothing is allocated that the file is not long enough for.
+// The sections of a file, in their order. Allocates no more than the size of the file justifies.
 inline ModelFileTable read_model_file(std::span<const std::uint8_t> file) {
   FileHeader header;
   if (file.size() < sizeof header) throw std::invalid_argument("size: the file is shorter than its header");
@@ -104,14 +104,14 @@ inline ModelFileTable read_model_file(std::span<const std::uint8_t> file) {
                                 (header.version > kModelFileVersion ? "; a newer agbm can read it" : ""));
   }
   if (header.file_size != file.size()) {
-    throw std::invalid_argument("size: the file has " + std::to_string(file.size()) + " bytes, its header says " +
+    throw std::invalid_argument("size: the file has " + std::to_string(file.size()) + " bytes, but its header says " +
                                 std::to_string(header.file_size));
   }
   if (std::any_of(std::begin(header.reserved), std::end(header.reserved), [](auto byte) { return byte != 0; })) {
     throw std::invalid_argument("reserved: the header has bytes that must be zero");
   }
   if (header.n_sections > kMaxSections) {
-    throw std::invalid_argument("n_sections: " + std::to_string(header.n_sections) + " are more than " +
+    throw std::invalid_argument("n_sections: " + std::to_string(header.n_sections) + " is more than " +
                                 std::to_string(kMaxSections));
   }
   std::uint64_t end = sizeof header + header.n_sections * sizeof(SectionEntry);
@@ -124,7 +124,8 @@ inline ModelFileTable read_model_file(std::span<const std::uint8_t> file) {
     const Section& section = table.sections.back();
     end = section.offset + section.count * element_size(section.type);
     for (std::uint32_t j = 0; j < k; ++j) {
-      if (table.sections[j].name == section.name) throw std::invalid_argument("name: two sections are " + section.name);
+      if (table.sections[j].name == section.name)
+        throw std::invalid_argument("name: two sections are named " + section.name);
     }
   }
   return table;

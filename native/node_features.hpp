@@ -18,8 +18,8 @@ struct FeatureSample {
   std::uint64_t seed = 0;
 };
 
-// A hash of a number (the finaliser of splitmix64), for random choices that depend on the numbers of nodes and features alone,
-// not on the order in which they are made.
+// A hash of a number (the finaliser of splitmix64), for random choices that depend on the numbers of nodes and features
+// alone, not on the order in which they are made.
 inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -112,7 +112,7 @@ class NodeFeatures {
   FeatureSample sample_;
   std::vector<int> all_;                  // features that are used
   std::vector<std::vector<int>> groups_;  // that are still allowed in each node; empty without interactions
-  std::deque<std::vector<int>> chosen_;   // of one node each, where not all features are allowed
+  std::deque<std::vector<int>> chosen_;   // features of single nodes that may not use all
 };
 
 }  // namespace agbm

@@ -1,8 +1,8 @@
-// parallel_for: the only place that knows about threads.
+// parallel_for and its thread pool. No other file deals with threads.
 //
-// A pool of our own rather than OpenMP: no runtime to collide with the one of another package, usable after fork(), and
-// visible to ThreadSanitizer. Results never depend on which thread runs a task, so a second caller at the same time simply
-// runs its tasks itself. Calls must not nest.
+// The pool is used instead of OpenMP because it has no runtime that could conflict with that of another package, works
+// after fork(), and is visible to ThreadSanitizer. Results never depend on which thread runs a task, so if two threads
+// call parallel_for at the same time, the second one runs its tasks itself. Calls must not be nested.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,14 @@ namespace agbm {
 class ThreadPool {
  public:
   static ThreadPool& instance() {
-#if !defined(_WIN32)  // which has no fork()
+#if !defined(_WIN32)  // Windows has no fork()
     static std::once_flag registered;
     std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); }); });
 #endif
     ThreadPool* pool = current().load(std::memory_order_acquire);
     if (pool == nullptr) {
-      // Never destroyed: its threads sleep until the process ends. A child of fork() has none of them and starts anew.
+      // Never destroyed: its threads sleep until the process ends. A child of fork() has no threads and creates a new
+      // pool.
       ThreadPool* fresh = new ThreadPool;
       if (current().compare_exchange_strong(pool, fresh)) {
         pool = fresh;
@@ -75,9 +76,9 @@ class ThreadPool {
  private:
   static constexpr int kHelperBits = 16;
 
-  // Waiting without sleep: first spinning, for the gaps within a tree; then giving the core away at each turn, for the
-  // gaps between trees, so that a thread that shares this core gets on. A thread that sleeps is often woken on the
-  // core of the one that wakes it, where both would wait for each other.
+  // Waits without sleeping: first by spinning, for the gaps within a tree, then by yielding, for the gaps between
+  // trees, so that other threads can use this core. A sleeping thread is often woken on the core of the thread that
+  // wakes it, and the two would then compete for that core.
   class Waiting {
    public:
     void step() {
@@ -110,7 +111,7 @@ class ThreadPool {
 #endif
   }
 
-  // Starts threads until `wanted` exist; returns how many do (a full process table is not an error here).
+  // Starts threads until there are `wanted` of them. Returns their number, which is lower if no more can be started.
   std::size_t hire(std::size_t wanted) {
     constexpr std::size_t limit = (1u << kHelperBits) - 1;
     wanted = std::min(wanted, limit);
@@ -156,7 +157,7 @@ class ThreadPool {
   std::mutex busy_;
   std::mutex sleep_;
   std::condition_variable wake_;
-  std::atomic<std::uint64_t> job_{0};  // number of the job, and in the low bits how many helpers it wants
+  std::atomic<std::uint64_t> job_{0};  // number of the job; in the low bits, the number of its helpers
   std::atomic<std::size_t> next_{0};
   std::atomic<std::size_t> working_{0};
   std::size_t n_workers_ = 0;
@@ -170,10 +171,11 @@ void parallel_for(std::size_t n_tasks, int n_threads, const Body& body) {
   ThreadPool::instance().run(n_tasks, n_threads, body);
 }
 
-// Threads for so many steps of a nanosecond or so: waking others takes as long as a few thousand of them.
+// The number of threads for a number of steps of about a nanosecond each: waking a thread takes as long as a few
+// thousand.
 inline int threads_for(std::size_t steps, int n_threads) { return steps < 16384 ? 1 : n_threads; }
 
-// body(begin, end) over consecutive pieces of [0, n_rows).
+// Calls body(begin, end) for consecutive pieces of [0, n_rows).
 template <class Body>
 void parallel_rows(std::size_t n_rows, int n_threads, const Body& body) {
   parallel_for(tasks_for_rows(n_rows), n_threads,

@@ -1,4 +1,4 @@
-// Rows of a split node to its two children, in order.
+// Partition of the rows of a split node into those of its two children.
 #pragma once
 
 #include <array>
@@ -14,13 +14,14 @@ struct RowRange {
   std::size_t size() const { return end - begin; }
 };
 
-// All rows, permuted so that each node owns a range. Stable, so rows of a node stay in ascending order, which memory likes;
-// every piece of rows is cut first into its two sides, then copied to its place.
+// All rows, permuted so that each node has a contiguous range. The partition is stable: rows of a node stay in
+// ascending order, which is faster to read. Pieces of rows are first separated into two sides, then copied to their
+// places.
 class RowPartition {
  public:
   RowPartition(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
-  // The rows of a new tree in one range: those chosen, or all (null).
+  // Starts a new tree, with the chosen rows (null: all) in one range.
   void reset(const Row* chosen, std::size_t n_rows) {
     rows_.resize(n_rows);
     left_.resize(n_rows);
@@ -32,7 +33,7 @@ class RowPartition {
 
   const Row* rows() const { return rows_.data(); }
 
-  // Splits a batch of disjoint ranges; returns where the right side of each begins.
+  // Splits a batch of disjoint ranges. Returns the start of the right side of each.
   std::vector<std::size_t> split(const std::vector<RowRange>& ranges, const std::vector<Split>& splits) {
     std::vector<Piece> pieces;
     std::size_t n_rows = 0;

@@ -20,7 +20,8 @@ constexpr int kMaxDepth = 4096;
 constexpr std::size_t kMaxNodes = (std::size_t{1} << 31) - 2;
 
 // The trees of a forest, one after the other. Children of a node are left and left + 1, both after their parent, so a
-// walk always ends. The values of a tree are added to neighbouring columns of the prediction, in the order of the trees.
+// walk always ends. The values of a tree are added to neighbouring columns of the prediction, in the order of the
+// trees.
 class Forest {
  public:
   struct Node {
@@ -34,9 +35,9 @@ class Forest {
   struct Arrays {
     int n_features = 0;
     int n_columns = 0;
-    int n_values = 0;  // of each leaf
+    int n_values = 0;  // per leaf
     std::vector<std::int32_t> roots;
-    std::vector<std::int32_t> first_column;  // of each tree
+    std::vector<std::int32_t> first_column;  // per tree
     std::vector<Node> nodes;
     std::vector<std::uint64_t> category_words;  // of all sets, one bit per category
     std::vector<std::int64_t> category_start;   // first word of each set; the last entry is the total
@@ -75,7 +76,7 @@ class Forest {
   const Arrays& arrays() const { return a_; }
   bool is_leaf(std::int32_t node) const { return a_.nodes[node].left == node; }
 
-  // out (row, column) += sum over trees. Rows lie at x[row * row_stride + feature * feature_stride].
+  // out (row, column) += sum over trees. Rows are at x[row * row_stride + feature * feature_stride].
   template <class T>
   void add_predictions(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride,
                        double* out, int n_threads) const {
@@ -295,16 +296,16 @@ inline std::invalid_argument bad_node(const char* what, std::size_t i, const std
 }
 
 inline void Forest::Arrays::take_nodes(std::span<const std::uint8_t> records) {
-  if (records.size() % sizeof(NodeRecord) != 0) throw std::invalid_argument("nodes: there is half a node at the end");
+  if (records.size() % sizeof(NodeRecord) != 0) throw std::invalid_argument("nodes: the last node is incomplete");
   nodes.resize(records.size() / sizeof(NodeRecord));
   counts.resize(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     NodeRecord r;
     std::memcpy(&r, records.data() + i * sizeof r, sizeof r);
     if (!std::isfinite(r.gain)) throw bad_node("gain", i, "has a gain that is not finite");
-    if (r.count < 0) throw bad_node("count", i, "has fewer rows than none");
+    if (r.count < 0) throw bad_node("count", i, "has a negative number of rows");
     if (r.bin < -1 || r.bin > 255) throw bad_node("bin", i, "has bin " + std::to_string(r.bin));
-    if (r.missing_left > 1) throw bad_node("missing_left", i, "must have 0 or 1");
+    if (r.missing_left > 1) throw bad_node("missing_left", i, "must be 0 or 1");
     nodes[i] = {r.threshold, r.feature, r.left, r.categories, r.missing_left != 0};
     counts[i] = static_cast<double>(r.count);
   }
@@ -326,9 +327,10 @@ inline void Forest::Arrays::validate() const {
   if (category_start.empty() || category_start.front() != 0 ||
       category_start.back() != static_cast<std::int64_t>(category_words.size()) ||
       !std::is_sorted(category_start.begin(), category_start.end())) {
-    throw std::invalid_argument("category_start: must rise from 0 to the number of words");
+    throw std::invalid_argument("category_start: must increase from 0 to the number of words");
   }
-  if (first_column.size() != roots.size()) throw std::invalid_argument("first_column: must have one for each root");
+  if (first_column.size() != roots.size())
+    throw std::invalid_argument("first_column: must have one entry for each root");
   for (std::int32_t first : first_column) {
     if (first < 0 || first > n_columns - n_values) throw std::invalid_argument("first_column: no such column");
   }
@@ -341,7 +343,7 @@ inline void Forest::Arrays::validate_node(std::size_t i) const {
   if (node.feature < -1 || node.feature >= n_features) {
     throw bad_node(
         "feature", i,
-        "splits on feature " + std::to_string(node.feature) + ", the forest has " + std::to_string(n_features));
+        "splits on feature " + std::to_string(node.feature) + ", but the forest has " + std::to_string(n_features));
   }
   if (node.categories < -1 || node.categories >= n_sets()) {
     throw bad_node("categories", i, "has set " + std::to_string(node.categories) + " of " + std::to_string(n_sets()));
@@ -351,7 +353,7 @@ inline void Forest::Arrays::validate_node(std::size_t i) const {
           : node.left <= static_cast<std::int64_t>(i) || static_cast<std::size_t>(node.left) + 1 >= nodes.size()) {
     throw bad_node("left", i, "has children out of place");
   }
-  if (std::isnan(node.threshold)) throw bad_node("threshold", i, "has a threshold that is no number");
+  if (std::isnan(node.threshold)) throw bad_node("threshold", i, "has a threshold that is NaN");
 }
 
 // Every node is a root or has one parent, the nodes of a tree lie between its root and the next one, and none is deeper
@@ -359,14 +361,14 @@ inline void Forest::Arrays::validate_node(std::size_t i) const {
 inline void Forest::Arrays::validate_shape() const {
   std::vector<std::uint16_t> level(nodes.size(), 0);  // 1 for roots; 0: not reached yet
   const auto reach = [&](std::size_t i, int at) {
-    if (level[i] != 0) throw bad_node("left", i, "is reached twice: a node is a root or has one parent");
+    if (level[i] != 0) throw bad_node("left", i, "is reached twice: a node must be a root or have one parent");
     if (at > kMaxDepth + 1) throw bad_node("left", i, "is deeper than " + std::to_string(kMaxDepth) + " levels");
     level[i] = static_cast<std::uint16_t>(at);
   };
   for (std::size_t tree = 0; tree < roots.size(); ++tree) {
     const std::size_t end = tree + 1 < roots.size() ? static_cast<std::size_t>(roots[tree + 1]) : nodes.size();
     if (roots[tree] < 0 || static_cast<std::size_t>(roots[tree]) >= end || end > nodes.size()) {
-      throw std::invalid_argument("roots: must rise, and there must be such nodes");
+      throw std::invalid_argument("roots: must increase and be numbers of nodes");
     }
     reach(static_cast<std::size_t>(roots[tree]), 1);
     for (std::size_t i = static_cast<std::size_t>(roots[tree]); i < end; ++i) {

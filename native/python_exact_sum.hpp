@@ -10,7 +10,7 @@
 
 namespace agbm {
 
-// What Python makes a sum of: a whole number of 2^-1074 as bytes, and the sum of what is not finite.
+// A sum in the form for Python: the multiple of 2^-1074 as bytes, and the sum of all numbers that are not finite.
 inline nb::tuple to_python(const ExactSum& sum) {
   const std::string bytes = sum.little_endian();
   return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), sum.not_finite());

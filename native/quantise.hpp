@@ -1,7 +1,7 @@
 // Conversion of real numbers to integers, so that sums do not depend on their order.
 //
-// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The sums, and
-// so the tree, are then the same for every number of threads and every partition of the rows.
+// A residual x becomes round(x * 2^e), with one exponent e for all rows, chosen so that no sum can overflow. The sums,
+// and therefore the tree, are then the same for every number of threads and every partition of the rows.
 #pragma once
 
 #include <bit>
@@ -55,18 +55,18 @@ inline double max_abs(const double* x, std::size_t n, int n_threads) {
   return largest;
 }
 
-// The form of a histogram cell: one 64-bit integer for each residual, then one for each hessian unless these are constant.
-// The last of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians and one residual,
-// a cell is a single integer, and a row costs one addition per feature. If there are so many rows that the count would leave
-// too few bits for the value, an additional integer holds the count.
+// The form of a histogram cell: one 64-bit integer for each residual, then one for each hessian unless these are
+// constant. The last of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians
+// and one residual, a cell is a single integer, and a row costs one addition per feature. If there are so many rows
+// that the count would leave too few bits for the value, an additional integer holds the count.
 struct Channels {
   int n_residuals = 0;
   int n_hessians = 0;
   bool counts_alone = false;
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
-  std::vector<double> noise;  // of each residual: its mean square over the mean hessian
-  std::vector<int> exponent;  // of each channel: a row's integer is its number times 2^exponent
+  std::vector<double> noise;  // per residual: its mean square divided by the mean hessian
+  std::vector<int> exponent;  // per channel: the integer of a row is its number times 2^exponent
   std::vector<double> unit;   // value of one step of each channel, a power of two
 
   int n() const { return n_residuals + n_hessians + (counts_alone ? 1 : 0); }
@@ -85,20 +85,21 @@ inline int value_bits(std::size_t n_repeated, bool carries_count) {
 struct LeafQuantiles {
   int n_outputs = 0;                     // 0: no quantiles
   double share = 0.0;                    // of the weight at or below the value
-  std::vector<const double*> distances;  // of each output, from the score to the label of each row
+  std::vector<const double*> distances;  // per output: from the score to the label of each row
   const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null: the repeats are the weights
 
-  // The weight that makes up the share of a total. The share may be slightly above the number it stands for, as 0.1 is; the
-  // factor makes exactly a tenth suffice.
+  // The weight that corresponds to the share of a total. As a double, the share may be slightly above the intended
+  // number, as 0.1 is; the factor corrects this, so that exactly a tenth suffices.
   double enough(std::int64_t total) const {
     return std::max(1.0, std::ceil(share * (1.0 - 0x1p-50) * static_cast<double>(total)));
   }
 };
 
-// Inputs of one tree: residuals times weights, and hessians (group, row) times weights, absent if all are 1. Neighbouring
-// residuals share a hessian, in groups of equal size. A row may be repeated (null: no row is); sums are then exactly those
-// of the repeated rows. If the rows are spread over machines, `max` and `n_repeated` are those of all of them: the integers
-// that a row becomes depend on these alone. A process that only adds up the sums of others has no rows.
+// Inputs of one tree: residuals times weights, and hessians (group, row) times weights, absent if all are 1.
+// Neighbouring residuals share a hessian, in groups of equal size. A row may be repeated (null: no row is); sums are
+// then exactly those of the repeated rows. If the rows are spread over machines, `max` and `n_repeated` are those of
+// all of them: the integers that a row becomes depend on these alone. A process that only adds up the sums of others
+// has no rows.
 struct TreeInputs {
   int n_residuals = 0;
   int n_hessians = 0;
@@ -107,7 +108,7 @@ struct TreeInputs {
   std::vector<const double*> residuals;
   const double* hessians = nullptr;
   const std::int64_t* repeats = nullptr;
-  std::vector<double> max;        // of each residual, then of each hessian
+  std::vector<double> max;        // per residual, then per hessian
   double min_hessian_leaf = 0.0;  // keeps Newton steps from dividing by almost zero
   LeafQuantiles quantiles;
 
@@ -143,7 +144,7 @@ inline std::int64_t sum_of_powers(const TreeInputs& inputs, const double* x, dou
   return std::accumulate(partial.begin(), partial.end(), std::int64_t{0});
 }
 
-// Sums over rows that noise_of() needs: of each hessian, then of the squares of each residual.
+// Sums over rows that noise_of() needs: one per hessian, then one of squares per residual.
 inline std::vector<std::int64_t> noise_sums(const TreeInputs& inputs, int n_threads) {
   std::vector<std::int64_t> sums;
   for (int group = 0; group < inputs.n_hessians; ++group) {
@@ -176,7 +177,7 @@ inline std::vector<double> noise_of(const TreeInputs& inputs, const std::vector<
 // A residual keeps almost the precision of float32, however many rows there are.
 constexpr int kMinValueBits = 22;
 
-// The form of the cells, which depends only on what is known of all rows together.
+// The form of the cells, which depends only on properties of all rows together.
 inline Channels channels_of(const TreeInputs& inputs) {
   Channels c;
   c.n_residuals = inputs.n_residuals;

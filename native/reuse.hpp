@@ -1,8 +1,8 @@
-// Large arrays whose memory is used again.
+// Reuse of the memory of large arrays.
 //
-// The loop makes a dozen vectors over all rows in every iteration and drops as many. Memory fresh from the system costs more
-// than what is written into it: each page is a fault, and is cleared first. What is dropped here waits for the next vector
-// of the same size, until the run is over.
+// Every iteration of boosting creates and deletes about a dozen vectors over all rows. New memory from the system costs
+// more time than writing the values, because each page causes a page fault and is zeroed first. Memory that is freed
+// here is therefore kept for the next vector of the same size, until the run ends.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class ReusedMemory {
     }
   }
 
-  // Nothing is kept but between the beginning and the end of a run.
+  // Memory is kept only between the start and the end of a run.
   void begin_run() {
     std::lock_guard<std::mutex> lock(mutex_);
     ++n_runs_;
@@ -52,11 +52,11 @@ class ReusedMemory {
   void end_run() {
     std::lock_guard<std::mutex> lock(mutex_);
     --n_runs_;
-    free_.clear();  // a run that goes on may have arrays of another size, and would never take these
+    free_.clear();  // other runs may have arrays of another size and would never use these
   }
 
  private:
-  static constexpr std::size_t kWorthIt = 16384;  // numbers; below, the allocator does the same
+  static constexpr std::size_t kWorthIt = 16384;  // numbers; the allocator itself reuses smaller arrays
 
   std::mutex mutex_;
   int n_runs_ = 0;

@@ -1,21 +1,25 @@
-// What each feature contributes to a prediction: Shapley values of trees, path-dependent (Lundberg et al., "From local
+// Contributions of features to a prediction: path-dependent Shapley values of trees (Lundberg et al., "From local
 // explanations to global understanding with explainable AI for trees", 2020).
 //
-// If only the features in S are known, a walk takes both edges of a node that splits on another feature, each with the share
-// z of the node's training rows that went there. For one leaf of value v, the features k on its path are then independent
-// factors: o_k, 1 where the row meets all conditions of the path on k and 0 elsewhere, if k is known, and z_k, the product of
-// its shares, if it is not. The weights of Shapley's sum over all S are integrals of t^|S| (1 - t)^(d - 1 - |S|), so
+// If only the features in S are known, a walk takes both edges of a node that splits on another feature, each weighted
+// by the share of the node's training rows that went there. For one leaf with value v, each feature k on its path then
+// contributes an independent factor. If k is known, the factor is o_k: 1 if the row meets all conditions of the path on
+// k, and 0 otherwise. If k is unknown, the factor is z_k, the product of the shares of its edges. The weights of
+// Shapley's sum over all S are integrals of t^|S| (1 - t)^(d - 1 - |S|), so
 //
 //   phi_j = v  integral over (0, 1) of  (o_j - z_j)  product over k != j of  (z_k (1 - t) + o_k t)  dt,
 //
-// of a polynomial of degree d - 1 where d features are on the path. Quadrature with d / 2 points is exact, and since all
-// factors, points and weights are positive, nothing cancels, however long the path is.
+// where d is the number of features on the path. The integrand is a polynomial of degree d - 1, for which a quadrature
+// with d / 2 points is exact. All factors, points and weights are positive, so there is no cancellation, however long
+// the path is.
 //
-// Leaves share factors, so a tree is walked once for each point: the product p of the factors goes down, the sum s of
-// p v goes up, and an edge adds to its feature (g - g') s, where g = (o - z) / (z (1 - t) + o t) is that of the path down to
-// the edge and g' that of the edge above on the same feature, whose leaves it takes over. This is Linear TreeSHAP (Yu et al.,
-// 2022) at quadrature points. An edge has at most three cases: the row is off the path above it, at it, or not at all. What
-// they multiply by is made once for all rows, and a group of rows takes the walk together, in vectors.
+// Leaves share factors, so a tree is walked once per quadrature point. On the way down, the walk multiplies the factors
+// into a product p; on the way up, it adds the products p v of the leaves to a sum s. Each edge adds (g - g') s to its
+// feature, where g = (o - z) / (z (1 - t) + o t) for the path down to this edge, and g' is the same for the previous
+// edge on the same feature, which counted these leaves as well. This is Linear TreeSHAP (Yu et al., 2022) at quadrature
+// points. An edge has at most three cases: the row has left the path above this edge, leaves it at this edge, or stays
+// on it. The factors of these cases are computed once for all rows, and a group of rows takes the walk together, in
+// vectors.
 #pragma once
 
 #include <bit>
@@ -29,14 +33,14 @@
 
 namespace agbm {
 
-// Points and weights for integrals over (0, 1) of polynomials up to degree 2 n - 1.
+// Gauss-Legendre points and weights: exact integrals over (0, 1) of polynomials up to degree 2 n - 1.
 struct Quadrature {
-  std::vector<double> point, rest, weight;  // rest: 1 - point, to the last bits where it is small
+  std::vector<double> point, rest, weight;  // rest: 1 - point, accurate even if it is small
 
   explicit Quadrature(int n) : point(n), rest(n), weight(n) {
     for (int i = 0; i < (n + 1) / 2; ++i) {
       double angle = std::numbers::pi * (4.0 * i + 3.0) / (4.0 * n + 2.0), slope = 1.0;
-      for (int step = 0; step < 8; ++step) {  // Newton's; the start is good to 1 / n^2 or better
+      for (int step = 0; step < 8; ++step) {  // Newton steps; the initial angle is accurate to 1 / n^2
         const auto [last, before] = legendre(n, angle);
         slope = n * (before - std::cos(angle) * last) / std::sin(angle);
         if (step < 7) angle += last / slope;
@@ -49,7 +53,8 @@ struct Quadrature {
   }
 
  private:
-  // The polynomials of degree n and n - 1 at x = cos(angle), by their differences: these stay exact where x is near 1.
+  // Legendre polynomials of degree n and n - 1 at x = cos(angle), computed from their differences, which are accurate
+  // even if x is near 1.
   static std::pair<double, double> legendre(int n, double angle) {
     const double low = std::sin(angle / 2.0), below_one = 2.0 * low * low;
     double value = 1.0, change = 0.0, before = 1.0;
@@ -62,7 +67,8 @@ struct Quadrature {
   }
 };
 
-// What the contributions of a forest need, made once where it is one batch, else for every call. The forest must stay alive.
+// Computes the contributions for a forest, which must stay alive. Its passes are kept if they fit one batch, and
+// computed again in every call otherwise.
 class Contributions {
  public:
   explicit Contributions(const Forest& forest) : forest_(forest), a_(forest.arrays()), expected_(a_.n_columns, 0.0) {
@@ -85,8 +91,8 @@ class Contributions {
   int n_features() const { return a_.n_features; }
   int n_columns() const { return a_.n_columns; }
 
-  // out (row, column, feature + 1) += what each feature contributes, and in the last place what is expected of a row of which
-  // nothing is known. Rows lie as in Forest::add_predictions.
+  // Adds to out (row, column, feature + 1) the contributions of each feature, followed by the expected prediction of a
+  // row of which nothing is known. Rows are laid out as in Forest::add_predictions.
   template <class T>
   void add(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride, double* out,
            int n_threads) const {
@@ -102,48 +108,49 @@ class Contributions {
   }
 
  private:
-  static constexpr std::size_t kGroup = 32;  // rows that take a walk together; compilers unroll loops over fewer
-  static constexpr int kMaxPoints = 4;       // of one pass: their products stay in the first-level cache
-  static constexpr std::size_t kMaxWeights = 1 << 19;       // of a batch, 16 MB; a pass with more is one by itself
-  static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // of a block of rows, to stay in the second-level cache
-  static constexpr std::size_t kMaxGroups = 8;              // of a block
-  static constexpr std::size_t kManyLevels = 1000;          // take megabytes
+  static constexpr std::size_t kGroup = 32;            // rows that take a walk together; compilers unroll shorter loops
+  static constexpr int kMaxPoints = 4;                 // per pass: their products stay in the L1 cache
+  static constexpr std::size_t kMaxWeights = 1 << 19;  // per batch (16 MB); a larger pass is a batch by itself
+  static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // per block of rows, to stay in the L2 cache
+  static constexpr std::size_t kMaxGroups = 8;              // per block
+  static constexpr std::size_t kManyLevels = 1000;          // need megabytes per task
 
-  // One way from a node to its child.
+  // The edge from a node to one of its children.
   struct Edge {
     double threshold;
     double share;       // of the node's training rows
     double path_share;  // product of the shares of all edges on this feature, from the root down to this one
-    double leaf_share;  // of all training rows; 0 where the child is no leaf
+    double leaf_share;  // of all training rows; 0 if the child is not a leaf
     std::int32_t feature;
-    std::int32_t level;  // of the child; the root's is 0
-    std::int32_t above;  // level of the edge above on the same feature; 0: none
+    std::int32_t level;  // of the child; that of the root is 0
+    std::int32_t above;  // level of the previous edge on the same feature; 0: none
     std::int32_t node;
     std::int32_t leaf;  // the child if it is a leaf, else -1
     bool left, missing_left, has_categories;
   };
 
-  // The edges of a tree in the order in which a walk goes down them: the left one, what is below it, the right one.
+  // The edges of a tree in depth-first order: the left edge of a node, everything below it, then the right edge.
   struct Walk {
     std::vector<Edge> edges;
     int first_column;
     int depth = 0;
-    int n_points = 0;  // that are exact for the longest path
+    int n_points = 0;  // quadrature points that are exact for the longest path
   };
 
-  // What an edge multiplies by at one point, on the path (the row meets the conditions on the feature, this one too) and off
-  // it (this is the first that it does not meet).
+  // Factors of an edge at one point, for rows that are still on the path after this edge (they meet all conditions on
+  // the feature so far) and for rows that leave it here (this is the first condition on the feature that they do not
+  // meet).
   struct Weights {
     double factor_on, factor_off;
     double gain_on, gain_off;
   };
 
-  // A walk with some of its points.
+  // A walk for some of its points.
   struct Pass {
     std::shared_ptr<const Walk> walk;
     std::vector<Weights> weights;  // (edge, point)
     int n_points;
-    bool is_first;  // of its walk
+    bool is_first;  // whether it is the first pass of its walk
   };
 
   template <class T>
@@ -154,19 +161,19 @@ class Contributions {
     double* out;
   };
 
-  // Numbers of a group's rows. A vector of them lies in one cache line.
+  // One number per row of a group. Aligned, so that vectors do not cross cache lines.
   template <class T>
   struct alignas(64) Group {
     T of[kGroup];
   };
 
-  // Memory of one task.
+  // Temporary memory of one task.
   struct Scratch {
     std::vector<Group<double>> x;                         // (group, feature)
     std::vector<Group<double>> out;                       // (group, column, feature)
     std::vector<Group<double>> products;                  // (level, point)
     std::vector<Group<double>> sums;                      // (level, value, point)
-    std::vector<Group<std::int64_t>> goes_left, on_path;  // (level), all bits or none
+    std::vector<Group<std::int64_t>> goes_left, on_path;  // (level), all bits set or none
     std::vector<std::int32_t> path;                       // the edge at each level
   };
 
@@ -175,7 +182,7 @@ class Contributions {
     for (int k = 0; k < a_.n_values; ++k) expected_[first_column + k] += share * values_of(leaf)[k];
   }
 
-  // Makes the passes of all trees, in their order, and hands them over a batch at a time.
+  // Creates the passes of all trees, in their order, and calls use() with one batch after the other.
   template <class Use>
   void for_each_batch(const Use& use) const;
   Walk walk_of(std::size_t tree) const;
@@ -202,8 +209,8 @@ class Contributions {
 
   const Forest& forest_;
   const Forest::Arrays& a_;
-  std::vector<double> expected_;  // of each column
-  std::vector<Pass> kept_;        // all of them where they are one batch
+  std::vector<double> expected_;  // per column
+  std::vector<Pass> kept_;        // all passes, if they fit one batch
   int n_batches_ = 0;
 };
 
@@ -231,7 +238,7 @@ inline Contributions::Walk Contributions::walk_of(std::size_t tree) const {
   walk.first_column = a_.first_column[tree];
   const std::int32_t root = a_.roots[tree];
   if (forest_.is_leaf(root)) return walk;
-  std::vector<std::size_t> path{0};  // the edge at each level; there is none at the root's
+  std::vector<std::size_t> path{0};  // the edge at each level; the entry for the root is not used
   struct Open {
     Edge edge;
     int n_features;  // on the path
@@ -263,7 +270,7 @@ inline Contributions::Walk Contributions::walk_of(std::size_t tree) const {
   return walk;
 }
 
-// The two edges below a node at the end of the path. Where none of the node's training rows went anywhere, both are as likely.
+// The two edges below the node at the end of the path. If the node has no training rows, each has a share of 1/2.
 inline std::pair<Contributions::Edge, Contributions::Edge> Contributions::edges_of(
     std::int32_t i, const Walk& walk, const std::vector<std::size_t>& path) const {
   const Forest::Node& node = a_.nodes[i];
@@ -316,8 +323,8 @@ void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, in
   const std::size_t n_blocks = (rows.n + n_groups * kGroup - 1) / (n_groups * kGroup);
   std::size_t n_levels = 0;
   for (const Pass& pass : passes) n_levels = std::max(n_levels, static_cast<std::size_t>(pass.walk->depth) + 1);
-  const std::size_t tasks_a_thread = n_levels > kManyLevels ? 1 : 4;  // each has memory for all levels
-  const std::size_t n_tasks = std::min(n_blocks, tasks_a_thread * static_cast<std::size_t>(std::max(n_threads, 1)));
+  const std::size_t tasks_per_thread = n_levels > kManyLevels ? 1 : 4;  // each has memory for all levels
+  const std::size_t n_tasks = std::min(n_blocks, tasks_per_thread * static_cast<std::size_t>(std::max(n_threads, 1)));
   std::vector<Scratch> scratches(n_tasks);
   for (Scratch& scratch : scratches) {
     scratch.x.resize(n_groups * x_size);
@@ -352,7 +359,8 @@ void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, in
   });
 }
 
-// Values, and the contributions so far, of a block of rows. The last group may have fewer rows.
+// Copies the values of a block of rows, and their contributions so far, to the scratch memory. The last group may have
+// fewer rows.
 template <class T>
 void Contributions::fill(const Rows<T>& rows, std::size_t begin, std::size_t end, Scratch& scratch) const {
   const std::size_t n_features = static_cast<std::size_t>(a_.n_features),
@@ -385,7 +393,7 @@ void Contributions::write(const Rows<T>& rows, std::size_t begin, std::size_t en
   }
 }
 
-// Takes a group of rows along all edges.
+// Walks a group of rows along all edges.
 template <int n_points>
 AGBM_INLINE inline void Contributions::take(const Pass& pass, const Group<double>* x, Group<double>* out,
                                             Scratch& scratch) const {
@@ -408,12 +416,12 @@ AGBM_INLINE inline void Contributions::take(const Pass& pass, const Group<double
   }
 }
 
-// One number where all bits of `which` are set, the other where none is. Compilers make vectors of loops over it.
+// Returns `yes` if all bits of `which` are set, `no` if none is. Compilers can vectorise loops over it.
 AGBM_INLINE inline double choose(std::int64_t which, double yes, double no) {
   return std::bit_cast<double>((which & std::bit_cast<std::int64_t>(yes)) | (~which & std::bit_cast<std::int64_t>(no)));
 }
 
-// Which rows go left at the node above an edge.
+// Decides which rows go left at the node above an edge.
 AGBM_INLINE inline void Contributions::decide(const Edge& edge, const Group<double>& x,
                                               Group<std::int64_t>& goes_left) const {
   const double threshold = edge.threshold;
@@ -429,7 +437,7 @@ AGBM_INLINE inline void Contributions::decide(const Edge& edge, const Group<doub
   }
 }
 
-// Products at the lower end of an edge, and which rows are still on the path there.
+// Computes the products at the lower end of an edge, and which rows are still on the path there.
 template <int n_points>
 AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* __restrict weights,
                                                Scratch& scratch) const {
@@ -454,7 +462,7 @@ AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* 
   }
 }
 
-// Adds what is below an edge to its feature and to the sums at its upper end.
+// Adds the sums below an edge to its feature and to the sums at its upper end.
 template <int n_points>
 AGBM_INLINE inline void Contributions::go_up(const Edge& edge, const Weights* __restrict weights, Group<double>* out,
                                              Scratch& scratch) const {

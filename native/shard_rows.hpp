@@ -38,10 +38,12 @@ class ShardRows {
   }
 
   void start(std::int64_t n_repeated, const std::vector<double>& max, const std::optional<Vector<Row>>& rows) {
-    require(!residuals_.empty(), "start: there are no residuals");
-    require(n_repeated >= static_cast<std::int64_t>(inputs_.n_repeated), "n_repeated: fewer than are here");
+    require(!residuals_.empty(), "start: no residuals have been set");
+    require(n_repeated >= static_cast<std::int64_t>(inputs_.n_repeated),
+            "n_repeated: must not be less than that of this shard");
     require(max.size() == inputs_.max.size(), "max: must have one entry for each residual and hessian");
-    for (std::size_t k = 0; k < max.size(); ++k) require(max[k] >= inputs_.max[k], "max: smaller than here");
+    for (std::size_t k = 0; k < max.size(); ++k)
+      require(max[k] >= inputs_.max[k], "max: must not be less than that of this shard");
     TreeInputs inputs = inputs_;
     inputs.n_repeated = static_cast<std::size_t>(n_repeated);
     inputs.max = max;
@@ -83,7 +85,7 @@ class ShardRows {
   }
 
   nb::ndarray<nb::numpy, std::int64_t> noise() {
-    require(rows_.n_nodes() > 0, "noise: there is no tree");
+    require(rows_.n_nodes() > 0, "noise: no tree has been started");
     std::vector<std::int64_t> sums = rows_.noise();
     const std::size_t size = sums.size();
     return to_numpy(std::move(sums), size);
@@ -121,7 +123,7 @@ class ShardRows {
                                         const RowMajor<double>& value) {
     const GrownTree tree = trees_of_records(matrix_, nodes, left_codes, value);
     require(tree.n_nodes() > 0 && tree.n_nodes() == rows_.n_nodes() && tree.n_values == inputs_.n_residuals,
-            "nodes: not the last tree's");
+            "nodes: must be those of the last tree");
     const std::size_t known = chosen_ ? 0 : inputs_.n_rows, n_rows = matrix_.n_rows;
     nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
     nb::gil_scoped_release release;

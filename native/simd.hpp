@@ -1,7 +1,7 @@
-// Vectors of eight numbers, and the widest instructions that the machine has for them.
+// Vectors of eight numbers, and a choice of the widest vector instructions of the machine.
 //
-// The same source is compiled for the plain instruction set, which every machine of its kind has, and for wider ones. Each
-// lane does the IEEE operations of the source in their order and nothing is contracted, so all give the same bits.
+// The same source is compiled for the baseline instruction set and for wider ones. Every lane performs the IEEE
+// operations of the source in the same order, without contraction, so all of them give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 namespace agbm {
 
 constexpr int kLanes = 8;
-// typedef, not using: Clang would not hear of the alignment there, and take the vectors for aligned ones.
+// typedef instead of using: with using, Clang ignores the alignment and assumes that the vectors are aligned.
 typedef double Doubles __attribute__((vector_size(64), aligned(8), may_alias));
 typedef std::int64_t Integers __attribute__((vector_size(64), aligned(8), may_alias));
 
-// Vectors are never passed to functions that are not inlined; how that would be done does not matter.
+// The warning concerns how vectors are passed to functions; here they are only passed to inlined ones.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define AGBM_INLINE __attribute__((always_inline))
 
-// Vectors of one register, for sums in registers: compilers make little of wider ones.
+// Vectors of one register, for sums in registers: compilers generate poor code for wider ones.
 struct Vectors128 {
   static constexpr int kLanes = 2;
   using Numbers = double __attribute__((vector_size(16)));
@@ -58,7 +58,8 @@ __attribute__((target(AGBM_AVX512))) void with_avx512(const Body& body) {
 
 enum class Instructions { kPlain, kAvx2, kAvx512 };
 
-// The widest that the machine has, or no wider than AGBM_INSTRUCTIONS says ("plain", "avx2"): for tests of the others.
+// The widest instructions of the machine. The environment variable AGBM_INSTRUCTIONS ("plain", "avx2") limits them, so
+// that the others can be tested.
 inline Instructions widest_instructions() {
   static const Instructions found = [] {
     const char* most = std::getenv("AGBM_INSTRUCTIONS");
@@ -72,7 +73,7 @@ inline Instructions widest_instructions() {
   return found;
 }
 
-// Runs body(vectors), a lambda marked AGBM_INLINE, with the widest instructions and the vectors of one of their registers.
+// Runs body(vectors), a lambda marked AGBM_INLINE, with the widest instructions and vectors of one register.
 template <class Body>
 void vectorised_by_register(const Body& body) {
   switch (widest_instructions()) {
@@ -104,7 +105,7 @@ void vectorised(const Body& body) {
 #endif
 
 AGBM_INLINE inline Integers load(const std::int64_t* from) { return *reinterpret_cast<const Integers*>(from); }
-// The first n of eight numbers, and zeros behind them.
+// Loads the first n of eight numbers, followed by zeros.
 AGBM_INLINE inline Doubles load_some(const double* from, std::size_t n) {
   if (n >= kLanes) return *reinterpret_cast<const Doubles*>(from);
   Doubles v = {};

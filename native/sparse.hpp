@@ -1,4 +1,4 @@
-// Sparse matrices to bin codes.
+// Conversion of sparse matrices to bin codes.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +25,15 @@ inline bool can_split(const SparseBins& x, int feature, int n_bins, const LeafRo
     rows[bin] += leaf.count(row);
     n_others += leaf.count(row);
   });
-  if (n_others < leaf.min_samples_leaf) return false;  // zero is on one side: this is all that the other can have
+  if (n_others < leaf.min_samples_leaf) return false;  // the side without zero cannot have more rows than this
   rows[x.zero_bin[feature]] = n_rows - n_others;
   return can_split(rows.data(), n_bins, n_rows, leaf.min_samples_leaf);
 }
 
-// Values of a feature from which on making a table takes less time than it saves.
+// Number of values of a feature from which on building a table is faster than searching.
 constexpr std::size_t kValuesWorthATable = 512;
 
-// thresholds: of the feature, n of them. Missing values have the bin behind the last.
+// Bins of the values of a feature with n thresholds. Missing values have the bin after the last one.
 template <class T>
 void bin_column(const T* values, std::size_t n_values, const double* thresholds, std::size_t n, std::uint8_t* bins) {
   const int missing = static_cast<int>(n) + 1;
@@ -51,7 +51,7 @@ void bin_column(const T* values, std::size_t n_values, const double* thresholds,
   }
 }
 
-// The values of all features to bins; used: which features can split.
+// Converts the values of all features to bins, and sets `used` for features that can split.
 template <class T>
 SparseBins bin_values(const SparseValues<T>& x, const Row* rows, const std::vector<int>& n_bins,
                       const double* thresholds, const LeafRows& leaf, std::vector<std::uint8_t>& used, int n_threads) {
@@ -75,7 +75,7 @@ SparseBins bin_values(const SparseValues<T>& x, const Row* rows, const std::vect
   return binned;
 }
 
-// Fills a matrix that is laid out.
+// Fills an allocated matrix.
 class SparseFiller {
  public:
   SparseFiller(BinnedMatrix& m, const SparseBins& x, int n_threads)
@@ -104,7 +104,7 @@ class SparseFiller {
   }
 
  private:
-  // A sparse group, and its features.
+  // A sparse group and its features.
   struct Lists {
     const ColumnGroup* group;
     SparseGroup* to;
@@ -118,7 +118,7 @@ class SparseFiller {
     x_.for_each(feature, [&](Row row, int bin) { codes[row] = static_cast<std::uint8_t>(place.code(bin)); });
   }
 
-  // With their memory, since tasks must not ask for any.
+  // Allocates the memory of all lists, since tasks must not allocate.
   std::vector<Lists> make_lists() {
     std::vector<Lists> lists;
     const int* feature = features_.data();
@@ -147,7 +147,7 @@ class SparseFiller {
     return m_.cell_offset[column] - m_.cell_offset[lists.group->first_column];
   }
 
-  // For each row the cells of the group's columns.
+  // Lists the cells of the group's columns, for each row.
   void list_cells(const Lists& lists) {
     std::uint32_t* start = lists.to->start.data();
     for (const int* f = lists.begin; f < lists.end; ++f) {
@@ -161,11 +161,11 @@ class SparseFiller {
         lists.to->cells[start[row]++] = static_cast<std::uint16_t>(first + place.code(bin));
       });
     }
-    std::copy_backward(start, start + m_.n_rows, start + m_.n_rows + 1);  // each is now where its row ends
+    std::copy_backward(start, start + m_.n_rows, start + m_.n_rows + 1);  // each was moved to the end of its row
     start[0] = 0;
   }
 
-  // For each column the rows, from the lists of these.
+  // Lists the rows and codes of each column, from the lists of cells.
   void list_columns(const Lists& lists) {
     SparseGroup& to = *lists.to;
     std::uint32_t* start = to.column_start.data();
@@ -173,7 +173,7 @@ class SparseFiller {
       start[m_.places[*f].column - lists.group->first_column + 1] += static_cast<std::uint32_t>(x_.count(*f));
     }
     std::partial_sum(start, start + lists.group->width + 1, start);
-    const auto cells = m_.cell_offset.begin() + lists.group->first_column;  // of the columns
+    const auto cells = m_.cell_offset.begin() + lists.group->first_column;  // first cell of each column
     for (std::size_t row = 0; row < m_.n_rows; ++row) {
       for (std::uint32_t k = to.start[row]; k < to.start[row + 1]; ++k) {
         const std::size_t cell = *cells + to.cells[k];
@@ -189,11 +189,11 @@ class SparseFiller {
   BinnedMatrix& m_;
   const SparseBins& x_;
   int n_threads_;
-  std::vector<int> features_;  // by their columns
+  std::vector<int> features_;  // sorted by column
 };
 
-// A binned matrix of the columns of a sparse one; rows: of each value, ascending within a column. Features that cannot split
-// the rows of the trees have no columns.
+// Bins a sparse matrix. `rows` has the row of each value, ascending within a column. Features that cannot split the
+// training rows get no column.
 template <class T>
 BinnedMatrix bin_sparse(const SparseValues<T>& x, const Row* rows, const std::vector<int>& n_bins,
                         const double* thresholds, const LeafRows& leaf, int n_threads) {

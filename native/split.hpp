@@ -21,7 +21,7 @@ struct GrowthRules {
   std::int64_t min_samples_leaf;
   double l2_regularization;
   double min_split_gain;
-  std::vector<int> monotone;                   // of each feature: 1 increasing, -1 decreasing, 0 free; empty: all free
+  std::vector<int> monotone;                   // per feature: 1 increasing, -1 decreasing, 0 free; empty: all free
   std::vector<std::vector<int>> interactions;  // groups that may be used together on one path; empty: all may
 
   // Rows that a category needs in a node to be ranked; one with fewer follows the missing values.
@@ -47,20 +47,21 @@ struct Split {
 // Relative to the score, a smaller gain is a rounding error.
 constexpr double kGainNoise = 1e-12;
 
-// A category is ranked by its mean residual as if the node had this many more rows of it with residual zero, because the
-// order of rare categories is mostly noise.
+// A category is ranked by its mean residual as if the node had this many more rows of it with residual zero, because
+// the order of rare categories is mostly noise.
 constexpr double kCategorySmoothing = 10.0;
 
-// Splitting categories in the order of their mean residuals has a large gain even if these differ by chance alone. For m
-// equivalent categories, the sum of their G^2 / H exceeds that of the node by about m - 1 times the noise of a row, and the
-// best cut through sorted normal numbers takes 2 / pi of it. That much is subtracted from the gain.
+// Splitting categories in the order of their mean residuals has a large gain even if these differ by chance alone. For
+// m equivalent categories, the sum of their G^2 / H exceeds that of the node by about m - 1 times the noise of a row,
+// and the best cut through sorted normal numbers takes 2 / pi of it. That much is subtracted from the gain.
 constexpr double kGainByChance = 0.6366197723675814;
 
 // In a tree for many residuals, categories are ranked by the means of this many of them, one after the other.
 constexpr int kCategoryOrders = 2;
 
-// What a leaf divides its sum of residuals by. The floor keeps a step finite if residuals have separate hessians and some
-// of these almost vanish in a leaf; if all share one hessian, no leaf below the floor is made in the first place.
+// The number that a leaf divides its sum of residuals by. The floor keeps a step finite if residuals have separate
+// hessians and some of these almost vanish in a leaf; if all share one hessian, leaves below the floor are never
+// created.
 inline double leaf_denominator(double hessian, double floor, double l2) { return std::max(hessian, floor) + l2; }
 
 // Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each residual.
@@ -72,10 +73,10 @@ struct Bounds {
   }
 };
 
-// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer per channel, with the
-// count in the last one. score = sum over residuals of G^2 / (H + l2), where G and H are the sums of the residual and of its
-// hessian: how much of the squared residual a leaf explains. H is the row count if hessians are constant. There is no
-// factor 1/2 and no division by n, as in the units of the paper.
+// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer per channel, with
+// the count in the last one. score = sum over residuals of G^2 / (H + l2), where G and H are the sums of the residual
+// and of its hessian: how much of the squared residual a leaf explains. H is the row count if hessians are constant.
+// There is no factor 1/2 and no division by n, as in the units of the paper.
 //
 // Residuals and HasHessian are compile-time constants for the usual cases; Residuals = 0 is for all others.
 template <int Residuals, bool HasHessian>
@@ -154,7 +155,8 @@ struct Cuts {
   std::array<double, kMost> gain;
 };
 
-// What SumReader computes, from the sums of several places at once: the same operations in the same order, so the same bits.
+// The same computations as in SumReader, for several places at once: the same operations in the same order, so the same
+// bits.
 template <int Residuals, bool HasHessian>
 struct SumVectors {
   static constexpr int kChannels = Residuals + (HasHessian ? 1 : 0);
@@ -224,8 +226,8 @@ class FeatureScan {
   bool bounded() const { return task_.bounds.of != nullptr; }
   const std::int64_t* cell(int code) const { return task_.cells + std::ptrdiff_t{code} * read_.n_channels(); }
 
-  // Values at or below a bin go left. Both directions are tried for missing values; if the node has none, those of later
-  // rows follow the larger child.
+  // Values at or below a bin go left. Both directions are tried for missing values; if the node has none, those of
+  // later rows follow the larger child.
   void scan_bins() {
     const bool has_missing = read_.count(cell(task_.n_bins)) > 0;
     const std::vector<int>* in_order = nullptr;
@@ -237,8 +239,8 @@ class FeatureScan {
     if (best_.missing_left) best_.left.add(task_.n_bins);
   }
 
-  // Categories are sorted by their mean residual. For one residual, the best of all subsets then consists of the first few
-  // (Fisher). Categories with no rows in the node, or too few to be ranked, follow the missing values.
+  // Categories are sorted by their mean residual. For one residual, the best of all subsets then consists of the first
+  // few (Fisher). Categories with no rows in the node, or too few to be ranked, follow the missing values.
   void scan_categories() {
     std::vector<int> ranked;
     for (int c = 0; c < read_.n_channels(); ++c) undecided_[c] = cell(task_.n_bins)[c];
@@ -308,12 +310,14 @@ class FeatureScan {
     std::sort(codes.begin(), codes.end(), [&](int a, int b) { return mean[a] != mean[b] ? mean[a] < mean[b] : a < b; });
   }
 
-  // Cuts after each of the first `end` codes of an order (null: ascending). `base`: the sums that go left before all of them.
+  // Cuts after each of the first `end` codes of an order (null: ascending). `base`: the sums that go left before all of
+  // them.
   void scan(const std::vector<int>* order, int end, const std::int64_t* base, bool missing_decided) {
     const auto missing_left = [&](std::int64_t n_left) {
       return missing_decided ? base != nullptr : 2 * n_left >= n_total_;
     };
-    // If only missing values remain for the right side, every value goes left, including values that the node has not seen.
+    // If only missing values remain for the right side, every value goes left, including values that the node has not
+    // seen.
     const auto named = [&](int place, std::int64_t n_left) {
       const bool parts_missing =
           order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
@@ -345,8 +349,8 @@ class FeatureScan {
     }
   }
 
-  // The same for all cuts at once, without a branch for each. Returns the first cut with the largest gain, or -1 if that is
-  // not larger than the best so far.
+  // The same for all cuts at once, without a branch for each. Returns the first cut with the largest gain, or -1 if
+  // that is not larger than the best so far.
   int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
     collect_cuts(order, end, base);
     const double largest = compute_gains();
@@ -374,7 +378,7 @@ class FeatureScan {
       n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
     }
     cuts_.n = static_cast<int>(n);
-    // Whole vectors are read, and what an earlier feature has left after the last cut may overflow.
+    // Whole vectors are read, and numbers that an earlier feature has left after the last cut may overflow.
     const std::size_t whole = (n + kLanes - 1) / kLanes * kLanes;
     for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, 0);
   }
@@ -435,7 +439,7 @@ class FeatureScan {
     return true;
   }
 
-  static constexpr int kFewCuts = 3;  // up to so many are faster to score one by one
+  static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one
   static constexpr int kCutChannels = std::max(1, SumVectors<Residuals, HasHessian>::kChannels);
 
   const SumReader<Residuals, HasHessian> read_;

@@ -1,4 +1,4 @@
-// From the values of a feature to the thresholds between its bins: at most 254.
+// Computes the thresholds between the bins of a feature, at most 254, from its values.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T>
 constexpr Key<T> kMissingKey = std::numeric_limits<Key<T>>::max();
 
-// Integers in the order of the values. Both zeros have one, missing values have the largest.
+// Maps values to integers in the same order. 0 and -0 have the same key, missing values the largest one.
 template <class T>
 Key<T> to_key(T value) {
   constexpr Key<T> sign = Key<T>{1} << (8 * sizeof(T) - 1);
@@ -38,14 +38,15 @@ double from_key(Key<T> key) {
   return static_cast<double>(std::bit_cast<T>(key & sign ? key ^ sign : ~key));
 }
 
-// Sorts by the leading 33 bits in three stable passes of 11, and what agrees in these by comparisons. With 64 bits that
-// is half the passes of a full radix sort, and values seldom agree in 21 bits of the mantissa without being equal.
+// Sorts by the leading 33 bits in three stable passes of 11 bits each, and keys that agree in these by comparison. For
+// 64 bits this is half the passes of a full radix sort, and values rarely agree in 21 bits of the mantissa without
+// being equal.
 template <class K>
 void sort_keys(K* keys, K* spare, std::size_t n) {
   constexpr int kDigitBits = 11, kPasses = 3;
   constexpr int kBits = 8 * sizeof(K), kIgnored = std::max(0, kBits - kPasses * kDigitBits);
   constexpr K kLargestDigit = (1 << kDigitBits) - 1;
-  if (std::is_sorted(keys, keys + n)) return;  // in columns of a sparse matrix all values are often equal
+  if (std::is_sorted(keys, keys + n)) return;  // in sparse matrices, all values of a column are often equal
   if (n < 1024) return std::sort(keys, keys + n);
   std::array<std::array<std::uint32_t, kLargestDigit + 1>, kPasses> counts{};
   const auto digit = [](K key, int pass) { return key >> (kIgnored + pass * kDigitBits) & kLargestDigit; };
@@ -72,14 +73,14 @@ void sort_keys(K* keys, K* spare, std::size_t n) {
   }
 }
 
-// Distinct values in ascending order and how often each occurs.
+// Distinct values in ascending order, and the number of times each occurs.
 template <class K>
 struct Distinct {
   K* keys;
   K* counts;
   std::size_t n;
 
-  // Takes over sorted keys, and spare room for as many.
+  // Overwrites the array of sorted keys, and a spare array of the same size.
   Distinct(K* sorted, K* spare, std::size_t n_keys) : keys(sorted), counts(spare), n(0) {
     for (std::size_t begin = 0, end; begin < n_keys; begin = end) {
       const K key = sorted[begin];
@@ -89,7 +90,7 @@ struct Distinct {
     }
   }
 
-  // Some more of one value; there must be room for it.
+  // Adds `count` occurrences of a value. The arrays must have room for one more entry.
   void add(K key, std::size_t count) {
     const std::size_t at = std::lower_bound(keys, keys + n, key) - keys;
     if (at == n || keys[at] != key) {
@@ -103,7 +104,7 @@ struct Distinct {
   }
 };
 
-// Up to so many places in a row of values, ascending.
+// Ascending indices of values, with a maximum number.
 struct Places {
   std::array<std::size_t, 3 * kMaxValueBins> at;
   std::size_t n = 0;
@@ -113,13 +114,14 @@ struct Places {
   const std::size_t* end() const { return at.data() + n; }
 };
 
-// Values frequent enough to fill a bin, each of which gets one of its own; and the cuts that are then free for the others.
+// Values that are frequent enough to fill a bin, each of which gets its own bin, and the number of cuts left for the
+// others.
 struct Frequent {
   Places values;
   int free_cuts;
 };
 
-// Runs of other values between the frequent ones, before them and behind them.
+// Number of runs of other values before, between and after the frequent ones.
 inline int runs_between(const Places& frequent, std::size_t n) {
   std::size_t next = 0;
   int runs = 0;
@@ -136,7 +138,7 @@ Frequent find_frequent(const K* counts, std::size_t n, int max_bins) {
   for (std::size_t i = 0; i < n; ++i) rest += counts[i];
   Frequent found{{}, max_bins - 1};
   for (;;) {
-    // There are at most as many new ones as bins left: they share `rest`, each with at least the part of a bin.
+    // There cannot be more new values than bins left, since each accounts for at least rest / bins_left rows.
     const std::uint64_t bins_left = max_bins - found.values.n;
     const K enough = static_cast<K>((rest + bins_left - 1) / bins_left);
     Frequent then;
@@ -152,11 +154,11 @@ Frequent find_frequent(const K* counts, std::size_t n, int max_bins) {
     }
     then.free_cuts = max_bins - static_cast<int>(then.values.n) - runs_between(then.values, n);
     if (then.free_cuts < 0 || then.values.n == found.values.n) return found;
-    found = then;  // what is frequent among the rest shows when these are out
+    found = then;  // without these, other values may be frequent among the rest
   }
 }
 
-// Behind which values a new bin begins; there are more values than bins. Replaces the counts by running sums.
+// The values after which a new bin starts, if there are more values than bins. Replaces the counts by running sums.
 template <class K>
 Places quantile_cuts(K* counts, std::size_t n, int max_bins) {
   const Frequent frequent = find_frequent(counts, n, max_bins);
@@ -170,7 +172,7 @@ Places quantile_cuts(K* counts, std::size_t n, int max_bins) {
   for (std::size_t i = 0; i < n; ++i) counts[i] = sum += counts[i];
   const K* others = counts;
   for (int j = 1; j <= frequent.free_cuts; ++j) {
-    // The cut nearest to each target, among all places but behind the last value.
+    // The cut nearest to each target. There is no cut after the last value.
     const double target = static_cast<double>(j) * static_cast<double>(sum) / (frequent.free_cuts + 1);
     const std::size_t reached =
         std::lower_bound(others, others + n - 1, target, [](K a, double b) { return static_cast<double>(a) < b; }) -
@@ -185,14 +187,14 @@ Places quantile_cuts(K* counts, std::size_t n, int max_bins) {
   return cuts;
 }
 
-// The middle t with low <= t < high, also where the sum would overflow or nothing lies between.
+// The midpoint t with low <= t < high, even if low + high overflows or there is no number in between.
 inline double between(double low, double high) {
   const double middle = low / 2 + high / 2;
   return middle >= low && middle < high ? middle : low;
 }
 
-// Thresholds of one feature in ascending order; returns how many. They lie between neighbouring distinct values; where
-// there are too many of these, at the quantiles only.
+// Writes the thresholds of one feature in ascending order and returns their number. They are between neighbouring
+// distinct values; if there are too many of these, at quantiles only.
 template <class T>
 std::size_t find_thresholds(const Distinct<Key<T>>& values, int max_bins, double* out) {
   const auto behind = [&](std::size_t i) {
@@ -214,13 +216,14 @@ Distinct<K> sort_distinct(K* keys, K* spare, std::size_t n) {
   return {keys, spare, static_cast<std::size_t>(std::lower_bound(keys, keys + n, missing) - keys)};
 }
 
-// Thresholds of some features, one after the other, and how many each has.
+// Concatenated thresholds of several features, and their number per feature.
 struct Thresholds {
   std::vector<double> values;
   std::vector<int> counts;
 };
 
-// Room for the thresholds of some features whose number is not known yet, so that tasks need no memory of their own.
+// Memory for the thresholds of several features, allocated before their numbers are known, so that tasks need not
+// allocate.
 class ThresholdRoom {
  public:
   ThresholdRoom(std::size_t n_features, std::size_t n_rows, int max_bins)
@@ -245,13 +248,13 @@ class ThresholdRoom {
   std::vector<int> counts_;
 };
 
-// Bytes of keys that are sorted at a time, if 32 a row are not more. Small, so that no large part of X is ever copied.
+// Bytes of keys that are sorted at a time (at least 32 per row). Small, so that only a small part of X is ever copied.
 constexpr std::size_t kSortedBytes = std::size_t{1} << 22;
 
-// Columns of a sparse matrix that are worth a task: most have few values.
+// Columns of a sparse matrix per task: most have few values.
 constexpr std::size_t kColumnsPerTask = 16;
 
-// Rows whose columns are read one after the other, so that the lines they share stay in the first-level cache.
+// Number of rows that are read column by column, small enough that their cache lines stay in the L1 cache.
 constexpr std::size_t kRowsPerBlock = 256;
 
 // A dense matrix: the value of (row, column) is at values[row * row_stride + column * column_stride].
@@ -271,7 +274,7 @@ struct Dense {
   }
 };
 
-// row_of(i) is the number of the i-th of n sampled rows.
+// Thresholds of a dense matrix, from n sampled rows; row_of(i) is the i-th of them.
 template <class T, class RowOf>
 Thresholds dense_thresholds(const Dense<T>& x, std::size_t n, const RowOf& row_of, int max_bins, int n_threads) {
   n_threads = threads_for(n * x.n_columns, n_threads);
@@ -280,7 +283,7 @@ Thresholds dense_thresholds(const Dense<T>& x, std::size_t n, const RowOf& row_o
   const auto keys = large_array<Key<T>>(at_once * n), spare = large_array<Key<T>>(at_once * n);
   ThresholdRoom room(at_once, n, max_bins);
   Thresholds found;
-  found.values.reserve(x.n_columns * std::min<std::size_t>(max_bins, n));  // growing would copy them
+  found.values.reserve(x.n_columns * std::min<std::size_t>(max_bins, n));  // avoids copies
   for (std::size_t first = 0; first < x.n_columns; first += at_once) {
     const std::size_t width = std::min(at_once, x.n_columns - first);
     const std::size_t blocks = (n + kRowsPerBlock - 1) / kRowsPerBlock;
@@ -298,7 +301,8 @@ Thresholds dense_thresholds(const Dense<T>& x, std::size_t n, const RowOf& row_o
   return found;
 }
 
-// The columns of a sparse matrix, one after the other: values of column c are at [start[c], start[c + 1]), others are 0.
+// The columns of a sparse matrix, one after the other: values of column c are at [start[c], start[c + 1]), others are
+// 0.
 template <class T>
 struct SparseValues {
   const T* values;
@@ -307,13 +311,13 @@ struct SparseValues {
   std::size_t n_rows;
 
   std::size_t size(std::size_t c) const { return static_cast<std::size_t>(start[c + 1] - start[c]); }
-  // Values in columns from first on, and a zero in each.
+  // Number of stored values in a range of columns, plus one per column for zero.
   std::size_t size_with_zeros(std::size_t first, std::size_t end) const {
     return static_cast<std::size_t>(start[end] - start[first]) + (end - first);
   }
 };
 
-// Their thresholds, some columns at a time: where there are a million columns, room for all of them would be large.
+// Thresholds of a sparse matrix, some columns at a time, since memory for millions of columns at once would be large.
 template <class T>
 class SparseThresholds {
  public:
@@ -325,7 +329,7 @@ class SparseThresholds {
     found.counts.resize(x_.n_columns);
     std::size_t most = 0;
     for (std::size_t c = 0; c < x_.n_columns; ++c) most += most_thresholds(c);
-    found.values.reserve(most);  // growing would copy them; what is not used takes no memory
+    found.values.reserve(most);  // avoids copies; pages that are not used take no memory
     for (std::size_t first = 0, end; first < x_.n_columns; first = end) {
       end = make_room(first);
       sort_columns(first, end, found.counts.data());
@@ -338,10 +342,10 @@ class SparseThresholds {
   }
 
  private:
-  // With zero, a column has one value more than are stored.
+  // Including zero, a column has one more distinct value than it stores.
   std::size_t most_thresholds(std::size_t c) const { return std::min<std::size_t>(max_bins_, x_.size(c)); }
 
-  // Room for some columns from first on; returns where they end.
+  // Allocates memory for as many columns from `first` on as are processed together. Returns the end of their range.
   std::size_t make_room(std::size_t first) {
     std::size_t end = first;
     room_of_.assign(1, 0);
@@ -375,7 +379,7 @@ class SparseThresholds {
   int n_threads_;
   std::vector<Key<T>> keys_, spare_;
   std::vector<double> room_;
-  std::vector<std::size_t> room_of_;  // each column
+  std::vector<std::size_t> room_of_;  // start of each column in room_
 };
 
 }  // namespace agbm

@@ -14,7 +14,7 @@
 
 namespace agbm {
 
-// With at most so many repeats, sums of residuals keep at least 24 bits of each.
+// With at most this many repeats, sums of residuals keep at least 24 bits of each.
 constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
 using Vectors = std::vector<Vector<double>>;
@@ -27,13 +27,13 @@ inline LeafQuantiles make_quantiles(const Vectors& distances, double share,
   q.n_outputs = static_cast<int>(distances.size());
   q.share = share;
   require(q.n_outputs == 0 || (n_residuals % q.n_outputs == 0 && share > 0.0 && share < 1.0),
-          "distances: must be those of all outputs, with a share between 0 and 1");
+          "distances: must have one entry for each output, with a share between 0 and 1");
   for (const Vector<double>& distance : distances) {
-    require(distance.size() == n_rows, "distances: must have as many numbers as residuals");
+    require(distance.size() == n_rows, "distances: must have as many rows as residuals");
     q.distances.push_back(distance.data());
   }
   if (steps) {
-    require(steps->size() == n_rows, "steps: must have one entry for each number of residuals");
+    require(steps->size() == n_rows, "steps: must have as many rows as residuals");
     q.steps = steps->data();
   }
   return q;
@@ -46,10 +46,10 @@ inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
                               bool may_be_empty = false) {
   TreeInputs inputs;
   inputs.n_residuals = static_cast<int>(residuals.size());
-  require(inputs.n_residuals > 0, "residuals: there are none");
+  require(inputs.n_residuals > 0, "residuals: must not be empty");
   inputs.n_rows = inputs.n_repeated = residuals[0].size();
   require((inputs.n_rows > 0 || may_be_empty) && inputs.n_rows <= m.n_rows,
-          "residuals: must have from 1 to as many numbers as X has rows");
+          "residuals: must have at least one row, and at most as many as X");
   for (const Vector<double>& residual : residuals) {
     require(residual.size() == inputs.n_rows, "residuals: must all have the same length");
     inputs.residuals.push_back(residual.data());
@@ -57,22 +57,22 @@ inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
   if (hessians) {
     inputs.hessians = hessians->data();
     inputs.n_hessians = static_cast<int>(hessians->shape(0));
-    require(hessians->shape(1) == inputs.n_rows, "hessians: must have as many numbers as residuals");
+    require(hessians->shape(1) == inputs.n_rows, "hessians: must have as many rows as residuals");
     require(inputs.n_hessians > 0 && inputs.n_residuals % inputs.n_hessians == 0,
-            "hessians: must have a part of the number of residuals");
+            "hessians: the number of residuals must be a multiple of their number");
   }
   if (repeats) {
-    require(repeats->size() == inputs.n_rows, "repeats: must have one entry for each number of residuals");
+    require(repeats->size() == inputs.n_rows, "repeats: must have as many rows as residuals");
     inputs.repeats = repeats->data();
     inputs.n_repeated = 0;
     for (std::size_t i = 0; i < inputs.n_rows; ++i) {
       require(inputs.repeats[i] >= 1 && inputs.repeats[i] <= kMostRepeats, "repeats: must be from 1 to 2^31");
       inputs.n_repeated += static_cast<std::size_t>(inputs.repeats[i]);
     }
-    require(inputs.n_repeated <= kMostRepeats * 128, "repeats: more than 2^38 in all");
+    require(inputs.n_repeated <= kMostRepeats * 128, "repeats: must sum to at most 2^38");
   }
   require(m.min_samples_leaf == 0 || inputs.n_repeated <= m.n_counted,
-          "residuals: features were left out by fewer rows");
+          "residuals: must not have more rows than features were removed by");
   for (int k = 0; k < inputs.n_sums(); ++k) {
     inputs.max.push_back(max_abs(inputs.residual_or_hessian(k), inputs.n_rows, n_threads));
     if (k < inputs.n_residuals && !std::isfinite(inputs.max.back())) throw std::overflow_error("residuals: not finite");
@@ -89,7 +89,7 @@ inline const Row* chosen_rows(const std::optional<Vector<Row>>& rows, std::size_
   if (!rows) return nullptr;
   for (std::size_t i = 0; i < rows->size(); ++i) {
     require(rows->data()[i] < n_train && (i == 0 || rows->data()[i - 1] < rows->data()[i]),
-            "rows: must be training rows, ascending");
+            "rows: must be ascending numbers of training rows");
   }
   return rows->data();
 }

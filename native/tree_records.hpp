@@ -15,7 +15,7 @@ namespace agbm {
 inline void require_thresholds(std::span<const int> n_bins, const Vector<double>& thresholds) {
   std::size_t n = 0;
   for (int bins : n_bins) n += bins - 1;
-  require(n == thresholds.size(), "thresholds: one fewer than bins of each feature");
+  require(n == thresholds.size(), "thresholds: must have one entry fewer than bins for each feature");
 }
 
 // Trees from the records of their nodes, as bytes, and the codes that go left in each.

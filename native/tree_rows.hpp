@@ -1,7 +1,7 @@
 // Rows while a tree grows on them: which node each belongs to, and sums over the rows of nodes.
 //
-// This is all that a tree needs of rows; grow.hpp decides what to do with the sums. All sums are of integers, so if the rows
-// are spread over processes, each has its own TreeRows, and their sums are added up.
+// This is all that a tree needs of rows; grow.hpp decides what to do with the sums. All sums are of integers, so if the
+// rows are spread over processes, each has its own TreeRows, and their sums are added up.
 #pragma once
 
 #include <vector>
@@ -145,9 +145,9 @@ class TreeRows : public RowSums {
     return found;
   }
 
-  // The weight of the rows of each leaf whose distances begin with the known bits, by the `width` bits that follow: (leaf,
-  // next bits). `shift` is the number of bits after these. Quantiles over the rows of many processes are found by such
-  // tallies.
+  // The weight of the rows of each leaf whose distances begin with the known bits, by the `width` bits that follow:
+  // (leaf, next bits). `shift` is the number of bits after these. Quantiles over the rows of many processes are found
+  // by such tallies.
   std::vector<std::int64_t> tally(const std::vector<std::int32_t>& leaves, int output, const std::uint64_t* known,
                                   int shift, int width) const {
     const double* distance = inputs_.quantiles.distances[output];
@@ -182,9 +182,9 @@ class TreeRows : public RowSums {
   std::size_t n_nodes() const { return ranges_.size(); }
   int n_channels() const { return channels_.n(); }
 
-  // The tree's values on every row that it was grown on, (value, row), from those of its nodes, (node, value): a leaf knows
-  // its rows, so none walks down the tree. This goes block by block, so that each cache line of the result is written by one
-  // thread while it is in the cache.
+  // The tree's values on every row that it was grown on, (value, row), from those of its nodes, (node, value): a leaf
+  // knows its rows, so none walks down the tree. This goes block by block, so that each cache line of the result is
+  // written by one thread while it is in the cache.
   void values(const std::vector<std::int32_t>& leaves, const double* node_values, double* out,
               std::size_t stride) const {
     const Row* rows = partition_.rows();
@@ -242,7 +242,7 @@ class TreeRows : public RowSums {
   Channels channels_;
   LargeVector<std::int64_t> packed_;  // (row, channel)
   const Row* chosen_ = nullptr;
-  std::vector<RowRange> ranges_;  // of each node
+  std::vector<RowRange> ranges_;  // per node
 };
 
 }  // namespace agbm

@@ -1,5 +1,5 @@
-// What the loop does with functions, which are vectors over rows: weighted sums of two of them, products, sums and inner
-// products over the rows; and what predictions are made of scores with.
+// Arithmetic of the boosting loop on functions, which are vectors over rows: linear combinations, products,
+// exponentials, logarithms, and sums and inner products over rows.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace agbm {
 
-// out = a x + b y, over n rows. Both products and the sum are rounded, as if each were computed alone.
+// out = a x + b y, over n rows. Both products and the sum are rounded separately.
 inline void mix(double a, const double* x, double b, const double* y, double* out, std::size_t n, int n_threads) {
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
     vectorised([&]() AGBM_INLINE {
@@ -33,7 +33,7 @@ inline void multiply(const double* x, const double* y, double* out, std::size_t 
   });
 }
 
-// out = exp(x), with x held between -700 and 700.
+// out = exp(x), with x clipped to [-700, 700].
 inline void exp_of(const double* x, double* out, std::size_t n, int n_threads) {
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
     vectorised([&]() AGBM_INLINE {
@@ -50,14 +50,14 @@ inline void log_of(const double* x, double* out, std::size_t n, int n_threads) {
   });
 }
 
-// The sum of x, times weights (null: 1).
+// The weighted sum of x (weight null: 1).
 inline ExactSum sum_vector(const double* x, const double* weight, std::size_t n, int n_threads) {
   return sum_exactly<1>(weight, n, n_threads, [=](std::size_t first, std::size_t width, auto& values) AGBM_INLINE {
     std::copy_n(x + first, width, values[0]);
   })[0];
 }
 
-// The sums of x x, x y and y y, each product times the weight of its row (null: 1).
+// The weighted sums of x x, x y and y y (weight null: 1).
 inline std::array<ExactSum, 3> inner_products(const double* x, const double* y, const double* weight, std::size_t n,
                                               int n_threads) {
   return sum_exactly<3>(weight, n, n_threads, [=](std::size_t first, std::size_t width, auto& values) AGBM_INLINE {

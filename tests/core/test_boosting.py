@@ -1,4 +1,4 @@
-"""The algorithms against the paper: its pseudo-code, its lemma, its theorems; and against definitions of our own."""
+"""The algorithms compared with the paper's pseudo-code, lemma and theorems, and with other reference definitions."""
 
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -96,7 +96,7 @@ def test_vagbm_is_the_appendix(loss, learner, gamma):
 
 FADINGS = [
     {"rate": 0.05, "entry": 0.4, "fade": 0.3, "growth": 0.1},
-    {"rate": 0.05, "entry": 0.1, "fade": 0.0, "growth": 0.2},  # nothing fades, and alpha comes to its largest value
+    {"rate": 0.05, "entry": 0.1, "fade": 0.0, "growth": 0.2},  # no fading, and alpha reaches its largest value
     {"rate": 0.2, "entry": 0.1, "fade": 1.0, "growth": 0.0},  # the rate is larger than the entry
 ]
 fadings = pytest.mark.parametrize("fading", FADINGS, ids=str)
@@ -117,7 +117,7 @@ def test_weights_that_fade(loss, learner, fading, algorithm, definition):
 @fadings
 @pytest.mark.parametrize("look_ahead", [0.5, 2.0])
 def test_weights_that_fade_seen_from_ahead(loss, learner, fading, look_ahead):
-    """The same learners as without, in a model in which the newest have less weight."""
+    """The learners are the same as without look-ahead, but the newest have less weight in the model."""
     problem, fitter, gradient, fit = setting(loss, learner)
     schedule = FadingSchedule(**fading, look_ahead=look_ahead)
     steps = list(boosting.fading(problem, fitter, schedule=schedule, max_iter=N_ITERATIONS))
@@ -140,7 +140,7 @@ def test_agbm_with_weights_that_fade(loss, learner, fading, correction):
 
 
 def test_vagbm_with_theory_momentum():
-    """gamma_m follows from all fits up to iteration m, its own included."""
+    """gamma_m depends on all fits up to and including iteration m."""
     problem, fitter, _, _ = setting("squared", "stump")
     smallest = 1.0
     for step in boosting.vagbm(problem, fitter, schedule=PaperSchedule(0.1, "theory"), max_iter=N_ITERATIONS):
@@ -176,7 +176,7 @@ def test_agbm_with_theory_momentum(loss, learner):
     gammas = [step.gamma for step in steps]
     assert all(after <= before * (1 + 1e-12) for before, after in pairwise(gammas))
     assert gammas[0] > 1e-3
-    if learner == "linear":  # cannot fit the noise at all: the cosine falls until the theorem admits no momentum
+    if learner == "linear":  # it cannot fit the noise, so the cosine falls until the theorem admits no momentum
         assert gammas[-1] == 0.0
 
 
@@ -263,7 +263,7 @@ def test_strong_learner_gives_textbook_nesterov(correction):
 
 @pytest.mark.parametrize("gamma", [0.05, 1.0, "theory"])
 def test_lemma_of_the_auxiliary_sequence(gamma):
-    """h-hat^{m+1} = h^{m+1} + alpha_m (c^m - b_{m,2}), where h-hat sums alpha_j r^j; also where gamma varies."""
+    """h-hat^{m+1} = h^{m+1} + alpha_m (c^m - b_{m,2}), where h-hat sums alpha_j r^j; also if gamma varies."""
     X, y, _ = make_data(7)
     problem = problem_of(HalfSquaredError(), y)
     h_hat = problem.start

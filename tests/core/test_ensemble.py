@@ -80,7 +80,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_the_weights_of_the_last_iteration_are_found_without_a_replay(variant, dropout):
     X, y = load_diabetes(return_X_y=True)
-    dropout = 0.0 if variant == "gbm line search" else dropout  # which takes none
+    dropout = 0.0 if variant == "gbm line search" else dropout  # cannot be combined
     ensemble = regressor(variant, max_iter=40, dropout=dropout).fit(X, y).model_.ensemble
     weights, (expected, _) = ensemble._last_weights(), ensemble.coefficients()
     np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
@@ -101,12 +101,12 @@ def test_all_weights_are_non_negative(variant):
     [
         ("gbm", 20, 20),
         ("vagbm", 20, 20),
-        # Two trees an iteration, but one in the first (c = r) and one in the last (no momentum is needed any more).
+        # Two trees per iteration, except for the first (c = r) and the last (momentum is no longer needed).
         ("agbm", 1, 1),
         ("agbm", 2, 2),
         ("agbm", 20, 38),
         ("agbm shared", 20, 20),
-        # Restarts after ceil(sqrt(2 / (0.3 * 0.2))) = 6 iterations: 10 trees in each full run, 2 in the last.
+        # Restarts after ceil(sqrt(2 / (0.3 * 0.2))) = 6 iterations: 10 trees in each complete run, 2 in the last.
         ("agbmr fixed", 20, 32),
     ],
 )

@@ -104,7 +104,7 @@ def test_newton_fits_of_a_linear_learner(data):
 
 
 def test_accelerated_newton_fits_correct_in_units_of_the_gradient(data):
-    """AGBM with Newton steps of a linear learner, written down a second time: c carries on c - hessian * b."""
+    """AGBM with Newton steps of a linear learner, implemented a second time: the error of c is c - hessian * b."""
     X, y = data
     labels = (y > 0).astype(float)
     eta, gamma, iterations = 0.3, 0.2, 8

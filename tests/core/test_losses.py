@@ -1,4 +1,4 @@
-"""Every loss: derivatives, best constants, links, extreme scores, labels; the kernels against their twin."""
+"""Every loss: derivatives, best constants, links, extreme scores, labels; the kernels compared with NumPy."""
 
 import copy
 import hashlib
@@ -49,14 +49,14 @@ every_loss = pytest.mark.parametrize("name", LOSSES)
 
 
 def scores_like(loss, y, f):
-    """Scores of about f for every row; where there are classes, some of them near f and some near -f."""
+    """Scores of about f for every row; for several classes, some near f and some near -f."""
     if not isinstance(loss, Multinomial):
         return np.full(len(y), f)
     return f * np.cos(np.arange(loss.n_classes))[:, np.newaxis] + 0.1 * np.arange(len(y))
 
 
 def along_each_score(loss, y, scores, step):
-    """For each score of a row: its number, and the scores with that one moved down and up."""
+    """For each score of a row: its index, and the scores with this one decreased and increased."""
     for k in range(1 if scores.ndim == 1 else len(scores)):
         move = np.zeros_like(scores)
         np.atleast_2d(move)[k] = step
@@ -84,7 +84,7 @@ def test_hessian(name):
                 move = other - scores
                 parabola = loss.value(y, scores) - loss.negative_gradient(y, scores) * move
                 parabola = parabola + 0.5 * loss.hessian(y, scores) * move**2
-                far = np.abs(y - scores) >= np.median(np.abs(y - scores))  # nearer, quantiles have less curvature
+                far = np.abs(y - scores) >= np.median(np.abs(y - scores))  # closer rows have less curvature
                 far = far | (name == "huber")
                 assert np.all((loss.value(y, np.full(len(y), other)) <= parabola + 1e-9)[far])
         else:
@@ -215,7 +215,7 @@ class TestKernels:
             got, expected = getattr(loss, quantity)(y, f), getattr(twin, quantity)(y, f)
             assert got.shape == (y.shape if quantity == "value" else f.shape)
             assert got.dtype == np.float64
-            # Of differences, the terms are precise; none of them is larger than this.
+            # The terms of a difference are precise relative to their own size, which is at most this.
             terms = np.abs(expected) + twin.hessian(y, f) + (1.0 + np.abs(y)) * (1.0 + np.abs(f))
             terms = terms if terms.shape == expected.shape else terms.max(axis=0)
             np.testing.assert_array_less(np.abs(got - expected), 1e-13 * terms)
@@ -232,7 +232,7 @@ class TestKernels:
             for n_threads in (2, 4):
                 got = getattr(loss.with_threads(n_threads), quantity)(y, f)
                 assert got.tobytes() == expected.tobytes()
-            # A row's bits do not depend on the rows around it, but for the mean distance in the hessian of quantiles.
+            # The bits of a row do not depend on other rows, except for the median distance in hessians of quantiles.
             if quantity != "hessian":
                 part = getattr(loss, quantity)(y[5:1000], f[..., 5:1000])
                 assert part.tobytes() == np.ascontiguousarray(expected[..., 5:1000]).tobytes()
@@ -241,7 +241,7 @@ class TestKernels:
     def test_any_layout(self, name):
         loss, y = LOSSES[name]
         f = scores_like(loss, y, 0.7)
-        packed = np.zeros(len(y), dtype=[("pad", "i1"), ("y", "f8")])  # y is not where an aligned number may be
+        packed = np.zeros(len(y), dtype=[("pad", "i1"), ("y", "f8")])  # y is not aligned
         packed["y"] = y
         strided = np.zeros((*f.shape, 2))
         strided[..., 1] = f
@@ -267,7 +267,7 @@ class TestKernels:
     def test_several_outputs(self, name):
         loss, y = LOSSES[name]
         if isinstance(loss, Multinomial):
-            return  # its labels go with all of its scores
+            return  # its labels belong to all scores of a row
         labels, weight = np.stack([y, y[::-1]]), np.linspace(0.5, 2.0, len(y))
         scores = np.stack([scores_like(loss, y, 0.7), scores_like(loss, y, -0.3)])
         for quantity in QUANTITIES:
@@ -280,7 +280,7 @@ class TestKernels:
 
     def test_wrong_classes(self):
         for codes in ([0.0, 3.0], [-1.0, 0.0], [0.5, 1.0], [np.nan, 1.0], [np.inf, 1.0]):
-            with pytest.raises(ValueError, match=r"^y: must hold codes"):
+            with pytest.raises(ValueError, match=r"^y: must be class codes"):
                 Multinomial(3).negative_gradient(np.array(codes), np.zeros((3, 2)))
         with pytest.raises(ValueError, match=r"^f: must have scores of as many classes"):
             Multinomial(3).value(np.zeros(2), np.zeros((4, 2)))
@@ -295,7 +295,7 @@ def ulps(got, exact):
 
 
 class TestElementaryFunctions:
-    """Through losses that are nothing else at some labels."""
+    """Tested through losses that reduce to exp or log for some labels."""
 
     def test_exp(self):
         x = np.concatenate([np.linspace(-700, 700, 200_001), np.linspace(-1, 1, 200_001), [0.0, -0.0, 1e-300]])
@@ -307,7 +307,7 @@ class TestElementaryFunctions:
     def test_log1p(self):
         x = np.concatenate([np.linspace(0, 700, 200_001), np.linspace(0, 2, 200_001)])
         exact = np.log1p(np.exp(-x.astype(np.longdouble)))
-        assert ulps(LogLoss().value(np.ones(len(x)), x), exact) < 3.0  # of which the exponential has one
+        assert ulps(LogLoss().value(np.ones(len(x)), x), exact) < 3.0  # one of them from the exponential
 
     def test_log(self):
         for n_classes in (*range(2, 40), 1000, 4096, 100_003):
@@ -315,7 +315,7 @@ class TestElementaryFunctions:
             assert ulps(got, np.log(np.array([n_classes], dtype=np.longdouble))) < 2.0
 
     def test_bits(self):
-        """The same on every platform: no library's functions, no fused multiply-adds, whatever the width of vectors."""
+        """The same on every platform: no library functions, no fused multiply-adds, any vector width."""
         f = np.arange(-5000.0, 5001.0) / 64.0
         y = np.arange(len(f)) % 2.0
         digest = hashlib.sha256()
@@ -328,7 +328,7 @@ class TestElementaryFunctions:
         assert digest.hexdigest()[:16] == "f27dfaf5eeddd2f6"
 
     def test_bits_of_predictions(self):
-        """Links and their inverses pass through no library's functions either."""
+        """Links and their inverses do not use library functions either."""
         f = np.arange(-5000.0, 5001.0) / 64.0
         digest = hashlib.sha256()
         for loss in (LogLoss(), Exponential(), Poisson()):

@@ -1,4 +1,4 @@
-"""Sums over rows: exact, whoever adds up which rows in whatever order."""
+"""Sums over rows: exact for any order and any distribution of the rows."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ LARGEST, SMALLEST = 1.7976931348623157e308, 5e-324
 
 
 def fractions(x, weight=1.0):
-    """The sum, by rational numbers."""
+    """The sum, computed with rational numbers."""
     pairs = zip(np.ravel(x).tolist(), np.broadcast_to(weight, np.shape(x)).ravel().tolist(), strict=True)
     return sum((Fraction(number) * Fraction(times) for number, times in pairs), Fraction(0))
 
@@ -56,7 +56,7 @@ def test_sums_are_exact(numbers):
     assert value(found) == fractions(numbers)
     try:
         expected = math.fsum(numbers)
-    except OverflowError:  # also where only a part of the sum is beyond all doubles
+    except OverflowError:  # also if only a partial sum overflows
         return
     assert float(found) == expected
 

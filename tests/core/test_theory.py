@@ -1,4 +1,4 @@
-"""Quantities of the analysis."""
+"""Quantities of the paper's analysis."""
 
 import numpy as np
 import pytest
@@ -31,10 +31,10 @@ def test_cosine():
     assert of([1.0, 2.0], [2.0, 4.0]) == pytest.approx(1.0)
     assert of([1.0, 2.0], [0.0, 0.0]) == 0.0
     assert of([0.0, 0.0], [0.0, 0.0]) == 1.0
-    # A weight counts a row as often.
+    # A weight has the same effect as repeating a row.
     repeated = of([1.0, 3.0, 3.0], [2.0, 1.0, 1.0])
     assert of([1.0, 3.0], [2.0, 1.0], np.array([1.0, 2.0])) == pytest.approx(repeated)
-    # Several outputs are one long vector.
+    # Several outputs are treated as one long vector.
     several = cosine(*inner_sums(np.array([[1.0, 0.0], [2.0, -1.0]]), np.array([[1.0, 1.0], [2.0, 0.5]])))
     assert several == pytest.approx(of([1.0, 0.0, 2.0, -1.0], [1.0, 1.0, 2.0, 0.5]))
 
@@ -78,7 +78,7 @@ class TestFading:
     def test_a_weight_never_rises_after_its_entry_and_is_never_negative(
         self, rate, entry, fade, growth, look_ahead, iterations
     ):
-        """Nor does it fall below alpha, its weight in h."""
+        """It does not fall below alpha either, its weight in h."""
         s = FadingSchedule(rate, entry, fade, growth, look_ahead)
         updates = [Update(s.theta(m), s.eta(m), m, s.alpha(m), m, False, ()) for m in range(iterations)]
         ensemble = Ensemble(functions=[(m, 0) for m in range(iterations)], updates=updates)
@@ -95,7 +95,7 @@ class TestFading:
         st.floats(1e-3, 1.0), st.floats(1e-3, 1.0), st.floats(1e-3, 0.999), st.floats(1e-3, 1.0),
     )  # fmt: skip
     def test_contracts_on_a_quadratic_with_a_strong_learner(self, eta, share, theta, product):
-        """docs/acceleration.md: for 0 < eta lambda <= 1, alpha <= eta, theta in (0, 1)."""
+        """See docs/acceleration.md: for 0 < eta lambda <= 1, alpha <= eta, theta in (0, 1)."""
         curvature, alpha = product / eta, share * eta
         step = np.array([[1 - theta - eta * curvature, theta], [-alpha * curvature, 1.0]])
         assert np.abs(np.linalg.eigvals(step)).max() < 1.0
@@ -109,7 +109,7 @@ class TestFading:
 
     @pytest.mark.parametrize("method", ["fading", "vagbm"])
     def test_the_closed_form_of_the_weights(self, regression, method):
-        """A tree keeps alpha, and of the rest of its weight at entry the share 1 - fade in every later iteration."""
+        """A tree keeps alpha; the excess of its entry weight is multiplied by 1 - fade in every later iteration."""
         fading = Fading(entry=6.0, fade=0.25, growth=0.05, look_ahead=0.0)
         method = fading if method == "fading" else VAGBM(momentum=fading)
         model = AGBMRegressor(method=method, learning_rate=0.1, max_iter=30, max_depth=2).fit(*regression)
@@ -140,7 +140,7 @@ def test_bound_and_restart_length():
 
 class TestProof:
     def test_error_term_by_hand(self):
-        """theta = 0.5 and gamma = 0.05: s = 0.2 and t = 0.4."""
+        """With theta = 0.5 and gamma = 0.05, s = 0.2 and t = 0.4."""
         term = ErrorTerm(theta=0.5, gamma=0.05)
         carried = 0.2 * 3.0**2 / (2 * 0.4) * 7.0
         assert term(2.0, 11.0, 3.0, 7.0) == pytest.approx(carried - (1 - 0.2 - 0.4) * 2.0**2 / (2 * 0.2) * 11.0)

@@ -1,4 +1,4 @@
-"""Watchers: callbacks, early stopping, divergence."""
+"""Callbacks, early stopping, divergence."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the loop does with functions, and the instructions that kernels use."""
+"""Arithmetic of the boosting loop on functions, and the vector instructions of the kernels."""
 
 import hashlib
 import os
@@ -40,7 +40,7 @@ def test_vectors_that_do_not_fit():
     for kernel in (lambda w: _native.inner_products(x, x, w, 1), lambda w: _native.exact_sum(x, w, 1)):
         with pytest.raises(ValueError, match="weight"):
             kernel(np.zeros(4))
-    with pytest.raises(ValueError, match="rows must lie next to each other"):
+    with pytest.raises(ValueError, match="rows must be contiguous"):
         _native.exact_sum(np.zeros((1, 10))[:, ::2], None, 1)
     with pytest.raises(ValueError, match="f:"):
         _native.loss_sum("logistic", 0.0, np.zeros(3), np.zeros(2), None, 1)
@@ -94,7 +94,7 @@ print(digest.hexdigest())
 
 
 def test_all_instructions_give_the_same_bits():
-    """Those of every machine of its kind, and wider ones where there are such."""
+    """Baseline instructions, and wider ones if the machine has them."""
 
     def digest(most):
         environment = {**os.environ, "AGBM_INSTRUCTIONS": most}

@@ -1,4 +1,4 @@
-"""Weights: integers repeat rows, floats are relative, and no unit, order or size of them is special."""
+"""Weights: integers repeat rows, floats are relative, and their unit, order and size do not matter."""
 
 import re
 
@@ -74,7 +74,7 @@ class TestScale:
         ]
         np.testing.assert_array_equal(weights.in_steps % 1.0, 0.0)
         difference = weights.in_steps * weights.step - weights.total
-        assert (np.abs(difference) <= weights.repeats * weights.step).all()  # each repetition is rounded alike
+        assert (np.abs(difference) <= weights.repeats * weights.step).all()  # repetitions are rounded equally
         np.testing.assert_array_equal(weights[::2].in_steps, weights.in_steps[::2])
 
     @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -105,7 +105,7 @@ class TestScale:
 
 
 class TestContinuity:
-    """A small change of the weights is a small change of the model, whatever the numbers look like."""
+    """A small change of the weights causes a small change of the model, whatever the weights are."""
 
     def test_whole_floats_are_nothing_special(self):
         rng = np.random.default_rng(0)
@@ -126,14 +126,14 @@ class TestContinuity:
         assert max(len(tree.nodes) for tree in alone.model_.ensemble.models) <= 15
 
     def test_counts_and_floats_of_the_same_numbers_are_close(self):
-        """They differ by what an l2 and a least number of rows mean, not by the size of trees."""
+        """They differ in the meaning of l2 and of the minimum number of rows, not in the size of trees."""
         X, y, rng = rows(600)
         amounts = rng.integers(1000, 100_000, 600)
         as_counts, as_ratios = (AGBMRegressor().fit(X, y, sample_weight=w).predict(X) for w in (amounts, amounts * 1.0))
         assert np.corrcoef(as_counts, as_ratios)[0, 1] > 0.95
 
 
-# "auto" looks at the rows as they are given.
+# "auto" depends on the number of rows as given.
 GIVEN_SIZES = {"max_depth": 3, "min_samples_leaf": 3, "max_iter": 12}
 
 
@@ -182,13 +182,13 @@ class TestRepetition:
     def test_integers_too_large_for_counts(self):
         X, y, _ = rows()
         weight = np.full(len(y), 2**27)
-        with pytest.raises(ValueError, match=r"sample_weight has integers up to 134217728.*give floats"):
+        with pytest.raises(ValueError, match=r"sample_weight has integers up to 134217728.*use floats"):
             AGBMRegressor().fit(X, y, sample_weight=weight)
         AGBMRegressor(max_iter=2).fit(X, y, sample_weight=weight.astype(float))
 
 
 class TestOrder:
-    """Without held-out rows and subsamples, trees do not depend on the order of the rows."""
+    """Without validation rows and subsampling, trees do not depend on the order of the rows."""
 
     @pytest.mark.parametrize("seed", range(20))
     def test_relative_weights(self, seed):

@@ -695,7 +695,7 @@ def test_residuals_end_the_tree_before():
     """Its rows have pointers to arrays that may be gone."""
     bins = Bins.from_data(np.arange(4.0)[:, np.newaxis], 255)
     shard = _native.ShardRows(bins.matrix(4), 1)
-    with pytest.raises(ValueError, match="not the last tree's"):
+    with pytest.raises(ValueError, match="must be those of the last tree"):
         shard.values(np.empty(0, np.uint8), np.empty((0, 4), np.uint64), np.empty((0, 1)))
     shard.set_residuals(residuals=[np.ones(4)], hessians=None, repeats=None)
     shard.start(n_repeated=4, max=[1.0], rows=None)
@@ -756,7 +756,7 @@ def test_residuals_that_are_not_finite(bad):
 def test_values_of_another_tree():
     shard, bins, _ = shard_rows()
     *parts, _ = grown(bins)
-    with pytest.raises(ValueError, match="not the last tree's"):
+    with pytest.raises(ValueError, match="must be those of the last tree"):
         shard.values(*parts)
 
 

@@ -1,4 +1,4 @@
-"""Data sets by name. Those of the folder that AGBM_DATA names are read where there is one."""
+"""Data sets by name. The paper's data sets are tested if the environment variable AGBM_DATA is set."""
 
 import gzip
 import http.server
@@ -15,7 +15,7 @@ from agbm._paper import data_sets as data
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
-    """A data set of ours among the known ones, and a folder with its file."""
+    """A small data set, registered like those of the paper, and a folder with its file."""
     X, y = load_iris(return_X_y=True)
     X, y = X[:100], np.where(y[:100] == 0, -1, 1)
     known = data._Source("tiny", 100, 4, data.checksum(X, y, True), also=("tiny_scale",))
@@ -30,7 +30,7 @@ def tiny(monkeypatch, tmp_path):
 
 @pytest.fixture
 def site(tiny, monkeypatch):
-    """LIBSVM's site, on this machine: a folder whose files it serves."""
+    """A local server in place of LIBSVM's site, which serves the files of the folder."""
     _, _, folder = tiny
     asked = []
 
@@ -85,16 +85,16 @@ class TestFolders:
             (X, np.roll(y, 1), "checksum"),
         ):
             dump_svmlight_file(table, labels, str(folder / "tiny"), zero_based=False)
-            with pytest.raises(data.DataSetError, match=f"is not tiny as the paper has it .{what}"):
+            with pytest.raises(data.DataSetError, match=f"is not the data set tiny of the paper .{what}"):
                 data.load("tiny", folder)
         (folder / "tiny").write_bytes(os.urandom(200))
-        with pytest.raises(data.DataSetError, match="is no svmlight file of tiny"):
+        with pytest.raises(data.DataSetError, match="cannot be read as an svmlight file of tiny"):
             data.load("tiny", folder)
 
     def test_what_is_not_there(self, tiny, tmp_path):
         with pytest.raises(data.DataSetError, match=r"tiny is not in .*empty.* Get it from .*binary/tiny.*AGBM_DATA"):
             data.load("tiny", tmp_path / "empty")
-        with pytest.raises(ValueError, match=r"name='iris': there is no such data set, there are a1a, w1a"):
+        with pytest.raises(ValueError, match=r"name='iris' must be one of a1a, w1a"):
             data.load("iris")
 
 
@@ -140,7 +140,7 @@ def test_checksums_see_order_alone():
     assert data.checksum(X, y.astype(float), False) != data.checksum(X, 2.0 * y, False)
 
 
-@pytest.mark.skipif(not os.environ.get(data.VARIABLE), reason=f"{data.VARIABLE} names no folder")
+@pytest.mark.skipif(not os.environ.get(data.VARIABLE), reason=f"{data.VARIABLE} is not set")
 @pytest.mark.parametrize("name", data.NAMES)
 def test_the_papers_sets(name):
     found, source = data.load(name), data._SOURCES[name]

@@ -1,4 +1,4 @@
-"""The paper's experiments, on tables of our own and, where AGBM_DATA names a folder, on the paper's."""
+"""The paper's experiments, on small data sets of scikit-learn."""
 
 import json
 import re
@@ -45,7 +45,7 @@ class TestPrinted:
         assert PRINTED["housing", 100, "gbm"].train == (0.8779, 0.1072)
 
     def test_what_the_paper_says_of_it(self):
-        """AGBM is better for 30 and 50 trees but on housing; at 100 it starts to overfit."""
+        """AGBM is better for 30 and 50 trees except on housing; at 100 it starts to overfit."""
         better = {(d, t) for d in SETS for t in TREES if PRINTED[d, t, "agbm"].test < PRINTED[d, t, "gbm"].test}
         assert {(d, t) for d in SETS for t in TREES} - better == {
             ("housing", 30), ("housing", 50), ("housing", 100), ("diabetes", 100)
@@ -64,7 +64,7 @@ class TestProtocol:
 
     @pytest.mark.parametrize("name", ["gbm", "agbm", "vagbm"])
     def test_one_search_serves_all_numbers_of_trees(self, classes, name):
-        """The same as a search of its own for each of them."""
+        """The result is the same as that of a separate search for each number of trees."""
         train, _ = protocol.split(classes, 0, 0)
         found = protocol.search(classes, train, METHODS[name], QUICK)
         for trees in TREES:
@@ -131,7 +131,7 @@ class TestProtocol:
 
 
 def outcomes_of(loss):
-    """Made up: loss(unit, trees) -> training loss, test loss."""
+    """Artificial outcomes, from loss(unit, trees) -> training loss, test loss."""
 
     def of(unit):
         return [Outcome(trees, *loss(unit, trees), iterations=trees // 2, diverged=False) for trees in TREES]
@@ -147,7 +147,7 @@ class TestTable:
         cells = {(cell.method, cell.trees): cell for cell in made_up.cells()}
         cell = cells["agbm", 30]
         np.testing.assert_allclose(cell.losses.test, (0.42, 0.01 * np.std(range(5), ddof=1) / np.sqrt(5)))
-        np.testing.assert_allclose(cell.difference, (-0.1, 0.0), atol=1e-15)  # paired: splits do not blur it
+        np.testing.assert_allclose(cell.difference, (-0.1, 0.0), atol=1e-15)  # paired by split
         assert (cell.wins, cells["vagbm", 30].wins, cell.iterations, cell.diverged) == (5, 0, 15.0, 0)
 
     def test_against_print(self):
@@ -161,7 +161,7 @@ class TestTable:
         exact, twice = as_printed(lambda unit: 1.0), as_printed(lambda unit: 2.0)
         assert (table.within_printed_errors(exact, "agbm"), table.off_print(exact, "agbm")) == (3, pytest.approx(1.0))
         assert (table.within_printed_errors(twice, "gbm"), table.off_print(twice, "gbm")) == (0, pytest.approx(2.0))
-        # Losses of both twice as large are as large over GBM's as in print; those of one alone are not.
+        # If the losses of AGBM and GBM are both doubled, their ratio is as in print; if only one is doubled, it is not.
         mixed = as_printed(lambda unit: 2.0 if unit.method in ("gbm", "agbm") else 1.0)
         assert table.nearer(mixed, "agbm", "agbm-minus") == (3, 3)
         assert table.nearer(mixed, "agbm-minus", "agbm") == (0, 0)
@@ -200,9 +200,9 @@ class TestTable:
         arguments = ([classes], list(METHODS), QUICK, tmp_path, 1)
         with pytest.raises(KeyboardInterrupt):
             table.run(*arguments, lambda done, total: None)
-        next(tmp_path.glob("*.json")).write_text("[{")  # as a full disk leaves it
+        next(tmp_path.glob("*.json")).write_text("[{")  # as after a full disk
         before, done = list(seen), []
-        seen[:] = [None]  # so that it does not stop again
+        seen[:] = [None]
         monkeypatch.setattr(protocol, "run", lambda *a: seen.append(a) or made[Unit("sonar", 0, "gbm")])
         found = table.run(*arguments, lambda n, total: done.append((n, total)))
         assert len(before) == 7
@@ -210,7 +210,7 @@ class TestTable:
         assert (done[0], done[-1]) == ((6, 30), (30, 30))
         assert list(found.outcomes) == [Unit("sonar", k, m) for k in range(5) for m in METHODS]
         table.run([classes], ["gbm"], replace(QUICK, levels=4), tmp_path, 1, lambda *_: None)
-        assert len(seen) - 1 == 24 + 5  # other conventions are other units
+        assert len(seen) - 1 == 24 + 5  # other conventions have other units
 
     def test_any_number_of_processes(self, classes, tmp_path):
         found = [
@@ -322,7 +322,7 @@ class TestPage:
         tracks = list(proof.tracks(known, 5))
         pictures.draw_tracks(tracks, tmp_path)
         results.save_tracks(tracks, {"sonar": True}, made, tmp_path)
-        json.loads((tmp_path / "theory.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
+        json.loads((tmp_path / "theory.json").read_text(), parse_constant=pytest.fail)  # NaN is not valid JSON
         markdown, html = results.write_page(tmp_path)
         tags = Tags(html.read_text())
         assert tags.open == []
@@ -353,10 +353,10 @@ class TestPage:
         }
         section = sections.of_table(Table(Conventions(judge="test"), both))
         assert [len(grid.rows) for grid in section.grids] == [3, 1, 1, 1, 3, 1]
-        assert "too good" in section.paragraphs[0]
+        assert "optimistic" in section.paragraphs[0]
         without = sections.of_table(Table(Conventions(judge="none"), both))
         assert len(without.grids) == 5
-        assert "does not stop early. Mean" in without.paragraphs[0]
+        assert "does not stop early. Values" in without.paragraphs[0]
 
 
 class TestCommand:

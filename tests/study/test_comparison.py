@@ -1,4 +1,4 @@
-"""Contenders get the same rows and are judged alike; what they say is what their own libraries say."""
+"""Contenders get the same rows and the same evaluation, and their predictions are those of their libraries."""
 
 import subprocess
 import sys
@@ -60,7 +60,7 @@ def values():
 
 @pytest.fixture(scope="module")
 def table():
-    """Text and numbers with holes; the validation and test rows have a town that the training rows have not."""
+    """Text and numbers with missing values; a town occurs only in the validation and test rows."""
     rng = np.random.default_rng(0)
     town = rng.choice(["Rome", "Oslo", "Lima"], 600).astype(object)
     size = rng.normal(size=600)
@@ -72,7 +72,7 @@ def table():
 
 
 def check_curves(data, classifies, tried):
-    """Time and trees go on, and the model that was judged is where the curve says."""
+    """Time and trees increase along the curve, and the model that was evaluated is at the index `best`."""
     for one in tried:
         assert one.failure == ""
         columns = [np.array(one.curve[name]) for name in ("trees", "seconds", "validation_loss")]
@@ -84,8 +84,8 @@ def check_curves(data, classifies, tried):
         assert one.trees == trees[one.best]
         start = np.array([np.mean(data.y == label) for label in np.unique(data.y)]) if classifies else data.y.mean()
         base = log_loss(data.y_val, np.tile(start, (len(data.y_val), 1))) if classifies else np.var(data.y_val)
-        assert losses[one.best] < 0.9 * base  # of the same size for all, and better than a constant
-        if one.name != "HistGradientBoosting":  # which keeps its last
+        assert losses[one.best] < 0.9 * base  # in the same unit for all, and better than a constant
+        if one.name != "HistGradientBoosting":  # it keeps the last model
             assert one.best == losses.argmin()
 
 
@@ -122,7 +122,7 @@ def test_ours_are_what_the_estimators_give(two_classes, values):
 
 
 def codes(X):
-    """Categories as numbers, the most frequent of the training rows first, by pandas."""
+    """Categories as numbers, by pandas: the most frequent ones of the training rows first."""
     X = X.copy()
     for name in ("town", "kind"):
         known = X[name][:360].value_counts().index
@@ -131,7 +131,7 @@ def codes(X):
 
 
 def test_peers_are_what_their_own_interfaces_give(table):
-    """The estimators of each library on a data frame, or with codes made by pandas."""
+    """The estimators of each library on a data frame, or on codes computed with pandas."""
     d = table
     tried = {one.name: one for one in run(d, True, *TESTED)}
     check_curves(d, True, tried.values())
@@ -232,7 +232,7 @@ def test_results_come_one_by_one(two_classes, monkeypatch):
 
 def test_what_is_wrong_for_all_is_said_at_once(two_classes, monkeypatch):
     d = two_classes
-    with pytest.raises(ValueError, match=r"\['gbmm'\] are none of \['fading', 'gbm', "):
+    with pytest.raises(ValueError, match=r"\['gbmm'\] are unknown; known are \['fading', 'gbm', "):
         compare(d, True, ["gbm", "gbmm"], seed=0, threads=1)
     with pytest.raises(ValueError, match=r"\['loss', 'method'\]"):
         compare(d, True, ["gbm"], seed=0, threads=1, parameters={"method": "gbm", "loss": "exponential"})

@@ -1,4 +1,4 @@
-"""Metrics are scikit-learn's, and intervals cover what they promise to."""
+"""Metrics agree with scikit-learn's, and intervals have the right coverage."""
 
 import math
 
@@ -62,7 +62,7 @@ def test_metrics_of_values_are_those_of_scikit_learn():
 
 
 def test_intervals_hold_the_truth_in_95_percent_of_samples():
-    """The truth is the figure on very many rows; the intervals come from 400 at a time."""
+    """The true value is the metric on very many rows; the intervals are computed from 400 rows each."""
     rng = np.random.default_rng(2)
 
     def sample(n):
@@ -105,7 +105,7 @@ def test_paired_intervals_hold_the_truth_in_95_percent_of_samples():
         held += found.low <= 0.1 <= found.high
         widths.append(found.high - found.low)
     assert 0.92 < held / 400 < 0.98
-    assert np.mean(widths) < 0.5 * 2 * 1.96 / math.sqrt(200)  # that of one of the means alone is twice as wide
+    assert np.mean(widths) < 0.5 * 2 * 1.96 / math.sqrt(200)  # the interval of a single mean is twice as wide
 
 
 def test_unknown_labels_are_named():
@@ -114,7 +114,7 @@ def test_unknown_labels_are_named():
 
 
 def test_many_unknown_labels_are_counted():
-    """A column of numbers, taken for classes, has as many labels as rows."""
+    """A column of numbers that is treated as classes has as many labels as rows."""
     numbers = np.arange(100_000).astype(str)
     with pytest.raises(ValueError, match=r"have labels \[.*'1000'.*\] and 99,990 more, which") as raised:
         metrics_of_classes(numbers, np.full((100_000, 2), 0.5), np.array(["a", "b"]))

@@ -1,4 +1,4 @@
-"""A search begins with the default, goes on where it was, ends when it should, and says what it is worth."""
+"""A search starts with the default, can be resumed, ends on time, and reports its gain."""
 
 import math
 import signal
@@ -120,7 +120,7 @@ def test_same_seed_same_search_also_in_parts(classes, tmp_path):
     assert one == other
     assert len(one) == 5
     elsewhere = run(classes, tmp_path / "seed", trials=2, seed=1)
-    assert elsewhere.default_validation_loss == whole.default_validation_loss  # nothing of the default is random
+    assert elsewhere.default_validation_loss == whole.default_validation_loss  # the default is not random
     assert trials_in(tmp_path / "seed")[1].params != one[1][0]
 
 
@@ -192,14 +192,14 @@ def test_the_deadline_ends_a_trial_but_not_the_default(classes, tmp_path, monkey
     assert tuned.gain.value == tuned.gain.low == tuned.gain.high == 0.0
     ticks = count()
     tuned = run(classes, tmp_path / "some", seconds=60.0, trials=None)
-    assert states(tmp_path / "some") == ["COMPLETE", "COMPLETE", "PRUNED"]  # 40 iterations look at the clock 41 times
+    assert states(tmp_path / "some") == ["COMPLETE", "COMPLETE", "PRUNED"]  # 40 iterations check the time 41 times
     assert (tuned.complete, tuned.pruned) == (2, 1)
     assert tuned.seconds < 65.0
 
 
 @pytest.mark.parametrize("ended", [0, 1])
 def test_an_interrupt_keeps_what_was_found(classes, tmp_path, monkeypatch, ended):
-    """In the third iteration of the first trial, which is the default, or of the second."""
+    """Interrupt in the third iteration of the first trial, which is the default, or of the second."""
     path, thirds, call = tmp_path / "study", count(), Points.__call__
 
     def interrupt(self, record):
@@ -216,7 +216,7 @@ def test_an_interrupt_keeps_what_was_found(classes, tmp_path, monkeypatch, ended
             run(classes, path)
         assert states(path) == []
     run(classes, path, trials=1)
-    assert len(states(path)) == 1 + ended  # it goes on
+    assert len(states(path)) == 1 + ended  # it was resumed
 
 
 def test_a_second_interrupt_is_one(classes, tmp_path, monkeypatch):
@@ -255,7 +255,8 @@ def test_a_study_of_something_else_is_refused(classes, tmp_path):
     with pytest.raises(ValueError, match="with other rows and parameters"):
         run(replace(classes, X=classes.X + 1.0), path, parameters={"max_iter": 41})
     assert len(states(path)) == 1
-    run(replace(classes, X_test=classes.X_test[:9], y_test=classes.y_test[:9]), path, trials=1)  # which is none of it
+    # The test rows are not part of the identity.
+    run(replace(classes, X_test=classes.X_test[:9], y_test=classes.y_test[:9]), path, trials=1)
     assert len(states(path)) == 2
 
 
@@ -268,7 +269,7 @@ def test_what_cannot_be_a_study(classes, tmp_path):
         with pytest.raises(ValueError, match=r"notes.txt' is not an Optuna study"):
             run(classes, path)
         assert path.read_text() == text
-    with pytest.raises(ValueError, match=r"y_test has labels \['x'\] that no training row has"):
+    with pytest.raises(ValueError, match=r"y_test has labels \['x'\] that do not occur in the training rows"):
         run(replace(classes, y_test=np.full(len(classes.y_test), "x")), path)
     with pytest.raises(ValueError, match="set at least one of them to limit the search"):
         run(classes, tmp_path / "study", trials=None)
@@ -297,7 +298,7 @@ def test_without_optuna(classes, tmp_path, monkeypatch):
 
 
 def test_tables_rare_classes_and_trees_of_so_many_leaves(tmp_path):
-    """The default is in the space whatever the rows are: small hessians make a small l2."""
+    """The default is in the search space for any rows: small hessians lead to a small l2."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"town": rng.choice(["Rome", "Oslo", None], 3000), "size": rng.normal(size=3000)})
     y = rng.random(3000) < np.where(X["town"] == "Oslo", 0.03, 0.001)
@@ -312,7 +313,7 @@ def test_tables_rare_classes_and_trees_of_so_many_leaves(tmp_path):
 
 
 def test_hopeless_trials_are_given_up(classes, tmp_path, monkeypatch):
-    """Optuna sees losses at the points; here later trials are made worse than all others."""
+    """Optuna gets the losses at the points; here, later trials are made worse than all others."""
     scaled = Fits.scaled
     seen = []
 
@@ -335,7 +336,7 @@ def test_points_are_where_weights_have_doubled():
     reports.clear()
     growing = Points(parameters | {"rate_growth": 1.0, "entry": 2.0}, lambda *report: reports.append(report))
     for iteration in range(4):
-        growing(Record(iteration, iteration, 1.0, 1.0))  # 0.25, 0.5, 0.5, which is the most
+        growing(Record(iteration, iteration, 1.0, 1.0))  # 0.25, 0.5, 0.5, the maximum
     assert reports == [(0, 1.0)]
 
 

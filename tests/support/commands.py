@@ -1,4 +1,4 @@
-"""The command line as tests use it: a table, a run that succeeds, and one that fails."""
+"""Helpers for tests of the command line: a table, a run that succeeds, and a run that fails."""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ def run(*arguments):
 
 
 def fails(capsys, *arguments):
-    """The one line that a command ends with."""
+    """Run a command that fails, and return its error message, which must be one line."""
     assert cli.main([str(argument) for argument in arguments]) == 1
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1

@@ -15,16 +15,16 @@ from dask.delayed import delayed
 from distributed import Client
 
 SECONDS = 60.0
-"""More than anything here takes; who waits longer waits for ever."""
+"""Timeout, longer than anything here takes."""
 
 SUPPORT = Path(__file__).parent
 
 IMPORTS = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (SUPPORT.parents[1], SUPPORT)))}
-"""The environment of processes that import tests and what tests import, as workers do with what tests send them."""
+"""The environment of processes that import test modules, as workers do to unpickle functions of the tests."""
 
 
 class Cluster:
-    """A scheduler and workers, each in a process of its own, without anyone who would start them again."""
+    """A scheduler and workers, each in its own process; a worker that dies is not restarted."""
 
     def __init__(self, folder, host="127.0.0.1"):
         self._folder = folder
@@ -42,7 +42,7 @@ class Cluster:
         return subprocess.Popen(command, env=IMPORTS, stdout=self._log, stderr=self._log)
 
     def add(self, host="127.0.0.1", before=()):
-        """Start a worker, with a command in front of its own; it comes when it comes."""
+        """Start a worker, with the words `before` in front of its command. Does not wait for it."""
         name = f"worker-{self._n_started}"
         self._n_started += 1
         process = self._start(
@@ -54,13 +54,13 @@ class Cluster:
         return name
 
     def kill(self, name):
-        """At once, without a word to anyone."""
+        """Kill a worker with SIGKILL."""
         process = self.workers.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait()
 
     def resize(self, n):
-        """Have n workers, and wait until the scheduler knows them all and no others."""
+        """Start or kill workers until there are n, and wait until the scheduler knows exactly these."""
         self.workers = {name: process for name, process in self.workers.items() if process.poll() is None}
         for name in list(self.workers)[n:]:
             self.kill(name)
@@ -69,16 +69,16 @@ class Cluster:
         self.wait()
 
     def wait(self):
-        """Until the scheduler knows the workers that there are."""
+        """Wait until the scheduler knows exactly the workers that are running."""
         wait_until(lambda: set(self.addresses()) == set(self.workers))
 
     def addresses(self):
-        """Of the workers that the scheduler knows, by name."""
+        """Addresses of the workers that the scheduler knows, by name."""
         workers = self.client.run_on_scheduler(_addresses)
         return {name: address for name, address in workers.items() if name in self.workers}
 
     def close(self):
-        """End all processes, whatever state they are in."""
+        """Kill all processes."""
         try:
             self.client.close(timeout=5)
         finally:
@@ -114,7 +114,7 @@ def frame(n=2000, seed=0):
 
 
 def labels(kind, table, seed=1):
-    """What is to be predicted for a frame."""
+    """Labels for a frame."""
     rng = np.random.default_rng(seed)
     score = table["a"] + table["c"] ** 2 + (table["text"] == "u") + rng.normal(size=len(table)) / 2
     if kind == "numbers":
@@ -126,7 +126,7 @@ def labels(kind, table, seed=1):
 
 
 def cuts_of(n, n_parts, seed=0):
-    """Uneven parts of n rows; of several, some are empty."""
+    """Boundaries of uneven parts of n rows, some of which are empty."""
     rng = np.random.default_rng(seed)
     inner = np.sort(rng.integers(0, n + 1, n_parts - 1))
     inner[: n_parts // 5] = 0

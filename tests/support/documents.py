@@ -1,4 +1,4 @@
-"""The README and the pages in docs/ as programs: blocks of Python, of commands, and of what these print."""
+"""The README and the pages in docs/ as programs: blocks of Python code, of commands, and of their output."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
-# A fence with its tag, or a setup; blocks in lists are indented.
+# A fenced block with its tag, or a setup in a comment. Blocks in lists are indented.
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<tag>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$|^<!-- setup\n(?P<setup>.*?)^-->$",
     re.DOTALL | re.MULTILINE,
@@ -16,7 +16,7 @@ BLOCK = re.compile(
 
 
 def blocks(document):
-    """Language, text and line of each block; the language of a setup is "setup"."""
+    """Yield the language, text and line number of each block; the language of a setup is "setup"."""
     text = (ROOT / document).read_text()
     for found in BLOCK.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
@@ -28,6 +28,6 @@ def blocks(document):
 
 
 def commands(text):
-    """The words of each command of a block, up to where its output goes. A backslash continues a line."""
+    """The words of each command of a block, without a redirection of its output. A backslash continues a line."""
     lines = (shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines())
     return [list(takewhile(lambda word: word != ">", words)) for words in lines if words]

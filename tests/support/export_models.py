@@ -16,7 +16,7 @@ ROWS = 300
 
 @cache
 def table():
-    """Numbers with holes, text with holes, and more categories than a word has bits."""
+    """Numbers and text with missing values, and a column with more categories than a word has bits."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -33,7 +33,7 @@ def table():
 
 @cache
 def amounts():
-    """Positive labels that depend on all columns, and on where they have holes."""
+    """Positive labels that depend on all columns, and on which values are missing."""
     X = table()
     noise = np.random.default_rng(1).normal(size=ROWS)
     score = X["a"].fillna(1.0) + X["b c"].isna() + 0.5 * X["b c"].fillna(0.0)
@@ -85,7 +85,7 @@ MAKE_ALL = {**MAKE, **LOG_LINK_WITH_TWO_OUTPUTS}
 
 
 _MADE = {}
-atexit.register(_MADE.clear)  # what lives until the interpreter is gone is a leak to nanobind
+atexit.register(_MADE.clear)  # nanobind reports objects that outlive the interpreter as leaks
 
 
 def model(name):
@@ -95,7 +95,7 @@ def model(name):
 
 
 def numbers():
-    """Numbers alone, with holes, and a label of three classes."""
+    """Only numbers, with missing values, and labels of three classes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -103,7 +103,7 @@ def numbers():
 
 
 def hard_rows(fitted, dtype=np.float64):
-    """A table with what training has seen, unknown categories, holes, and numbers at thresholds and next to them."""
+    """A table with training rows, unknown categories, missing values, and numbers at thresholds and next to them."""
     X = table()
     trees = view(fitted).trees
     unknown = X.assign(town="never seen", code=pd.Categorical([None] * ROWS))
@@ -121,7 +121,7 @@ def hard_rows(fitted, dtype=np.float64):
 
 
 def with_unknown_numbers(codes):
-    """Numbers of X with numbers that are no categories, in place of missing categories."""
+    """Encoded rows, with codes that are not categories in place of missing categories."""
     changed = codes.copy()
     for column in (2, 3):
         missing = np.flatnonzero(np.isnan(codes[:, column]))
@@ -136,7 +136,7 @@ def scores(fitted, X):
 
 
 def predictions(fitted, X):
-    """What the formats give in the end: (row, 1) for the second of two classes."""
+    """Predictions in the form of the export formats; for two classes, only the second one, (row, 1)."""
     if not hasattr(fitted, "classes_"):
         return fitted.predict(X).reshape(len(X), -1)
     probabilities = fitted.predict_proba(X)
@@ -144,7 +144,7 @@ def predictions(fitted, X):
 
 
 def rows_of_categories(rng, n_categories, share_missing):
-    """Rows whose first feature is a category, and the same rows with categories of which half are new."""
+    """Rows whose first feature is a category, and the same rows with unknown categories in the first half."""
     X = rng.normal(size=(120, 2))
     X[:, 0] = rng.integers(0, n_categories, len(X))
     X[rng.random(X.shape) < share_missing] = np.nan

@@ -1,6 +1,7 @@
-"""Run steps of a page, given as JSON, with this interpreter and in this folder; for installed_docs.py.
+"""Run the steps of a page, given as JSON, with this interpreter and in this folder; for installed_docs.py.
 
-It is a file of its own, without imports from the tests, since it runs where only what a page installs is there.
+It is a separate file without imports from the tests, since it runs in an environment that has only the packages that a
+page installs.
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 
 
 def follow(document, steps, full_python):
-    """Run Python blocks in one namespace, and commands. Setups may need packages that only the tests have."""
+    """Run Python blocks in one namespace, and commands. Setups run with `full_python`, which has all test packages."""
     names = {"__name__": "__main__"}
     for kind, what in steps:
         if kind == "python":
@@ -22,7 +23,7 @@ def follow(document, steps, full_python):
 
 
 def agbm(arguments):
-    """The command in this process, since to import everything takes most of its time."""
+    """Run the command in this process, since most of its time would be spent on imports."""
     from agbm._cli import main
 
     return main(arguments)

@@ -1,4 +1,4 @@
-"""Random forests as arrays, and the layouts of the rows that they predict."""
+"""Random forests as arrays, and memory layouts of the rows to predict."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LAYOUTS = {
 
 
 def random_tree(random, n_features, n_leaves, thresholds, n_sets):
-    """Nodes of one tree as lists: a leaf chosen by chance is split until there are enough."""
+    """Nodes of one tree as lists: randomly chosen leaves are split until there are enough."""
     nodes = [[-1, 0.0, -1, 0, -1]]
     leaves = [0]
     while len(leaves) < n_leaves:

@@ -1,10 +1,10 @@
-"""Whether what the README and the pages in docs/ tell readers to install is enough for what they tell them to run.
+"""Checks that the packages that the README and the pages in docs/ install are enough to run their code.
 
     python tests/support/installed_docs.py dist/agbm-....whl        (make test-install builds the wheel and runs this)
 
 The Python blocks and `agbm` commands of every page with a line `pip install ...` run in their order in an empty folder,
-in an environment that has what the page has installed so far and nothing else. Blocks before the first such line run in
-the environment of that line. Pages without one assume the packages that they import, and are not run here.
+in an environment that has only what the page has installed so far. Blocks before the first such line run in the
+environment of that line. Pages without one assume that the packages they import are installed, and are not run here.
 """
 
 import json
@@ -17,12 +17,12 @@ from pathlib import Path
 
 from documents import DOCUMENTS, blocks, commands
 
-# Without settings of Python's, such as one that writes no bytecode, and without windows.
+# No Python environment variables, such as PYTHONDONTWRITEBYTECODE, and no windows.
 SETTINGS = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {"MPLBACKEND": "Agg"}
 
 
 def parts(document):
-    """The parts of a page with one environment each: the words of all `pip install` lines so far, and steps."""
+    """The parts of a page, each with its environment: the words of all `pip install` lines so far, and the steps."""
     found = [(None, [])]
     for language, text, line in blocks(document):
         if language in ("python", "setup"):
@@ -35,7 +35,7 @@ def parts(document):
                     found[-1] = after, steps
                 else:
                     found.append((after, []))
-            elif words[0] == "agbm" and words[1] != "paper":  # which takes minutes
+            elif words[0] == "agbm" and words[1] != "paper":  # takes minutes
                 found[-1][1].append(("agbm", words[1:]))
     return [(words, steps) for words, steps in found if words is not None and steps]
 
@@ -48,7 +48,7 @@ class Environments:
         self._pythons = {}
 
     def python(self, words):
-        """The interpreter of the environment that `pip install` with these words makes."""
+        """The interpreter of an environment with these arguments of `pip install`; created if necessary."""
         wanted = frozenset(words)
         if wanted not in self._pythons:
             place = self._folder / f"environment-{len(self._pythons)}"
@@ -61,7 +61,7 @@ class Environments:
 
 
 def check(document, environments, folder):
-    """Follow a page. False, and a line, where it needs more than it installs."""
+    """Run a page. Prints an error and returns False if it needs more than it installs."""
     for words, steps in parts(document):
         python = environments.python(words)
         given = json.dumps([document, steps, sys.executable])

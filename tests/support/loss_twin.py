@@ -1,6 +1,6 @@
-"""The losses in plain NumPy: the oracle of the native kernels.
+"""The losses in plain NumPy, as a reference for the native kernels.
 
-Each twin has the formulas of one loss, with the loss's own parameter, and NumPy's exp and log.
+Each twin implements the formulas of one loss with its parameter, using NumPy's exp and log.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""The algorithms, written down a second time in plain NumPy: the oracle of agbm._core.boosting.
+"""A second implementation of the algorithms in plain NumPy, as a reference for agbm._core.boosting.
 
-`fit(r)` is the best weak learner's vector of predictions for a residual r, `fit(r, hessian)` that of a Newton step;
-`gradient(f)` and `curvature(f)` are the derivatives of the loss. Every function returns the list of the named vectors,
-one entry an iteration.
+`fit(r)` returns the predictions of the best weak learner for a residual r, `fit(r, hessian)` those of a Newton step;
+`gradient(f)` and `curvature(f)` are the derivatives of the loss. Every function returns a list with the named vectors
+of each iteration.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def gbm(f0, gradient, fit, eta, iterations):
 
 
 def rnb(f0, gradient, curvature, fit, damping, iterations):
-    """Whole Newton steps; damping times the root of the residual's norm, relative to the first, is in every hessian."""
+    """Full Newton steps; `damping` times the square root of the relative norm of the residual is added to hessians."""
     f = f0.copy()
     trace = []
     for _ in range(iterations):
@@ -64,12 +64,12 @@ def agbm(f0, gradient, fit, eta, gamma, iterations, rho=1.0):
 
 
 def fading(f0, gradient, fit, rate, entry, fade, growth, iterations, look_ahead=0.0):
-    """The residual is that of the point ahead. Keeps the learners, and adds them up with weights in closed form."""
+    """Residuals are taken at the look-ahead point. Learners are kept and summed with weights in closed form."""
     eta = max(entry, rate)
     learners, alphas, trace = [], [], []
 
     def total(share):
-        """With that share of what learners have beyond their lasting weights at the point ahead."""
+        """The sum of all learners, with this share of the excess weight that they have at the look-ahead point."""
         m = len(learners)
         weights = [alpha + share * (eta - alpha) * (1.0 - fade) ** (m - 1 - j) for j, alpha in enumerate(alphas)]
         return f0 + sum(a * b for a, b in zip(weights, learners, strict=True))
@@ -99,7 +99,7 @@ def vagbm_fading(f0, gradient, fit, rate, entry, fade, growth, iterations):
 
 
 def agbm_fading(f0, gradient, fit, rate, entry, fade, growth, iterations, rho):
-    """The corrected residual carries errors on by the ratio of the weights in h, as the lemma needs it."""
+    """The corrected residual multiplies earlier errors by the ratio of the weights in h, as the lemma requires."""
     f, h = f0.copy(), f0.copy()
     eta = max(entry, rate)
     trace = []
@@ -118,7 +118,7 @@ def agbm_fading(f0, gradient, fit, rate, entry, fade, growth, iterations, rho):
 
 
 def agbm_theory(f0, gradient, fit, eta, iterations):
-    """Algorithm 2 with gamma_m from the smallest cosine of the fits before iteration m (at first, of iteration 0)."""
+    """Algorithm 2 with gamma_m from the smallest cosine of the fits before iteration m (m = 0: of the first fit)."""
     f, h = f0.copy(), f0.copy()
     smallest = 1.0
     trace = []
@@ -151,9 +151,9 @@ def agbm_theory(f0, gradient, fit, eta, iterations):
 
 
 def agbmr(f0, gradient, fit, eta, gamma, iterations, turns=None, mu=None):
-    """Restarts by option 1 (mu given), or when turns(f before the step, state after it).
+    """AGBM with restarts: by option 1 if mu is given, otherwise when turns(f before the step, state after it) is true.
 
-    Also returns the iterations at which a run began.
+    Also returns the iterations at which a run starts.
     """
     f = f0.copy()
     trace, begins = [], []
@@ -176,9 +176,9 @@ def agbmr(f0, gradient, fit, eta, gamma, iterations, turns=None, mu=None):
 
 
 def dart(f0, gradient, fit, eta, iterations, dropped):
-    """GBM that leaves out learners: {iteration: those that it drops}. Also returns the weights of the learners.
+    """GBM with dropout; `dropped` maps iterations to the learners they drop. Also returns the weights of the learners.
 
-    Keeps the learners and their weights, and adds them up anew wherever a function is needed.
+    Learners and their weights are kept and summed again whenever a function is needed.
     """
     learners, weights, trace = [], [], []
 
@@ -196,7 +196,7 @@ def dart(f0, gradient, fit, eta, iterations, dropped):
 
 
 def agbm_with_dropout(f0, gradient, fit, eta, gamma, iterations, rho, dropped):
-    """Algorithm 2 with dropout: learners of two kinds, with weights a in f and d in h, added up anew for f, g and h."""
+    """Algorithm 2 with dropout. Learners have weights a in f and d in h, and are summed again for f, g and h."""
     learners, owner, trace = [], [], []
     a, d = np.zeros(0), np.zeros(0)
 
@@ -229,7 +229,7 @@ def agbm_with_dropout(f0, gradient, fit, eta, gamma, iterations, rho, dropped):
 
 
 def fading_with_dropout(f0, gradient, fit, rate, entry, fade, growth, look_ahead, iterations, dropped):
-    """Learners with weights a in f and d in h, added up anew for f and h."""
+    """Fading with dropout. Learners have weights a in f and d in h, and are summed again for f and h."""
     learners, trace = [], []
     a, d = np.zeros(0), np.zeros(0)
     eta = max(entry, rate)

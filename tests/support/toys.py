@@ -15,7 +15,7 @@ from agbm.losses import HalfSquaredError
 
 
 class VectorModel:
-    """A function known on the rows of the problem only."""
+    """A function that is known only on the rows of the problem."""
 
     n_functions = n_learners = 1
 
@@ -28,7 +28,7 @@ class VectorModel:
 
 @dataclass
 class VectorFitter:
-    """Fits a residual of one output by a function of vectors, which is given hessians where there are any."""
+    """Fits a residual of one output with a function of vectors, which also gets the hessians if there are any."""
 
     fit_vector: object
 
@@ -51,7 +51,7 @@ class VectorFitter:
 
 
 def strongest(share):
-    """Keeps that share of a residual's entries which is largest in size: the cosine is at least sqrt(share)."""
+    """A learner that keeps this share of the entries of a residual, the largest ones: cosines are >= sqrt(share)."""
 
     def fit(r):
         kept = int(np.ceil(share * len(r)))
@@ -64,7 +64,7 @@ def strongest(share):
 
 
 def projection(columns):
-    """Least squares on fixed columns; with hessians, a Newton step."""
+    """A learner that does least squares on fixed columns; with hessians, a Newton step."""
 
     def fit(r, hessian=1.0):
         root = np.sqrt(hessian) * np.ones(len(r))
@@ -74,7 +74,7 @@ def projection(columns):
 
 
 def best_stump(X):
-    """The best split of one feature into two constants, by trying all of them; with hessians, a Newton step."""
+    """A learner that finds the best stump by trying all splits; with hessians, a Newton step."""
     orders = [np.argsort(X[:, j], kind="stable") for j in range(X.shape[1])]
 
     def fit(r, hessian=1.0):
@@ -114,7 +114,7 @@ class StretchedSquaredError(HalfSquaredError):
 
 
 def problem_of(loss, y, start=None):
-    """One output; y and start are vectors."""
+    """A problem with one output, from the vectors y and start."""
     start = np.zeros(len(y)) if start is None else start
     return LocalObjective(of_each_output(loss), y[np.newaxis], len(y), start[np.newaxis])
 
@@ -125,7 +125,7 @@ def total_loss(problem, f):
 
 
 def native_forest(n_features, n_columns, *, feature, threshold, left, missing_left, categories, count=0, **arrays):
-    """A forest of the kernels, from an array for each field of a node."""
+    """A native forest, from one array per field of a node."""
     nodes = np.zeros(len(feature), dtype=NODE)
     nodes["feature"], nodes["threshold"], nodes["left"] = feature, threshold, left
     nodes["missing_left"], nodes["categories"], nodes["count"] = missing_left, categories, count
@@ -133,7 +133,7 @@ def native_forest(n_features, n_columns, *, feature, threshold, left, missing_le
 
 
 def rewrite(path, change):
-    """Let `change` have the description and the arrays of a model file or checkpoint, and write what it leaves."""
+    """Rewrite a model file or checkpoint after `change` has modified its description and arrays."""
     stored = model_file.parse(np.fromfile(path, np.uint8))
     description = dict(stored.description)
     arrays = {name: stored._arrays[name].copy() for name in stored.names()}
@@ -142,7 +142,7 @@ def rewrite(path, change):
 
 
 def damage(data, array):
-    """An array with one number changed, one entry less, or of another type, as hypothesis draws."""
+    """An array with one number changed, without its last entry, or of another type, drawn by hypothesis."""
     copy = array.copy()
     flat = copy if copy.dtype.names is None else copy[data.draw(st.sampled_from(copy.dtype.names))]
     if flat.dtype.kind in "iu":
@@ -156,7 +156,7 @@ def damage(data, array):
 
 
 def category_counts(X, categorical):
-    """How many categories the columns of numbers of categories have, 0 for other columns."""
+    """The number of categories of each categorical column; 0 for other columns."""
     columns = np.asarray(X, dtype=float).T
     return np.array(
         [np.nanmax(np.append(columns[f], 0.0)) + 1 if categorical[f] else 0 for f in range(len(columns))], int
@@ -171,7 +171,7 @@ def three_parts(n_rows, classes):
 
 
 def stop_at(iteration):
-    """What a killed process leaves behind is what was saved; a callback that stops leaves the same."""
+    """A callback that interrupts training, which leaves the same files as a killed process."""
 
     def stop(record):
         if record.iteration == iteration:

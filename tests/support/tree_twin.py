@@ -1,6 +1,6 @@
-"""Tree growth in slow, obvious NumPy: the oracle of the native kernels.
+"""Tree growth in slow but simple NumPy, as a reference for the native kernels.
 
-Works on bin codes, looks at every row of a node for every candidate split, and keeps no histogram.
+It works on bin codes, reads every row of a node for every candidate split, and keeps no histograms.
 """
 
 import math
@@ -23,7 +23,7 @@ class Rules:
 
 @dataclass
 class Sample:
-    """What a tree may see."""
+    """The rows and features that a tree may use."""
 
     rows: np.ndarray | None = None
     features: np.ndarray | None = None
@@ -35,7 +35,7 @@ class Sample:
 class Split:
     gain: float
     feature: int
-    left_codes: set  # that of missing values included
+    left_codes: set  # may include the code of missing values
     missing_left: bool
     bin: int = 0
 
@@ -45,8 +45,8 @@ class Node:
     rows: np.ndarray
     depth: int
     number: int
-    groups: list  # of features that may still meet; None where all may
-    bounds: list  # (lower, upper) of each residual
+    groups: list  # groups of features that may still interact; None if all may
+    bounds: list  # (lower, upper) per residual
     split: Split | None = None
     children: list = field(default_factory=list)
 
@@ -56,7 +56,7 @@ def bits_for(n):
 
 
 def quantise(x, carries_count):
-    """Integers round(x * 2^e) and 2^-e, with the kernels' exponent: a sum over all rows fits an int64."""
+    """Integers round(x * 2^e) and 2^-e, with the exponent of the kernels: a sum over all rows fits an int64."""
     shared = 62 - 2 * bits_for(len(x))
     bits = min(50, shared) if carries_count and shared >= 22 else min(50, 62 - bits_for(len(x)))
     largest = np.abs(x).max(initial=0.0)
@@ -74,7 +74,7 @@ def mixed(x):
 
 
 class Grower:
-    """Residuals are (residual, row), hessians (group, row) or None."""
+    """Grows a tree. Residuals are (residual, row), hessians (group, row) or None."""
 
     def __init__(self, codes, n_bins, residuals, hessians, rules, n_categories=None, sample=None):
         self.codes, self.n_bins, self.rules = codes, n_bins, rules
@@ -88,7 +88,7 @@ class Grower:
         self.noise = [self.noise_of(k) for k in range(len(residuals))]
 
     def noise_of(self, residual):
-        """Mean square of the residuals over mean hessian, from integers."""
+        """Mean square of the residuals divided by the mean hessian, from integers."""
         x = self.exact_residuals[residual]
         n = len(x)
         h = float(n)
@@ -131,18 +131,18 @@ class Grower:
         return total
 
     def direction(self, feature, bin_):
-        """Of a monotone feature; a split that parts missing values from all others has none."""
+        """The direction of a monotone feature; 0 for a split that separates missing values from all others."""
         return self.rules.monotone[feature] if self.rules.monotone and bin_ < self.n_bins[feature] - 1 else 0
 
     def by_chance(self, feature, n_ranked, residual):
-        """What categories that are all alike would gain; nothing for ordered features."""
+        """The gain of equivalent categories by chance; 0 for ordered features."""
         if not self.n_categories[feature]:
             return 0.0
-        a_bin = max(1.0, self.n_categories[feature] / self.n_bins[feature])
-        return 0.6366197723675814 * max(0.0, n_ranked * a_bin - 1.0) * self.noise[residual]
+        per_bin = max(1.0, self.n_categories[feature] / self.n_bins[feature])
+        return 0.6366197723675814 * max(0.0, n_ranked * per_bin - 1.0) * self.noise[residual]
 
     def gain(self, node, feature, mask, bin_, by_chance):
-        """None where the split is not allowed."""
+        """The gain of a split; None if it is not allowed."""
         left, right = self.sums(node.rows[mask]), self.sums(node.rows[~mask])
         if min(left[2], right[2]) < self.rules.min_samples_leaf:
             return None
@@ -165,14 +165,14 @@ class Grower:
             features = [f for f in features if self.sample.features[f]]
         if self.sample.node_share < 1.0 and len(features):
             seed = mixed((self.sample.seed + mixed(node.number)) % 2**64)
-            by_lot = sorted(features, key=lambda f: mixed((seed + f) % 2**64))
-            features = sorted(by_lot[: max(1, int(self.sample.node_share * len(features)))])
+            shuffled = sorted(features, key=lambda f: mixed((seed + f) % 2**64))
+            features = sorted(shuffled[: max(1, int(self.sample.node_share * len(features)))])
         return features
 
     def candidates(self, node, feature):
-        """(codes that go left, whether missing values do, bin, gain by chance) of all splits, in the kernels' order.
+        """Yield (codes that go left, side of missing values, bin, gain by chance) of all splits, in the kernels' order.
 
-        Where the side of missing values is None, no row of the node tells: it is that of the larger child.
+        The side of missing values is None if the node has none; they then follow the larger child.
         """
         codes, n_bins = self.codes[node.rows, feature], self.n_bins[feature]
         if not self.n_categories[feature]:
@@ -236,7 +236,7 @@ class Grower:
         return best
 
     def grow(self):
-        """Nodes in the order in which the kernels number them."""
+        """Grow the tree; nodes are numbered in the same order as by the kernels."""
         rows = np.arange(self.exact_residuals.shape[1]) if self.sample.rows is None else self.sample.rows
         unbounded = [(-math.inf, math.inf)] * len(self.residuals)
         nodes = [Node(rows, 0, 0, self.rules.interactions or None, unbounded)]

@@ -1,4 +1,4 @@
-"""What many tests run over."""
+"""Parametrizations that many tests share."""
 
 import pytest
 from sklearn.base import clone
@@ -24,7 +24,7 @@ def like_default(name):
 
 
 def made(name, **settings):
-    """The method of a name, with those of the settings that it has; momentum="fading" is a Fading object."""
+    """The method with this name. Settings that it does not have are ignored; momentum="fading" is a Fading object."""
     method = clone(OBJECTS[name])
     if settings.get("momentum") == "fading":
         settings["momentum"] = Fading()

@@ -71,7 +71,7 @@ def test_forests_predict_what_a_walk_predicts(
 
 def test_thresholds_that_are_no_numbers():
     forest = random_forest(np.random.default_rng(0), 2, 3, 8, np.array([0.0, np.nan, 1.0]), 1, 1, 0)
-    with pytest.raises(ValueError, match=r"threshold: node \d+ has a threshold that is no number"):
+    with pytest.raises(ValueError, match=r"threshold: node \d+ has a threshold that is NaN"):
         native_forest(2, 1, **forest)
 
 

@@ -970,13 +970,13 @@ def test_matrices_without_all_features_refuse_what_they_cannot_know():
     leaf = {"min_samples_leaf": 2, "n_train": 4}
     matrix = sparse_matrix(np.ones(3), [0, 1, 4], [0, 3, 3], thresholds=np.array([0.5, -1.0, 0.5]), **leaf)
     assert (matrix.n_features, matrix.n_columns) == (2, 1)
-    with pytest.raises(ValueError, match="columns of their own"):
+    with pytest.raises(ValueError, match="their own columns"):
         matrix.leave_out(1, **leaf)
     with pytest.raises(ValueError, match="n_train"):
         _native.BinnedMatrix(5, [3], [0]).leave_out(1, 1, 6)
     with pytest.raises(ValueError, match="no column"):
         matrix.codes()
-    with pytest.raises(ValueError, match="columns of their own"):
+    with pytest.raises(ValueError, match="their own columns"):
         matrix.columns()
     with pytest.raises(ValueError, match="min_samples_leaf"):
         grow(matrix, np.zeros((1, 4)), None, Rules(min_samples_leaf=1))

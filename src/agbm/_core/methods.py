@@ -18,10 +18,10 @@ from .schedules import FadingSchedule, PaperSchedule, Schedule
 
 
 class Method(BaseEstimator, ABC):  # type: ignore[misc]
-    """A boosting algorithm with its settings; get_params and set_params are those of scikit-learn."""
+    """A boosting algorithm with its settings. get_params and set_params work as in scikit-learn."""
 
     second_order: ClassVar[bool] = False
-    """What second_order="auto" of the estimators means for it."""
+    """The meaning of the estimators' second_order="auto" for this algorithm."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
@@ -29,19 +29,19 @@ class Method(BaseEstimator, ABC):  # type: ignore[misc]
         self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
         drop: Dropping[V] = keep_all,
     ) -> Iterator[Step[V]]:  # fmt: skip
-        """Run the algorithm: one step per iteration. `drop` leaves earlier learners out of an iteration (dropout)."""
+        """Run the algorithm and yield one step per iteration. `drop` omits earlier learners in an iteration."""
 
     def check(self, *, resumes: bool, dropout: float) -> None:
-        """Raise ValueError for settings that are not allowed, or not in a run that is resumed or has dropout."""
+        """Raise ValueError for invalid settings, or settings that cannot be combined with resuming or dropout."""
         self._validate_params()
 
     @property
     def two_values_per_leaf(self) -> bool:
-        """Whether the two residuals of an iteration share a tree."""
+        """Whether both residuals of an iteration are fitted by one tree."""
         return False
 
     def __repr__(self) -> str:
-        """All settings, also those that are the defaults."""
+        """All settings, including those with default values."""
         return f"{type(self).__name__}({', '.join(f'{name}={v!r}' for name, v in self.get_params(deep=False).items())})"
 
 
@@ -61,7 +61,7 @@ class Fading(Method):
     ----------
     entry : float, default=6.0
         Weight of a new tree at the look-ahead point g, in units of learning_rate; the product is at most 1 unless
-        learning_rate itself is larger.
+        learning_rate itself is larger than 1.
     fade : float in [0, 1], default=0.4
         Fraction of the excess weight of a tree that is lost per iteration.
     growth : float, default=0.01
@@ -140,8 +140,8 @@ class GBM(Method):
         super().check(resumes=resumes, dropout=dropout)
         if self.line_search and dropout > 0.0:
             raise ValueError(
-                f"method={self!r} searches the step to the next model, which dropout={dropout} changes; use dropout=0 "
-                "or line_search=False."
+                f"method={self!r} cannot be combined with dropout={dropout}, which would change the model after the "
+                "line search; use dropout=0 or line_search=False."
             )
 
 
@@ -209,7 +209,7 @@ class AGBM(Method):
         to the plain residual, -1 is what the authors' released scripts compute.
     shared_structure : bool, default=False
         Grow one tree with two values per leaf for both residuals of an iteration, instead of the two trees of the
-        paper. Has no effect with another learner than trees.
+        paper. It has no effect if the learner is not a tree.
     restart : {"loss_rise", "gradient", "validation_rise"}, float or None, default=None
         When to restart the momentum. "loss_rise": when the training loss rises (AGBMR with option 2). "gradient": when
         a step goes against the negative gradient it started from. "validation_rise": when the validation loss rises.
@@ -266,13 +266,13 @@ class AGBM(Method):
         fixed = self.restart is not None and not isinstance(self.restart, str)
         if fixed and isinstance(self.momentum, Fading):
             raise ValueError(
-                f"restart={self.restart!r} gives a length that follows from the paper's schedule, got "
-                f"momentum={self.momentum!r}; give momentum a number or 'theory', or use another restart."
+                f"restart={self.restart!r} needs the paper's schedule, got momentum={self.momentum!r}; set momentum to "
+                "a number or 'theory', or use another restart."
             )
         if self.restart == "validation_rise" and resumes:
             raise ValueError(
-                "restart='validation_rise' depends on rows that are not stored, so the run cannot be resumed; use "
-                "warm_start=False and no Checkpoint, or another restart."
+                "restart='validation_rise' depends on validation rows that are not stored, so training cannot be "
+                "resumed; use warm_start=False and no Checkpoint, or another restart."
             )
 
     @property
@@ -294,17 +294,17 @@ METHODS: dict[str, Method] = {
     "agbm": AGBM(),
     "agbmr": AGBM(restart="loss_rise"),
 }
-"""The algorithms that have names."""
+"""The algorithms that can be given by name."""
 
 
 def method_of(method: str | Method) -> Method:
-    """A copy of the method that a name or an object stands for."""
+    """Return a copy of a method, given by name or as an object."""
     made: Method = clone(METHODS[method] if isinstance(method, str) else method)
     return made
 
 
 def name_of(method: str | Method) -> str:
-    """A short name: the given one, or that of the class."""
+    """The name of a method: the given one, or that of its class."""
     return method if isinstance(method, str) else type(method).__name__
 
 

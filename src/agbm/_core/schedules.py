@@ -1,4 +1,4 @@
-"""Schedules of momentum: the coefficients of the accelerated algorithms in every iteration."""
+"""Momentum schedules: the coefficients of the accelerated algorithms in every iteration."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 
 from .theory import admissible_momentum
 
-# A smaller gamma is none: its learners would have no visible weight, while the corrected residual, which carries errors
-# on times alpha_{m-1} / alpha_m, would grow without bound.
+# A smaller gamma is replaced by 0. Its learners would have a negligible weight, while the corrected residual, which
+# multiplies earlier errors by alpha_{m-1} / alpha_m, would grow without bound.
 SMALLEST_MOMENTUM = 1e-6
 
 
@@ -36,7 +36,7 @@ class PaperSchedule:
 
     "theory": the largest value that Theorem 4.1 admits for the smallest cosine observed so far. It decreases as worse
     fits are observed, so the ratio alpha_{m-1} / alpha_m of the corrected residual is no longer (m + 1) / (m + 2).
-    Where learners cannot fit most of the residual, it falls to zero and boosting continues without momentum.
+    If the learners fit only a small part of the residual, it falls to zero and boosting continues without momentum.
     """
 
     def __init__(self, eta: float, gamma: float | str) -> None:
@@ -70,7 +70,7 @@ class PaperSchedule:
 
 @dataclass(frozen=True)
 class FadingSchedule:
-    """Learners enter f with a large weight, which decays to alpha_m.
+    """The schedule of `Fading`: learners enter f with a large weight, which decays to alpha_m.
 
     theta is constant, which bounds the memory: in every iteration, the excess of a learner's weight in f over its
     alpha_m is multiplied by 1 - theta. alpha_m grows linearly as in the paper, but from `rate` instead of nearly zero,

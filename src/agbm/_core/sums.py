@@ -1,7 +1,6 @@
-"""Sums over rows, exact until they are rounded once.
+"""Exact sums over rows, rounded only once at the end.
 
-They depend neither on the order of the rows nor on how these are shared out to threads or machines: sums of parts add
-up to the sum of the whole.
+They do not depend on the order of the rows, nor on how rows are distributed over threads or machines.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from .. import _native
 Array = NDArray[np.float64]
 
 _UNITS_IN_ONE = 2**1074
-"""Every double is a whole number of 2^-1074, the smallest one."""
+"""Every finite double is an integer multiple of 2^-1074, the smallest positive one."""
 _TOO_MANY_UNITS = 2**1024 * _UNITS_IN_ONE
 
 
-@dataclass(slots=True)  # frozen ones take twice as long to make
+@dataclass(slots=True)  # not frozen: creating frozen instances takes twice as long
 class ExactSum:
-    """A sum of doubles, not rounded. `float` rounds it, to the nearest double."""
+    """An exact sum of doubles. `float` rounds it to the nearest double."""
 
     units: int = 0
     """The sum of all finite numbers, in units of 2^-1074."""
     not_finite: float = 0.0
-    """The sum of all others, infinite or NaN; 0 where there are none."""
+    """The sum of all infinite numbers and NaN; 0 if there are none."""
 
     @classmethod
     def of_native(cls, sum_: tuple[bytes, float]) -> ExactSum:
-        """A sum as a kernel gives it."""
+        """Convert a sum that a kernel has returned."""
         return cls(int.from_bytes(sum_[0], "little", signed=True), sum_[1])
 
     @classmethod
@@ -45,11 +44,11 @@ class ExactSum:
         return ExactSum(self.units + other.units, self.not_finite + other.not_finite)
 
     def __float__(self) -> float:
-        """The nearest double; infinite where the sum is beyond all of them."""
+        """The nearest double; infinite if the sum is too large for a double."""
         return _nearest(self.units, _UNITS_IN_ONE) if self.not_finite == 0.0 else self.not_finite
 
     def __truediv__(self, other: ExactSum) -> float:
-        """The double nearest to the quotient of two sums; infinite or NaN where one of them is."""
+        """The double nearest to the quotient; computed from the rounded sums if one of them is not finite."""
         if self.not_finite == other.not_finite == 0.0 and abs(self.units) < _TOO_MANY_UNITS:
             return _nearest(self.units, other.units)
         return float(self) / float(other)
@@ -63,7 +62,7 @@ def _nearest(numerator: int, denominator: int) -> float:
 
 
 def rows_together(x: ArrayLike) -> Array:
-    """Numbers as the kernels read them: a row's neighbour is next to it. A copy only where that is not so."""
+    """An array whose last axis (rows) is contiguous, as the kernels need it; a copy only if necessary."""
     x = np.asarray(x, dtype=np.float64)
     return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
 
@@ -73,12 +72,12 @@ def _together(weight: Array | None) -> Array | None:
 
 
 def exact_sum(x: Array, weight: Array | None = None, n_threads: int = 1) -> ExactSum:
-    """The sum of a vector over rows or a function (output, row), each number times the weight of its row."""
+    """The weighted sum of a vector over rows, or of all numbers of a function (output, row)."""
     return ExactSum.of_native(_native.exact_sum(np.atleast_2d(rows_together(x)), _together(weight), n_threads))
 
 
 def weight_sum(weight: Array | None, n_rows: int, n_threads: int = 1) -> ExactSum:
-    """The sum of the weights of rows; None where all are 1."""
+    """The sum of the weights of rows. A weight of None means that all are 1."""
     return ExactSum.of_count(n_rows) if weight is None else exact_sum(weight, None, n_threads)
 
 
@@ -92,26 +91,27 @@ def exact_mean(x: Array, weight: Array | None = None, n_threads: int = 1) -> flo
 def inner_sums(
     x: Array, y: Array, weight: Array | None = None, n_threads: int = 1
 ) -> tuple[ExactSum, ExactSum, ExactSum]:
-    """<x, x>, <x, y> and <y, y> of functions (output, row), each product times the weight of its row."""
+    """The weighted inner products <x, x>, <x, y> and <y, y> of functions (output, row)."""
     xx, xy, yy = _native.inner_products(rows_together(x), rows_together(y), _together(weight), n_threads)
     return ExactSum.of_native(xx), ExactSum.of_native(xy), ExactSum.of_native(yy)
 
 
 def step_of_sums(total: float) -> float:
-    """A power of two: float64 adds whole numbers of it exactly, if their sizes come to no more than `total`.
+    """A power of two whose integer multiples float64 adds exactly, if their absolute values sum to at most `total`.
 
-    For sums of many groups of rows at once. Whole numbers stay what they are, unless they are too many for float64.
+    It is used to sum many groups of rows at once. If `total` is below 2^51, the step is at most 1, so integers are
+    summed exactly.
     """
     return math.ldexp(1.0, max(math.frexp(total)[1] - 51, -1000)) if math.isfinite(total) else 1.0
 
 
 def weight_step(weight: Array) -> float:
-    """The step for whole_weights."""
+    """The step for `whole_weights`."""
     return step_of_sums(float(exact_sum(weight)))
 
 
 def whole_weights(weight: Array, step: float) -> Array:
-    """Weights in steps, as above; one that is not zero is one step at least."""
+    """Weights as integer numbers of steps, rounded up, so that positive weights stay positive."""
     return np.asarray(np.ceil(weight / step))
 
 
@@ -119,11 +119,11 @@ _SIGN = np.uint64(1 << 63)
 
 
 def ordered_bits(x: Array) -> NDArray[np.uint64]:
-    """The bits of numbers, turned such that they are in the order of the numbers, as the kernels do it."""
+    """Map numbers to unsigned integers in the same order, as the kernels do."""
     bits = (x + 0.0).view(np.uint64)  # -0 becomes 0
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
 def of_ordered_bits(bits: NDArray[np.uint64]) -> Array:
-    """The numbers of such bits."""
+    """The inverse of `ordered_bits`."""
     return np.where(bits & _SIGN, bits ^ _SIGN, ~bits).view(np.float64)

@@ -9,9 +9,9 @@ from .sums import ExactSum
 
 
 def cosine(squared_target: ExactSum, product: ExactSum, squared_fitted: ExactSum) -> float:
-    """Cosine of the angle between a residual and its fit, cos(r, b(X)) of the paper's Theta, from inner products.
+    """Cosine of the angle between a residual r and its fit b(X), computed from their inner products.
 
-    A residual that is zero is fitted exactly: 1.
+    The paper's Theta is the smallest such cosine. If both are zero, the fit is exact and the cosine is 1.
     """
     target_norm, fitted_norm = math.sqrt(float(squared_target)), math.sqrt(float(squared_fitted))
     if target_norm == 0.0 or fitted_norm == 0.0:
@@ -28,8 +28,8 @@ def admissible_momentum(theta: float) -> float:
 def rate_bound(distance_squared: float, eta: float, gamma: float, iterations: int) -> float:
     """Bound on L(f^M) - L(f*) as Theorem 4.1 prints it: ||f* - f^0||^2 / (2 eta gamma (M + 1)^2).
 
-    The paper's own proof gives four times this: theta_{M-1}^2 / (2 eta gamma) with theta_{M-1} = 2 / (M + 1). (Its last
-    line has M^2 in the place of the whole.) The printed, stronger form is the one computed here.
+    The paper's proof gives four times this value: theta_{M-1}^2 / (2 eta gamma) with theta_{M-1} = 2 / (M + 1). This
+    function computes the stronger, printed form.
     """
     return distance_squared / (2.0 * eta * gamma * (iterations + 1) ** 2)
 
@@ -42,14 +42,14 @@ def restart_length(eta: float, gamma: float, strong_convexity: float) -> float:
 
 @dataclass(frozen=True)
 class ErrorTerm:
-    """delta_m of the proof: by how much the potential may rise in an iteration, with Theta and gamma of the run."""
+    """delta_m of the proof: the largest increase of the potential in iteration m, given Theta and gamma of the run."""
 
     theta: float
     """The minimal cosine angle."""
     gamma: float
 
     def __call__(self, alpha: float, squared_residual: float, previous_alpha: float, squared_error: float) -> float:
-        """From ||r^m||^2, and ||c^{m-1} - b_{m-1,2}||^2 of the iteration before (zero in the first)."""
+        """Compute it from ||r^m||^2 and ||c^{m-1} - b_{m-1,2}||^2 of the previous iteration (zero in the first)."""
         s = self.gamma / self.theta**2
         t = (1.0 - s) / 2.0
         carried = s * previous_alpha**2 / (2.0 * t) * squared_error

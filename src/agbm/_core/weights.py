@@ -1,9 +1,9 @@
-"""Weights of rows: how often a row is repeated, and how much it matters.
+"""Sample weights: counts or relative weights of rows.
 
-Integers are counts: a row of weight 3 is three equal rows, and a fit gives exactly the trees of the repeated rows.
-Floats are relative: they are scaled to a mean of 1, so that their unit does not matter. The two have to be told apart
-by their type: no rule that looks at the values could be continuous in them, and no scale of the weights could be both
-independent of their unit and that of repeated rows.
+Integers are counts: a row of weight 3 stands for three equal rows, and a fit grows exactly the trees of the repeated
+rows. Floats are relative: they are scaled to a mean of 1, so that their unit does not matter. The two are distinguished
+by dtype, not by value: otherwise, a tiny change of one value could turn counts into relative weights and change the
+scale of all weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from .sums import Array, ExactSum, exact_mean, exact_sum, weight_step, whole_weights
 
-# Relative weights keep so many bits, those of float32: their products with counts are then exact.
+# Relative weights are rounded to this number of bits (as in float32), so that their products with counts are exact.
 RELATIVE_BITS = 24
 MOST_REPEATS = 2**26
 MOST_REPEATS_IN_ALL = 2**38
@@ -33,15 +33,15 @@ class Weights:
     """Weights of rows, all positive."""
 
     repeats: Counts | None
-    """How often each row is repeated; None where each is there once."""
+    """How often each row is repeated; None if each occurs once."""
     relative: Array | None
-    """How much each row, or each repetition of it, matters; None where all matter the same."""
+    """Relative weight of each row, or of each repetition of it; None if all are equal."""
     step: float = 1.0
-    """Of `in_steps`; that of all rows, also where these are some of them."""
+    """The step of `in_steps`. A subset of rows keeps the step of all rows."""
 
     @classmethod
     def of(cls, sample_weight: NDArray[Any] | None, of_class: Array | None = None) -> Weights | None:
-        """From sample weights, counts or floats, and the weights of the rows' classes; None where there are neither."""
+        """Combine sample weights (counts or floats) with the class weight of each row; None if neither is given."""
         if sample_weight is None and of_class is None:
             return None
         if sample_weight is None or sample_weight.dtype.kind == "f":
@@ -53,7 +53,7 @@ class Weights:
 
     @cached_property
     def total(self) -> Array:
-        """What each row weighs: how often it is there, times how much it matters. The product is exact."""
+        """The weight of each row: the count times the relative weight. The product is exact."""
         if self.relative is None:
             return np.asarray(self.repeats, dtype=np.float64)
         return self.relative if self.repeats is None else self.relative * self.repeats
@@ -62,17 +62,17 @@ class Weights:
         return len(self.total)
 
     def __getitem__(self, rows: Any) -> Weights:
-        """Those of some rows."""
+        """The weights of a subset of the rows."""
         repeats, relative = (None if part is None else part[rows] for part in (self.repeats, self.relative))
         return Weights(repeats, relative, self.step)
 
     def followed_by_ones(self, n: int) -> Weights:
-        """With n more rows of weight 1 at the end."""
+        """Append n rows of weight 1."""
         return joined([self, Weights(np.ones(n, np.int64), np.ones(n))])
 
     @cached_property
     def in_steps(self) -> Array:
-        """The weights as whole numbers of steps, which float64 adds up without rounding."""
+        """The weights as integer numbers of steps, which float64 adds without rounding."""
         if self.relative is None:
             return self.total
         whole = whole_weights(self.relative, self.step)
@@ -80,7 +80,7 @@ class Weights:
 
 
 def joined(parts: Sequence[Weights]) -> Weights:
-    """The weights of some rows, one part after the other; of the kinds that the first part has."""
+    """Concatenate weights. Counts and relative weights are kept only if the first part has them."""
 
     def together(name: str) -> Any:
         found = [getattr(part, name) for part in parts]
@@ -90,9 +90,9 @@ def joined(parts: Sequence[Weights]) -> Weights:
 
 
 def _scaled(weight: Array, repeats: Counts | None) -> Array:
-    """Weights with a mean of 1, rounded to few bits: what is then multiplied by counts is exact.
+    """Scale weights to a mean of 1 and round them, so that their products with counts are exact.
 
-    The mean is exact before it is rounded, so that neither the order of the rows nor their repetition changes it.
+    The mean is rounded only once, so it does not depend on the order of the rows, nor on whether they are repeated.
     """
     counts = None if repeats is None else repeats.astype(np.float64)
     mantissa, exponent = np.frexp(weight / exact_mean(weight, counts))
@@ -100,10 +100,10 @@ def _scaled(weight: Array, repeats: Counts | None) -> Array:
 
 
 def check_sample_weight(sample_weight: Any, X: Any) -> NDArray[Any]:
-    """Sample weights as scikit-learn checks them; int64 where they are integers, and else float64, at most 1."""
+    """Validate sample weights as scikit-learn does. Integers become int64; others become float64, at most 1."""
     given = np.asarray(sample_weight)
     if given.dtype.kind in "Mm":
-        raise ValueError(f"sample_weight has dates or times ({given.dtype}); give numbers.")
+        raise ValueError(f"sample_weight has dates or times ({given.dtype}); use numbers.")
     try:
         weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
@@ -114,12 +114,12 @@ def check_sample_weight(sample_weight: Any, X: Any) -> NDArray[Any]:
 
 
 def _at_most_one(weight: Array) -> Array:
-    """Weights over a power of two, which changes none of their ratios: sums and products of these cannot overflow."""
+    """Divide weights by a power of two, which keeps their ratios, so that sums and products cannot overflow."""
     return np.asarray(np.ldexp(weight, -np.frexp(weight.max(initial=0.0))[1]))
 
 
 def _are_integers(given: NDArray[Any]) -> bool:
-    if given.dtype.kind == "O":  # nullable integers of pandas, lists of Python's
+    if given.dtype.kind == "O":  # nullable integers of pandas, or Python integers
         return all(isinstance(value, numbers.Integral) for value in given.flat)
     return given.dtype.kind in "iub"
 
@@ -127,9 +127,9 @@ def _are_integers(given: NDArray[Any]) -> bool:
 def _checked_counts(weight: Array) -> Counts:
     if weight.max(initial=0.0) > MOST_REPEATS or float(exact_sum(weight)) > MOST_REPEATS_IN_ALL:
         raise ValueError(
-            f"sample_weight has integers up to {weight.max():.0f}, {weight.sum():.0f} in all. Integers say how often a "
-            f"row is repeated: at most {MOST_REPEATS} times, {MOST_REPEATS_IN_ALL} in all. Where only their ratios "
-            "matter, give floats: sample_weight.astype(float)."
+            f"sample_weight has integers up to {weight.max():.0f}, with a sum of {weight.sum():.0f}. Integers are "
+            f"numbers of repetitions: each may be at most {MOST_REPEATS} and their sum at most {MOST_REPEATS_IN_ALL}. "
+            "If only the ratios matter, use floats: sample_weight.astype(float)."
         )
     return weight.astype(np.int64)
 
@@ -137,7 +137,7 @@ def _checked_counts(weight: Array) -> Counts:
 def class_factors(
     class_weight: dict[Any, float] | str, codes: NDArray[np.intp], labels: list[Any], weight: NDArray[Any] | None
 ) -> Array:
-    """The weight of each row's class. "balanced": such that all classes weigh the same, sample weights included."""
+    """The class weight of each row. "balanced" gives all classes the same total, including sample weights."""
     if not isinstance(class_weight, str):
         return _at_most_one(np.array([float(class_weight.get(label, 1.0)) for label in labels]))[codes]
     sizes = [_size(codes == k, weight) for k in range(len(labels))]

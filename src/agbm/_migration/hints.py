@@ -1,4 +1,4 @@
-"""What to use instead of parameters without a counterpart, where several libraries have them."""
+"""What to use instead of parameters without a counterpart, for parameters that several libraries have."""
 
 METRIC = "early stopping uses the loss; compute other metrics from staged_predict or staged_predict_proba"
 L1 = "leaf values have L2 regularization only; use l2_regularization or min_split_gain"

@@ -1,1 +1,1 @@
-"""The paper's experiments once more: its table, its figures, and its theory along a run."""
+"""Reruns of the paper's experiments: its table, its figures, and the quantities of its proof."""

@@ -1,4 +1,4 @@
-"""`agbm paper`: the arguments, and what each part does with them."""
+"""The command `agbm paper`: its arguments and its parts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ THEORY_SETS = ("housing", "diabetes")
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its parts."""
+    """Add the command and its parts to the parser."""
     paper = commands.add_parser(
         "paper",
         help="rerun the experiments of the paper",
-        description="Reruns the experiments of Lu, Karimireddy, Ponomareva and Mirrokni (AISTATS 2020) and puts the "
-        "printed numbers beside its own. Every part writes its numbers as JSON and CSV, its pictures, and a page of "
+        description="Rerun the experiments of Lu, Karimireddy, Ponomareva and Mirrokni (AISTATS 2020) and compare the "
+        "results with the printed numbers. Each part writes its numbers as JSON and CSV, its figures, and a page with "
         "all parts in the folder (index.html, index.md).",
         epilog="example: agbm paper table --sets sonar housing --out sonar-and-housing",
     )
@@ -31,23 +31,24 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     _add_table(parts)
     for name, run, text in (
         ("figures", run_figures, "losses against the number of trees, on a1a and housing"),
-        ("theory", run_theory, "cosines, admissible momentum, bound and potential along runs"),
+        ("theory", run_theory, "cosines, admissible momentum, bound and potential in each iteration"),
     ):
         part = parts.add_parser(name, help=text, description=text.capitalize() + ".")
         _add_common(part)
         part.set_defaults(run=run)
-    every = parts.add_parser("all", help="all of it", description="Table, figures and theory, one after the other.")
+    every = parts.add_parser("all", help="all parts", description="Table, figures and theory, one after the other.")
     _add_common(every)
     _add_conventions(every)
     every.set_defaults(run=run_all)
 
 
 def _add_table(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "losses after tuning, beside the printed ones"
+    text = "losses after tuning, next to the printed ones"
     part = parts.add_parser(
         "table",
         help=text,
-        description="Losses after tuning, beside the printed ones. A run that was stopped goes on where it was.",
+        description="Losses after tuning, next to the printed ones. An interrupted run is resumed by running the same "
+        "command again.",
     )
     _add_common(part)
     _add_conventions(part)
@@ -59,10 +60,11 @@ def _add_common(part: argparse.ArgumentParser) -> None:
     part.add_argument(
         "--data",
         type=Path,
-        help=f"folder with LIBSVM's files (default: what {data.VARIABLE} names, else they are downloaded)",
+        help=f"folder with LIBSVM's files (default: the environment variable {data.VARIABLE}; if it is not set, the "
+        "files are downloaded)",
     )
-    part.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes (%(default)s)")
-    part.add_argument("--seed", type=int, default=0, help="of the splits and of the search (%(default)s)")
+    part.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="number of processes (%(default)s)")
+    part.add_argument("--seed", type=int, default=0, help="seed of the splits and of the search (%(default)s)")
 
 
 def _add_conventions(part: argparse.ArgumentParser) -> None:
@@ -70,30 +72,33 @@ def _add_conventions(part: argparse.ArgumentParser) -> None:
     part.add_argument(
         "--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD", help=", ".join(METHODS)
     )
-    part.add_argument("--draws", type=int, help="draws of the random search for each parameter of a method (10)")
-    part.add_argument("--levels", type=int, help="levels of splits in a tree (3, as the text says)")
+    part.add_argument("--draws", type=int, help="random search: number of draws per tuned parameter of a method (10)")
+    part.add_argument("--levels", type=int, help="levels of splits in a tree (3, as in the paper's text)")
     part.add_argument(
         "--judge",
         choices=("held-out", "test", "none"),
-        help="rows that early stopping is judged on (held-out training rows; the released scripts use the test rows)",
+        help="rows for early stopping: held-out training rows, the test rows (as in the released scripts), or none, "
+        "which turns early stopping off (held-out)",
     )
     part.add_argument(
         "--keep", choices=("best", "last"), help="model that early stopping keeps (best; the released scripts: last)"
     )
     part.add_argument(
-        "--released", action="store_true", help="the released scripts' conventions: --levels 4 --judge test --keep last"
+        "--released",
+        action="store_true",
+        help="use the conventions of the released scripts: --levels 4 --judge test --keep last",
     )
 
 
 def conventions_of(arguments: argparse.Namespace) -> Conventions:
-    """What was asked for; single options go before --released."""
+    """The conventions from the arguments; single options take precedence over --released."""
     base = Conventions.released() if arguments.released else Conventions()
     asked = {name: getattr(arguments, name) for name in ("levels", "judge", "keep", "draws", "seed")}
     return Conventions(**{**vars(base), **{name: value for name, value in asked.items() if value is not None}})
 
 
 def run_table(arguments: argparse.Namespace) -> None:
-    """`agbm paper table`."""
+    """Run `agbm paper table`."""
     methods = [method for method in METHODS if method in {*arguments.methods, table.BASELINE}]
     sets = [data.load(name, arguments.data) for name in SETS if name in arguments.sets]
     units = arguments.out / "units"
@@ -104,7 +109,7 @@ def run_table(arguments: argparse.Namespace) -> None:
 
 
 def run_figures(arguments: argparse.Namespace) -> None:
-    """`agbm paper figures`."""
+    """Run `agbm paper figures`."""
     pictures = _pictures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     sets = {name: data.load(name, arguments.data) for name in {plan.data for plan in curves.PLANS}}
@@ -117,7 +122,7 @@ def run_figures(arguments: argparse.Namespace) -> None:
 
 
 def run_theory(arguments: argparse.Namespace) -> None:
-    """`agbm paper theory`."""
+    """Run `agbm paper theory`."""
     pictures = _pictures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     found, spans = [], {}
@@ -135,8 +140,8 @@ def run_theory(arguments: argparse.Namespace) -> None:
 
 
 def run_all(arguments: argparse.Namespace) -> None:
-    """`agbm paper all`."""
-    _pictures()  # what is missing is said before the long part
+    """Run `agbm paper all`."""
+    _pictures()  # if matplotlib is missing, fail before the long computation
     for run in (run_table, run_figures, run_theory):
         run(arguments)
 

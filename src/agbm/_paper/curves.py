@@ -16,14 +16,14 @@ from .data_sets import DataSet
 from .protocol import FIXED, N_SPLITS, diverged, estimator_of, split
 
 MOMENTA = (0.1, 0.3, 1.0)
-"""Of the range that the paper tunes in; its figures do not say which three they show."""
+"""Values from the range that the paper tunes in; the paper does not say which three its figures show."""
 WIDER_MOMENTA = (0.01, 0.1, 1.0)
-"""For the question which of them converge."""
+"""A wider range, to see which values converge."""
 SIGNS = {1.0: "", -1.0: ", sign of the released code"}
 
 
 class Line(NamedTuple):
-    """A method in a panel."""
+    """A line of a panel: its label and the parameters of the estimator."""
 
     title: str
     parameters: Mapping[str, Any]
@@ -34,7 +34,7 @@ VAGBM_LINE = Line("VAGBM", {"method": VAGBM()})
 
 
 def agbm_lines(momenta: Sequence[float]) -> tuple[Line, ...]:
-    """AGBM with both signs."""
+    """Lines of AGBM with the given momenta, for both signs of the correction."""
     return tuple(
         Line(f"AGBM, γ = {gamma:g}{of_sign}", {"method": AGBM(momentum=gamma, correction=sign)})
         for sign, of_sign in SIGNS.items()
@@ -44,7 +44,7 @@ def agbm_lines(momenta: Sequence[float]) -> tuple[Line, ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A figure: a column of panels for each step, training loss above test loss."""
+    """The plan of a figure: one column of panels per step size, training loss above test loss."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ PLANS = (
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a panel: losses after each iteration, mean over the splits, up to where the first of them diverged."""
+    """The data of a line: mean losses over the splits after each iteration, until the first split diverged."""
 
     figure: str
     step: float
@@ -81,7 +81,7 @@ class Curve:
     train: list[float]
     test: list[float]
     diverged: int
-    """Splits on which it did."""
+    """Number of splits that diverged."""
     lowest_test: float
     """The smallest mean test loss."""
     trees_at_lowest: int
@@ -94,7 +94,7 @@ def run(
     n_jobs: int,
     progress: Callable[[int, int], None],
 ) -> list[Curve]:
-    """All curves of some figures. `progress` gets curves done and in all."""
+    """Compute all curves of the figures. `progress` is called with the number of curves done and in total."""
     wanted = [(plan, step, line) for plan in plans for step in plan.steps for line in plan.lines]
     progress(0, len(wanted))
     work = Parallel(n_jobs=n_jobs, return_as="generator")(
@@ -108,7 +108,7 @@ def run(
 
 
 def curve(plan: Plan, data: DataSet, step: float, line: Line, seed: int) -> Curve:
-    """One line, over all splits."""
+    """Compute one line over all splits."""
     runs = [_run(plan, data, step, line, number, seed) for number in range(N_SPLITS)]
     length = min(len(run["trees"]) for run in runs)
     mean = {name: np.mean([run[name][:length] for run in runs], axis=0) for name in ("train_loss", "validation_loss")}

@@ -1,10 +1,10 @@
 """The paper's data sets by name.
 
-`load("a1a")` reads LIBSVM's file from the folder that is given, or that the environment variable AGBM_DATA names; where
-there is no such folder, from a cache of the user's, which it fills from LIBSVM's site.
+`load("a1a")` reads LIBSVM's file from the given folder, or from the folder in the environment variable AGBM_DATA. If
+neither is set, the file is downloaded from LIBSVM's site to the user's cache folder.
 
-Files of one data set differ: in blanks, in the compression, in whether the columns were scaled. So a set is recognised
-by what a tree can see of it, the order of the values in every column and the labels; that is what the checksums are of.
+Files of the same data set may differ in white space, compression and scaling of the columns. The checksums therefore
+cover only what a tree depends on: the order of the values in each column, and the labels.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from sklearn.datasets import load_svmlight_file
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 VARIABLE = "AGBM_DATA"
 TIMEOUT = 30.0
-MOST_BYTES = 50_000_000  # of a download; the largest of these files has 2.5 MB
+MOST_BYTES = 50_000_000  # maximum size of a download; the largest of these files has 2.5 MB
 
 
 class DataSetError(OSError):
-    """A data set that cannot be had, or is not what it should be."""
+    """Raised if a data set is not available, or is not the expected one."""
 
 
 class DataSet(NamedTuple):
-    """Rows and labels: two classes, -1 and 1, or numbers."""
+    """Rows and labels: the classes -1 and 1, or numbers."""
 
     name: str
     X: Any
-    """Dense, or a CSR matrix where the file has indicators."""
+    """A dense array, or a CSR matrix if the features are indicators."""
     y: NDArray[Any]
     classifies: bool
     checksum: str = ""
@@ -48,10 +48,10 @@ class DataSet(NamedTuple):
 @dataclass(frozen=True)
 class _Source:
     file: str
-    """On LIBSVM's site, in the folder `group`."""
+    """File name on LIBSVM's site, in the folder `group`."""
     n_rows: int
     n_features: int
-    """The highest may be absent from the file."""
+    """Given explicitly, because the last features may not occur in the file."""
     checksum: str
     group: str = "binary"
     sparse: bool = False
@@ -65,7 +65,7 @@ _SOURCES = {
     "diabetes": _Source("diabetes", 768, 8, "e161eaccc7fee0692085a79528a552b8"),
     "german": _Source("german.numer", 1000, 24, "f11a1838d44982235fec9dafb29988f6"),
     "housing": _Source("housing", 506, 13, "cb598d00cfae885a23f77f6dd5d0b91a", group="regression"),
-    # Made from the original values: whether LIBSVM's scaled file has the same order was not seen.
+    # This checksum is of the original values; LIBSVM's scaled file has not been checked against it.
     "sonar": _Source("sonar_scale", 208, 60, "fbeea7f565e65117d31b97a85d264d0a", also=("sonar",)),
     "a9a": _Source("a9a", 32561, 123, "3e5b91c102f90b0f5dad4e6918cf85b1", sparse=True),
 }
@@ -73,9 +73,9 @@ NAMES = tuple(_SOURCES)
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
-    """A data set by name, one of `NAMES`, from a folder or the cache (see the module)."""
+    """Load a data set by name, one of `NAMES`, from a folder or the cache (see the module)."""
     if name not in _SOURCES:
-        raise ValueError(f"name={name!r}: there is no such data set, there are {', '.join(NAMES)}.")
+        raise ValueError(f"name={name!r} must be one of {', '.join(NAMES)}.")
     source = _SOURCES[name]
     given = folder if folder is not None else os.environ.get(VARIABLE) or None
     if given is None:
@@ -83,15 +83,15 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
     found = next(_candidates(Path(given), source), None)
     if found is None:
         raise DataSetError(
-            f"{name} is not in {Path(given)}: no file {' or '.join((source.file, *source.also))}, plain, .gz or .bz2, "
-            f"there or in its folder libsvm. Get it from {_address(source)}, or name another folder "
-            f"(folder=, or the variable {VARIABLE}; without both it is downloaded)."
+            f"{name} is not in {Path(given)}: neither this folder nor its subfolder libsvm has a file "
+            f"{' or '.join((source.file, *source.also))} (plain, .gz or .bz2). Get it from {_address(source)}, set "
+            f"another folder (folder=, or the environment variable {VARIABLE}), or set neither to download it."
         )
     return _read(name, source, found)
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: a folder of the user's own."""
+    """The folder for downloads."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agbm"
 
 
@@ -114,14 +114,14 @@ def _from_cache(name: str, source: _Source) -> DataSet:
         with TemporaryDirectory(dir=path.parent) as room:
             fresh = Path(room) / source.file
             fresh.write_bytes(_download(address))
-            data = _read(name, source, fresh, address)  # what is not the data set does not get into the cache
+            data = _read(name, source, fresh, address)  # checked before it is moved to the cache
             os.replace(fresh, path)
     except DataSetError:
         raise
     except (OSError, http.client.HTTPException) as error:
         raise DataSetError(
-            f"{name} cannot be downloaded from {address} to {path.parent}: {error}. Where there is no network, get the "
-            f"file elsewhere and name its folder (folder=, or the variable {VARIABLE})."
+            f"{name} cannot be downloaded from {address} to {path.parent}: {error}. Without a network, copy the file "
+            f"to a folder and set it (folder=, or the environment variable {VARIABLE})."
         ) from error
     return data
 
@@ -130,7 +130,7 @@ def _download(address: str) -> bytes:
     with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:
         content: bytes = answer.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise OSError(f"more than {MOST_BYTES:,} bytes")
+        raise OSError(f"the file has more than {MOST_BYTES:,} bytes")
     return content
 
 
@@ -139,20 +139,23 @@ def _read(name: str, source: _Source, path: Path, origin: str = "") -> DataSet:
     try:
         X, y = load_svmlight_file(str(path), n_features=source.n_features)
     except (ValueError, OSError, EOFError) as error:
-        raise DataSetError(f"{origin} is no svmlight file of {name}: {error}") from error
+        raise DataSetError(f"{origin} cannot be read as an svmlight file of {name}: {error}") from error
     classifies = source.group == "binary"
     if X.shape[0] != source.n_rows or (found := checksum(X, y, classifies)) != source.checksum:
         what = f"{X.shape[0]} rows instead of {source.n_rows}" if X.shape[0] != source.n_rows else f"checksum {found}"
         raise DataSetError(
-            f"{origin} is not {name} as the paper has it ({what}). Get the file elsewhere and name its folder "
-            f"(folder=, or the variable {VARIABLE})."
+            f"{origin} is not the data set {name} of the paper ({what}). Get the file from another source and set its "
+            f"folder (folder=, or the environment variable {VARIABLE})."
         )
     labels = y.astype(np.int64) if classifies else y
     return DataSet(name, X if source.sparse else X.toarray(), labels, classifies, found)
 
 
 def checksum(X: Any, y: NDArray[Any], classifies: bool) -> str:
-    """Of the order of the values in each column, and of the labels: numbers, or which are those of the first row."""
+    """Checksum of the order of the values in each column, and of the labels.
+
+    For classes, only whether a label equals that of the first row counts, so swapped signs give the same checksum.
+    """
     digest = hashlib.sha256()
     X = X.tocsc() if issparse(X) else X
     for j in range(X.shape[1]):

@@ -1,6 +1,6 @@
-"""What the runs found, as a page to look at: sections of text, tables and pictures, in Markdown and in HTML.
+"""The results as a page: sections of text, tables and figures, in Markdown and HTML.
 
-The HTML page has everything in it and needs no network.
+The HTML file is self-contained: styles and figures are embedded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of texts. A cell that begins with "*" stands out."""
+    """A table of strings. A cell that starts with "*" is highlighted."""
 
     caption: str
     header: Sequence[str]
@@ -23,7 +23,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """A title, and what belongs under it in this order."""
+    """A title, followed by paragraphs, tables and figures."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -33,7 +33,7 @@ class Section:
 
 
 def write(sections: Sequence[Section], title: str, folder: Path) -> list[Path]:
-    """index.md and index.html."""
+    """Write index.md and index.html."""
     markdown, page = folder / "index.md", folder / "index.html"
     markdown.write_text(to_markdown(sections, title), encoding="utf-8")
     page.write_text(to_html(sections, title, folder), encoding="utf-8")
@@ -41,7 +41,7 @@ def write(sections: Sequence[Section], title: str, folder: Path) -> list[Path]:
 
 
 def to_markdown(sections: Sequence[Section], title: str) -> str:
-    """With links to the pictures."""
+    """The sections in Markdown, with links to the figures."""
     lines = [f"# {title}", ""]
     for section in sections:
         lines += [f"## {section.title}", ""]
@@ -77,7 +77,7 @@ img { width: 100%; max-width: 60rem; height: auto; background: #fff; border-radi
 
 
 def to_html(sections: Sequence[Section], title: str, folder: Path) -> str:
-    """One file: styles and pictures are in it."""
+    """The sections as one HTML file, with styles and figures embedded."""
     parts = [
         "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

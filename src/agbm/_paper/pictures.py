@@ -1,4 +1,4 @@
-"""The figures as pictures: PNG and SVG, for screens and for print. Needs matplotlib."""
+"""The figures, drawn with matplotlib as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STYLE: dict[str, Any] = {
 
 
 def draw_curves(plan: Plan, curves: Sequence[Curve], folder: Path) -> list[Path]:
-    """One figure: training loss above test loss, a column of panels for each step."""
+    """Draw one figure: training loss above test loss, one column of panels per step size."""
     styles = {line.title: _line_style(line) for line in plan.lines}
     with mpl.rc_context(_STYLE):
         size = (2.6 * len(plan.steps) + 0.6, 5.6)
@@ -39,7 +39,7 @@ def draw_curves(plan: Plan, curves: Sequence[Curve], folder: Path) -> list[Path]
         axes[1][0].set_ylabel("test loss")
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
-        figure.suptitle(f"{plan.title}: mean of five splits, × where a run diverges")
+        figure.suptitle(f"{plan.title}: mean of five splits, × marks a run that diverges")
         return _save(figure, folder / plan.name)
 
 
@@ -59,7 +59,7 @@ def _panel(axis: Any, curves: Sequence[Curve], styles: Mapping[str, Mapping[str,
 
 
 def _line_style(line: Line) -> dict[str, Any]:
-    """A colour for each method and momentum; the released code's sign is dashed."""
+    """One colour per method and momentum; lines with the released code's sign are dashed."""
     method = line.parameters["method"]
     if isinstance(method, AGBM):
         return {"color": _OF_GAMMA[cast(float, method.momentum)], "linestyle": "--" if method.correction < 0 else "-"}
@@ -67,7 +67,7 @@ def _line_style(line: Line) -> dict[str, Any]:
 
 
 def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:
-    """The quantities of the proof for one problem, all runs together."""
+    """Draw the quantities of the proof for all runs on one problem."""
     with mpl.rc_context(_STYLE):
         figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.6), layout="constrained")
         for track, colour in zip(tracks, (BLUE, GREEN, ORANGE, RED), strict=True):
@@ -77,7 +77,7 @@ def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:
         gaps.plot(range(1, len(of_gbm) + 1), of_gbm, color=BLACK, label="GBM with the same step")
         gaps.legend(fontsize=8)
         cosines.set(title="cosine between a residual and its fit", xlabel="iteration", ylim=(0, 1.02))
-        momenta.set(title="momentum: used (—), admitted so far (···)", xlabel="iteration", yscale="log")
+        momenta.set(title="momentum used (—) and admitted so far (···)", xlabel="iteration", yscale="log")
         gaps.set(
             title="L(f) - L* (—) and the bound of Theorem 4.1 (- -)", xlabel="iteration", yscale="log", xscale="log"
         )
@@ -85,7 +85,7 @@ def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:
         potentials.set_yscale("symlog", linthresh=1.0)
         potentials.yaxis.set_major_locator(SymmetricalLogLocator(base=1000.0, linthresh=1.0))
         figure.legend(*cosines.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-        figure.suptitle(f"The proof of Theorem 4.1 along runs on {tracks[0].problem}, η = {tracks[0].eta:g}")
+        figure.suptitle(f"Quantities of the proof of Theorem 4.1 on {tracks[0].problem}, η = {tracks[0].eta:g}")
         return _save(figure, folder / f"theory-{tracks[0].problem}")
 
 
@@ -101,7 +101,7 @@ def _draw_track(axes: Any, track: Track, colour: str) -> None:
     gaps.plot(iterations, columns["gap"], color=colour)
     gaps.plot(iterations, columns["bound"], color=colour, linestyle="--")
     potentials.plot(iterations, [value - track.start_potential for value in columns["potential"]], color=colour)
-    potentials.plot(iterations, columns["error_terms"], color=colour, linestyle="--")  # none where they are not defined
+    potentials.plot(iterations, columns["error_terms"], color=colour, linestyle="--")  # NaN if not defined
 
 
 def _save(figure: Any, stem: Path) -> list[Path]:

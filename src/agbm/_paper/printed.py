@@ -1,4 +1,4 @@
-"""What the paper prints: its table of losses after tuning (`tab:testing`)."""
+"""The paper's printed table of losses after tuning (`tab:testing`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Figure(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Of one method on one data set."""
+    """Training and test loss of one method on one data set."""
 
     train: Figure
     test: Figure
@@ -44,7 +44,7 @@ _ROWS = """
 
 
 def _read() -> dict[tuple[str, int, str], Losses]:
-    """By data set, trees and method ("agbm" or "gbm")."""
+    """Parse the rows; the keys are data set, number of trees and method ("agbm" or "gbm")."""
     table = {}
     for row in _ROWS.strip().splitlines():
         trees, name, *numbers = row.split()
@@ -56,4 +56,4 @@ def _read() -> dict[tuple[str, int, str], Losses]:
 
 PRINTED = _read()
 SETS = ("diabetes", "german", "housing", "w1a", "a1a", "sonar")
-"""In the order of the table."""
+"""The data sets in the order of the table."""

@@ -1,8 +1,8 @@
-"""The proof of Theorem 4.1 along a run: what it assumes, what it bounds, and what happens where it does not hold.
+"""The quantities of the proof of Theorem 4.1 in each iteration of a run, with admissible and inadmissible momentum.
 
-The problems have an optimum that is known: rows that differ in some bin can be told apart by sums of trees
-(`spans_rows` shows it), so the best function has the best constant in each group of equal rows. Labels of the logistic
-problem are softened, 0.05 and 0.95, since the optimum would lie at infinity otherwise.
+The optimum of the problems is known. Rows that differ in some bin can be told apart by sums of trees (checked by
+`spans_rows`), so the optimal function is the best constant in each group of equal rows. The labels of the logistic
+problem are softened to 0.05 and 0.95, since otherwise the optimum would be at infinity.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ ITERATIONS = 200
 LEVELS = 3
 SOFT = 0.05
 INADMISSIBLE = (0.1, 0.5)
-"""Values of gamma that the paper's experiments use."""
+"""Values of gamma as in the paper's experiments, far above what the theorem admits."""
 NOT_FAR = 10.0
-"""Times the admitted gamma: beyond the theorem, while the error terms are still defined (gamma < Theta^2)."""
+"""Multiple of the admitted gamma that the theorem excludes, but for which the error terms are still defined
+(gamma < Theta^2)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A problem, its best function, and how its trees are grown."""
+    """A problem with a known optimum, and its tree learner."""
 
     name: str
     problem: LocalObjective
     optimum: Array
     lowest: float
-    """L*, a sum over rows."""
+    """L*, the smallest sum of losses over rows."""
     smoothness: float
     spans: bool
-    """Whether sums of trees reach the optimum."""
+    """Whether sums of stumps are known to reach the optimum."""
     X: Array
     learner: TreeLearner
 
@@ -58,34 +59,34 @@ class Known:
         return _squared(self.optimum - self.problem.start)
 
     def fitter(self) -> TreeFitter:
-        """For one run."""
+        """Return a new fitter for one run."""
         return self.learner.bind(self.X, self.problem.n_train, None, self.problem.residual(self.problem.start))
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """One run; the columns have an entry for each iteration."""
+    """One run, with columns of one entry per iteration."""
 
     problem: str
     gamma: float
     eta: float
     admissible: bool
-    """Whether gamma is one that the theorem admits for the smallest cosine of this run."""
+    """Whether the theorem admits gamma for the smallest cosine of this run."""
     smallest_cosine: float
     start_potential: float
     """V^0 = ||f* - f^0||^2 / 2."""
     columns: Mapping[str, list[float]]
-    """cosine_residual, cosine_corrected, admitted (by the cosines so far), gap, gap_of_gbm (with as many iterations and
-    half the trees), bound, bound_of_proof, potential, and error_terms, the sum of delta so far."""
+    """cosine_residual, cosine_corrected, admitted (gamma for the cosines so far), gap, gap_of_gbm (after as many
+    iterations, with half the trees), bound, bound_of_proof, potential, and error_terms (the sum of delta so far)."""
 
     @property
     def n_above_bound(self) -> int:
-        """Iterations with a gap above the bound that the theorem prints."""
+        """Number of iterations with a gap above the printed bound of the theorem."""
         return sum(not gap <= bound for gap, bound in zip(self.columns["gap"], self.columns["bound"], strict=True))
 
 
 def known_problem(data: DataSet, n_threads: int = 1) -> Known:
-    """The problem of a data set, with its optimum."""
+    """Create the problem of a data set and its optimum."""
     X = np.ascontiguousarray(data.X, dtype=np.float64)
     learner = TreeLearner(max_depth=LEVELS, min_samples_leaf=1, max_bins=255, n_threads=n_threads)
     codes = Bins.from_data(X, learner.max_bins).encode(X, n_threads).codes()
@@ -103,7 +104,7 @@ def known_problem(data: DataSet, n_threads: int = 1) -> Known:
 
 
 def spans_rows(codes: Any, n_groups: int) -> bool:
-    """Whether sums of stumps alone, and so of trees, can have any value in every group of equal rows."""
+    """Whether sums of stumps, and therefore of trees, can take arbitrary values in all groups of equal rows."""
     rows = np.unique(codes, axis=0)
     cuts = [rows[:, [j]] <= np.unique(rows[:, j])[:-1] for j in range(rows.shape[1])]
     design = np.hstack([np.ones((len(rows), 1)), *cuts])
@@ -111,7 +112,7 @@ def spans_rows(codes: Any, n_groups: int) -> bool:
 
 
 def tracks(known: Known, iterations: int = ITERATIONS) -> Iterator[Track]:
-    """With a momentum that the theorem admits, then with some that it does not."""
+    """Yield a run with a momentum that the theorem admits, then runs with larger ones."""
     of_gbm = plain_gaps(known, iterations)
     admissible = admissible_track(known, iterations)
     yield _beside(admissible, of_gbm)
@@ -120,7 +121,7 @@ def tracks(known: Known, iterations: int = ITERATIONS) -> Iterator[Track]:
 
 
 def plain_gaps(known: Known, iterations: int) -> list[float]:
-    """L(f^m) - L* of gradient boosting with the same step."""
+    """L(f^m) - L* of gradient boosting with the same step size."""
     steps = gbm(known.problem, known.fitter(), eta=known.eta, max_iter=iterations)
     return [step.train_loss * known.problem.n_train - known.lowest for step in steps]
 
@@ -130,7 +131,7 @@ def _beside(found: Track, of_gbm: list[float]) -> Track:
 
 
 def admissible_track(known: Known, iterations: int) -> Track:
-    """A run with a constant gamma that the cosines of the same run admit: smaller ones are tried until one is."""
+    """A run whose constant gamma is admitted by its own cosines, found by trying smaller and smaller values."""
     gamma = admissible_momentum(1.0)
     while not (found := track(known, gamma, iterations)).admissible:
         gamma = min(0.99 * gamma, admissible_momentum(found.smallest_cosine))
@@ -138,7 +139,7 @@ def admissible_track(known: Known, iterations: int) -> Track:
 
 
 def track(known: Known, gamma: float, iterations: int) -> Track:
-    """One run of Algorithm 2, and the quantities of the proof."""
+    """Run Algorithm 2 and compute the quantities of the proof."""
     steps: list[Step[Array]] = []
     for step in agbm(
         known.problem, known.fitter(), schedule=PaperSchedule(known.eta, gamma), correction=1.0,
@@ -146,7 +147,7 @@ def track(known: Known, gamma: float, iterations: int) -> Track:
     ):  # fmt: skip
         steps.append(step)
         if not np.isfinite(step.train_loss) or step.train_loss > 1e6 * steps[0].train_loss:
-            break  # it diverges: more of it says nothing
+            break  # the run diverges
     cosines = [min(c for c in (s.cosine_residual, s.cosine_corrected) if c == c) for s in steps]
     smallest = min(cosines)
     columns = _columns(known, steps, gamma, smallest)

@@ -1,13 +1,13 @@
-"""The protocol of the paper's appendix: five splits, a search over the named grids, a final fit that stops early.
+"""The protocol of the paper's appendix: five splits, a random search over the grids, a final fit with early stopping.
 
-What the text leaves open is decided here, once:
+Choices that the text leaves open:
 
-* Functions start from zero and learners fit the residual itself (gradient steps), as in Algorithms 1 and 2.
-* The search finds the parameters for all numbers of trees at once: the model of 30 trees is on the way to that of 100.
-  A candidate whose run diverges counts with the model of its best iteration, which is what the estimator keeps.
-* Every split and every set sees the same candidates.
-* Whether to stop early is judged on held-out training rows. The released scripts judge it on the test rows and keep the
-  last model instead of the best one, and their trees have one more level: `Conventions` has all of that as options.
+* Functions start at zero and learners fit the residual itself (gradient steps), as in Algorithms 1 and 2.
+* One search serves all numbers of trees, since the model with 30 trees is the start of the one with 100. A candidate
+  that diverges is scored by the model of its best iteration, which is the one that the estimator keeps.
+* The candidates are the same for all splits and data sets.
+* Early stopping uses held-out training rows. The released scripts use the test rows, keep the last model instead of
+  the best one, and grow trees with one more level; these are options of `Conventions`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ GRIDS: Mapping[str, Any] = {
     "momentum": uniform(0.1, 0.9),
 }
 OF_METHOD = {"momentum"}
-"""Those that are parameters of the method."""
+"""Parameters of the method object, not of the estimator."""
 
-# What the paper fixes for every method. Thresholds come from 100 quantiles of all rows; the released trees take those
-# of the rows of each node.
+# Settings that the paper fixes for every method. Thresholds are 100 quantiles of all rows; the released code uses the
+# quantiles of the rows of each node.
 FIXED: Mapping[str, Any] = {
     "learning_rate": 0.1,
     "init": "zero",
@@ -65,18 +65,18 @@ class Method:
     title: str
     parameters: Mapping[str, Any]
     tuned: tuple[str, ...]
-    """Without any, a method keeps the defaults of the library instead of what the paper fixes."""
+    """Parameters to search. If empty, the method uses the defaults of the library instead of the paper's settings."""
     printed: str | None = None
-    """Its column in the paper, if it has one."""
+    """The corresponding column of the paper's table, if there is one."""
 
     @property
-    def trees_an_iteration(self) -> int:
-        """That are added to the model."""
-        return trees_an_iteration(self.parameters)
+    def trees_per_iteration(self) -> int:
+        """Number of trees that an iteration adds to the model."""
+        return trees_per_iteration(self.parameters)
 
 
-def trees_an_iteration(parameters: Mapping[str, Any]) -> int:
-    """Two where both residuals have a tree of their own."""
+def trees_per_iteration(parameters: Mapping[str, Any]) -> int:
+    """Two if each of the two residuals has its own tree, else one."""
     method = parameters.get("method")
     return 2 if isinstance(method, AGBM) and not method.shared_structure else 1
 
@@ -97,24 +97,24 @@ METHODS: Mapping[str, Method] = {
 
 @dataclass(frozen=True)
 class Conventions:
-    """Where the text can be read in more than one way, or the released code does otherwise."""
+    """Choices for which the text is ambiguous, or the released code differs from it."""
 
     levels: int = 3
-    """Of splits in a tree. The released code makes one more than its max_depth."""
+    """Levels of splits in a tree. The released code grows one more than its max_depth."""
     judge: Literal["held-out", "test", "none"] = "held-out"
-    """The rows on which early stopping is judged."""
+    """The rows used for early stopping; "none" turns it off."""
     keep: Literal["best", "last"] = "best"
     """The model that early stopping keeps."""
     draws: int = 10
-    """Of the random search, for each parameter that a method is tuned on: "proportionally more" for more parameters."""
+    """Draws of the random search per tuned parameter (the paper: "proportionally more" for more parameters)."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Readings that go together."""
+        """Check the combination."""
         if self.keep == "last" and self.judge == "held-out":
             raise ValueError(
-                "keep='last' needs judge='test' (the released scripts) or 'none', got 'held-out': the last model would "
-                "be one of fewer rows."
+                "keep='last' needs judge='test' (as in the released scripts) or judge='none', got judge='held-out': "
+                "the last model would not have been fitted to all training rows."
             )
         for name in ("levels", "draws"):
             if getattr(self, name) < 1:
@@ -122,66 +122,66 @@ class Conventions:
 
     @classmethod
     def released(cls) -> Conventions:
-        """Those of the released code."""
+        """The conventions of the released code."""
         return cls(levels=4, judge="test", keep="last")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One method on one split: losses, by number of trees."""
+    """The result of one method on one split with a given number of trees."""
 
     trees: int
     train_loss: float
     test_loss: float
     iterations: int
-    """That the model kept."""
+    """Iterations of the model that was kept."""
     diverged: bool
     parameters: Mapping[str, float] = field(default_factory=dict)
-    """What the search chose."""
+    """Parameters chosen by the search."""
 
 
 def constants() -> str:
-    """What the protocol fixes, as a text."""
+    """The constants of the protocol, as a string."""
     grids = {name: grid if isinstance(grid, list) else (grid.dist.name, grid.args) for name, grid in GRIDS.items()}
     return repr((N_SPLITS, TEST_SHARE, FOLDS, EARLY_STOPPING_ROUNDS, grids, dict(FIXED)))
 
 
 def diverged(caught: Sequence[warnings.WarningMessage]) -> bool:
-    """Whether a fit said so: its training loss left the numbers, or grew a hundredfold from its lowest."""
+    """Whether a fit warned that its training loss became infinite or NaN, or rose to 100 times its lowest value."""
     return any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
 
 def split(data: DataSet, number: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows of one of the five splits: the same for every method."""
+    """Training and test rows of one of the five splits, which are the same for all methods."""
     splits = ShuffleSplit(N_SPLITS, test_size=TEST_SHARE, random_state=seed).split(np.zeros(len(data.y)))
     train, test = list(splits)[number]
     return train, test
 
 
 def run(data: DataSet, number: int, method: Method, conventions: Conventions) -> list[Outcome]:
-    """Search and final fits of one method on one split: an outcome for each number of trees."""
+    """Search parameters and fit one method on one split; return one outcome per number of trees."""
     train, test = split(data, number, conventions.seed)
     chosen = search(data, train, method, conventions)
     return [final(data, train, test, method, trees, chosen[trees], conventions) for trees in TREES]
 
 
 def estimator(data: DataSet, method: Method, trees: int, conventions: Conventions, **parameters: Any) -> Any:
-    """The method for so many trees."""
+    """The estimator of a method with a given number of trees."""
     fixed = {**FIXED, "max_depth": conventions.levels} if method.tuned else {}
     return estimator_of(data, {**fixed, **method.parameters, **parameters}, trees, conventions.seed)
 
 
 def estimator_of(data: DataSet, parameters: Mapping[str, Any], trees: int, seed: int) -> Any:
-    """On one thread: processes share the work."""
+    """An estimator with the given parameters. It uses one thread, since the work is parallel over processes."""
     kind = AGBMClassifier if data.classifies else AGBMRegressor
-    model = kind(max_iter=trees // trees_an_iteration(parameters), n_jobs=1, random_state=seed)
+    model = kind(max_iter=trees // trees_per_iteration(parameters), n_jobs=1, random_state=seed)
     return model.set_params(**{name: clone(value, safe=False) for name, value in parameters.items()})
 
 
 def search(
     data: DataSet, train: NDArray[np.intp], method: Method, conventions: Conventions
 ) -> dict[int, dict[str, float]]:
-    """The parameters with the smallest loss in cross-validation, for each number of trees."""
+    """The parameters with the lowest cross-validated loss, for each number of trees."""
     if not method.tuned:
         return {trees: {} for trees in TREES}
     model = estimator(data, method, max(TREES), conventions, early_stopping=False)
@@ -190,7 +190,7 @@ def search(
     found = GridSearchCV(
         model,
         [{name: [value] for name, value in _of_estimator(candidate).items()} for candidate in candidates],
-        scoring=_Scores(method.trees_an_iteration),
+        scoring=_Scores(method.trees_per_iteration),
         refit=False,
         cv=FOLDS,
         error_score="raise",
@@ -203,20 +203,20 @@ def search(
 
 
 def _of_estimator(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of the paper under their names in the estimator."""
+    """The paper's parameters under their names in the estimator."""
     return {f"method__{name}" if name in OF_METHOD else name: value for name, value in parameters.items()}
 
 
 class _Scores:
-    """Minus the mean loss of a model at each number of trees; of one that diverged before, that of what it kept."""
+    """A scorer: minus the mean loss for each number of trees. A model with fewer trees is scored with all it has."""
 
-    def __init__(self, trees_an_iteration: int) -> None:
-        self._trees_an_iteration = trees_an_iteration
+    def __init__(self, trees_per_iteration: int) -> None:
+        self._trees_per_iteration = trees_per_iteration
 
     def __call__(self, model: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
-        """By number of trees."""
+        """Return the scores, by number of trees."""
         losses = staged_losses(model, X, y)
-        return {str(trees): -losses[min(trees // self._trees_an_iteration, len(losses)) - 1] for trees in TREES}
+        return {str(trees): -losses[min(trees // self._trees_per_iteration, len(losses)) - 1] for trees in TREES}
 
 
 def final(
@@ -228,16 +228,16 @@ def final(
     chosen: Mapping[str, float],
     conventions: Conventions,
 ) -> Outcome:
-    """The fit on all training rows, with early stopping, and its losses."""
+    """Fit the chosen parameters to the training rows of the split, with early stopping, and compute the losses."""
     stopping: dict[str, Any] = {
         "early_stopping": conventions.judge != "none",
         "n_iter_no_change": EARLY_STOPPING_ROUNDS,
     }
     model = estimator(data, method, trees, conventions, **stopping, **_of_estimator(chosen))
-    judged = {"X_val": data.X[test], "y_val": data.y[test]} if conventions.judge == "test" else {}
+    validation = {"X_val": data.X[test], "y_val": data.y[test]} if conventions.judge == "test" else {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        model.fit(data.X[train], data.y[train], **judged)
+        model.fit(data.X[train], data.y[train], **validation)
         if conventions.keep == "last" and conventions.judge == "test":
             model.set_params(early_stopping=False, max_iter=max(model.n_iter_, 1)).fit(data.X[train], data.y[train])
     return Outcome(
@@ -251,8 +251,8 @@ def final(
 
 
 def staged_losses(model: Any, X: Any, y: NDArray[Any]) -> list[float]:
-    """The mean loss of f^1, f^2, ... on some rows; of a model that kept no iteration, that of its start function."""
-    X = X.toarray() if issparse(X) else X  # it is small, and would be made dense for every tree
+    """The mean loss of f^1, f^2, ... on some rows, or that of the initial function if the model has no iterations."""
+    X = X.toarray() if issparse(X) else X  # it is small, and would otherwise be converted again for every tree
     if isinstance(model, AGBMClassifier):
         staged, whole = model.staged_decision_function, model.decision_function
         loss: Any = LogLoss()

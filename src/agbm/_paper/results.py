@@ -1,4 +1,4 @@
-"""The files of an output folder: one JSON and CSV for each part, and the page of all parts that are there."""
+"""The files of an output folder: one JSON and one CSV file per part, and a page with all available parts."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .proof import Track
 from .protocol import Conventions, Outcome
 from .table import Table, Unit, rows
 
-TITLE = "Accelerating Gradient Boosting Machines: the experiments once more"
+TITLE = "Accelerating Gradient Boosting Machines: the experiments rerun"
 
 
 def made_by(command: str, seed: int) -> dict[str, str]:
-    """What a reader needs to make the same numbers again."""
+    """The command, seed and versions that are needed to reproduce the numbers."""
     packages = {name: version(name) for name in ("agbm", "numpy", "scipy", "scikit-learn")}
     return {"command": command, "seed": str(seed), "Python": platform.python_version(), **packages}
 
 
 def save_table(table: Table, made: Mapping[str, str], folder: Path) -> None:
-    """table.json and table.csv."""
+    """Write table.json and table.csv."""
     outcomes = [{**unit._asdict(), "outcomes": [asdict(o) for o in found]} for unit, found in table.outcomes.items()]
     _save_json(folder / "table.json", {"made": made, "conventions": asdict(table.conventions), "outcomes": outcomes})
     _save_csv(folder / "table.csv", rows(table))
 
 
 def save_curves(curves: Sequence[Curve], made: Mapping[str, str], folder: Path) -> None:
-    """figures.json and figures.csv."""
+    """Write figures.json and figures.csv."""
     _save_json(folder / "figures.json", {"made": made, "curves": [asdict(curve) for curve in curves]})
     points = [
         {"figure": c.figure, "step": c.step, "line": c.title, "trees": trees, "train": train, "test": test}
@@ -46,7 +46,7 @@ def save_curves(curves: Sequence[Curve], made: Mapping[str, str], folder: Path) 
 
 
 def save_tracks(tracks: Sequence[Track], spans: Mapping[str, bool], made: Mapping[str, str], folder: Path) -> None:
-    """theory.json and theory.csv."""
+    """Write theory.json and theory.csv."""
     _save_json(folder / "theory.json", {"made": made, "spans": spans, "tracks": [asdict(track) for track in tracks]})
     points = [
         {"problem": t.problem, "gamma": t.gamma, "iteration": m + 1, **{name: t.columns[name][m] for name in t.columns}}
@@ -57,7 +57,7 @@ def save_tracks(tracks: Sequence[Track], spans: Mapping[str, bool], made: Mappin
 
 
 def write_page(folder: Path) -> list[Path]:
-    """The page of what the folder has."""
+    """Write the page with all parts that the folder contains."""
     parts: list[page.Section] = []
     made: dict[str, str] = {}
     readers: dict[str, Callable[[Any], list[page.Section]]] = {
@@ -88,7 +88,7 @@ def _save_json(path: Path, content: Any) -> None:
 
 
 def _finite(content: Any) -> Any:
-    """With None for numbers that JSON does not have."""
+    """Replace infinite numbers and NaN, which JSON does not have, by None."""
     if isinstance(content, Mapping):
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The sections of the page: what the runs say about each claim of the paper."""
+"""The sections of the page: the results of the runs, compared with the claims of the paper."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .table import BASELINE, Cell, Table, nearer, off_print, printed_errors, wit
 
 
 def of_table(table: Table) -> Section:
-    """Losses beside the printed ones, paired differences, and counts for each claim."""
+    """Losses next to the printed ones, paired differences, and counts for each claim."""
     c = table.conventions
     stopping = {
-        "held-out": "stops early after 5 rounds, judged on held-out training rows",
-        "test": "stops early after 5 rounds, judged on the test rows as in the released scripts: test losses are then "
-        "too good",
+        "held-out": "uses early stopping on held-out training rows, with a patience of 5 iterations",
+        "test": "uses early stopping on the test rows, with a patience of 5 iterations, as in the released scripts, "
+        "so the test losses are optimistic",
         "none": "does not stop early",
     }[c.judge]
     kept = "" if c.judge == "none" else f"; the {c.keep} model is kept"
     text = (
-        f"Five random 80/20 splits (seed {c.seed}), trees with {c.levels} levels, learning rate 0.1, parameters by "
-        f"random search with 5 folds and {c.draws} draws for each parameter; the final fit {stopping}{kept}. Mean and "
-        "standard error over the splits. The default of this library is not tuned and has its own levels. Printed: the "
-        f"paper's own figures; their errors are {printed_errors(table):.1f} times ours (a standard deviation would be "
-        "2.2 times)."
+        f"Five random 80/20 splits (seed {c.seed}), trees with {c.levels} levels, learning rate 0.1, parameters from "
+        f"a random search with 5 folds and {c.draws} draws per parameter; the final fit {stopping}{kept}. Values are "
+        "means and standard errors over the splits. The default of this library is not tuned and chooses its own tree "
+        'depth. The columns "printed" are the paper\'s numbers; the errors there are '
+        f"{printed_errors(table):.1f} times ours (standard deviations would be 2.2 times our standard errors)."
     )
     cells = {(cell.data, cell.trees, cell.method): cell for cell in table.cells()}
     grids = [_claims(table, list(cells.values())), *(_losses(table, cells, trees) for trees in TREES)]
@@ -43,13 +43,13 @@ def of_table(table: Table) -> Section:
 
 
 def _sign_question(table: Table) -> list[str]:
-    """Which sign of the correction gives losses like the printed ones."""
+    """A paragraph on which sign of the correction gives losses closer to the printed ones."""
     if not {"agbm", "agbm-minus"} <= set(table.methods):
         return []
     near, n = nearer(table, "agbm", "agbm-minus"), len(table.data_sets) * len(TREES)
     return [
-        f"Loss over GBM's, against the same in print: of {n} cells, Algorithm 2 is nearer than the released code's "
-        f"sign in {near.train} by training loss and in {near.test} by test loss."
+        "The loss relative to GBM's is compared with the printed ratio. Algorithm 2 is closer to print than the "
+        f"released code's sign in {near.train} of {n} cells by training loss and in {near.test} by test loss."
     ]
 
 
@@ -87,18 +87,18 @@ def _differences(table: Table, cells: Mapping[tuple[str, int, str], Cell]) -> Gr
         for data in table.data_sets:
             of_row = [cells[data, trees, method] for method in others]
             rows.append([f"{data}, {trees} trees", *(f"{_number(c.difference)} ({c.wins}/{N_SPLITS})" for c in of_row)])
-    caption = "Test loss minus that of GBM on the same splits (and splits won): below zero is better than GBM"
+    caption = "Test loss minus that of GBM on the same splits (number of splits won); negative is better than GBM"
     return Grid(caption, ["", *(METHODS[method].title for method in others)], rows)
 
 
 def _claims(table: Table, cells: Sequence[Cell]) -> Grid:
-    """Over all cells: how often a method beats GBM, in print and here."""
+    """How often each method has a lower loss than GBM, in print and here, over all cells."""
     n = len(table.data_sets)
     pairs = [(PRINTED[d, t, "agbm"], PRINTED[d, t, "gbm"], t) for d in table.data_sets for t in TREES]
-    header = ["cells in which it is below GBM", "training loss", "test loss"]
-    header += [f"test loss, {trees} trees" for trees in TREES] + ["splits won", "test loss over GBM's, geometric mean"]
-    header += ["test loss below by 2 errors, above", "lowest test loss of all", "runs diverged"]
-    header += ["test within 2 printed errors", "off the print by a factor of"]
+    header = ["number of cells below GBM", "training loss", "test loss"]
+    header += [f"test loss, {trees} trees" for trees in TREES] + ["splits won", "test loss / GBM's, geometric mean"]
+    header += ["test loss lower, higher by 2 standard errors", "lowest test loss of all", "runs diverged"]
+    header += ["test loss within 2 printed errors", "factor between our losses and the printed ones"]
     printed = [sum(a.test.mean < g.test.mean for a, g, t in pairs if t == trees) for trees in TREES]
     rows = [[
         "AGBM, as printed", _of(sum(a.train.mean < g.train.mean for a, g, _ in pairs), 3 * n),
@@ -133,12 +133,12 @@ def _kept(table: Table, cells: Mapping[tuple[str, int, str], Cell]) -> Grid:
     rows = [
         [data, *(f"{cells[data, most, method].iterations:.0f}" for method in table.methods)] for data in table.data_sets
     ]
-    asked = [f"{METHODS[m].title}: of {most // METHODS[m].trees_an_iteration}" for m in table.methods]
-    return Grid(f"Iterations that early stopping kept of {most} trees, mean", ["", *asked], rows)
+    asked = [f"{METHODS[m].title}: of {most // METHODS[m].trees_per_iteration}" for m in table.methods]
+    return Grid(f"Mean number of iterations that early stopping kept, with at most {most} trees", ["", *asked], rows)
 
 
 def of_curves(curves: Sequence[Curve]) -> list[Section]:
-    """One section a figure."""
+    """One section per figure."""
     sections = []
     for plan in PLANS:
         mine = [curve for curve in curves if curve.figure == plan.name]
@@ -149,7 +149,7 @@ def of_curves(curves: Sequence[Curve]) -> list[Section]:
         for line in plan.lines:
             of_line = [curve for curve in mine if curve.title == line.title]
             rows.append([line.title, *map(_curve_cell, of_line)])
-        caption = f"Mean of {N_SPLITS} splits; ×: runs that diverged (the curve then ends at the first of them)"
+        caption = f"Mean of {N_SPLITS} splits; × and the number of runs that diverged (the curve ends at the first one)"
         grid = Grid(caption, header, rows)
         text = (
             f"{plan.title}, trees with {plan.levels} level{'s' if plan.levels > 1 else ''}, up to {plan.trees} trees."
@@ -164,29 +164,29 @@ def _curve_cell(curve: Curve) -> str:
 
 
 def of_tracks(tracks: Sequence[Track], spans: Mapping[str, bool]) -> Section:
-    """The theorem's quantities along runs."""
+    """The quantities of the theorem for each run."""
     text = (
-        "Algorithm 2 on problems whose optimum is known, with the largest step that the theorem admits. Admissible: "
-        "γ is at most Θ⁴/(4 + Θ²) with Θ the smallest cosine between a residual and its fit in the same run. The "
-        "bound is that of the theorem as printed; with θ as defined, its proof gives four times as much. The error "
-        "terms δ are defined for γ below Θ²."
+        "Algorithm 2 on problems whose optimum is known, with the largest step that the theorem admits. γ is "
+        "admissible if it is at most Θ⁴/(4 + Θ²), where Θ is the smallest cosine between a residual and its fit in "
+        "the same run. The bound is that of the theorem as printed; with θ as defined, its proof gives four times as "
+        "much. The error terms δ are defined for γ below Θ²."
     )
     header = [
         "run",
         "γ",
         "smallest cosine",
-        "mean cosine of r, c in the second half",
+        "mean cosine of r and c in the second half",
         "γ admitted",
         "admissible",
         "gap at the end",
-        "gap of GBM then",
+        "gap of GBM after as many iterations",
     ]
-    header += ["bound at the end", "iterations above the bound", "V ≤ V⁰ + Σδ throughout", "Σδ at the end"]
+    header += ["bound at the end", "iterations above the bound", "V ≤ V⁰ + Σδ in all iterations", "Σδ at the end"]
     rows = [_track_row(track) for track in tracks]
     pictures = [f"theory-{name}.svg" for name in dict.fromkeys(track.problem for track in tracks)]
     reach = "; ".join(f"{name}: {'yes' if yes else 'not shown'}" for name, yes in spans.items())
-    paragraphs = [text, f"Whether sums of stumps alone reach the optimum exactly: {reach}."]
-    return Section("Theory along runs", paragraphs, [Grid("Theorem 4.1", header, rows)], pictures)
+    paragraphs = [text, f"Sums of stumps reach the optimum exactly: {reach}."]
+    return Section("Theory", paragraphs, [Grid("Theorem 4.1", header, rows)], pictures)
 
 
 def _track_row(track: Track) -> list[str]:
@@ -194,7 +194,7 @@ def _track_row(track: Track) -> list[str]:
     held, last_sum = "not defined", ""
     if not math.isnan(columns["error_terms"][-1]):
         limit = [track.start_potential + total for total in columns["error_terms"]]
-        # Sums of squares of many numbers: equal up to rounding counts as held.
+        # A tolerance for rounding: these are sums of squares over all rows.
         broken = sum(v > b * (1 + 1e-9) for v, b in zip(columns["potential"], limit, strict=True))
         held, last_sum = "yes" if broken == 0 else f"no ({broken} iterations)", f"{columns['error_terms'][-1]:.3g}"
     second_half = len(columns["gap"]) // 2
@@ -209,9 +209,9 @@ def _track_row(track: Track) -> list[str]:
 
 
 def of_making(made: Mapping[str, Any]) -> Section:
-    """Versions, seeds, commands."""
+    """Commands, seeds and versions."""
     return Section(
-        "How this page was made",
+        "Reproducibility",
         [],
         [Grid("Commands, seeds, versions", ["", ""], [[str(k), str(v)] for k, v in made.items()])],
     )

@@ -1,7 +1,7 @@
-"""The paper's table of losses after tuning, beside what it prints.
+"""The paper's table of losses after tuning, compared with the printed one.
 
-The work comes in units, one method on one split of one data set. Each is kept as a file of its own, so a run that was
-stopped goes on where it was, and units may be done in any order on any number of processes.
+The work is divided into units: one method on one split of one data set. The result of each unit is stored in its own
+file, so an interrupted run can be resumed, and units can be computed in any order by any number of processes.
 """
 
 from __future__ import annotations
@@ -45,33 +45,33 @@ class Cell(NamedTuple):
     method: str
     losses: Losses
     difference: Figure
-    """Test loss minus that of GBM on the same splits: below zero the method is better."""
+    """Test loss minus that of GBM on the same splits; negative if the method is better."""
     wins: int
-    """Splits on which its test loss is below that of GBM."""
+    """Number of splits on which the test loss is below that of GBM."""
     diverged: int
     iterations: float
-    """That the models kept, on average."""
+    """Mean number of iterations of the models."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """All outcomes, by unit, and the conventions that they were made with."""
+    """All outcomes by unit, and the conventions used."""
 
     conventions: Conventions
     outcomes: dict[Unit, list[Outcome]]
 
     @property
     def data_sets(self) -> list[str]:
-        """In the order of the run."""
+        """The data sets in the order of the run."""
         return list(dict.fromkeys(unit.data for unit in self.outcomes))
 
     @property
     def methods(self) -> list[str]:
-        """In the order of METHODS."""
+        """The methods in the order of METHODS."""
         return [method for method in METHODS if any(unit.method == method for unit in self.outcomes)]
 
     def cells(self) -> Iterator[Cell]:
-        """Number of trees after number of trees, data set after data set."""
+        """All cells, ordered by number of trees, then by data set, then by method."""
         for trees in TREES:
             for data in self.data_sets:
                 for method in self.methods:
@@ -92,7 +92,7 @@ class Table:
 
 
 def figure(values: Sequence[float]) -> Figure:
-    """Mean and standard error."""
+    """Mean and standard error of the values."""
     return Figure(float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))))
 
 
@@ -104,7 +104,10 @@ def run(
     n_jobs: int,
     progress: Callable[[int, int], None],
 ) -> Table:
-    """The table; what the folder has of it already is not computed again. `progress` gets units done and in all."""
+    """Compute the table. Results that are already in the folder are read instead of computed again.
+
+    `progress` is called with the number of units done and in total.
+    """
     sets = {data.name: data for data in data_sets}
     units = [Unit(name, k, method) for name in sets for k in range(N_SPLITS) for method in methods]
     paths = {unit: folder / _file_name(sets[unit.data], unit, conventions) for unit in units}
@@ -127,7 +130,7 @@ def _run_unit(unit: Unit, data: DataSet, conventions: Conventions) -> tuple[Unit
 
 
 def _file_name(data: DataSet, unit: Unit, conventions: Conventions) -> str:
-    """Another one wherever the result may be another: other data, protocol, defaults or code."""
+    """The file name of a unit. It depends on everything that may change the result: data, protocol, defaults, code."""
     method = METHODS[unit.method]
     model = protocol.estimator(data, method, max(TREES), conventions)
     decides = [
@@ -140,7 +143,7 @@ def _file_name(data: DataSet, unit: Unit, conventions: Conventions) -> str:
 
 @cache
 def _code() -> str:
-    """Checksum of the library, its kernels included: versions do not change as often."""
+    """Checksum of the library's code, including the kernels, because the version does not change with every edit."""
     folder = Path(__file__).parent.parent
     parts = [*sorted(folder.rglob("*.py")), Path(_native.__file__)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in parts)).hexdigest()
@@ -149,7 +152,7 @@ def _code() -> str:
 def _read(path: Path) -> list[Outcome] | None:
     try:
         outcomes = [Outcome(**outcome) for outcome in json.loads(path.read_text())]
-    except (OSError, ValueError, TypeError):  # not there, or not whole
+    except (OSError, ValueError, TypeError):  # missing or incomplete
         return None
     return outcomes if len(outcomes) == len(TREES) else None
 
@@ -161,14 +164,17 @@ def _write(path: Path, outcomes: list[Outcome]) -> None:
 
 
 class Nearer(NamedTuple):
-    """Cells in which one method is nearer to the printed column than another."""
+    """Number of cells in which one method is closer to the printed column than another."""
 
     train: int
     test: int
 
 
 def nearer(table: Table, method: str, other: str) -> Nearer:
-    """Whose loss over GBM's is nearer to AGBM's over GBM's in print: plain boosting here is not quite that of print."""
+    """Compare two methods by how close their loss relative to GBM's is to the printed ratio for AGBM.
+
+    Ratios are used because our GBM differs slightly from the printed one.
+    """
     ours = {(c.method, c.data, c.trees): c.losses for c in table.cells()}
     counts = dict.fromkeys(Losses._fields, 0)
     for name, trees in ((d, t) for d in table.data_sets for t in TREES):
@@ -187,32 +193,32 @@ def _ratio(a: Losses, b: Losses, part: str) -> float:
 
 
 def beside_print(table: Table, method: str) -> list[tuple[Losses, Losses]]:
-    """The losses of each cell of a method that the paper has, here and in print."""
+    """Pairs of our losses and the printed ones, for each cell of a method that is in the paper's table."""
     column = METHODS[method].printed
     if column is None:
-        raise ValueError(f"method={method!r} is not in the paper's table.")
+        raise ValueError(f"method={method!r} is not in the printed table.")
     return [(c.losses, PRINTED[c.data, c.trees, column]) for c in table.cells() if c.method == method]
 
 
 def within_printed_errors(table: Table, method: str) -> int:
-    """Cells whose test loss is within twice the printed error of the printed one."""
+    """Number of cells whose test loss differs from the printed one by at most twice the printed error."""
     pairs = beside_print(table, method)
     return sum(abs(ours.test.mean - printed.test.mean) <= 2 * printed.test.error for ours, printed in pairs)
 
 
 def off_print(table: Table, method: str) -> float:
-    """The factor that a method's losses, training and test, are off the printed ones: geometric mean."""
+    """Geometric mean of the factors, at least 1, between a method's training and test losses and the printed ones."""
     ratios = [_ratio(ours, printed, part) for ours, printed in beside_print(table, method) for part in Losses._fields]
     return float(gmean([max(ratio, 1.0 / ratio) for ratio in ratios]))
 
 
 def printed_errors(table: Table) -> float:
-    """The printed errors over ours, of GBM's test losses: geometric mean."""
+    """Geometric mean of the ratios of printed errors to ours, for GBM's test losses."""
     return float(gmean([printed.test.error / ours.test.error for ours, printed in beside_print(table, BASELINE)]))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
-    """One flat record a cell, for CSV and JSON."""
+    """One flat record per cell, for CSV."""
     records = []
     for cell in table.cells():
         printed = PRINTED.get((cell.data, cell.trees, METHODS[cell.method].printed or ""))

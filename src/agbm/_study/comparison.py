@@ -1,10 +1,9 @@
-"""All methods of this library, and other boosting libraries, on the same rows: `agbm compare`.
+"""A comparison of all methods of this library and other boosting libraries on the same rows: `agbm compare`.
 
-Each contender is trained on the same rows with the same number of threads and stops early by the same validation rows,
-with the same patience and at most as many iterations; everything else is the default of its library. All are judged by
-the same test rows. They run one after the other in this process. Seconds are of a whole fit: a library is imported
-before, and other libraries than this one get their categories as numbers, which is not counted, while ours looks them
-up within its own seconds.
+All contenders use the same training, validation and test rows, number of threads, patience of early stopping and
+maximum number of iterations; all other settings are the defaults of each library. They run one after the other in this
+process. The time is that of the whole fit, without importing the library. Other libraries receive categories that are
+already encoded as numbers, which is not counted; our time includes the encoding.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from .evaluation import Split, Tried, check_labels, judged
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
 METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
-"""Our contenders. All have the leaves and the tree sizes of the default, so that only the algorithms differ."""
+"""Methods of this library. All use the leaves and tree sizes of the default, so that only the algorithms differ."""
 PATIENCE = 20
 
-# Parameters that are the same for all contenders, or say what is compared.
+# Parameters that must be the same for all contenders, or define the contenders.
 _SHARED = {
     "method", "max_iter", "n_iter_no_change", "early_stopping", "random_state", "n_jobs", "loss", "callbacks",
 }  # fmt: skip
@@ -45,12 +44,12 @@ def compare(
     patience: int = PATIENCE,
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Tried]:
-    """Train and judge contenders, in the order given: methods of this library (`METHODS`) or `installed_peers()`.
+    """Train and evaluate contenders in the given order: methods of this library (`METHODS`) or `installed_peers()`.
 
-    What a contender refuses, or stumbles over, is the `failure` of its record; the others go on. `parameters` are those
-    of our methods; `categorical_features` among them is for all. The losses of curves are log losses, and mean squared
-    errors for values (not half of them, as in `history_`); curves of ours and of HistGradientBoosting begin with the
-    start function.
+    If a contender fails, its record contains the error as `failure`, and the others still run. `parameters` are passed
+    to the methods of this library; `categorical_features` among them applies to all contenders. The losses of the
+    curves are log losses, or mean squared errors (not half of them, as in `history_`). Curves of this library and of
+    HistGradientBoosting start with the initial prediction.
     """
     parameters = dict(parameters or {})
     _check(split, classifies, contenders, parameters)
@@ -66,27 +65,27 @@ def compare(
             if name in METHODS:
                 return _tried(name, _fit_ours(split, classifies, name, effort, parameters), split, classes)
             return _tried(name, PEERS[name].fit(numbers(), effort), split, classes)
-        except Exception as error:  # whatever a library may raise; the others are to run
+        except Exception as error:  # a library may raise anything, and the others should still run
             return Tried(name, failure=_in_one_line(error))
 
     return map(run, contenders)
 
 
 def _check(split: Split, classifies: bool, contenders: Sequence[str], parameters: Mapping[str, Any]) -> None:
-    """What would be wrong for all contenders, said once."""
+    """Raise errors that concern all contenders, before any of them runs."""
     known = [*METHODS, *PEERS]
     if not contenders:
         raise ValueError(f"contenders=[]: name at least one of {known}.")
     unknown = [name for name in contenders if name not in known]
     if unknown:
-        raise ValueError(f"contenders={list(contenders)}: {unknown} are none of {known}.")
+        raise ValueError(f"contenders={list(contenders)}: {unknown} are unknown; known are {known}.")
     absent = [name for name in contenders if name in PEERS and name not in installed_peers()]
     if absent:
         packages = " ".join(PEERS[name].package for name in absent)
         raise ImportError(f"contenders={list(contenders)}: {absent} are not installed: pip install {packages}")
     shared = sorted(_SHARED & set(parameters))
     if shared:
-        raise ValueError(f"parameters has {shared}, which are the same for all contenders; leave them out.")
+        raise ValueError(f"parameters has {shared}, which are the same for all contenders; remove them.")
     if classifies:
         check_labels(split)
 
@@ -119,9 +118,9 @@ def _fit_ours(split: Split, classifies: bool, method: str, effort: Effort, param
 
 
 def _curve(model: AGBMClassifier | AGBMRegressor, seconds: float) -> dict[str, list[float]]:
-    """What is known of every iteration, in seconds since the fit began."""
+    """The columns of `history_`, with the seconds since the start of the fit."""
     history = model.history_
-    scale = 1.0 if isinstance(model, AGBMClassifier) else 2.0  # ours is half the square
+    scale = 1.0 if isinstance(model, AGBMClassifier) else 2.0  # history_ has half the squared error
     columns: dict[str, Array] = {
         "trees": history["trees"],
         "seconds": history["seconds"] + (seconds - history["seconds"][-1]),

@@ -1,7 +1,7 @@
-"""How good models are on rows they have not seen: metrics with intervals, and what is kept of a model that was tried.
+"""Evaluation on test rows: metrics with confidence intervals, and the record of a model that was evaluated.
 
-Intervals are of 95 %, for the sampling of the rows alone: normal approximations of means over rows, Wilson's for
-shares, DeLong's for the area under the ROC curve. They say nothing of other splits or seeds.
+The 95 % intervals cover the sampling of the test rows only, not other splits or seeds. They use normal approximations
+for means over rows, Wilson's interval for proportions, and DeLong's for the area under the ROC curve.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from scipy.stats import binomtest, rankdata
 from .._core.losses import Array
 from .._data.rows import some_of
 
-Z = 1.959963984540054  # of a normal distribution, 95 % of which are within ± Z
+Z = 1.959963984540054  # 95 % of a standard normal distribution are within ± Z
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure on test rows, and its interval."""
+    """The value of a metric on the test rows, with its interval."""
 
     name: str
     value: float
@@ -37,7 +37,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to train on, to stop early by, and to judge by; tables of any kind that `fit` takes."""
+    """Training, validation and test rows, as tables of any kind that `fit` accepts."""
 
     X: Any
     y: NDArray[Any]
@@ -49,30 +49,30 @@ class Split:
 
 @dataclass(frozen=True)
 class Tried:
-    """A model that was trained and judged, or why it was not."""
+    """A model that was trained and evaluated, or the reason why it was not."""
 
     name: str
     seconds: float = math.nan
-    """Of the whole fit."""
+    """Duration of the whole fit."""
     trees: int = 0
-    """Of the model that predicts."""
+    """Number of trees of the model that predicts."""
     best: int = 0
-    """Where in the curve that model is."""
+    """Index of that model in the curve."""
     curve: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Columns of `history_`, as far as they are known; at least trees, seconds and validation_loss."""
+    """Columns as in `history_`: at least trees, seconds and validation_loss."""
     metrics: Sequence[Metric] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Those that are not the defaults of its library."""
+    """Parameters that differ from the defaults of its library."""
     failure: str = ""
-    """Why there is no model, in one line."""
+    """The error, in one line, if there is no model."""
     losses: Array | None = field(default=None, compare=False, repr=False)
-    """Of each test row: log losses, or squared errors."""
+    """Log loss or squared error of each test row."""
     model: Any = field(default=None, compare=False, repr=False)
-    """The fitted estimator, where it is one of ours."""
+    """The fitted estimator, if it is one of this library."""
 
 
 def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
-    """The trees and seconds after which a model has a validation loss, if it ever has."""
+    """Number of trees and seconds after which the validation loss is at most `loss`; None if it never is."""
     for trees, seconds, found in zip(
         *(tried.curve[name] for name in ("trees", "seconds", "validation_loss")), strict=True
     ):
@@ -82,24 +82,24 @@ def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
 
 
 def check_labels(split: Split) -> None:
-    """Classes of validation and test rows that no training row has are an error, which is better said early."""
+    """Raise ValueError if a validation or test row has a class that no training row has."""
     for name, labels in (("y_val", split.y_val), ("y_test", split.y_test)):
-        strange = np.setdiff1d(labels, split.y).tolist()
-        if strange:
+        unknown = np.setdiff1d(labels, split.y).tolist()
+        if unknown:
             raise ValueError(
-                f"{name} has labels {some_of(strange)} that no training row has; split the rows otherwise."
+                f"{name} has labels {some_of(unknown)} that do not occur in the training rows; use another split."
             )
 
 
 def losses_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> Array:
-    """The log loss of each row. A label of no known class is an error."""
+    """The log loss of each row. Raises ValueError for a label that is not in `classes`."""
     unknown = sorted(set(np.unique(y).tolist()) - set(classes.tolist()))
     if unknown:
         raise ValueError(
-            f"the test rows have labels {some_of(unknown)}, which the model does not know; it knows "
+            f"the test rows have labels {some_of(unknown)} that the model was not trained on; its classes are "
             f"{some_of(classes.tolist())}."
         )
-    smallest = np.finfo(probabilities.dtype).eps  # as scikit-learn's log_loss
+    smallest = np.finfo(probabilities.dtype).eps  # as in scikit-learn's log_loss
     return -np.log(np.maximum(probabilities[np.arange(len(y)), np.searchsorted(classes, y)], smallest))
 
 
@@ -109,9 +109,9 @@ def losses_of_values(y: Array, predictions: Array) -> Array:
 
 
 def paired_difference(name: str, losses: Array, others: Array) -> Metric:
-    """How much higher the mean of losses is than that of others, those of another model on the same rows.
+    """The mean of `losses` minus that of `others`, the losses of another model on the same rows.
 
-    What both models find hard cancels out, so that the interval is mostly narrower than those of the two means.
+    Rows that are hard for both models cancel out, so the interval is usually narrower than those of the two means.
     """
     differences = losses - others
     mean, half = float(differences.mean()), Z * float(differences.std()) / math.sqrt(len(differences))
@@ -119,7 +119,10 @@ def paired_difference(name: str, losses: Array, others: Array) -> Metric:
 
 
 def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> list[Metric]:
-    """Log loss, accuracy and, for two classes, the area under the ROC curve. A label of no known class is an error."""
+    """Log loss, accuracy and, for two classes, the area under the ROC curve.
+
+    Raises ValueError for a label that is not in `classes`.
+    """
     losses = losses_of_classes(y, probabilities, classes)
     codes = np.searchsorted(classes, y)
     right = probabilities.argmax(axis=1) == codes
@@ -130,7 +133,7 @@ def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[A
 
 
 def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
-    """Root mean squared error, mean absolute error, and the share of the variance that is explained (R²)."""
+    """Root mean squared error, mean absolute error, and the fraction of the variance that is explained (R²)."""
     squares = losses_of_values(y, predictions)
     mse = _mean("", squares, lower_is_better=True)
     rmse = Metric("RMSE", math.sqrt(mse.value), math.sqrt(mse.low), math.sqrt(mse.high), lower_is_better=True)
@@ -138,7 +141,7 @@ def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
     distances = (y - y.mean()) ** 2
     variance = float(distances.mean())
     if variance > 0.0:
-        # The delta method: what each row adds to 1 - mse / variance.
+        # The delta method: the influence of each row on 1 - mse / variance.
         influence = -squares / variance + mse.value * distances / variance**2
         r2 = 1.0 - mse.value / variance
         half = Z * float(influence.std()) / math.sqrt(len(y))
@@ -147,7 +150,7 @@ def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
 
 
 def judged(y: NDArray[Any], predicted: Array, classes: NDArray[Any] | None) -> tuple[list[Metric], Array]:
-    """Metrics, and the loss of each row, of probabilities of classes, or of values where `classes` is None."""
+    """Metrics, and the loss of each row, of predicted probabilities, or of predicted values if `classes` is None."""
     if classes is not None:
         return metrics_of_classes(y, predicted, classes), losses_of_classes(y, predicted, classes)
     y = np.asarray(y, dtype=np.float64)
@@ -166,10 +169,10 @@ def _share(name: str, right: NDArray[np.bool_]) -> Metric:
 
 
 def _area_under_roc(positive: NDArray[np.bool_], scores: Array) -> Metric:
-    """Share of the pairs of a positive and a negative row in which the positive scores higher; ties count half."""
+    """Fraction of pairs of a positive and a negative row in which the positive one scores higher; ties count half."""
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
     ranks = rankdata(scores)
-    # DeLong's placements: of each positive row among the negative ones, and of each negative among the positive.
+    # DeLong's placements of each positive row among the negative ones, and of each negative row among the positive.
     above = (ranks[positive] - rankdata(scores[positive])) / n_negative
     below = 1.0 - (ranks[~positive] - rankdata(scores[~positive])) / n_positive
     area = float(above.mean())

@@ -1,11 +1,11 @@
-"""Other boosting libraries on the user's rows, each at its own defaults, for `comparison.py`.
+"""Other boosting libraries with their own defaults, for `comparison.py`.
 
-benchmarks/peers.py asks the same libraries for something else, namely trees of the same size and no early stopping,
-so that seconds can be compared; nothing of that is of use here.
+benchmarks/peers.py uses the same libraries for a different purpose: there, trees have the same size and early stopping
+is off, so that times can be compared.
 
-Categories are given as codes, in the way of each library. A missing or unknown one is NaN, which LightGBM, XGBoost and
-HistGradientBoosting treat as missing; for CatBoost it is a category of its own. In a sparse matrix the entries that
-are not stored are zeros, and missing values for XGBoost, as it reads such matrices.
+Categories are passed as codes, in the form that each library expects. A missing or unknown category is NaN, which
+LightGBM, XGBoost and HistGradientBoosting treat as missing, and CatBoost as a separate category. Entries that a sparse
+matrix does not store are zeros, except for XGBoost, which treats them as missing values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .._data.tables import Categories, as_table, categorical_mask, needs_reading
 
 @dataclass(frozen=True)
 class Effort:
-    """What all contenders may spend."""
+    """Limits that are the same for all contenders."""
 
     max_iter: int
     patience: int
@@ -38,7 +38,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The rows of a split as matrices of numbers, categories as codes, classes as 0, 1, ..."""
+    """The rows of a split as numeric matrices, with categories as codes and classes as 0, 1, ..."""
 
     X: Any
     y: NDArray[Any]
@@ -47,30 +47,30 @@ class Numbers:
     X_test: Any
     categorical: NDArray[np.bool_]
     n_classes: int
-    """0 for values."""
+    """0 for regression."""
 
     @property
     def n_outputs(self) -> int:
-        """Scores of a row, for each of which most libraries grow a tree in an iteration."""
+        """Number of scores per row. Most libraries grow one tree per score in each iteration."""
         return self.n_classes if self.n_classes > 2 else 1
 
     def choose(self, values: str, two_classes: str, classes: str) -> str:
-        """One of three names, by what is to be predicted."""
+        """Choose one of three names, for regression, two classes, or more classes."""
         return values if not self.n_classes else two_classes if self.n_classes == 2 else classes
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of a fit: see `evaluation.Tried`. Losses are log losses, or mean squared errors."""
+    """The result of a fit; see `evaluation.Tried` for the fields. Losses are log losses or mean squared errors."""
 
     predicted: Array
-    """Of the test rows: probabilities (row, class), or values (row)."""
+    """Predictions for the test rows: probabilities (row, class) or values (row)."""
     seconds: float
     best: int
     curve: Mapping[str, Sequence[float]]
     parameters: Mapping[str, Any]
     model: Any = None
-    """Where it is one of ours."""
+    """The fitted estimator, if it is one of this library."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,10 @@ class Peer:
 
 
 def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any], NDArray[np.bool_]]:
-    """Tables as matrices of numbers, with the categories of the first one as codes; and which columns these are."""
+    """Convert tables to numeric matrices, with categories as codes; also return which columns are categorical.
+
+    The codes are those of the first table; categories that it does not have become NaN.
+    """
     tables = [as_table(table) for table in tables]
     mask = categorical_mask(tables[0], categorical_features)
     if not mask.any() and not any(map(needs_reading, tables)):
@@ -95,18 +98,18 @@ def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any
 
 
 def _checked(table: Any) -> Any:
-    """Numbers as scikit-learn reads them, which also takes sparse matrices."""
+    """Validate a numeric table with scikit-learn; sparse matrices stay sparse."""
     checked = check_array(table, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False, order="C")
-    return csr_matrix(checked) if issparse(checked) else checked  # not every library knows sparse arrays
+    return csr_matrix(checked) if issparse(checked) else checked  # not all libraries support sparse arrays
 
 
 class _Stopwatch:
-    """Seconds since the fit began, which includes what a library makes of the matrices."""
+    """Seconds since the start of the fit, including the library's own data structures."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
         self.at: list[float] = []
-        """After each iteration."""
+        """Times after each iteration."""
 
     def now(self) -> float:
         return time.perf_counter() - self._began
@@ -116,7 +119,7 @@ class _Stopwatch:
 
 
 def _curve(seconds: Sequence[float], trees_at_once: int, first: int, **losses: Sequence[float]) -> dict[str, Any]:
-    """Columns with an entry for each iteration from `first` on."""
+    """Columns with one entry per iteration, starting at iteration `first`."""
     trees = [trees_at_once * iteration for iteration in range(first, first + len(seconds))]
     return {"trees": trees, "seconds": list(seconds), **{name: list(column) for name, column in losses.items()}}
 
@@ -213,7 +216,7 @@ def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
 
 
 def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
-    """Its trees have a value for each class in a leaf."""
+    """Fit CatBoost. It grows one tree per iteration; leaves have one value per class."""
     import catboost
 
     metric = data.choose("RMSE", "Logloss", "MultiClass")
@@ -222,7 +225,7 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
     def pool(X: Any, y: NDArray[Any] | None = None) -> Any:
         if not categorical:
             return catboost.Pool(X, y, thread_count=effort.threads)
-        import pandas as pd  # CatBoost needs it itself
+        import pandas as pd  # a dependency of CatBoost
 
         columns: dict[int, Any] = dict(enumerate(X.T))
         for f in categorical:
@@ -258,7 +261,7 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
 
 
 def _fit_hist_gradient_boosting(data: Numbers, effort: Effort) -> Fitted:
-    """Its model is the one of its last iteration, not of its best. Its seconds are taken to pass evenly."""
+    """Fit HistGradientBoosting. It keeps the last iteration, not the best; all are assumed to take the same time."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
@@ -270,7 +273,7 @@ def _fit_hist_gradient_boosting(data: Numbers, effort: Effort) -> Fitted:
         model.fit(data.X, data.y, X_val=data.X_val, y_val=data.y_val)
         seconds = watch.now()
         predicted = model.predict_proba(data.X_test) if data.n_classes else model.predict(data.X_test)
-    scale = -1.0 if data.n_classes else -2.0  # of half the square it gives the negative
+    scale = -1.0 if data.n_classes else -2.0  # scores are negative losses; for regression, half the squared error
     return Fitted(
         np.asarray(predicted),
         seconds,
@@ -295,5 +298,5 @@ PEERS: Mapping[str, Peer] = {
 
 
 def installed_peers() -> list[str]:
-    """Those that could be imported; none of them is."""
+    """The libraries that are installed. None of them is imported."""
     return [name for name, peer in PEERS.items() if find_spec(peer.module) is not None]

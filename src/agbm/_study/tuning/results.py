@@ -31,7 +31,7 @@ class Tuned:
     """The result of a search, evaluated on the test rows."""
 
     parameters: Mapping[str, Any]
-    """Parameters of the best trial, for an estimator or for JSON; numbers even where the default is "auto"."""
+    """Parameters of the best trial, for an estimator or for JSON; numbers even if the default is "auto"."""
     model: Model
     """The model that was fitted with them to the training rows."""
     is_default: bool

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     import optuna
     from optuna.trial import FrozenTrial
 
-# From this point on, a trial continues if it is among the best so many per cent of the trials so far. In simulations
-# with random trials that rarely stopped the best one; keeping only half of the trials, or pruning earlier, often did.
+# From point FIRST_POINT on, a trial continues if it is among the best KEPT per cent of the trials so far. In
+# simulations with random trials this rarely stopped the best one; keeping only half of the trials, or pruning earlier,
+# often did.
 FIRST_POINT, KEPT = 3, 70.0
 
 # Attributes of trials.
