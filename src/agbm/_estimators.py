@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -50,6 +51,11 @@ class _KnowsMethods(BaseEstimator):  # type: ignore[misc]
         if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
             parameters = {**parameters, "method": method_of(named)}
         return cast(Self, super().set_params(**parameters))
+
+
+def _of_model(name: str) -> Any:
+    """A fitted attribute: read-only, and missing before fit."""
+    return property(attrgetter(f"model_.{name}"))
 
 
 class BaseAGBM(_KnowsMethods, ABC):
@@ -135,19 +141,16 @@ class BaseAGBM(_KnowsMethods, ABC):
 
     def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
         """Set the attributes that fit sets."""
-        self.model_ = model
-        self.n_iter_ = model.n_iter
-        self.best_iteration_ = model.best_iteration
-        self.n_trees_ = model.n_trees
-        self.history_ = model.history
-        self.resolved_params_ = dict(model.resolved)
-        self.notes_ = notes
-        self.n_features_in_ = model.n_features
-        if model.reader.names is not None:
-            self.feature_names_in_ = model.reader.names
-        else:
-            self.__dict__.pop("feature_names_in_", None)  # from an earlier fit
+        self.model_, self.notes_ = model, notes
         return self
+
+    n_iter_ = _of_model("n_iter")
+    best_iteration_ = _of_model("best_iteration")
+    n_trees_ = _of_model("n_trees")
+    history_ = _of_model("history")
+    resolved_params_ = _of_model("resolved")
+    n_features_in_ = _of_model("n_features")
+    feature_names_in_ = _of_model("feature_names")
 
     def _raw_predict(self, X: Any) -> Array:
         """Scores (output, row)."""
@@ -319,7 +322,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _kind = Classes
-    classes_: NDArray[Any]
+    classes_ = _of_model("labels.classes")
 
     def __init__(
         self,
@@ -398,11 +401,6 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         or as a pyarrow.dataset.Dataset; for a dataset, y and sample_weight may be names of columns.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
-
-    def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
-        super()._keep(model, notes)
-        self.classes_ = self._labels.classes
-        return self
 
     def decision_function(self, X: Any) -> Array:
         """Log-odds of the second class for two classes, scores (row, class) for more."""

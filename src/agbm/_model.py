@@ -52,6 +52,13 @@ class FittedModel:
         return self.reader.n_features
 
     @property
+    def feature_names(self) -> NDArray[Any]:
+        """Names of the features; missing if the table of fit had none, as scikit-learn's feature_names_in_ is."""
+        if self.reader.names is None:
+            raise AttributeError("the table that the model was fitted to has no column names")
+        return self.reader.names
+
+    @property
     def n_outputs(self) -> int:
         """Scores per row."""
         return self.labels.n_outputs

@@ -272,7 +272,6 @@ class TestGoingOn:
         model = AGBMRegressor(method=method, max_iter=5, dropout=dropout, warm_start=True)
         model.fit(batches_of([100], frame, y)).set_params(max_iter=12).fit(batches_of(CUTS["fifty"], frame, y))
         model.set_params(warm_start=False)
-        model._fitted_parameters = whole._fitted_parameters
         assert np.array_equal(model.predict(frame), whole.predict(frame))
         assert np.array_equal(model.history_["train_loss"], whole.history_["train_loss"])
 

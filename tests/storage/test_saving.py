@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._core import losses
+from agbm.methods import AGBM, GBM, VAGBM, Fading
 
 N_ROWS = 40
 FEW = {"max_iter": 2, "min_samples_leaf": 1, "n_jobs": 1}
@@ -68,7 +69,10 @@ parameters = st.fixed_dictionaries({}, optional={
     "max_depth": st.sampled_from([None, 2, np.int64(3), 10**30]),
     "n_iter_no_change": st.sampled_from([3, np.int32(3), 2**63, 2**64, 10**5000]),
     "early_stopping": st.sampled_from([False, np.False_]),
-    "shared_structure": st.sampled_from([True, np.True_]),
+    "method": st.sampled_from([
+        "agbmr", Fading(fade=np.float32(0.5)), AGBM(shared_structure=np.True_, restart=np.int64(1)), VAGBM(momentum=1),
+        AGBM(momentum=Fading(entry=2)), GBM(line_search=np.False_),
+    ]),
     "random_state": st.sampled_from([None, 3, np.int64(3), np.uint32(2**32 - 1), np.random.RandomState(0)]),
     "verbose": st.sampled_from([0, False, np.False_]),
     "callbacks": st.sampled_from([None, [lambda record: None]]),
