@@ -658,8 +658,8 @@ def splits_of(*rows):
 WRONG_CALLS = {
     "start: fewer rows than here": ("start", {"n_repeated": 5, "max": [5.0], "rows": None}, "n_repeated"),
     "start: negative rows": ("start", {"n_repeated": -1, "max": [5.0], "rows": None}, "n_repeated"),
-    "start: max too small": ("start", {"n_repeated": 6, "max": [4.0], "rows": None}, "max: smaller"),
-    "start: max not a number": ("start", {"n_repeated": 6, "max": [np.nan], "rows": None}, "max: smaller"),
+    "start: max too small": ("start", {"n_repeated": 6, "max": [4.0], "rows": None}, "max: must not be less"),
+    "start: max not a number": ("start", {"n_repeated": 6, "max": [np.nan], "rows": None}, "max: must not be less"),
     "start: too many max": ("start", {"n_repeated": 6, "max": [5.0, 1.0], "rows": None}, "max: must have one"),
     "start: no max": ("start", {"n_repeated": 6, "max": [], "rows": None}, "max: must have one"),
     "start: row beyond": ("start", {"n_repeated": 6, "max": [5.0], "rows": np.array([6], np.uint32)}, "rows"),

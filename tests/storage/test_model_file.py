@@ -425,13 +425,13 @@ class TestRulesOfTheContainer:
 
     @pytest.mark.parametrize(("offset", "content", "rule"), [
         (8, struct.pack("<I", 2), "version: the file has format 2, this library reads format 1; a newer agbm"),
-        (12, struct.pack("<I", 257), "n_sections: 257 are more than 256"),
+        (12, struct.pack("<I", 257), "n_sections: 257 is more than 256"),
         (12, struct.pack("<I", 2**32 - 1), "n_sections"),
         (16, struct.pack("<Q", 2**63), "size: the file has"),
         (24, b"\0\0\0\0", "checksum of the table"),
         (40, b"\1", "reserved: the header"),
-        (64, b"\0", "name: a section has no name"),
-        (64, b"a\0b", "name: a section has no name"),
+        (64, b"\0", "name: the name of a section is not"),
+        (64, b"a\0b", "name: the name of a section is not"),
         (96, struct.pack("<I", 0), "type: section description has an unknown type"),
         (96, struct.pack("<I", 7), "type: section description has an unknown type"),
         (104, struct.pack("<Q", 1), "offset: section description is not aligned"),

@@ -76,7 +76,7 @@ class Batches:
 
 def blocks_of(X: Any, y: Any, sample_weight: Any) -> tuple[LocalBlocks, Any, Any] | None:
     """The blocks of X, and y and sample_weight of all rows unless the blocks contain them; None for a table."""
-    if hasattr(X, "__next__"):
+    if isinstance(X, Iterator):
         raise TypeError(
             f"X={X!r} can be read only once, but fit reads its rows several times; pass agbm.Batches(make), where "
             "make() returns a new iterator in every call."
