@@ -195,11 +195,12 @@ def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
         mask[chosen] = True
         return mask
     names = [] if not _is_frame(X) else column_names(X)
-    unknown_names = [name for name in chosen.tolist() if name not in names]
+    given = np.asarray(wanted, dtype=object).tolist()  # an array of text would drop NULs at the end
+    unknown_names = [name for name in given if name not in names]
     if unknown_names:
         known = f"its columns are {names}" if names else "it has no column names; use positions"
         raise ValueError(f"categorical_features={wanted!r}: X has no columns {unknown_names}; {known}.")
-    mask[[names.index(name) for name in chosen.tolist()]] = True
+    mask[[names.index(name) for name in given]] = True
     return mask
 
 
