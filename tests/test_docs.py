@@ -106,7 +106,7 @@ def test_blocks_run(document, tmp_path, monkeypatch, capsys):
 def test_every_block_says_what_it_is(document):
     """Python and commands are run. What is neither is text; Sphinx checks its own directives."""
     for language, _, line in blocks(document):
-        assert language in ("python", "sh", "text", "setup") or language.startswith("{"), (
+        assert language in ("python", "sh", "text", "text layers", "setup") or language.startswith("{"), (
             f"{document}:{line}: {language!r}"
         )
 

@@ -831,7 +831,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r"restart='validation_rise' .* cannot be resumed; use warm_start=False"):
             going_on.fit(*regression)
         fixed = AGBMRegressor(method=AGBM(restart=1.0, momentum=Fading()))
-        with pytest.raises(ValueError, match=r"restart=1.0 .* got momentum=Fading\(.*; give momentum a number"):
+        with pytest.raises(ValueError, match=r"restart=1.0 .* got momentum=Fading\(.*; set momentum to a number"):
             fixed.fit(*regression)
         model = AGBMRegressor(method=made("agbmr", restart="validation_rise"), max_iter=3, random_state=0)
         with pytest.raises(ValueError, match=r"restart='validation_rise' needs validation rows: give X_val and y_val"):

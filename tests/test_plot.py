@@ -141,7 +141,7 @@ def test_a_model_without_validation_rows_has_one_line(iris):
 def test_what_is_not_finite_is_left_out(iris):
     model, _ = iris
     broken = AGBMRegressor(max_iter=3).fit([[0.0], [1.0]] * 10, [0.0, 1.0] * 10)
-    broken.history_ = {**broken.history_, "train_loss": np.array([1.0, 0.5, np.inf, 2.0])}
+    broken.history_["train_loss"] = np.array([1.0, 0.5, np.inf, 2.0])
     ax = plot.convergence([model, broken], "iterations", log=True)
     np.testing.assert_array_equal(lines_of(ax)[1].get_ydata(), [1.0, 0.5, np.nan, 2.0])
     assert stars_of(ax)[1] == (1, 0.5)

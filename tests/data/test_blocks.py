@@ -679,12 +679,11 @@ class TestParts:
         model = AGBMRegressor(max_iter=3, callbacks=[lambda record: None]).fit(frame, y)
         X = model.model_.reader.numbers(frame)
         found = Bins.from_data(X, 255, None, model.model_.reader.categories.counts(4), y[np.newaxis])
-        reader = pickle.loads(pickle.dumps(BlockReader(model._for_reading()._check_table, found)))
+        reader = pickle.loads(pickle.dumps(BlockReader(model.model_.reader.numbers, found)))
         matrix = reader.bins.matrix(N)
         block = batches._read_batches(lambda: [frame]).__next__()
         reader.fill(matrix, block, np.arange(N, dtype=np.uint32)[::-1].copy(), 1)
         assert np.array_equal(matrix.codes()[::-1], found.encode(X, 1).codes())
-        assert not hasattr(reader.check.__self__, "_ensemble")
         parts = gather(batches.blocks_of(Batches(lambda: [(frame, y)]), None, None)[0], None, None)
         assert pickle.loads(pickle.dumps(parts)).total == N
 

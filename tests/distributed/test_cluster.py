@@ -20,7 +20,7 @@ from agbm._distributed.messages import START, Message, Order, Reply, add_up
 from agbm._distributed.objective import ClusterObjective, Facts
 from agbm._distributed.shard import Shard
 from agbm._tree.bins import Bins
-from agbm.losses import Quantile
+from agbm.losses import HalfSquaredError, Quantile
 from toys import category_counts
 from variants import STRATEGIES, made, methods, newton, shared, strategies
 
@@ -257,7 +257,7 @@ def test_restarts(rule):
 
 def test_restarts_of_fixed_length():
     X, signal = rows_of()
-    model = model_of("numbers", method=made("agbmr", restart="fixed", strong_convexity=0.5, momentum=0.5), max_iter=25)
+    model = model_of("numbers", method=made("agbm", restart=0.5, momentum=0.5), max_iter=25)
     assert compare(model, X, signal, often=0.02).history_["restart"].any()
 
 
@@ -500,7 +500,7 @@ def test_catching_up_does_not_hoard():
 def small_shard(n=6, n_train=5):
     X = np.arange(2.0 * n).reshape(n, 2)
     bins = Bins.from_data(X[:n_train], 255)
-    problem = LocalObjective(AGBMRegressor()._make_loss(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
+    problem = LocalObjective(HalfSquaredError(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
     return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, n_train)], 1)
 
 

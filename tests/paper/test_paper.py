@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import uniform
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes
 from sklearn.metrics import log_loss
-from sklearn.model_selection import RandomizedSearchCV
+from sklearn.model_selection import ParameterSampler, cross_val_score
 
 from agbm import _cli as cli
 from agbm._paper import curves, page, proof, protocol, results, sections, table
@@ -67,22 +67,30 @@ class TestProtocol:
         """The result is the same as that of a separate search for each number of trees."""
         train, _ = protocol.split(classes, 0, 0)
         found = protocol.search(classes, train, METHODS[name], QUICK)
+        tuned = METHODS[name].tuned
+        candidates = list(
+            ParameterSampler({parameter: protocol.GRIDS[parameter] for parameter in tuned}, len(tuned), random_state=0)
+        )
         for trees in TREES:
-            alone = RandomizedSearchCV(
-                protocol.estimator(classes, METHODS[name], trees, QUICK, early_stopping=False),
-                {parameter: protocol.GRIDS[parameter] for parameter in METHODS[name].tuned},
-                n_iter=len(METHODS[name].tuned), scoring="neg_log_loss", cv=5, random_state=0,
-            )  # fmt: skip
-            assert alone.fit(classes.X[train], classes.y[train]).best_params_ == found[trees]
+            scores = []
+            for candidate in candidates:
+                model = protocol.estimator(classes, METHODS[name], trees, QUICK, early_stopping=False)
+                model.set_params(
+                    **{{"momentum": "method__momentum"}.get(key, key): candidate[key] for key in candidate}
+                )
+                scores.append(
+                    cross_val_score(model, classes.X[train], classes.y[train], scoring="neg_log_loss", cv=5).mean()
+                )
+            assert candidates[int(np.argmax(scores))] == found[trees]
 
     def test_draws_follow_the_number_of_parameters(self, classes, monkeypatch):
         asked = []
 
-        def searching(*args, n_iter, **options):
+        def drawing(grids, n_iter, **options):
             asked.append(n_iter)
-            return RandomizedSearchCV(*args, n_iter=1, **options)
+            return ParameterSampler(grids, 1, **options)
 
-        monkeypatch.setattr(protocol, "RandomizedSearchCV", searching)
+        monkeypatch.setattr(protocol, "ParameterSampler", drawing)
         for name in METHODS:
             protocol.search(classes, np.arange(60), METHODS[name], Conventions())
         assert asked == [20, 30, 30, 20, 30]  # the default has nothing to tune
@@ -221,7 +229,7 @@ class TestTable:
 
 
 class TestCurves:
-    PLAN = curves.Plan("vanilla", "Test", "housing", 2, (30.0, 0.1), (curves.VAGBM, AGBM, curves.GBM), 20)
+    PLAN = curves.Plan("vanilla", "Test", "housing", 2, (30.0, 0.1), (curves.VAGBM_LINE, AGBM, curves.GBM_LINE), 20)
 
     def test_run(self, numbers):
         found = curves.run([self.PLAN], {"housing": numbers}, 0, 1, lambda *_: None)
@@ -240,7 +248,8 @@ class TestCurves:
         assert [plan.steps for plan in curves.PLANS if plan.data == "a1a"] == [(1.0, 0.1, 0.01)] * 2
         assert {plan.levels for plan in curves.PLANS if plan.data == "a1a"} == {1, 3}
         for plan in curves.PLANS:
-            signs = [line.parameters["correction"] for line in plan.lines if "correction" in line.parameters]
+            methods = [line.parameters["method"] for line in plan.lines]
+            signs = [method.correction for method in methods if hasattr(method, "correction")]
             assert sorted(signs) == [-1.0] * 3 + [1.0] * 3
 
 

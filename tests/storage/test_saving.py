@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._core import losses
-from agbm.methods import AGBM, GBM, VAGBM, Fading
+from agbm.methods import AGBM, GBM, VAGBM, Fading, Method
 
 N_ROWS = 40
 FEW = {"max_iter": 2, "min_samples_leaf": 1, "n_jobs": 1}
@@ -110,6 +110,8 @@ def plain(value):
         return {plain(key): plain(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):
         return plain(value.tolist())
+    if isinstance(value, Method):
+        return type(value), plain(value.get_params(deep=False))
     return repr(value) if isinstance(value, losses.BuiltInLoss) else value
 
 

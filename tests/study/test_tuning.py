@@ -66,7 +66,7 @@ def test_the_default_is_first_and_the_gain_is_that_of_the_test_rows(classes, tmp
     first, *others = seen
     assert first.number == 0
     assert first.parameters == {
-        "learning_rate": 0.1, "entry": 6.0, "rate_growth": 0.01, "max_depth": 3, "min_samples_leaf": 2,
+        "learning_rate": 0.1, "method__entry": 6.0, "method__growth": 0.01, "max_depth": 3, "min_samples_leaf": 2,
         "l2_regularization": 7.0, "subsample": 1.0, "colsample_bytree": 1.0,
     }  # fmt: skip
     assert first.loss == first.best_loss == default.history_["validation_loss"].min() == tuned.default_validation_loss
@@ -80,7 +80,7 @@ def test_the_default_is_first_and_the_gain_is_that_of_the_test_rows(classes, tmp
     assert tuned.parameters == {"max_iter": 40, **best.parameters}
     assert (tuned.complete, tuned.pruned) == (len(losses), len(seen) - len(losses))
 
-    model = AGBMClassifier(**tuned.parameters).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
+    model = AGBMClassifier().set_params(**tuned.parameters).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
     probabilities = [one.predict_proba(d.X_test) for one in (default, model)]
     np.testing.assert_array_equal(tuned.model.predict_proba(d.X_test), probabilities[1])
     assert log_loss(d.y_val, model.predict_proba(d.X_val)) == pytest.approx(tuned.validation_loss)
@@ -328,13 +328,14 @@ def test_hopeless_trials_are_given_up(classes, tmp_path, monkeypatch):
 
 def test_points_are_where_weights_have_doubled():
     reports = []
-    parameters = {"learning_rate": 0.25, "rate_growth": 0.0, "entry": 6.0}
+    parameters = {"learning_rate": 0.25, "method__growth": 0.0, "method__entry": 6.0}
     points = Points(parameters, lambda *report: reports.append((iteration, *report)))
     for iteration in range(40):
         points(Record(iteration, iteration, 1.0, 2.0 + (iteration - 10) ** 2))
     assert reports == [(4, 0, 38.0), (8, 1, 6.0), (16, 2, 2.0), (32, 3, 2.0)]
     reports.clear()
-    growing = Points(parameters | {"rate_growth": 1.0, "entry": 2.0}, lambda *report: reports.append(report))
+    faster = parameters | {"method__growth": 1.0, "method__entry": 2.0}
+    growing = Points(faster, lambda *report: reports.append(report))
     for iteration in range(4):
         growing(Record(iteration, iteration, 1.0, 1.0))  # 0.25, 0.5, 0.5, the maximum
     assert reports == [(0, 1.0)]
