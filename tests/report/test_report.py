@@ -24,7 +24,7 @@ from agbm._report.curves import curve, thinned
 from agbm._report.markup import data_block, number, seconds
 from agbm._study.evaluation import Metric, Tried, metrics_of_classes, metrics_of_values
 from agbm.export import export_text
-from variants import made
+from agbm.methods import AGBM
 
 SCREENSHOTS = Path(__file__).parents[2] / "out" / "screenshots"
 PHONE = {"width": 390, "height": 844}
@@ -71,7 +71,11 @@ def early(**parameters):
 def cancer():
     """One model, with momentum and restarts."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    model = AGBMClassifier(**early(method=made("agbmr", momentum=0.5, correction=1.0), learning_rate=0.3))
+    model = AGBMClassifier(
+        **early(
+            method=AGBM(momentum=0.5, shared_structure=True, restart="loss_rise"), second_order=True, learning_rate=0.3
+        )
+    )
     return findings_of("breast cancer", X, y, {"agbmr": model})
 
 
@@ -81,8 +85,10 @@ def diabetes():
     X, y = load_diabetes(return_X_y=True)
     models = {
         "default": AGBMRegressor(**early()),
-        "plain": AGBMRegressor(**early(method="gbm")),
-        "agbmr": AGBMRegressor(**early(method=made("agbmr", momentum=0.5, shared_structure=False))),
+        "plain": AGBMRegressor(**early(method="gbm", second_order=True)),
+        "agbmr": AGBMRegressor(
+            **early(method=AGBM(momentum=0.5, correction=0.5, restart="loss_rise"), second_order=True)
+        ),
     }
     found = findings_of("diabetes", X, y, models)
     failed = Tried("catboost", failure="catboost cannot be imported: pip install catboost.")
@@ -521,7 +527,7 @@ class TestOtherParts:
             assert cell.locator(".badge").count() == (k == 0)
         lead = page.locator(".lead").inner_text()
         assert lead.startswith(
-            f"Of 3 models, {ranked[0].name} has the lowest RMSE on test rows: {number(ranked[0].metrics[0].value)}"
+            f"Of 3 models, {ranked[0].name} has the lowest RMSE on the test rows: {number(ranked[0].metrics[0].value)}"
         )
         assert "other models overlap with this one, so the order may be due to chance." in lead
         assert page.locator(".failures").inner_text().split("\n") == ["catboost", diabetes.tried[3].failure]
@@ -754,7 +760,7 @@ class TestCurves:
 def test_what_is_kept_of_a_model(cancer):
     model, one = cancer.model, cancer.tried[0]
     assert (one.trees, one.best, one.seconds) == (model.n_trees_, model.best_iteration_, 0.25)
-    assert set(one.parameters) == {*early(), "method", "learning_rate"}
+    assert set(one.parameters) == {*early(), "method", "second_order", "learning_rate"}
     assert one.parameters["method"] is model.method
     assert one.curve["momentum"][1:] == [0.5] * model.n_iter_
 

@@ -309,7 +309,7 @@ def _parameters(findings: Findings) -> Section | None:
         defaults = table("Defaults", ["parameter", "value"], others, "code")
         body.append(element("details", summary, defaults))
         resolved = [[name, _written(value)] for name, value in findings.model.resolved_params_.items()]
-        body.append(table("Values used in training", ["parameter", "value"], resolved, "code"))
+        body.append(table("Resolved values", ["parameter", "value"], resolved, "code"))
     rows = [
         [one.name, ", ".join(f"{name}={_written(value)}" for name, value in one.parameters.items())]
         for one in findings.tried
