@@ -38,7 +38,7 @@ NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
 .PHONY: demo test test-fast test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
   bench-sparse \
-  sanitize browser test-clang fuzz fuzz-short wheel clean
+  sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
 	@echo "Training five methods on two data sets"
@@ -121,10 +121,14 @@ SANITIZED := -q -p no:cacheprovider --capture=sys
 # The sanitizer of threads fears some random addresses; not every container lets a process do without.
 SAME_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-sanitize: build/address/.installed build/thread/.installed
+sanitize: sanitize-address sanitize-thread
+
+sanitize-address: build/address/.installed
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	  $(BIN)/python tests/native/pytest_with.py build/address $(SANITIZED) $(KERNEL_TESTS)
+
+sanitize-thread: build/thread/.installed
 	LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so)" TSAN_OPTIONS=halt_on_error=1 \
 	  $(SAME_ADDRESSES) $(BIN)/python tests/native/pytest_with.py build/thread $(SANITIZED) $(THREAD_TESTS)
 

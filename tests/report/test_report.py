@@ -83,7 +83,6 @@ def cancer():
 def diabetes():
     """Three contenders and one that failed."""
     X, y = load_diabetes(return_X_y=True)
-    method = AGBM(momentum=0.5, correction=0.5, restart="loss_rise")
     models = {
         "default": AGBMRegressor(**early()),
         "plain": AGBMRegressor(**early(method="gbm", second_order=True)),
