@@ -136,12 +136,12 @@ class TestTrain:
         X = table[["size", "colour", "code", "day"]].copy()
         X["day"] = pd.to_datetime(X["day"]).astype("datetime64[us]").astype("int64").astype(float)
         y = table["sold"].to_numpy(str)
-        judged = np.zeros((400, 2))
+        predicted = np.zeros((400, 2))
         for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(y, y):
             model = agbm.AGBMClassifier(max_iter=8, early_stopping=False)
             model.fit(X.iloc[train], y[train], sample_weight=table["times"].iloc[train].astype(float))
-            judged[test] = model.predict_proba(X.iloc[test])
-        assert found == pytest.approx(log_loss(y, judged), rel=1e-9)
+            predicted[test] = model.predict_proba(X.iloc[test])
+        assert found == pytest.approx(log_loss(y, predicted), rel=1e-9)
         assert agbm.load("sold.agbm").notes_["rows"].startswith("400 for training")
 
     def test_rows_of_another_file(self, here, capsys):
@@ -276,11 +276,11 @@ class TestTrain:
         monkeypatch.setattr(_data.Question, "fit", None)
         assert message in fails(capsys, *SOLD, *more, "--quiet")
 
-    def test_what_ends_the_judging_does_not_cost_the_model(self, here, monkeypatch):
+    def test_what_ends_the_evaluation_does_not_cost_the_model(self, here, monkeypatch):
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_data.Question, "judge", interrupted)
+        monkeypatch.setattr(_data.Question, "evaluate", interrupted)
         assert cli.main([*SOLD, *FEW]) == 130
         assert agbm.load("sold.agbm").n_trees_ == 8
 
@@ -479,7 +479,7 @@ class TestLooking:
 class TestCompare:
     FEW = ("--methods", "fading", "gbm", "--peers", "HistGradientBoosting", "--max-iter", "15")
 
-    def test_all_are_judged_by_the_same_rows(self, here, capsys):
+    def test_all_are_evaluated_on_the_same_rows(self, here, capsys):
         run("compare", "mixed.csv", "--target", "sold", "--drop", "price", "id", *self.FEW, "--json")
         found = json.loads(capsys.readouterr().out)["contenders"]
         assert {contender["name"] for contender in found} == {"fading", "gbm", "HistGradientBoosting"}
@@ -622,7 +622,7 @@ class TestReport:
             ("dear", "column 'price' must be numeric, but contains no numbers"),
         ],
     )
-    def test_labels_to_judge_by(self, price, message, here, capsys):
+    def test_labels_to_evaluate_with(self, price, message, here, capsys):
         run("train", "mixed.csv", "--target", "price", "--out", "m.agbm", *FEW, "--quiet")
         mixed().assign(price=price).to_csv("later.csv", index=False)
         capsys.readouterr()

@@ -162,22 +162,22 @@ class TestPipes:
     def bash(self, command):
         return subprocess.run(["bash", "-c", command], capture_output=True, text=True)
 
-    @pytest.mark.parametrize("judging", [[], ["--folds", "2"], ["--test-fraction", "0"]], ids=str)
-    def test_a_model_is_written_once(self, judging, trained, capsys):
-        command = f"{sys.executable} -m agbm {' '.join([*SOLD_FROM, 'mixed.csv', *judging])}"
+    @pytest.mark.parametrize("evaluation", [[], ["--folds", "2"], ["--test-fraction", "0"]], ids=str)
+    def test_a_model_is_written_once(self, evaluation, trained, capsys):
+        command = f"{sys.executable} -m agbm {' '.join([*SOLD_FROM, 'mixed.csv', *evaluation])}"
         done = self.bash(f"{command} --out >(cat > piped.agbm) && wait $!")
         assert (done.returncode, done.stderr) == (0, "")
-        run(*SOLD_FROM, "mixed.csv", *judging, "--out", "file.agbm")
+        run(*SOLD_FROM, "mixed.csv", *evaluation, "--out", "file.agbm")
         piped, expected = agbm.load("piped.agbm"), agbm.load("file.agbm")
         assert Path("piped.agbm").stat().st_size < 1.1 * Path("file.agbm").stat().st_size  # not twice
         assert piped.notes_["metrics"] == expected.notes_["metrics"]
         np.testing.assert_array_equal(piped.predict_proba(agbm_table()), expected.predict_proba(agbm_table()))
 
-    def test_what_ends_the_judging_does_not_cost_the_model(self, trained, monkeypatch):
+    def test_what_ends_the_evaluation_does_not_cost_the_model(self, trained, monkeypatch):
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_data.Question, "judge", interrupted)
+        monkeypatch.setattr(_data.Question, "evaluate", interrupted)
         os.mkfifo("pipe")
         with open("piped.agbm", "wb") as piped, subprocess.Popen(["cat", "pipe"], stdout=piped):
             assert cli.main([*SOLD_FROM, "mixed.csv", "--out", "pipe"]) == 130
@@ -280,11 +280,11 @@ class TestNoModelIsLost:
     def test_a_failure_behind_the_first_saving(self, here, monkeypatch, capsys):
         """The model is already where it should be; what was noted since then is not lost either."""
 
-        def judge(*arguments):
+        def evaluate(*arguments):
             self.fail_to_replace_in(here / "sold.agbm", monkeypatch)
             return []
 
-        monkeypatch.setattr(_data.Question, "judge", judge)
+        monkeypatch.setattr(_data.Question, "evaluate", evaluate)
         assert "The model was saved to 'sold.rescued.agbm' instead." in fails(capsys, *SOLD, *FEW, "--quiet")
         assert "metrics" not in agbm.load("sold.agbm").notes_
         assert agbm.load("sold.rescued.agbm").notes_["metrics"] == "[]"

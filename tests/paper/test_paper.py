@@ -119,14 +119,18 @@ class TestProtocol:
         def final(**changes):
             return protocol.final(numbers, train, test, method, 100, chosen, replace(QUICK, **changes))
 
-        everything, best, last = final(judge="none"), final(judge="test"), final(judge="test", keep="last")
-        assert final(judge="none", keep="last") == everything
+        everything, best, last = (
+            final(validation="none"),
+            final(validation="test"),
+            final(validation="test", keep="last"),
+        )
+        assert final(validation="none", keep="last") == everything
         assert everything.iterations == 50
         assert best.iterations < last.iterations == min(50, best.iterations + 5)
         assert best.test_loss <= min(last.test_loss, everything.test_loss)
         assert final(levels=4).train_loss != final().train_loss
-        assert Conventions.released() == Conventions(levels=4, judge="test", keep="last")
-        with pytest.raises(ValueError, match=r"keep='last' needs judge='test'"):
+        assert Conventions.released() == Conventions(levels=4, validation="test", keep="last")
+        with pytest.raises(ValueError, match=r"keep='last' needs validation='test'"):
             Conventions(keep="last")
         for name in ("levels", "draws"):
             with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
@@ -313,7 +317,7 @@ class Tags(HTMLParser):
 
 class TestPage:
     def test_parts_come_together(self, classes, numbers, tmp_path):
-        from agbm._paper import pictures
+        from agbm._paper import figures
 
         made = results.made_by("agbm paper all", 0)
         results.save_table(Table(Conventions(), outcomes_of(lambda u, t: (0.1, 0.2 + 0.01 * u.split))), made, tmp_path)
@@ -325,11 +329,11 @@ class TestPage:
             for line in curves.PLANS[2].lines
             for step in curves.PLANS[2].steps
         ]
-        pictures.draw_curves(plan, found, tmp_path)
+        figures.draw_curves(plan, found, tmp_path)
         results.save_curves(every, made, tmp_path)
         known = proof.known_problem(classes)
         tracks = list(proof.tracks(known, 5))
-        pictures.draw_tracks(tracks, tmp_path)
+        figures.draw_tracks(tracks, tmp_path)
         results.save_tracks(tracks, {"sonar": True}, made, tmp_path)
         json.loads((tmp_path / "theory.json").read_text(), parse_constant=pytest.fail)  # NaN is not valid JSON
         markdown, html = results.write_page(tmp_path)
@@ -360,10 +364,10 @@ class TestPage:
             for unit, found in outcomes_of(lambda u, t: (0.1, 0.2 + 0.01 * u.split)).items()
             if unit.method in ("gbm", "agbm")
         }
-        section = sections.of_table(Table(Conventions(judge="test"), both))
+        section = sections.of_table(Table(Conventions(validation="test"), both))
         assert [len(grid.rows) for grid in section.grids] == [3, 1, 1, 1, 3, 1]
         assert "optimistic" in section.paragraphs[0]
-        without = sections.of_table(Table(Conventions(judge="none"), both))
+        without = sections.of_table(Table(Conventions(validation="none"), both))
         assert len(without.grids) == 5
         assert "does not stop early. Values" in without.paragraphs[0]
 
@@ -383,8 +387,8 @@ class TestCommand:
 
     def test_without_matplotlib(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.delitem(sys.modules, "agbm._paper.pictures", raising=False)
-        monkeypatch.delattr("agbm._paper.pictures", raising=False)
+        monkeypatch.delitem(sys.modules, "agbm._paper.figures", raising=False)
+        monkeypatch.delattr("agbm._paper.figures", raising=False)
         for part in ("figures", "theory", "all"):
             assert cli.main(["paper", part, "--data", str(tmp_path)]) == 1
             assert "figures need matplotlib" in (error := capsys.readouterr().err)
@@ -405,7 +409,7 @@ class TestCommand:
 
         command.add_to(parser.add_subparsers())
         asked = parser.parse_args(["paper", "table", "--released", "--keep", "best", "--seed", "3"])
-        assert command.conventions_of(asked) == Conventions(levels=4, judge="test", keep="best", seed=3)
+        assert command.conventions_of(asked) == Conventions(levels=4, validation="test", keep="best", seed=3)
 
     def test_twice_the_same(self, classes, tmp_path, capsys, monkeypatch):
         dump_svmlight_file(classes.X, classes.y, str(tmp_path / "sonar"), zero_based=False)

@@ -93,7 +93,7 @@ def test_the_default_is_first_and_the_gain_is_that_of_the_test_rows(classes, tmp
     assert tuned.n_test == len(d.y_test)
 
 
-def test_values_are_judged_by_their_squared_error(values, tmp_path):
+def test_values_are_scored_by_their_squared_error(values, tmp_path):
     d = values
     tuned = run(d, tmp_path / "study", classifies=False, trials=3, parameters={"max_iter": 30, "learning_rate": 0.2})
     default = AGBMRegressor(max_iter=30, learning_rate=0.2).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)

@@ -22,7 +22,7 @@ FILES = {
 
 TESTS = {
     "cli/test_cli.py": {
-        "TestCompare::test_all_are_judged_by_the_same_rows",
+        "TestCompare::test_all_are_evaluated_on_the_same_rows",
         "TestCompare::test_table_and_page",
         "TestCompare::test_too_large_for_memory",
         "TestEnds::test_a_closed_standard_output",
@@ -178,7 +178,7 @@ TESTS = {
         "test_hopeless_trials_are_given_up",
         "test_same_seed_same_search_also_in_parts",
         "test_the_default_is_first_and_the_gain_is_that_of_the_test_rows",
-        "test_values_are_judged_by_their_squared_error",
+        "test_values_are_scored_by_their_squared_error",
     },
     "test_estimators.py": {
         "TestBadInput::test_constant_targets_are_fitted",

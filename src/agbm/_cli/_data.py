@@ -20,7 +20,7 @@ from .._core.methods import METHODS, owners_of
 from .._data.batches import Batches
 from .._data.hold_out import hold_out, seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
-from .._study.evaluation import Metric, Split, judged
+from .._study.evaluation import Metric, Split, score_predictions
 from ._files import FORMATS, Column, DataFile, available_memory, open_table, pyarrow
 from ._text_numbers import Mixed
 
@@ -130,11 +130,11 @@ class Question:
             return pyarrow().concat_tables([piece for piece, _ in self._pieces(rows)])
         return take(self._all, rows)
 
-    def judge(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
+    def evaluate(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
         """Evaluate each model on its rows and return metrics over all of these rows together."""
         rows = np.concatenate([part for _, part in models])
         found = np.concatenate([self._predict(model, part) for model, part in models])
-        return judged(self.y[rows], found, models[0][0].classes_ if self.classifies else None)[0]
+        return score_predictions(self.y[rows], found, models[0][0].classes_ if self.classifies else None)[0]
 
     @property
     def task(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.losses import Array
 from .._estimators import AGBMClassifier
-from .._study.evaluation import Metric, judged
+from .._study.evaluation import Metric, score_predictions
 from ..export._view import feature_names
 from ._data import Model, as_numbers, check_column, warn_of_missed
 from ._files import DataFile, open_table
@@ -104,7 +104,7 @@ def open_for(
     return file, names
 
 
-def judge(model: Model, path: str, target: str, format: str | None, *, header: bool = True) -> list[Metric]:
+def evaluate(model: Model, path: str, target: str, format: str | None, *, header: bool = True) -> list[Metric]:
     """Evaluate a model on the rows of a file whose target is not missing."""
     kind = model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
     texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
@@ -114,12 +114,12 @@ def judge(model: Model, path: str, target: str, format: str | None, *, header: b
     y, absent = file.vector(target)
     if absent.all():
         raise ValueError(
-            f"{path!r}: all values of the target {target!r} are missing, so the model cannot be evaluated."
+            f"{path!r}: all values of the target {target!r} are missing, so the model cannot be score_predictions."
         )
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
     found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
     y = y[~absent]
     if not isinstance(model, AGBMClassifier):
-        return judged(as_numbers(y, "--target", target), found, None)[0]
+        return score_predictions(as_numbers(y, "--target", target), found, None)[0]
     labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
-    return judged(labels, found, model.classes_)[0]
+    return score_predictions(labels, found, model.classes_)[0]

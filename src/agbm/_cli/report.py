@@ -15,7 +15,7 @@ from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
 from .._study.evaluation import Metric, Tried
 from ._data import Model, add_file
-from ._model import judge, noted_metrics
+from ._model import evaluate, noted_metrics
 from ._output import add_command, show_json
 from ._paths import check_files, writing, written
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 "--target is required: the model does not record its target; give the column with the labels."
             )
-        metrics = judge(model, arguments.data, target, arguments.format, header=not arguments.no_header)
+        metrics = evaluate(model, arguments.data, target, arguments.format, header=not arguments.no_header)
         evaluated_on = arguments.data
     elif arguments.target is not None:
         raise ValueError(

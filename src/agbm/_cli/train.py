@@ -29,7 +29,7 @@ from ._data import (
 )
 from ._describe import describe, describe_columns, notes_of, title
 from ._files import open_table
-from ._model import important, judge, shares_in_words
+from ._model import evaluate, important, shares_in_words
 from ._output import add_command, add_output, plain, show, show_json, speaks
 from ._paths import check_files, saving, written
 from .report import write_page
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
     rows = f"{len(parts[0])} for training, {len(parts[1])} for testing, {question.file.n_rows} in the file"
     model.notes_.update(notes_of(question, rows, arguments.command_line))
     with saving(model, arguments.out):
-        metrics = _judge(question, model, parts[1], folds, arguments)
+        metrics = _evaluate(question, model, parts[1], folds, arguments)
         model.notes_["metrics"] = json.dumps(plain(list(metrics)), ensure_ascii=False)
     if arguments.report is not None:
         write_page(arguments.report, model, metrics, seconds, describe_columns(question))
@@ -153,15 +153,15 @@ def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> 
     return lines
 
 
-def _judge(
+def _evaluate(
     question: Question, model: Model, test: NDArray[np.intp], folds: Sequence[Fold], arguments: argparse.Namespace
 ) -> Sequence[Metric]:
     if arguments.test is not None:
-        return judge(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
+        return evaluate(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
     if folds:
         verbose = clone(model).set_params(verbose=int(speaks(arguments)))
         return _cross_validate(question, verbose, folds)
-    return question.judge([(model, test)]) if len(test) else []
+    return question.evaluate([(model, test)]) if len(test) else []
 
 
 def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
@@ -183,7 +183,7 @@ def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
 
 def _cross_validate(question: Question, model: Model, folds: Sequence[Fold]) -> Sequence[Metric]:
     """Evaluate each row with the model whose training set does not contain it."""
-    return question.judge([(question.fit(clone(model), train), test) for train, test in folds])
+    return question.evaluate([(question.fit(clone(model), train), test) for train, test in folds])
 
 
 def _say(

@@ -75,7 +75,7 @@ def _add_conventions(part: argparse.ArgumentParser) -> None:
     part.add_argument("--draws", type=int, help="random search: number of draws per tuned parameter of a method (10)")
     part.add_argument("--levels", type=int, help="levels of splits in a tree (3, as in the paper's text)")
     part.add_argument(
-        "--judge",
+        "--validation",
         choices=("held-out", "test", "none"),
         help="rows for early stopping: held-out training rows, the test rows (as in the released scripts), or none, "
         "which turns early stopping off (held-out)",
@@ -86,14 +86,14 @@ def _add_conventions(part: argparse.ArgumentParser) -> None:
     part.add_argument(
         "--released",
         action="store_true",
-        help="use the conventions of the released scripts: --levels 4 --judge test --keep last",
+        help="use the conventions of the released scripts: --levels 4 --validation test --keep last",
     )
 
 
 def conventions_of(arguments: argparse.Namespace) -> Conventions:
     """The conventions from the arguments; single options take precedence over --released."""
     base = Conventions.released() if arguments.released else Conventions()
-    asked = {name: getattr(arguments, name) for name in ("levels", "judge", "keep", "draws", "seed")}
+    asked = {name: getattr(arguments, name) for name in ("levels", "validation", "keep", "draws", "seed")}
     return Conventions(**{**vars(base), **{name: value for name, value in asked.items() if value is not None}})
 
 
@@ -110,20 +110,20 @@ def run_table(arguments: argparse.Namespace) -> None:
 
 def run_figures(arguments: argparse.Namespace) -> None:
     """Run `agbm paper figures`."""
-    pictures = _pictures()
+    figures = _figures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     sets = {name: data.load(name, arguments.data) for name in {plan.data for plan in curves.PLANS}}
     with counting("figures") as progress:
         found = curves.run(curves.PLANS, sets, arguments.seed, arguments.jobs, progress)
     for plan in curves.PLANS:
-        pictures.draw_curves(plan, found, arguments.out)
+        figures.draw_curves(plan, found, arguments.out)
     results.save_curves(found, _made(arguments), arguments.out)
     _show_page(arguments)
 
 
 def run_theory(arguments: argparse.Namespace) -> None:
     """Run `agbm paper theory`."""
-    pictures = _pictures()
+    figures = _figures()
     arguments.out.mkdir(parents=True, exist_ok=True)
     found, spans = [], {}
     with counting("theory") as progress:
@@ -131,7 +131,7 @@ def run_theory(arguments: argparse.Namespace) -> None:
             progress(number, len(THEORY_SETS))
             known = proof.known_problem(data.load(name, arguments.data), arguments.jobs)
             tracks = list(proof.tracks(known))
-            pictures.draw_tracks(tracks, arguments.out)
+            figures.draw_tracks(tracks, arguments.out)
             found += tracks
             spans[name] = known.spans
         progress(len(THEORY_SETS), len(THEORY_SETS))
@@ -141,17 +141,17 @@ def run_theory(arguments: argparse.Namespace) -> None:
 
 def run_all(arguments: argparse.Namespace) -> None:
     """Run `agbm paper all`."""
-    _pictures()  # if matplotlib is missing, fail before the long computation
+    _figures()  # if matplotlib is missing, fail before the long computation
     for run in (run_table, run_figures, run_theory):
         run(arguments)
 
 
-def _pictures() -> ModuleType:
+def _figures() -> ModuleType:
     try:
-        from . import pictures
+        from . import figures
     except ImportError as error:
         raise ImportError(f"figures need matplotlib ({error}): pip install 'agbm[paper]'") from error
-    return pictures
+    return figures
 
 
 def _made(arguments: argparse.Namespace) -> dict[str, str]:

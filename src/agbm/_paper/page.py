@@ -28,7 +28,7 @@ class Section:
     title: str
     paragraphs: Sequence[str] = ()
     grids: Sequence[Grid] = ()
-    pictures: Sequence[str] = field(default_factory=tuple)
+    figures: Sequence[str] = field(default_factory=tuple)
     """Names of SVG files in the folder."""
 
 
@@ -49,8 +49,8 @@ def to_markdown(sections: Sequence[Section], title: str) -> str:
             lines += [paragraph, ""]
         for grid in section.grids:
             lines += [f"**{grid.caption}**", "", *_markdown_rows(grid), ""]
-        for picture in section.pictures:
-            lines += [f"![{section.title}]({picture})", ""]
+        for figure in section.figures:
+            lines += [f"![{section.title}]({figure})", ""]
     return "\n".join(lines)
 
 
@@ -87,7 +87,7 @@ def to_html(sections: Sequence[Section], title: str, folder: Path) -> str:
         parts.append(f"<h2>{escape(section.title)}</h2>")
         parts += [f"<p>{escape(paragraph)}</p>" for paragraph in section.paragraphs]
         parts += [_html_table(grid) for grid in section.grids]
-        parts += [_html_picture(folder / picture, section.title) for picture in section.pictures]
+        parts += [_html_figure(folder / figure, section.title) for figure in section.figures]
     return "\n".join([*parts, "</body>", "</html>", ""])
 
 
@@ -103,6 +103,6 @@ def _html_table(grid: Grid) -> str:
     )
 
 
-def _html_picture(path: Path, title: str) -> str:
+def _html_figure(path: Path, title: str) -> str:
     content = base64.b64encode(path.read_bytes()).decode()
     return f'<img alt="{escape(title)}" src="data:image/svg+xml;base64,{content}">'

@@ -101,7 +101,7 @@ class Conventions:
 
     levels: int = 3
     """Levels of splits in a tree. The released code grows one more than its max_depth."""
-    judge: Literal["held-out", "test", "none"] = "held-out"
+    validation: Literal["held-out", "test", "none"] = "held-out"
     """The rows used for early stopping; "none" turns it off."""
     keep: Literal["best", "last"] = "best"
     """The model that early stopping keeps."""
@@ -111,10 +111,10 @@ class Conventions:
 
     def __post_init__(self) -> None:
         """Check the combination."""
-        if self.keep == "last" and self.judge == "held-out":
+        if self.keep == "last" and self.validation == "held-out":
             raise ValueError(
-                "keep='last' needs judge='test' (as in the released scripts) or judge='none', got judge='held-out': "
-                "the last model would not have been fitted to all training rows."
+                "keep='last' needs validation='test' (as in the released scripts) or validation='none', got "
+                "validation='held-out': the last model would not have been fitted to all training rows."
             )
         for name in ("levels", "draws"):
             if getattr(self, name) < 1:
@@ -123,7 +123,7 @@ class Conventions:
     @classmethod
     def released(cls) -> Conventions:
         """The conventions of the released code."""
-        return cls(levels=4, judge="test", keep="last")
+        return cls(levels=4, validation="test", keep="last")
 
 
 @dataclass(frozen=True)
@@ -230,15 +230,15 @@ def final(
 ) -> Outcome:
     """Fit the chosen parameters to the training rows of the split, with early stopping, and compute the losses."""
     stopping: dict[str, Any] = {
-        "early_stopping": conventions.judge != "none",
+        "early_stopping": conventions.validation != "none",
         "n_iter_no_change": EARLY_STOPPING_ROUNDS,
     }
     model = estimator(data, method, trees, conventions, **stopping, **_of_estimator(chosen))
-    validation = {"X_val": data.X[test], "y_val": data.y[test]} if conventions.judge == "test" else {}
+    validation = {"X_val": data.X[test], "y_val": data.y[test]} if conventions.validation == "test" else {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(data.X[train], data.y[train], **validation)
-        if conventions.keep == "last" and conventions.judge == "test":
+        if conventions.keep == "last" and conventions.validation == "test":
             model.set_params(early_stopping=False, max_iter=max(model.n_iter_, 1)).fit(data.X[train], data.y[train])
     return Outcome(
         trees=trees,

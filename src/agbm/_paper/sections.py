@@ -25,8 +25,8 @@ def of_table(table: Table) -> Section:
         "test": "uses early stopping on the test rows, with a patience of 5 iterations, as in the released scripts, "
         "so the test losses are optimistic",
         "none": "does not stop early",
-    }[c.judge]
-    kept = "" if c.judge == "none" else f"; the {c.keep} model is kept"
+    }[c.validation]
+    kept = "" if c.validation == "none" else f"; the {c.keep} model is kept"
     text = (
         f"Five random 80/20 splits (seed {c.seed}), trees with {c.levels} levels, learning rate 0.1, parameters from "
         f"a random search with 5 folds and {c.draws} draws per parameter; the final fit {stopping}{kept}. Values are "
@@ -37,7 +37,7 @@ def of_table(table: Table) -> Section:
     cells = {(cell.data, cell.trees, cell.method): cell for cell in table.cells()}
     grids = [_claims(table, list(cells.values())), *(_losses(table, cells, trees) for trees in TREES)]
     grids.append(_differences(table, cells))
-    if c.judge != "none":
+    if c.validation != "none":
         grids.append(_kept(table, cells))
     return Section("The table: losses after tuning", [text, *_sign_question(table)], grids)
 
@@ -183,10 +183,10 @@ def of_tracks(tracks: Sequence[Track], spans: Mapping[str, bool]) -> Section:
     ]
     header += ["bound at the end", "iterations above the bound", "V ≤ V⁰ + Σδ in all iterations", "Σδ at the end"]
     rows = [_track_row(track) for track in tracks]
-    pictures = [f"theory-{name}.svg" for name in dict.fromkeys(track.problem for track in tracks)]
+    figures = [f"theory-{name}.svg" for name in dict.fromkeys(track.problem for track in tracks)]
     reach = "; ".join(f"{name}: {'yes' if yes else 'not shown'}" for name, yes in spans.items())
     paragraphs = [text, f"Sums of stumps reach the optimum exactly: {reach}."]
-    return Section("Theory", paragraphs, [Grid("Theorem 4.1", header, rows)], pictures)
+    return Section("Theory", paragraphs, [Grid("Theorem 4.1", header, rows)], figures)
 
 
 def _track_row(track: Track) -> list[str]:

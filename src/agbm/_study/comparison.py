@@ -20,7 +20,7 @@ from .. import _threads
 from .._auto import ITERATIONS
 from .._core.losses import Array
 from .._estimators import AGBMClassifier, AGBMRegressor
-from .evaluation import Split, Tried, check_labels, judged
+from .evaluation import Split, Tried, check_labels, score_predictions
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
 METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
@@ -131,7 +131,7 @@ def _curve(model: AGBMClassifier | AGBMRegressor, seconds: float) -> dict[str, l
 
 
 def _tried(name: str, fitted: Fitted, split: Split, classes: NDArray[Any] | None) -> Tried:
-    metrics, losses = judged(split.y_test, fitted.predicted, classes)
+    metrics, losses = score_predictions(split.y_test, fitted.predicted, classes)
     return Tried(
         name,
         fitted.seconds,

@@ -1,4 +1,4 @@
-"""Evaluation on test rows: metrics with confidence intervals, and the record of a model that was evaluated.
+"""Evaluation on test rows: metrics with confidence intervals, and the record of a model that was score_predictions.
 
 The 95 % intervals cover the sampling of the test rows only, not other splits or seeds. They use normal approximations
 for means over rows, Wilson's interval for proportions, and DeLong's for the area under the ROC curve.
@@ -49,7 +49,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Tried:
-    """A model that was trained and evaluated, or the reason why it was not."""
+    """A model that was trained and score_predictions, or the reason why it was not."""
 
     name: str
     seconds: float = math.nan
@@ -149,7 +149,7 @@ def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
     return found
 
 
-def judged(y: NDArray[Any], predicted: Array, classes: NDArray[Any] | None) -> tuple[list[Metric], Array]:
+def score_predictions(y: NDArray[Any], predicted: Array, classes: NDArray[Any] | None) -> tuple[list[Metric], Array]:
     """Metrics, and the loss of each row, of predicted probabilities, or of predicted values if `classes` is None."""
     if classes is not None:
         return metrics_of_classes(y, predicted, classes), losses_of_classes(y, predicted, classes)
