@@ -46,7 +46,7 @@ class _KnowsMethods(BaseEstimator):  # type: ignore[misc]
         return cast(Self, super().__new__(cls))
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters as in scikit-learn. method__x replaces the name of a method by an object with that value."""
+        """Set parameters as in scikit-learn. method__x replaces a method name by a method object with that setting."""
         named = parameters.get("method", self.method)
         if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
             parameters = {**parameters, "method": method_of(named)}
@@ -165,10 +165,11 @@ class BaseAGBM(_KnowsMethods, ABC):
         yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, _threads.resolve(self.n_jobs)))
 
     def predict_contributions(self, X: Any) -> Array:
-        """Contributions of the features to the raw scores: (row, feature + 1), or (row, output, feature + 1).
+        """SHAP values of the raw scores, of shape (rows, features + 1) or (rows, outputs, features + 1).
 
-        The raw score is the result of decision_function, or of predict before the inverse link. The last column is the
-        base value, the expected score if no feature is known; each row sums to its score. See docs/explain.md.
+        These are the contributions of the features. The raw score is the result of decision_function, or of predict
+        before the inverse link. The last column is the base value, the expected score if no feature is known; each row
+        sums to its score. See docs/explain.md.
         """
         check_is_fitted(self)
         total = self.model_.contributions(X, _threads.resolve(self.n_jobs))
@@ -179,7 +180,7 @@ class BaseAGBM(_KnowsMethods, ABC):
         """Whether contributions have no axis for outputs."""
 
     def explain(self, X: Any) -> Any:
-        """The result of predict_contributions as a shap.Explanation, for the plots of shap (extra: explain)."""
+        """Return predict_contributions(X) as a shap.Explanation, for the plots of the shap package (extra: explain)."""
         check_is_fitted(self)
         return explanation(self, X, self.model_.reader.numbers)
 
@@ -265,7 +266,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     _kind = Numbers
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (row, feature) and y, (row) or (row, output); NaN in X is a missing value.
+        """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
         The loss of several outputs is the sum of their losses. X_val and y_val are validation rows for early stopping;
         each has weight 1. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter. Rows
@@ -280,7 +281,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         return self._labels.predictions(self.model_.loss, raw)
 
     def predictor(self) -> Predictor:
-        """A function with the results of predict, for arrays of numbers; faster, since it skips most checks."""
+        """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks."""
         return self._predictor("predictions")
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
@@ -394,7 +395,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to X (row, feature) and the labels y; NaN in X is a missing value.
+        """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
         X_val and y_val are validation rows for early stopping; each has weight 1. Integers in sample_weight are numbers
         of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as agbm.Batches
@@ -403,12 +404,12 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class for two classes, scores (row, class) for more."""
+        """Log-odds of the second class for two classes; scores of shape (rows, classes) for more."""
         raw = self._raw_predict(X)
         return self._labels.scores(self.model_.loss, raw)
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (row, class)."""
+        """Class probabilities, of shape (rows, classes)."""
         raw = self._raw_predict(X)
         return self._labels.probabilities(self.model_.loss, raw)
 
@@ -418,7 +419,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._labels.predictions(self.model_.loss, raw)
 
     def predictor(self, method: str = "predict") -> Predictor:
-        """A function with the results of a method, for arrays of numbers; faster, since it skips most checks.
+        """Return a function equivalent to a method for numeric arrays; it is faster, since it skips most checks.
 
         method is "predict", "predict_proba" or "decision_function".
         """
@@ -432,7 +433,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._staged(X, lambda loss, raw: self._labels.scores(loss, raw))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
-        """Probabilities (row, class) after each iteration, up to best_iteration_."""
+        """Class probabilities, of shape (rows, classes), after each iteration, up to best_iteration_."""
         return self._staged(X, lambda loss, raw: self._labels.probabilities(loss, raw))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:

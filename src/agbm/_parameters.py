@@ -39,30 +39,32 @@ _PARAMETERS = """
         If True, use Newton leaves (sums of residuals divided by sums of hessians) instead of the gradient leaves of the
         paper (means of residuals). "auto": True for "fading", False for the algorithms of the paper.
     init : "prior", "zero" or fitted estimator, default="prior"
-        The start function f^0: the best constant, zero, or the predictions of a fitted model, which is not fitted
+        The initial function f^0: the best constant, zero, or the predictions of a fitted model, which is not fitted
         again. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator will be cloned.
     max_depth : int, "auto" or None, default="auto"
-        The maximum number of split levels. None: unlimited (at most 4,096). "auto": 6; below 8,000 training rows
-        smaller, such that a full tree has 125 rows per leaf, but at least 3; unlimited if max_leaf_nodes is set.
+        The maximum number of split levels. None: unlimited (at most 4,096). "auto": the largest depth at which a full
+        tree has at least 125 training rows per leaf, but between 3 and 6 (6 from 8,000 rows on); unlimited if
+        max_leaf_nodes is set.
     max_leaf_nodes : int or None, default=None
         The maximum number of leaves per tree; trees are then grown best-first. None: unlimited, and trees are grown
         level by level.
     min_samples_leaf : int or "auto", default="auto"
-        The minimum number of training rows per leaf. "auto": 10; below 5,000 training rows smaller, but at least 2.
-        With integer sample weights, a row counts as often as it is repeated; otherwise every row counts once.
+        The minimum number of training rows per leaf. "auto": 1/500 of the training rows, but between 2 and 10 (10 from
+        5,000 rows on). With integer sample weights, a row counts as often as it is repeated; otherwise every row counts
+        once.
     l2_regularization : float or "auto", default="auto"
         Added to the sum of hessians in the denominator of leaf values and gains; for the squared error and with
         second_order=False, added to the number of rows instead. For quantiles and the absolute error, whose hessians
-        have the unit of 1 / y, the value is multiplied by the mean hessian at the start function, so that it is a
-        number of rows as well. "auto": 1 if leaves count rows; otherwise 7 times the mean hessian at the start
-        function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if the mean
-        hessian is below 0.05.
+        have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
+        number of rows as well. "auto": 1 if it is added to the number of rows; otherwise 7 times the mean hessian at
+        the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
+        the mean hessian is below 0.05.
     min_split_gain : float, default=0.0
         A split is made only if its gain exceeds this value. The gain is
         G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.
     max_bins : int in [2, 255], default=255
         The maximum number of bins per feature, not counting the bin of missing values. If a feature has more categories
-        than bins, categories with similar residuals at the start function share a bin.
+        than bins, categories with similar residuals at the initial function share a bin.
     categorical_features : "from_dtype", list of names or positions, mask, or None, default="from_dtype"
         The features whose values are categories: numbers or text without an order. "from_dtype": columns of text or
         categories (pandas, polars, arrow dictionaries, object arrays of strings). Categories that were not seen in fit
@@ -73,8 +75,8 @@ _PARAMETERS = """
         regressor, and to the probability of the second class of a binary classifier. An init model is not constrained.
         Only with trees.
     interaction_cst : "no_interactions", "pairwise" or list of lists of positions, default=None
-        Groups of features that may interact: all features on a path of a tree are in one group. Features that are in
-        none of the given groups form one more group. Only with trees.
+        Groups of features that may interact: all features on a path of a tree must belong to one group. Features that
+        are in none of the given groups form one more group. Only with trees.
     subsample : float in (0, 1], default=1.0
         The fraction of training rows that each iteration uses, drawn again for each iteration. Only with trees.
     colsample_bytree : float in (0, 1], default=1.0
@@ -93,7 +95,7 @@ _PARAMETERS = """
     n_iter_no_change : int, default=20
         The number of iterations without improvement after which training stops.
     tol : float, default=1e-7
-        The minimum improvement of the validation loss, relative to its total decrease since the start function.
+        The minimum improvement of the validation loss, relative to its total decrease since the initial function.
     learner : scikit-learn regressor, default=None
         The weak learner to use instead of trees, one per output. Tree parameters are then ignored, except for
         constraints, subsample and categorical features, which raise an error. If fit of the learner does not accept
@@ -102,7 +104,7 @@ _PARAMETERS = """
         Each is called after every iteration with a record (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds); a callback that returns True stops training.
         agbm.Checkpoint is a callback that saves the run to a file, from which a later fit resumes. Callbacks are not
-        part of model files, pickles and copies of a fitted model; sklearn.base.clone keeps them.
+        part of model files, pickles or copies of a fitted model; sklearn.base.clone keeps them.
     warm_start : bool, default=False
         If True, continue training from the model of the previous fit, up to max_iter iterations in total. With the same
         data, the result is that of a single fit, bit for bit. Parameters that affect the fitted model must not change.
@@ -113,8 +115,8 @@ _PARAMETERS = """
         The seed of the validation split, sampling, dropout and random learners. An integer gives the same model in
         every run; None draws a new seed.
     n_jobs : int, default=None
-        The number of threads. None: all cores available to the process. At most 64 threads, or two per core if that is
-        more, are started. The model is the same, bit for bit, for every value.
+        The number of threads. None: all cores available to the process. At most 64 threads are started, or two per core
+        if that is more. The model is the same, bit for bit, for every value.
 
     Attributes
     ----------
@@ -131,7 +133,7 @@ _PARAMETERS = """
     n_trees_ : int
         The number of trees (or other learners) in that model.
     history_ : dict of arrays
-        One entry per iteration, including the start function as iteration 0: iteration, trees, train_loss,
+        One entry per iteration, including the initial function as iteration 0: iteration, trees, train_loss,
         validation_loss, theta, momentum, cosine_residual, cosine_corrected, restart, seconds.
     feature_importances_ : array of shape (n_features,)
         Total gain of the splits on each feature, with each tree multiplied by its weight in the model; normalised to
@@ -139,7 +141,7 @@ _PARAMETERS = """
     split_counts_ : array of shape (n_features,)
         Number of splits on each feature, in trees with nonzero weight. Only with trees.
     notes_ : dict of str to str
-        Notes that are saved with the model; empty after fit. `agbm train` notes how the model was trained.
+        Notes that are saved with the model; empty after fit. `agbm train` records in them how the model was trained.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : array
@@ -208,7 +210,7 @@ def shaping_parameters(settings: Any) -> dict[str, Any]:
 
 
 def check_combinations(settings: Any, X_val: Any, y_val: Any, checkpoints: Sequence[Checkpoint]) -> None:
-    """Raise an error if parameters of an estimator exclude each other."""
+    """Raise an error if parameters of an estimator cannot be combined."""
     method_of(settings.method).check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
     if settings.learner is not None:
         _check_learner(settings, saves_checkpoints=bool(checkpoints))

@@ -65,8 +65,8 @@ class Fading(Method):
     fade : float in [0, 1], default=0.4
         Fraction of the excess weight of a tree that is lost per iteration.
     growth : float, default=0.01
-        Growth of the final weight of new trees per iteration, as a fraction of learning_rate. Runs that stop after few
-        trees keep small weights; long runs make larger steps.
+        Growth of the final weight of new trees per iteration, as a fraction of learning_rate. Runs that stop after a
+        few trees keep small weights; long runs take larger steps.
     look_ahead : float in [0, 1000], default=2.0
         Residuals are taken at f + look_ahead * (f - h); 0 takes them at f. Larger values make the model change more
         smoothly between iterations.
@@ -111,8 +111,8 @@ class GBM(Method):
     Parameters
     ----------
     line_search : bool, default=False
-        If True, eta is the step with the smallest training loss along each tree, as step (3) is printed, and
-        learning_rate is ignored. If False, eta is learning_rate, as in the experiments of the paper.
+        If True, eta is the step with the smallest training loss along each tree, as in step (3) of the published
+        algorithm, and learning_rate is ignored. If False, eta is learning_rate, as in the experiments of the paper.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class AGBM(Method):
 
     - r is the residual at g = (1 - theta_m) f + theta_m h, and b_1 the tree fitted to r,
     - f <- g + eta b_1,
-    - c <- r + correction * (m + 1) / (m + 2) * (c - b_2), and b_2 the tree fitted to c,
+    - c <- r + correction * (m + 1) / (m + 2) * (c - b_2), and b_2 is the tree fitted to c,
     - h <- h + (momentum * eta / theta_m) b_2.
 
     The defaults are Algorithm 2 as printed: two trees per iteration and the full error correction.
@@ -205,8 +205,8 @@ class AGBM(Method):
         Theorem 4.1 admits for the cosine angles observed so far, which is small. A Fading object: its weights instead
         of the paper's.
     correction : float in [-1, 1], default=1.0
-        Fraction of the fitting error of c that is carried to the next iteration. 1 is Algorithm 2, 0 fits the momentum
-        to the plain residual, -1 is what the authors' released scripts compute.
+        Fraction of the fitting error of c that is carried over to the next iteration. 1 is Algorithm 2, 0 fits the
+        momentum to the plain residual, -1 is what the authors' released scripts compute.
     shared_structure : bool, default=False
         Grow one tree with two values per leaf for both residuals of an iteration, instead of the two trees of the
         paper. It has no effect if the learner is not a tree.

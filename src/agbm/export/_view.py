@@ -1,4 +1,4 @@
-"""The parts of a fitted model that all export formats need: trees as arrays, start constants, link, names."""
+"""The parts of a fitted model that all export formats need: trees as arrays, initial scores, link, names."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class View:
     """For each categorical feature, its categories; the code of a category is its position."""
     trees: list[Tree]
     start: Array
-    """The constant of each output."""
+    """The initial score of each output."""
     loss: Loss
     link: Link
     classes: NDArray[Any] | None
@@ -229,7 +229,7 @@ def _categories_left(forest: Forest, number: int, n_categories: int, missing_lef
 
 
 def _no_trees(n_outputs: int) -> list[Tree]:
-    """A tree with value zero, for models that consist only of their start constants."""
+    """A tree with value zero, for models that consist only of their initial scores."""
     one, none = np.zeros(1), np.full(1, -1, dtype=np.int32)
     count = np.zeros(1, dtype=np.int64)
     value = np.zeros((1, n_outputs))

@@ -23,8 +23,8 @@ def to_lightgbm(model: Any) -> str:
     Its input is the result of `encode`, or a pandas data frame in which exactly the categorical columns have the type
     category.
 
-    A classifier predicts probabilities: of the second class for two classes, (row, class) for more. A tree with several
-    values per leaf becomes several trees. The first tree of each output is the start constant.
+    A classifier predicts probabilities: of the second class for two classes, of shape (rows, classes) for more. A tree
+    with several values per leaf becomes several trees. The first tree of each output is its initial score.
     """
     fitted = view(model)
     objective = _objective(fitted)
@@ -69,7 +69,7 @@ def _objective(fitted: View) -> list[str]:
 
 
 def _in_order(fitted: View) -> Iterable[Tree]:
-    """The start constants and all trees; LightGBM assigns consecutive trees to outputs 0, 1, 2 and so on in turn."""
+    """The initial scores and all trees; LightGBM assigns consecutive trees to outputs 0, 1, 2 and so on in turn."""
     of_output: list[list[Tree]] = [[] for _ in range(fitted.n_outputs)]
     for tree in fitted.single_output_trees():
         of_output[tree.first_output].append(tree)

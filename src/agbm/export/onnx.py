@@ -24,15 +24,16 @@ _LARGEST_EXPONENT = 700.0
 def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False) -> Any:
     """A fitted model as an onnx.ModelProto.
 
-    dtype is the type of the input, the trees and the output: float32, or float64 for full precision. With both types,
-    float32 inputs reach the same leaves: thresholds are rounded such that every float32 number stays on the same side.
+    dtype is the type of the input, the trees and the output: float32, or float64 for full precision. float32 inputs
+    reach the same leaves with both types, because thresholds are rounded such that every float32 number stays on the
+    same side.
 
-    The input is a matrix "X" (row, feature), as `encode` returns it; NaN is a missing value. With columns=True, every
-    feature is a separate input (row, 1) with its own name, and the graph looks up categories: text columns are inputs
-    of strings, in which "" is a missing value.
+    The input is a matrix "X" of shape (rows, features), as returned by `encode`; NaN is a missing value. With
+    columns=True, every feature is a separate named input of shape (rows, 1), and the graph looks up categories: text
+    columns are string inputs, in which "" is a missing value.
 
     A regressor has the output "prediction", the result of predict; a classifier has the outputs "label" and
-    "probabilities" (row, class).
+    "probabilities", of shape (rows, classes).
     """
     graph, fitted = _Graph(dtype), view(model)
     X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))

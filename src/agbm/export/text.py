@@ -19,7 +19,7 @@ def export_text(model: Any, tree: int = 0, *, precision: int = 6, max_categories
 
     Inner nodes show their condition, training rows and gain; leaves show their value, multiplied by the weight of the
     tree in the model, and their training rows. Branches for missing and unknown values are marked. precision is the
-    number of digits; of larger sets of categories, only the first max_categories are shown.
+    number of significant digits; sets of categories are truncated after max_categories.
     """
     labels = Labels(view(model), tree, precision, max_categories)
     return "\n".join([labels.title, *_lines(labels)]) + "\n"
@@ -41,7 +41,7 @@ def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories
 
 
 def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, max_categories: int = 6) -> Any:
-    """Plot a tree of a fitted model with matplotlib, and return the axes; the parameters are those of export_text.
+    """Plot a tree of a fitted model with matplotlib and return the axes; the parameters are those of export_text.
 
     By default, ax is a new figure that is large enough for the tree.
     """

@@ -10,8 +10,8 @@ from ._view import Tree, View, library, view
 def to_treelite(model: Any) -> Any:
     """A fitted model as a treelite.Model, with thresholds and values in float64.
 
-    Its input is the result of `encode`. treelite.gtil.predict returns an array (row, output, class): probabilities for
-    a classifier, only of the second class if there are two; predictions for a regressor.
+    Its input is the result of `encode`. treelite.gtil.predict returns an array of shape (rows, outputs, classes):
+    probabilities for a classifier, only of the second class if there are two; predictions for a regressor.
     """
     builder_of = library("treelite.model_builder", "treelite")
     fitted = view(model)

@@ -1,7 +1,7 @@
-"""Plots of fitted models, for screens and for print in grey. Needs matplotlib (extra: plot).
+"""Plots of fitted models, readable on screen and in greyscale print. Needs matplotlib (extra: plot).
 
-Every function draws on the given axes, or on new ones, and returns them; no setting of matplotlib is changed. Names of
-features and models are shown as they are: a dollar sign in them does not start a formula.
+Every function draws on the given axes, or on new ones, and returns them; no matplotlib settings are changed. Names of
+features and models are shown literally: a dollar sign in them does not start a formula.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Contributions of features to predictions: bars for one row, strips of dots for several."""
+"""Contributions of features to predictions: a waterfall chart for one row, a beeswarm plot for several."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ._style import BLUE, GREY, ORANGE, axes_for_rows, shortened, value_text
 def contributions(model: Any, X: Any, *, target: Any = None, top: int = 12, ax: Any = None) -> Any:
     """Plot the contributions of features to raw scores (predict_contributions).
 
-    The `top` features with the largest mean absolute contribution come first; the others are added up. For a single
-    row, bars lead from the base value, the expected score, to the score of the row. For several rows, each feature has
-    a strip of dots, one dot per row, coloured by the value of the feature (grey: missing values, categories and sums of
-    features). target is a class, or the index of an output, if the model has several.
+    The `top` features with the largest mean absolute contribution come first; the others are added up. A single row
+    gives a waterfall chart, whose bars lead from the base value, the expected score, to the score of the row. Several
+    rows give a beeswarm plot: each feature has a strip of dots, one dot per row, coloured by the value of the feature
+    (grey: missing values, categories and sums of features). target is a class, or the index of an output, if the model
+    has several.
     """
     check_fitted(model)
     check_top(top)

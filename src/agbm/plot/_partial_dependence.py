@@ -30,13 +30,13 @@ def partial_dependence(
     """Plot how predictions depend on features, on average over the rows of X; returns the figure.
 
     features is a list of names or positions, or pairs of them, with one panel for each; ax may be a list of as many
-    axes. kind="both" adds lines of single rows. target is a class, or the index of an output, if the model has several.
-    X is an array or a pandas data frame; a sample of the rows is enough.
+    axes. kind="both" adds the lines of individual rows (ICE). target is a class, or the index of an output, if the
+    model has several. X is an array or a pandas data frame; a sample of the rows is enough.
 
     scikit-learn's PartialDependenceDisplay does the computations and the drawing; options are passed on to its
     from_estimator. It rejects missing values, infinite values and integers in the features of a panel, so these are
-    replaced first: the values there do not affect the result. Categories are drawn as dots, the most frequent
-    max_categories of them.
+    replaced first, which does not affect the result. Categories are drawn as dots, for the max_categories most frequent
+    ones.
     """
     from sklearn.inspection import PartialDependenceDisplay  # slow to import
 
