@@ -33,6 +33,8 @@ IMPORTED := numpy scikit-learn matplotlib rich
 # Data sets beside the checkout are used where there are some.
 AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
+# Without bytecode files, every one of the many processes that the tests start compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
@@ -147,7 +149,7 @@ build/%/.installed: $(TEST_SET_UP) $(NATIVE) $(wildcard src/agbm/*.py src/agbm/*
 
 FUZZ_TARGET := tests/native/fuzz_model_file.cpp
 FUZZ_SEEDS := tests/native/corpus tests/model_files
-FUZZ_FLAGS := -std=c++20 -O1 -g -fno-sanitize-recover=all -Wall -Wextra -pthread
+FUZZ_FLAGS := -std=c++20 -O1 -g -Wno-psabi -fno-sanitize-recover=all -Wall -Wextra -pthread
 
 fuzz-short: build/mutate
 	ASAN_OPTIONS=max_allocation_size_mb=64 build/mutate 100000 $(wildcard $(addsuffix /*.agbm,$(FUZZ_SEEDS)))

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-from slow import is_slow
+from slow import is_slow, is_slow_file
 
 # Without it scikit-learn skips its check of array API inputs.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -14,6 +14,11 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 # No test depends on how fast a machine is.
 settings.register_profile("agbm", deadline=None)
 settings.load_profile("agbm")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import files of slow tests for `make test-fast`: imports take a good part of its time."""
+    return True if config.option.markexpr == "not slow" and is_slow_file(collection_path) else None
 
 
 def pytest_collection_modifyitems(items):

@@ -168,7 +168,7 @@ class TestResolved:
 
     def test_with_validation_rows_and_classes(self):
         X, y = load_breast_cancer(return_X_y=True)
-        found = AGBMClassifier().fit(X, y, X_val=X, y_val=y).resolved_params_
+        found = AGBMClassifier().fit(X, y, X_val=X, y_val=1 - y).resolved_params_  # stops soon
         assert (found["max_iter"], found["early_stopping"], found["l2_regularization"]) == (1000, True, 7.0)
 
     def test_given_values_stay(self, regression):

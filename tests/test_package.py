@@ -23,7 +23,8 @@ def test_import_is_light():
     assert "sklearn.ensemble" not in new
 
 
-def test_examples_of_the_docstrings():
+def test_examples_of_the_docstrings(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # one of them saves a model
     failed, tried = doctest.testmod(estimators)
     assert tried >= 8
     assert failed == 0

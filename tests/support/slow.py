@@ -5,6 +5,7 @@ browser or a cluster, runs documents or examples, or needs many processes.
 """
 
 from collections.abc import Collection
+from pathlib import Path
 
 FIXTURES = {"browser", "cluster"}
 """Tests that use one of them."""
@@ -35,7 +36,10 @@ TESTS = {
         "TestPredict::test_predictions_are_those_of_the_model",
         "TestTrain::test_a_class_of_one_row",
         "TestTrain::test_mistakes_are_said_in_one_line",
+        "TestTrain::test_quiet_shows_no_progress",
         "TestTrain::test_reading_in_pieces_gives_the_same_bits",
+        "TestTrain::test_task",
+        "TestTrain::test_what_is_inferred_is_shown_and_what_is_said_is_true",
         "TestTune::test_search_goes_on_and_says_what_it_gains",
     },
     "cli/test_files.py": {
@@ -46,10 +50,18 @@ TESTS = {
         "TestPipes",
         "TestWhatCannotBeWrittenIsSaidFirst::test_by_every_command",
     },
+    "cli/test_text_numbers.py": {
+        "TestTraining",
+    },
     "core/test_boosting.py": {
         "test_agbm_is_algorithm_2",
         "test_agbm_with_weights_that_fade",
         "test_agbmr_restarts_as_its_option_says",
+        "test_option_1_halves_the_gap_at_every_restart",
+        "test_the_baseline_of_the_benchmarks_is_regularized_newton_boosting",
+        "test_the_rate_is_accelerated",
+        "test_theorem_4_1_holds_at_every_iteration",
+        "test_vagbm_is_the_appendix",
         "test_weights_that_fade",
         "test_weights_that_fade_seen_from_ahead",
     },
@@ -74,7 +86,10 @@ TESTS = {
     },
     "core/test_weights.py": {
         "TestOrder::test_class_weights",
+        "TestOrder::test_relative_weights",
+        "TestRepetition::test_class_weights",
         "TestRepetition::test_losses",
+        "TestScale::test_the_unit_of_relative_weights_does_not_matter",
     },
     "data/test_blocks.py": {
         "TestDatasets::test_parquet",
@@ -140,6 +155,10 @@ TESTS = {
         "TestProtocol::test_draws_follow_the_number_of_parameters",
         "TestProtocol::test_one_search_serves_all_numbers_of_trees",
         "TestTable::test_any_number_of_processes",
+    },
+    "report/test_report.py": {
+        "TestFile",
+        "TestStrangers",
     },
     "storage/test_checkpoint.py": {
         "TestFiles::test_bytes_that_were_changed_or_cut_off",
@@ -211,8 +230,8 @@ TESTS = {
         "TestUnit",
     },
     "test_life.py": {
-        "TestCopies::test_workers",
         "TestCopies::test_pickle",
+        "TestCopies::test_workers",
         "TestInspection::test_permutation_importance",
         "TestPipelines::test_in_a_pipeline",
         "TestSearches",
@@ -226,6 +245,10 @@ TESTS = {
         "TestClasses::test_start_models",
         "TestSeveralLabels::test_every_way_learns",
     },
+    "test_migration.py": {
+        "test_same_settings_similar_loss",
+        "test_values_arrive_under_every_name",
+    },
     "test_package.py": {
         "test_import_is_light",
     },
@@ -237,9 +260,11 @@ TESTS = {
         "test_features_without_names_and_with_names_of_any_kind",
         "test_lines_are_mean_predictions",
         "test_lines_are_the_history",
+        "test_lines_differ_in_colour_and_in_marker",
         "test_long_names_keep_their_ends",
         "test_pictures_go_where_they_are_told",
         "test_single_rows_pairs_and_classes_are_those_of_scikit_learn",
+        "test_the_star_is_where_early_stopping_took_the_model",
         "test_weights_count_in_all_panels",
     },
     "test_progress.py": {
@@ -248,6 +273,8 @@ TESTS = {
         "test_one_output_of_a_notebook",
     },
     "test_sampling.py": {
+        "TestDropout::test_restarts",
+        "TestDropout::test_weights_are_what_the_model_predicts_with",
         "TestEverySampling",
     },
     "tree/test_constraints.py": {
@@ -283,6 +310,11 @@ TESTS = {
     },
 }
 """Tests, or classes of tests, of other files."""
+
+
+def is_slow_file(path: Path) -> bool:
+    """Whether all tests of a file are slow."""
+    return any(path.match(f"tests/{file}") for file in FILES)
 
 
 def is_slow(nodeid: str, fixtures: Collection[str]) -> bool:
