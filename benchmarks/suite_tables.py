@@ -133,7 +133,10 @@ def _with_parts_of_time(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def _with_categories(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """The named columns, and all others that are not numbers, as categories."""
     texts = [name for name, dtype in frame.dtypes.items() if dtype.kind not in "iufb"]
-    return frame.astype(dict.fromkeys([*names, *texts], "category"))
+    frame = frame.astype(dict.fromkeys([*names, *texts], "category"))
+    # Whole numbers are read as floats where some are missing; XGBoost accepts no floats as categories.
+    floats = [name for name in names if frame[name].cat.categories.dtype.kind == "f"]
+    return frame.assign(**{name: frame[name].cat.rename_categories(np.int64) for name in floats})
 
 
 def _with_numbers(X: pd.DataFrame) -> pd.DataFrame:
@@ -153,7 +156,7 @@ def _rates(name: str, counts: Array, exposure: Array | None) -> tuple[Array, Arr
 
 
 def _with_frequent_classes(rows: Rows) -> Rows:
-    classes, y, counts = np.unique(rows.y, return_inverse=True, return_counts=True)
+    _, y, counts = np.unique(rows.y, return_inverse=True, return_counts=True)
     frequent = counts >= MIN_ROWS_OF_CLASS
     kept = Rows(rows.X, y)[np.flatnonzero(frequent[y])]
     return Rows(kept.X, np.unique(kept.y, return_inverse=True)[1])
