@@ -129,7 +129,7 @@ def fit_ours(problem: Problem, run: Run, **parameters: Any) -> Outcome:
         parameters = {"max_iter": run.iterations, "n_iter_no_change": PATIENCE, **parameters}
     if problem.kind == "count":
         parameters = {"loss": "poisson", **parameters}
-    model = _of_kind(problem, "agbm", "AGBM")(random_state=run.seed, n_jobs=run.threads, **parameters)
+    model = _of_kind(problem, "agbm", "AGBM")(random_state=run.seed, n_jobs=run.threads).set_params(**parameters)
     rows = _rows(problem, run)
     held_out = {"X_val": problem.validation.X, "y_val": problem.validation.y} if run.given else {}
     seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, **held_out)

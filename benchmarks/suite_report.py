@@ -108,8 +108,9 @@ class Results:
         return found
 
     def losses(self, sets: Sequence[str] | None = None) -> dict[str, BySet]:
-        """Losses of all contestants."""
-        return {who: self.of(who, "loss", sets) for who in self.contestants}
+        """Losses of all contestants that have some."""
+        found = {who: self.of(who, "loss", sets) for who in self.contestants}
+        return {who: by_set for who, by_set in found.items() if by_set}
 
     def in_half(self, half: str) -> list[str]:
         """The sets of a half."""
