@@ -9,7 +9,8 @@ Under both, the loss for counts, the number of threads and the seed are set, and
 library expects them. Differences between libraries that remain:
 
 * HistGradientBoosting accepts at most 255 categories per column. The 254 most frequent are kept; the others are merged.
-* HistGradientBoosting predicts with all iterations after early stopping, the others with those up to the best one.
+* HistGradientBoosting would predict with all iterations after early stopping, the others with those up to the best
+  one. Under `given` its later iterations are removed, since the patience is not its own.
 * The exposures of validation rows are not known to agbm and ChimeraBoost, whose validation rows have weight 1.
 * CatBoost chooses its learning rate from the numbers of rows and iterations, but not for counts (0.03).
 * CatBoost and ChimeraBoost grow one tree per iteration for all classes, the others one per class.
@@ -26,6 +27,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
@@ -252,6 +254,8 @@ def fit_sklearn(problem: Problem, run: Run) -> Outcome:
     X = adapt(rows.X)
     with threadpool_limits(run.threads):
         seconds = _timed(model.fit, X, rows.y, sample_weight=rows.weight, **keywords)
+        if run.given:
+            del model._predictors[int(np.argmax(model.validation_score_)) :]  # the first score is that of no trees
         trees = model.n_iter_ * model.n_trees_per_iteration_
         return _outcome(problem, run, seconds, _method(problem, model), trees, model.n_iter_, adapt)
 
