@@ -14,6 +14,8 @@
 # make bench-trees DATA=folder   trees and seconds that the default needs for the loss of others (benchmarks/trees_to_match.py)
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
+# make bench-suite DATA=folder  compare default settings of libraries on 43 real tables, write out/suite/suite.md; resumes
+#             (see benchmarks/suite.py for the folder and for more options)
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
@@ -39,7 +41,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
 .PHONY: demo test test-fast test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
-  bench-sparse \
+  bench-sparse bench-suite \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -107,6 +109,9 @@ bench-trees: $(BENCH_SET_UP)
 
 bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)
+
+bench-suite: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/suite.py --data $(DATA) --halves
 
 bench-dask: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/dask_speed.py --rounds $(or $(ROUNDS),3) --document docs/scale.md

@@ -1,0 +1,326 @@
+"""The contestants of suite.py: default settings of agbm and of other libraries, under two protocols.
+
+`given`: every library gets the same validation rows for early stopping, with the same patience and the same maximum
+number of iterations. Everything else is its default, except that XGBoost's learning rate is 0.1 instead of 0.3.
+
+`out of the box`: `fit(X, y)` on training and validation rows with the defaults of the constructor.
+
+Under both, the loss for counts, the number of threads and the seed are set, and categorical columns are passed as each
+library expects them. Differences between libraries that remain:
+
+* HistGradientBoosting accepts at most 255 categories per column. The 254 most frequent are kept; the others are merged.
+* HistGradientBoosting would predict with all iterations after early stopping, the others with those up to the best
+  one. Under `given` its later iterations are removed, since the patience is not its own.
+* The exposures of validation rows are not known to agbm and ChimeraBoost, whose validation rows have weight 1.
+* CatBoost chooses its learning rate from the numbers of rows and iterations, but not for counts (0.03).
+* CatBoost and ChimeraBoost grow one tree per iteration for all classes, the others one per class.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from suite_tables import Array, Problem, Rows, loss
+
+GIVEN, OUT_OF_THE_BOX = "given", "out of the box"
+PROTOCOLS = (GIVEN, OUT_OF_THE_BOX)
+PATIENCE = 50
+RATES = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3)
+PLAIN: dict[str, Any] = {"method": "gbm", "second_order": True, "learning_rate": 0.1}
+MAX_CATEGORIES_OF_SKLEARN = 255
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to fit: a protocol, the maximum number of iterations for `given`, a seed and a number of threads."""
+
+    protocol: str
+    iterations: int
+    seed: int
+    threads: int
+
+    @property
+    def given(self) -> bool:
+        """Whether validation rows are given."""
+        return self.protocol == GIVEN
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a fit."""
+
+    predicted: Array
+    """Predictions for the test rows: probabilities (row, class), values or rates."""
+    trees: int
+    iterations: int
+    """Trees and iterations of the model that predicts."""
+    seconds: float
+    """Time of the fit, including the iterations that early stopping discards."""
+    validation_loss: float
+    """NaN if the validation rows were used for training."""
+
+
+Fit = Callable[[Problem, Run], Outcome]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A library with settings."""
+
+    name: str
+    fit: Fit
+    package: str
+    settings: str = ""
+    """Settings besides the defaults, as text: a result is measured again when they change."""
+    protocols: tuple[str, ...] = PROTOCOLS
+
+    def version(self) -> str | None:
+        """The version of the package; None if it is not installed."""
+        try:
+            return version(self.package)
+        except PackageNotFoundError:
+            return None
+
+
+def _outcome(
+    problem: Problem, run: Run, seconds: float, predict: Callable[[pd.DataFrame], Array], trees: int, iterations: int,
+    adapt: Callable[[pd.DataFrame], pd.DataFrame] = lambda X: X,
+) -> Outcome:  # fmt: skip
+    """The outcome of a fitted model; `adapt` prepares features for its library."""
+    validation = float("nan")
+    if run.given:
+        validation = loss(problem.kind, predict(adapt(problem.validation.X)), problem.validation)
+    return Outcome(predict(adapt(problem.test.X)), int(trees), int(iterations), seconds, validation)
+
+
+def _timed(fit: Callable[..., object], *args: Any, **keywords: Any) -> float:
+    began = time.perf_counter()
+    fit(*args, **keywords)
+    return time.perf_counter() - began
+
+
+def _rows(problem: Problem, run: Run) -> Rows:
+    """The rows that the protocol passes as training rows."""
+    return problem.train if run.given else problem.both
+
+
+def _method(problem: Problem, model: Any) -> Callable[[pd.DataFrame], Array]:
+    """The method for probabilities, or for values."""
+    return model.predict_proba if problem.classifies else model.predict  # type: ignore[no-any-return]
+
+
+def _of_kind(problem: Problem, module: str, name: str) -> Any:
+    """The classifier or regressor of a library whose names differ only in this."""
+    return getattr(import_module(module), name + ("Classifier" if problem.classifies else "Regressor"))
+
+
+def fit_ours(problem: Problem, run: Run, **parameters: Any) -> Outcome:
+    """Fit agbm."""
+    if run.given:
+        parameters = {"max_iter": run.iterations, "n_iter_no_change": PATIENCE, **parameters}
+    if problem.kind == "count":
+        parameters = {"loss": "poisson", **parameters}
+    model = _of_kind(problem, "agbm", "AGBM")(random_state=run.seed, n_jobs=run.threads).set_params(**parameters)
+    rows = _rows(problem, run)
+    held_out = {"X_val": problem.validation.X, "y_val": problem.validation.y} if run.given else {}
+    seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, **held_out)
+    return _outcome(problem, run, seconds, _method(problem, model), model.n_trees_, model.best_iteration_)
+
+
+def fit_ours_with_best_rate(problem: Problem, run: Run, **parameters: Any) -> Outcome:
+    """The fit with the lowest validation loss of those with the learning rates RATES; seconds are those of all fits."""
+    found = [fit_ours(problem, run, **{**parameters, "learning_rate": rate}) for rate in RATES]
+    best = min(found, key=lambda outcome: outcome.validation_loss)
+    seconds = sum(outcome.seconds for outcome in found)
+    return Outcome(best.predicted, best.trees, best.iterations, seconds, best.validation_loss)
+
+
+def fit_lightgbm(problem: Problem, run: Run) -> Outcome:
+    """Fit LightGBM."""
+    import lightgbm
+
+    parameters: dict[str, Any] = {"n_jobs": run.threads, "random_state": run.seed, "verbose": -1}
+    if problem.kind == "count":
+        parameters["objective"] = "poisson"
+    rows, keywords = _rows(problem, run), {}
+    if run.given:
+        parameters["n_estimators"] = run.iterations
+        held_out = problem.validation
+        keywords = {
+            "eval_set": [(held_out.X, held_out.y)],
+            "eval_sample_weight": None if held_out.weight is None else [held_out.weight],
+            "callbacks": [lightgbm.early_stopping(PATIENCE, verbose=False)],
+        }
+    model = _of_kind(problem, "lightgbm", "LGBM")(**parameters)
+    seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, **keywords)
+    iterations = model.best_iteration_ if run.given else model.n_estimators_
+    return _outcome(problem, run, seconds, _method(problem, model), iterations * problem.n_outputs, iterations)
+
+
+def fit_xgboost(problem: Problem, run: Run) -> Outcome:
+    """Fit XGBoost."""
+    parameters: dict[str, Any] = {"n_jobs": run.threads, "random_state": run.seed, "enable_categorical": True}
+    if problem.kind == "count":
+        parameters["objective"] = "count:poisson"
+    rows, keywords = _rows(problem, run), {}
+    if run.given:
+        parameters |= {"n_estimators": run.iterations, "learning_rate": 0.1, "early_stopping_rounds": PATIENCE}
+        held_out = problem.validation
+        keywords = {
+            "eval_set": [(held_out.X, held_out.y)],
+            "sample_weight_eval_set": None if held_out.weight is None else [held_out.weight],
+        }
+    model = _of_kind(problem, "xgboost", "XGB")(**parameters)
+    seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, verbose=False, **keywords)
+    iterations = model.best_iteration + 1 if run.given else model.get_booster().num_boosted_rounds()
+    return _outcome(problem, run, seconds, _method(problem, model), iterations * problem.n_outputs, iterations)
+
+
+def with_text(X: pd.DataFrame) -> pd.DataFrame:
+    """Categories as text, missing ones as "missing"."""
+    texts = {
+        name: X[name].astype(object).where(X[name].notna(), "missing").astype(str).astype(object)
+        for name in X.select_dtypes("category")
+    }
+    return X.assign(**texts)
+
+
+def fit_catboost(problem: Problem, run: Run) -> Outcome:
+    """Fit CatBoost."""
+    import catboost
+
+    parameters: dict[str, Any] = {
+        "thread_count": run.threads, "random_seed": run.seed, "allow_writing_files": False, "logging_level": "Silent",
+    }  # fmt: skip
+    if problem.kind == "count":
+        parameters["loss_function"] = "Poisson"
+    if run.given:
+        parameters |= {"iterations": run.iterations, "early_stopping_rounds": PATIENCE}
+
+    def pool(rows: Rows) -> Any:
+        return catboost.Pool(with_text(rows.X), rows.y, weight=rows.weight, cat_features=problem.categorical)
+
+    model = _of_kind(problem, "catboost", "CatBoost")(**parameters)
+    keywords = {"eval_set": pool(problem.validation)} if run.given else {}
+    seconds = _timed(model.fit, pool(_rows(problem, run)), **keywords)
+    form = "Probability" if problem.classifies else "Exponent" if problem.kind == "count" else "RawFormulaVal"
+
+    def predict(X: pd.DataFrame) -> Array:
+        return model.predict(X, prediction_type=form)  # type: ignore[no-any-return]
+
+    return _outcome(problem, run, seconds, predict, model.tree_count_, model.tree_count_, with_text)
+
+
+def merging(X: pd.DataFrame, most: int = MAX_CATEGORIES_OF_SKLEARN) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """A function that merges the rarest categories of X, so that no column has more than `most`."""
+    kept = {
+        name: X[name].value_counts().index[: most - 1]
+        for name in X.select_dtypes("category")
+        if len(X[name].cat.categories) > most
+    }
+
+    def merge(column: pd.Series, frequent: pd.Index) -> pd.Series:
+        codes = pd.Series(frequent.get_indexer(column.astype(frequent.dtype)), index=column.index)
+        return codes.where(codes >= 0, most - 1).where(column.notna()).astype("category")
+
+    def adapt(other: pd.DataFrame) -> pd.DataFrame:
+        return other.assign(**{name: merge(other[name], frequent) for name, frequent in kept.items()})
+
+    return adapt
+
+
+def fit_sklearn(problem: Problem, run: Run) -> Outcome:
+    """Fit scikit-learn's HistGradientBoosting."""
+    parameters: dict[str, Any] = {"random_state": run.seed}
+    if problem.kind == "count":
+        parameters["loss"] = "poisson"
+    rows, held_out, keywords = _rows(problem, run), problem.validation, {}
+    adapt = merging(rows.X)
+    if run.given:
+        parameters |= {"max_iter": run.iterations, "n_iter_no_change": PATIENCE, "early_stopping": True}
+        keywords = {"X_val": adapt(held_out.X), "y_val": held_out.y, "sample_weight_val": held_out.weight}
+    model = _of_kind(problem, "sklearn.ensemble", "HistGradientBoosting")(**parameters)
+    X = adapt(rows.X)
+    with threadpool_limits(run.threads):
+        seconds = _timed(model.fit, X, rows.y, sample_weight=rows.weight, **keywords)
+        if run.given:
+            del model._predictors[int(np.argmax(model.validation_score_)) :]  # the first score is that of no trees
+        trees = model.n_iter_ * model.n_trees_per_iteration_
+        return _outcome(problem, run, seconds, _method(problem, model), trees, model.n_iter_, adapt)
+
+
+@cache
+def _compile_chimeraboost() -> None:
+    import_module("chimeraboost").warmup()
+
+
+def fit_chimeraboost(problem: Problem, run: Run) -> Outcome:
+    """Fit ChimeraBoost. A short fit before the timed one compiles kernels for types that its warm-up does not use."""
+    _compile_chimeraboost()
+    parameters: dict[str, Any] = {"thread_count": run.threads, "random_state": run.seed}
+    if problem.kind == "count":
+        parameters["loss"] = "Poisson"
+    rows, held_out = _rows(problem, run), problem.validation
+    keywords: dict[str, Any] = {"sample_weight": rows.weight, "cat_features": problem.categorical}
+    if run.given:
+        parameters |= {"n_estimators": run.iterations, "early_stopping_rounds": PATIENCE}
+        keywords["eval_set"] = (with_text(held_out.X), held_out.y)
+    kind = _of_kind(problem, "chimeraboost", "ChimeraBoost")
+    X = with_text(rows.X)
+    kind(**{**parameters, "n_estimators": 2}).fit(X, rows.y, **keywords)
+    model = kind(**parameters)
+    seconds = _timed(model.fit, X, rows.y, **keywords)
+    trees = len(model.model_.trees_)
+    return _outcome(problem, run, seconds, _method(problem, model), trees, trees, with_text)
+
+
+OURS = "agbm"
+PLAIN_OURS = "agbm, plain"
+
+
+def ours(name: str, protocols: tuple[str, ...] = PROTOCOLS, fit: Any = fit_ours, **parameters: Any) -> Contestant:
+    """A contestant of agbm with the given parameters of the constructor."""
+
+    def fit_it(problem: Problem, run: Run) -> Outcome:
+        return fit(problem, run, **parameters)  # type: ignore[no-any-return]
+
+    return Contestant(name, fit_it, "agbm", _settings(parameters), protocols)
+
+
+def _settings(parameters: dict[str, Any]) -> str:
+    """All parameters as text, so that changed defaults also count as changed settings."""
+    from agbm import AGBMClassifier
+
+    defaults = AGBMClassifier().get_params(deep=False)
+    return json.dumps({**defaults, **parameters}, sort_keys=True, default=str)
+
+
+def built_in() -> Iterator[Contestant]:
+    """The contestants that are always there."""
+    yield ours(OURS)
+    yield ours(PLAIN_OURS, **PLAIN)
+    yield ours("agbm, plain, best rate", (GIVEN,), fit_ours_with_best_rate, **PLAIN)
+    yield Contestant("LightGBM", fit_lightgbm, "lightgbm")
+    yield Contestant("XGBoost", fit_xgboost, "xgboost-cpu")
+    yield Contestant("CatBoost", fit_catboost, "catboost")
+    yield Contestant("HistGradientBoosting", fit_sklearn, "scikit-learn")
+    yield Contestant("ChimeraBoost", fit_chimeraboost, "chimeraboost")
+
+
+def from_text(text: str) -> Contestant:
+    """A contestant of agbm from 'name={"parameter": value, ...}'."""
+    name, equals, parameters = text.partition("=")
+    if not equals:
+        raise ValueError(f"--ours must be 'name={{\"parameter\": value}}'; got {text!r}.")
+    return ours(name.strip(), **json.loads(parameters))
