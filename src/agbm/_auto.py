@@ -37,6 +37,11 @@ def early_stopping(given: bool | str, n_rows: int, has_validation: bool) -> bool
     return has_validation or n_rows > EARLY_STOPPING_ROWS if given == "auto" else bool(given)
 
 
+def n_members(given: int | str) -> int:
+    """The number of members."""
+    return 1 if isinstance(given, str) else given
+
+
 def max_iter(given: int | str, stops_early: bool) -> int:
     """The maximum number of iterations."""
     if not isinstance(given, str):

@@ -88,6 +88,7 @@ class BaseAGBM(_KnowsMethods, ABC):
         colsample_bynode: float = 1.0,
         dropout: float = 0.0,
         early_stopping: bool | str = "auto",
+        n_members: int | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         tol: float = 1e-7,
@@ -119,6 +120,7 @@ class BaseAGBM(_KnowsMethods, ABC):
         self.colsample_bynode = colsample_bynode
         self.dropout = dropout
         self.early_stopping = early_stopping
+        self.n_members = n_members
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
@@ -349,6 +351,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         colsample_bynode: float = 1.0,
         dropout: float = 0.0,
         early_stopping: bool | str = "auto",
+        n_members: int | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         tol: float = 1e-7,
@@ -382,6 +385,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
             colsample_bynode=colsample_bynode,
             dropout=dropout,
             early_stopping=early_stopping,
+            n_members=n_members,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
             tol=tol,

@@ -7,51 +7,60 @@ from contextlib import suppress
 from typing import Any
 
 from ._core.dropout import Dropout
-from ._core.ensemble import Ensemble
+from ._core.ensemble import Ensemble, fold
 from ._core.methods import name_of
 from ._core.replay import ReplayingFitter
-from ._core.training import EarlyStopping, Watcher, after, warn_diverged, watch
+from ._core.training import EarlyStopping, MemberRun, Watcher, after, warn_diverged, watch
 from ._data.blocks import naming
 from ._model import FittedModel
 from ._parameters import shaping_parameters
-from ._preparation import Run, checkpoints_of
+from ._preparation import Member, Plan, Run, checkpoints_of, mean_start
 from ._progress import progress
 from ._storage.identity import UnidentifiedError, fingerprints
 
 
 def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
-    plan, objective, fitter, ensemble = run.plan, run.objective, run.fitter, Ensemble()
-    n_known = 0 if plan.earlier is None else len(plan.earlier)
-    if plan.earlier is not None:
-        fitter = ReplayingFitter(plan.earlier, fitter, objective)
-    options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": plan.max_iter}
-    if settings.dropout > 0.0:
-        options["drop"] = Dropout(settings.dropout, plan.seed, objective, ensemble, run.fitter)
-    steps = plan.method.steps(objective, fitter, **options)
+    plan = run.plan
+    n_known = len(plan.earlier[0]) if plan.earlier else 0
+    members = [_member_run(plan, member, settings) for member in run.members]
+    ensembles = [member.ensemble for member in members]
     for checkpoint in checkpoints_of(settings):
-        checkpoint.begin(ensemble, plan.seed)
+        checkpoint.begin(ensembles, plan.seed)
     watchers: list[Watcher] = [after(n_known, callback) for callback in settings.callbacks or ()]
     with progress(name_of(settings.method), plan.max_iter, settings.verbose) as bar:
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol))
-        history, diverged = watch(steps, objective, ensemble, watchers)
+        history, diverged = watch(members, watchers)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
-        best = history.best_iteration(by_validation=objective.has_validation)
-    ensemble.truncate(best)
+        best = history.best_iteration(by_validation=members[0].objective.has_validation)
+    for ensemble in ensembles:
+        ensemble.truncate(best)
     if diverged:
         warn_diverged(history, best)
     parameters = shaping_parameters(settings)
     return FittedModel(
-        reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensemble=ensemble,
-        folded=ensemble.fold(run.learner, run.labels.n_outputs), parameters=parameters,
+        reader=run.reader, labels=run.labels, loss=plan.loss, start=mean_start(run.members), ensembles=ensembles,
+        folded=fold(ensembles, run.members[0].learner, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=plan.seed,
         held_out=plan.held_out, history=history.columns(),
     )  # fmt: skip
+
+
+def _member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
+    """The run of a member; it first replays the earlier run, if there is one."""
+    objective, ensemble = member.objective, Ensemble()
+    fitter = member.fitter
+    if member.earlier is not None:
+        fitter = ReplayingFitter(member.earlier, fitter, objective)
+    options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": plan.max_iter}
+    if settings.dropout > 0.0:
+        options["drop"] = Dropout(settings.dropout, member.seed, objective, ensemble, member.fitter)
+    return MemberRun(plan.method.steps(objective, fitter, **options), objective, ensemble)
 
 
 def check_continues(settings: Any, earlier: FittedModel) -> None:

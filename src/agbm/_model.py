@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -31,8 +31,8 @@ class FittedModel:
     loss: Loss
     start: Any
     """The start function f^0: constants, one per output, or a model."""
-    ensemble: Ensemble
-    """The fitted learners, and the updates that combine them."""
+    ensembles: Sequence[Ensemble]
+    """For each member, the fitted learners and the updates that combine them; scores are means over the members."""
     folded: Model
     """The model of the best iteration, as a single model."""
     parameters: Mapping[str, Any]
@@ -76,12 +76,17 @@ class FittedModel:
     @property
     def best_iteration(self) -> int:
         """The iteration whose model is used for predictions."""
-        return len(self.ensemble)
+        return len(self.ensembles[0])
 
     @property
     def n_trees(self) -> int:
         """Number of trees, or other learners, in the model of the best iteration."""
-        return self.ensemble.n_learners
+        return sum(ensemble.n_learners for ensemble in self.ensembles)
+
+    @property
+    def models(self) -> list[Model]:
+        """The fitted models of all members."""
+        return [model for ensemble in self.ensembles for model in ensemble.models]
 
     def raw_predict(self, X: Any, n_threads: int) -> Array:
         """Scores of the rows of a table."""
@@ -92,7 +97,10 @@ class FittedModel:
         """Scores after each iteration, up to the best one."""
         numbers, start = self.reader.numbers(X), self.start_scores(X)
         start = np.broadcast_to(start, (len(start), numbers.shape[0]))
-        return self.ensemble.staged(numbers, start, n_threads)
+        stages = [ensemble.staged(numbers, start, n_threads) for ensemble in self.ensembles]
+        if len(stages) == 1:
+            return stages[0]
+        return (np.mean(scores, axis=0) for scores in zip(*stages, strict=True))
 
     def contributions(self, X: Any, n_threads: int) -> Array:
         """Contributions of the features to the scores: (row, output, feature + 1); the last one is the base value."""
@@ -110,7 +118,7 @@ class FittedModel:
 
     def check_has_trees(self, name: str) -> None:
         """Raise ValueError if the learners are not trees; `name` is the method that needs trees."""
-        if not isinstance(self.folded, Forest) and self.ensemble.models:
+        if not isinstance(self.folded, Forest) and self.models:
             raise ValueError(f"{name}() works with trees only; this model has learner={self.parameters['learner']!r}.")
 
     def gains(self) -> tuple[NDArray[np.int64], Array]:
@@ -136,6 +144,7 @@ class FittedModel:
 
     def _weighted_forests(self, name: str) -> tuple[list[Forest], list[Array]]:
         """The forests, and the weights of their functions."""
-        if not all(isinstance(model, Forest) for model in self.ensemble.models):
+        if not all(isinstance(model, Forest) for model in self.models):
             raise AttributeError(f"{name} is defined for trees only; this model has another learner.")
-        return cast(list[Forest], self.ensemble.models), self.ensemble.model_weights()
+        weights = [weight for ensemble in self.ensembles for weight in ensemble.model_weights()]
+        return cast(list[Forest], self.models), [weight / len(self.ensembles) for weight in weights]

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from ._core.methods import METHODS, Method, method_of
 from ._data.batches import Batches
 from ._storage.checkpoint import Checkpoint
+from ._storage.ensemble import MAX_MEMBERS
 
 _PARAMETERS = """
     Parameters
@@ -90,6 +91,11 @@ _PARAMETERS = """
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer improves; the model of the best iteration is kept. "auto":
         True if X_val is given or there are more than 10,000 rows.
+    n_members : int or "auto", default="auto"
+        The number of members: models of the same kind, fitted to different rows, whose raw scores are averaged. Each
+        member holds out its own part of the rows for early stopping, and all stop at the iteration with the lowest mean
+        validation loss, so every row is used for training. With X_val, or without early stopping, members differ only
+        in the random numbers of `subsample`, `colsample_bytree`, `colsample_bynode` and `dropout`. "auto": 1.
     validation_fraction : float, default=0.1
         The fraction of the training rows that is held out for early stopping if X_val is not given.
     n_iter_no_change : int, default=20
@@ -181,6 +187,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "colsample_bynode": [Interval(numbers.Real, 0, 1, closed="right")],
     "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
     "early_stopping": [StrOptions({"auto"}), "boolean"],
+    "n_members": [Interval(numbers.Integral, 1, MAX_MEMBERS, closed="both"), StrOptions({"auto"})],
     "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
     "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
     "tol": [Interval(numbers.Real, 0, None, closed="left")],

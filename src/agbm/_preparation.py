@@ -33,7 +33,7 @@ from ._data.blocks import (
     gather,
     naming,
 )
-from ._data.hold_out import hold_out, seed_of
+from ._data.hold_out import hold_out_parts, seed_of
 from ._data.reader import TableReader
 from ._data.rows import Rows, plain, weighted_rows
 from ._data.tables import Categories, as_table, categorical_mask
@@ -55,9 +55,31 @@ class Plan(NamedTuple):
     stops_early: bool
     held_out: bool
     """Whether validation rows are held out of the given rows."""
+    n_members: int
+    earlier: Sequence[Ensemble]
+    """The run to resume: one ensemble per member, or none."""
+    seed: int
+
+    def seed_of(self, member: int) -> int:
+        """The seed of a member; the first has that of the run."""
+        return self.seed if member == 0 else _draw_seed(self.seed, member)
+
+    def earlier_of(self, member: int) -> Ensemble | None:
+        """The run of a member to resume."""
+        return self.earlier[member] if self.earlier else None
+
+
+class Member(NamedTuple):
+    """A member of the model: its rows and its learner, ready for training."""
+
+    start: Any
+    """The start function: constants, or a model."""
+    objective: Objective[Any]
+    learner: Learner
+    fitter: Fitter[Any]
+    seed: int
     earlier: Ensemble | None
     """The run to resume."""
-    seed: int
 
 
 class Run(NamedTuple):
@@ -66,11 +88,7 @@ class Run(NamedTuple):
     plan: Plan
     reader: TableReader
     labels: Labels
-    start: Any
-    """The start function: constants, or a model."""
-    objective: Objective[Any]
-    learner: Learner
-    fitter: Fitter[Any]
+    members: Sequence[Member]
 
     def resolved(self, settings: Any) -> dict[str, Any]:
         """The values of `resolved_params_`: resolved "auto" values and related settings."""
@@ -82,11 +100,19 @@ class Run(NamedTuple):
             "max_iter": plan.max_iter,
             "learning_rate": settings.learning_rate,
             "early_stopping": plan.stops_early,
+            "n_members": plan.n_members,
         }
-        if isinstance(self.learner, TreeLearner):
+        learner = self.members[0].learner
+        if isinstance(learner, TreeLearner):
             names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization")
-            found |= {name: getattr(self.learner, name) for name in names}
+            found |= {name: getattr(learner, name) for name in names}
         return found
+
+
+def mean_start(members: Sequence[Member]) -> Any:
+    """The start function of the model: the mean of those of the members, or the model that they all start from."""
+    starts = [member.start for member in members]
+    return np.mean(starts, axis=0) if len(starts) > 1 and isinstance(starts[0], np.ndarray) else starts[0]
 
 
 class RowSource(Protocol):
@@ -164,15 +190,18 @@ class Preparation:
             return identity_of(parts, [categorical, *rows.arrays()])
 
         plan = self._plan(reader, labels, loss, rows.n, X_val is not None, identity)
-        n_train = rows.n
+        n_given = rows.n
         if X_val is not None:
             rows = rows.followed_by(*_validation_rows(reader, labels, start_scores, X_val, y_val))
-        elif plan.held_out:
-            rows, n_train = self._hold_out(rows, labels, plan.seed)
-        f0, objective = self._objective(plan, labels, rows, n_train)
-        learner = self._learner(plan, reader, labels, objective)
-        fitter = learner.bind(rows.X, n_train, objective.train_weights, start_residual(objective))
-        return Run(plan, reader, labels, f0, objective, learner, fitter)
+
+        def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
+            ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
+            f0, objective = self._objective(plan, labels, ordered, n_train)
+            learner = self._learner(plan, reader, labels, objective, seed)
+            fitter = learner.bind(ordered.X, n_train, objective.train_weights, start_residual(objective))
+            return Member(f0, objective, learner, fitter, seed, plan.earlier_of(number))
+
+        return Run(plan, reader, labels, [member(*part) for part in self._parts(plan, labels, rows.y, n_given)])
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
         """The reader of the table, and the checked X, y and weights."""
@@ -209,26 +238,29 @@ class Preparation:
             return identity_of(parts, [*rows.arrays()[1:], *self._digested(table, start_scores)])
 
         plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
-        n_rows, n_train = given.n_rows, rows.n
+        n_rows, n_given = given.n_rows, rows.n
         if validation is not None:
             gathered, encoded = _validation_labels(labels, *validation, given)
             indices = given.total + np.arange(gathered.total)
             rows, n_rows = rows.followed_by(indices, encoded, None), n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
-        elif plan.held_out:
-            rows, n_train = self._hold_out(rows, labels, plan.seed)
-        table = BlockTable(blocks, Places(n_rows, rows.X, n_train))
-        looked = self._look(
-            table, start_scores, sample_weight, None if rows.weights is None else rows.weights[:n_train]
-        )
-        reader = reader.with_categories(looked.categories)
-        f0, objective = self._objective(plan, labels, replace(rows, start=looked.start), n_train)
-        learner = cast(TreeLearner, self._learner(plan, reader, labels, objective))
-        bins = table.bins(looked, learner, objective.train_weights, start_residual(objective))
-        del looked  # frees the memory of the sample before the matrix is allocated
-        block_rows = BlockRows(table, BlockReader(reader.numbers, bins), labels, start_scores)
-        bound, fitter = self._source.bind(block_rows, learner, objective)
-        return Run(plan, reader, labels, f0, bound, learner, fitter)
+
+        def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> tuple[TableReader, Member]:
+            ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
+            table = BlockTable(blocks, Places(n_rows, ordered.X, n_train))
+            weights = None if ordered.weights is None else ordered.weights[:n_train]
+            looked = self._look(table, start_scores, sample_weight, weights)
+            known = reader.with_categories(looked.categories)  # those of all rows: the same for every member
+            f0, objective = self._objective(plan, labels, replace(ordered, start=looked.start), n_train)
+            learner = cast(TreeLearner, self._learner(plan, known, labels, objective, seed))
+            bins = table.bins(looked, learner, objective.train_weights, start_residual(objective))
+            del looked  # frees the memory of the sample before the matrix is allocated
+            block_rows = BlockRows(table, BlockReader(known.numbers, bins), labels, start_scores)
+            bound, fitter = self._source.bind(block_rows, learner, objective)
+            return known, Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
+
+        readers, members = zip(*(member(*part) for part in self._parts(plan, labels, rows.y, n_given)), strict=True)
+        return Run(plan, readers[0], labels, members)
 
     def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
         """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
@@ -316,7 +348,7 @@ class Preparation:
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
         return Plan(
             method, loss, _auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
-            held_out, earlier, seed,
+            held_out, _auto.n_members(settings.n_members), earlier, seed,
         )  # fmt: skip
 
     def _max_iter(self, stops_early: bool) -> int:
@@ -332,9 +364,10 @@ class Preparation:
 
     def _earlier_run(
         self, reader: TableReader, labels: Labels, held_out: bool, identity: Callable[[dict[str, str]], str]
-    ) -> tuple[Ensemble | None, int]:
-        """The run to resume, from warm_start or a checkpoint, and its seed."""
-        ensemble, seed = None, seed_of(self._settings.random_state)
+    ) -> tuple[Sequence[Ensemble], int]:
+        """The ensembles of the run to resume, from warm_start or a checkpoint, and its seed."""
+        ensembles: Sequence[Ensemble] = ()
+        seed = seed_of(self._settings.random_state)
         if self._earlier is not None:
             if held_out != self._earlier.held_out:
                 held, given = ("no rows", "not given") if held_out else ("some rows", "given")
@@ -343,13 +376,13 @@ class Preparation:
                     f"stopping; with X_val {given}, the training rows differ. Pass X_val as before, or use "
                     "warm_start=False."
                 )
-            ensemble, seed = self._earlier.ensemble, self._earlier.seed
+            ensembles, seed = self._earlier.ensembles, self._earlier.seed
         for checkpoint in checkpoints_of(self._settings):
             parts = self._fingerprints(checkpoint, reader, seed, held_out)
             saved = checkpoint.load(identity(parts), reader.n_features, labels.n_outputs)
-            if saved is not None and len(saved[0]) > (0 if ensemble is None else len(ensemble)):
-                ensemble, seed = saved
-        return ensemble, seed
+            if saved is not None and len(saved[0][0]) > (len(ensembles[0]) if ensembles else 0):
+                ensembles, seed = saved
+        return ensembles, seed
 
     def _fingerprints(self, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool) -> dict[str, str]:
         """Fingerprints of everything except rows that the run of a checkpoint depends on."""
@@ -362,17 +395,24 @@ class Preparation:
         with naming(repr(checkpoint)):
             return fingerprints(parameters)
 
-    def _hold_out(self, rows: Rows, labels: Labels, seed: int) -> tuple[Rows, int]:
-        """The rows, training rows first and held-out rows last, and the number of training rows."""
+    def _parts(
+        self, plan: Plan, labels: Labels, y: Array, n_given: int
+    ) -> list[tuple[int, NDArray[np.intp] | None, int]]:
+        """For each member: its number, the order of its rows with training rows first, and their number.
+
+        The order is None where the rows are in that order already: no rows of X are held out.
+        """
+        if not plan.held_out:
+            return [(number, None, n_given) for number in range(plan.n_members)]
         settings = self._settings
         try:
-            train, held_out = hold_out(rows.n, settings.validation_fraction, labels.strata(rows.y), seed)
+            parts = hold_out_parts(n_given, settings.validation_fraction, plan.n_members, labels.strata(y), plan.seed)
         except ValueError as error:
             raise ValueError(
                 f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
                 f"{error} Pass X_val and y_val, or use early_stopping=False."
             ) from error
-        return rows.take(np.concatenate([train, held_out])), len(train)
+        return [(number, np.concatenate(part), len(part[0])) for number, part in enumerate(parts)]
 
     def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
         """The start function, and the objective; the first n_train rows are for training."""
@@ -389,11 +429,13 @@ class Preparation:
         joint = labels.joint(plan.loss)
         return start, LocalObjective(joint, rows.y, n_train, scores, rows.weights, plan.second_order, self._n_threads)
 
-    def _learner(self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective) -> Learner:
+    def _learner(
+        self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
+    ) -> Learner:
         if self._settings.learner is None:
-            return self._tree_learner(plan, reader, labels, objective)
+            return self._tree_learner(plan, reader, labels, objective, seed)
         given = self._settings.learner
-        learner = RegressorLearner(given, plan.seed, labels.n_outputs)
+        learner = RegressorLearner(given, seed, labels.n_outputs)
         if reader.categories.of:
             raise ValueError(
                 f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
@@ -406,7 +448,9 @@ class Preparation:
             )
         return learner
 
-    def _tree_learner(self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective) -> TreeLearner:
+    def _tree_learner(
+        self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
+    ) -> TreeLearner:
         settings, n = self._settings, objective.n_train
         n_categories = reader.categories.counts(reader.n_features)
         return TreeLearner(
@@ -425,7 +469,7 @@ class Preparation:
             subsample=settings.subsample,
             colsample_bytree=settings.colsample_bytree,
             colsample_bynode=settings.colsample_bynode,
-            seed=plan.seed,
+            seed=seed,
             n_threads=self._n_threads,
         )
 
@@ -442,6 +486,10 @@ class Preparation:
             return ()
         labels.check_monotone(given)
         return cast(list[int], monotone.tolist())
+
+
+def _draw_seed(*entropy: int) -> int:
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0]) % np.iinfo(np.int32).max
 
 
 def checkpoints_of(settings: Any) -> list[Checkpoint]:

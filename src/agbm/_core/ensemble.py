@@ -8,7 +8,7 @@ the steps; the weights a of f and d of h at any iteration follow from replaying 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
@@ -124,11 +124,9 @@ class Ensemble:
             weights[model][number] += weight
         return weights
 
-    def fold(self, learner: Learner, n_outputs: int) -> Model:
-        """The model of the last iteration as one model, with the weights folded into the learners."""
-        if not self.models:
-            return WeightedSum([], [], n_outputs)
-        return learner.combine(self.models, self._by_model(self.coefficients()[0]))
+    def folded_weights(self) -> list[Array]:
+        """For each model, the weights of its functions in the last f, in the order of the steps."""
+        return self._by_model(self.coefficients()[0])
 
     def staged(self, X: Any, start: Array, n_threads: int) -> Iterator[Array]:
         """f^1, f^2, ... (output, row) on the rows of X, from f^0 = start; each model is evaluated once.
@@ -199,3 +197,12 @@ class Ensemble:
             del self.functions[n_functions:]
             del self.models[n_models:]
             self.updates[-1] = self.updates[-1]._replace(momentum=None, alpha=0.0)
+
+
+def fold(ensembles: Sequence[Ensemble], learner: Learner, n_outputs: int) -> Model:
+    """The mean of the ensembles at their last iteration as one model, with the weights folded into the learners."""
+    models = [model for ensemble in ensembles for model in ensemble.models]
+    if not models:
+        return WeightedSum([], [], n_outputs)
+    weights = [weight / len(ensembles) for ensemble in ensembles for weight in ensemble.folded_weights()]
+    return learner.combine(models, weights)

@@ -1,7 +1,8 @@
 """What happens between iterations: history, early stopping, divergence, callbacks.
 
 `watch` runs an algorithm to its end. Watchers receive a `Record` after every iteration and may end the run; they never
-change what the algorithm computes.
+change what the algorithm computes. If a model has several members, these are runs of the same algorithm on different
+rows that advance together: an iteration is one step of each, and a record is about all of them.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from sklearn.exceptions import ConvergenceWarning
 from .. import _native
 from .boosting import Step
 from .ensemble import Ensemble
-from .learners import DivergedError, V
+from .learners import DivergedError
 from .objective import Objective
 
 
 class Record(NamedTuple):
-    """The results of an iteration. Iteration 0 is the start function."""
+    """The results of an iteration. Iteration 0 is the start function. Losses and cosines are means over the members."""
 
     iteration: int
     trees: int
-    """Number of learners with weight in the model of this iteration."""
+    """Number of learners with weight in the model of this iteration, those of all members."""
     train_loss: float
     validation_loss: float
     """NaN if there are no validation rows."""
@@ -138,10 +139,16 @@ def _memory_of_a_run() -> Iterator[None]:
         _native.end_run()
 
 
-def watch(
-    steps: Iterator[Step[V]], objective: Objective[V], ensemble: Ensemble, watchers: Sequence[Watcher]
-) -> tuple[History, bool]:
-    """Run an algorithm and fill the ensemble. Returns the history, and whether the run diverged."""
+class MemberRun(NamedTuple):
+    """The run of one member: the steps of an algorithm on its objective, and the ensemble that they fill."""
+
+    steps: Iterator[Step[Any]]
+    objective: Objective[Any]
+    ensemble: Ensemble
+
+
+def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher]) -> tuple[History, bool]:
+    """Run the members and fill their ensembles. Returns the history, and whether the run diverged."""
     history, divergence = History(), Divergence()
     began = time.perf_counter()
 
@@ -151,8 +158,12 @@ def watch(
         return any(answers)
 
     with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # overflow is detected as divergence
-        start = Record(0, 0, objective.train_loss(objective.start), objective.validation_loss(objective.start))
-        if divergence(start) or (objective.has_validation and not math.isfinite(start.validation_loss)):
+        objectives = [member.objective for member in members]
+        start = Record(
+            0, 0, _mean([of.train_loss(of.start) for of in objectives]),
+            _mean([of.validation_loss(of.start) for of in objectives]),
+        )  # fmt: skip
+        if divergence(start) or (objectives[0].has_validation and not math.isfinite(start.validation_loss)):
             raise ValueError(
                 f"The loss of the start function is not finite (training {start.train_loss}, validation "
                 f"{start.validation_loss}): y, y_val or sample_weight has numbers too large to square and to add up; "
@@ -161,10 +172,11 @@ def watch(
         if over(start):
             return history, False
         try:
-            for step in steps:
-                ensemble.append(step)
-                record = _record(step, len(ensemble), ensemble.n_learners, time.perf_counter() - began)
-                del step  # frees its vectors before the next step allocates its own
+            for steps in zip(*(member.steps for member in members), strict=True):
+                for member, step in zip(members, steps, strict=True):
+                    member.ensemble.append(step)
+                record = _record(steps, [member.ensemble for member in members], time.perf_counter() - began)
+                del step, steps  # frees their vectors before the next steps allocate their own
                 stop = over(record)
                 if divergence(record):
                     return history, True
@@ -175,19 +187,23 @@ def watch(
     return history, False
 
 
-def _record(step: Step[V], iteration: int, trees: int, seconds: float) -> Record:
+def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], seconds: float) -> Record:
     return Record(
-        iteration=iteration,
-        trees=trees,
-        train_loss=step.train_loss,
-        validation_loss=step.validation_loss,
-        theta=step.theta,
-        momentum=step.gamma,
-        cosine_residual=step.cosine_residual,
-        cosine_corrected=step.cosine_corrected,
-        restart=step.restart,
+        iteration=len(ensembles[0]),
+        trees=sum(ensemble.n_learners for ensemble in ensembles),
+        train_loss=_mean([step.train_loss for step in steps]),
+        validation_loss=_mean([step.validation_loss for step in steps]),
+        theta=steps[0].theta,
+        momentum=steps[0].gamma,
+        cosine_residual=_mean([step.cosine_residual for step in steps]),
+        cosine_corrected=_mean([step.cosine_corrected for step in steps]),
+        restart=any(step.restart for step in steps),
         seconds=seconds,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def warn_diverged(history: History, kept: int) -> None:

@@ -35,6 +35,44 @@ def hold_out(
     return np.sort(remaining), np.sort(held_out)
 
 
+def hold_out_parts(
+    n_rows: int, share: float, n_parts: int, classes: NDArray[Any] | None, seed: int
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Several splits as of `hold_out`, whose held-out rows differ as far as the share allows.
+
+    The rows are in one random order, in which every run of consecutive rows is stratified by class; each part holds out
+    the next `share` of them, and the first ones again after the last.
+    """
+    if n_parts == 1:
+        return [hold_out(n_rows, share, classes, seed)]
+    wanted = math.ceil(share * n_rows)
+    if not 0 < wanted < n_rows:
+        raise ValueError(f"{n_rows} rows are too few to hold out {share} of them.")
+    order = _stratified_order(n_rows, classes, np.random.default_rng(seed))
+    parts = []
+    for part in range(n_parts):
+        first = round(part * share * n_rows)
+        held_out = np.zeros(n_rows, dtype=bool)
+        held_out[order[np.arange(first, first + wanted) % n_rows]] = True
+        if classes is not None:  # a class without remaining rows cannot be learned
+            held_out &= np.isin(classes, classes[~held_out])
+        if not held_out.any():
+            raise ValueError(f"{n_rows} rows are too few to hold out {share} of them and to keep a row of every class.")
+        parts.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
+    return parts
+
+
+def _stratified_order(n_rows: int, classes: NDArray[Any] | None, rng: np.random.Generator) -> NDArray[np.intp]:
+    """A random order of rows in which every run of consecutive rows has about the same share of each class."""
+    if classes is None:
+        return rng.permutation(n_rows)
+    place = np.empty(n_rows)
+    for value in np.unique(classes):
+        rows = np.flatnonzero(classes == value)
+        place[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
+    return np.argsort(place, kind="stable")
+
+
 def seed_of(random_state: Any) -> int:
     """The seed of a fit, for the validation split and everything else that is random."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

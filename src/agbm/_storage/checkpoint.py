@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from .._core.training import Record
 from .._tree import Forest
 from . import container as model_file
 from .container import ModelFileError
-from .ensemble import ensemble_of, stack_of, to_arrays
+from .ensemble import ensembles_of, stack_of, to_arrays
 from .whole_file import check_can_replace
 
 KIND = "checkpoint"
@@ -51,7 +52,7 @@ class Checkpoint:
         self.path = Path(path)
         self.every = int(every)
         self._identity = ""
-        self._run: tuple[Ensemble, int] | None = None
+        self._run: tuple[Sequence[Ensemble], int] | None = None
 
     def __repr__(self) -> str:
         return f"Checkpoint({str(self.path)!r}, every={self.every})"
@@ -64,8 +65,8 @@ class Checkpoint:
             how = f"cannot write a file in {self.path.parent} ({error.strerror}); use another path."
             raise type(error)(f"{self!r}: {error if error.strerror is None else how}") from error
 
-    def load(self, identity: str, n_features: int, n_outputs: int) -> tuple[Ensemble, int] | None:
-        """The saved run and its seed; None if the file does not exist yet."""
+    def load(self, identity: str, n_features: int, n_outputs: int) -> tuple[Sequence[Ensemble], int] | None:
+        """The ensembles of the saved run and its seed; None if the file does not exist yet."""
         self._identity = identity
         if not self.path.exists():
             return None
@@ -83,19 +84,20 @@ class Checkpoint:
                 "scratch, or use another path."
             )
         try:
-            ensemble = ensemble_of(stored, stack_of(stored, n_outputs), n_features, n_outputs)
-            for forest in ensemble.models:
-                cast(Forest, forest).check()
-            return ensemble, seed
+            ensembles = ensembles_of(stored, stack_of(stored, n_outputs), n_features, n_outputs)
+            for ensemble in ensembles:
+                for forest in ensemble.models:
+                    cast(Forest, forest).check()
+            return ensembles, seed
         except ValueError as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> ModelFileError:
         return ModelFileError(f"The checkpoint {self.path} cannot be read: {error}. Remove it, or use another path.")
 
-    def begin(self, ensemble: Ensemble, seed: int) -> None:
+    def begin(self, ensembles: Sequence[Ensemble], seed: int) -> None:
         """Set the run to save."""
-        self._run = ensemble, seed
+        self._run = ensembles, seed
 
     def __call__(self, record: Record) -> None:
         """Save the run every `every` iterations. If saving fails, warn and continue training."""
@@ -112,5 +114,6 @@ class Checkpoint:
         """The state without the run that is being saved."""
         return {**self.__dict__, "_run": None}
 
-    def _save(self, ensemble: Ensemble, seed: int) -> None:
-        model_file.write(self.path, KIND, {"identity": self._identity, "seed": seed}, to_arrays(ensemble))
+    def _save(self, ensembles: Sequence[Ensemble], seed: int) -> None:
+        description = {"identity": self._identity, "seed": seed, "n_members": len(ensembles)}
+        model_file.write(self.path, KIND, description, to_arrays(ensembles))

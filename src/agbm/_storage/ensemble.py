@@ -1,7 +1,11 @@
-"""An ensemble of trees as arrays, for model files and checkpoints."""
+"""The ensembles of a model, one per member, as arrays, for model files and checkpoints.
+
+The forests, functions and updates of the members follow each other. All members have the same number of updates.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -9,7 +13,9 @@ from numpy.typing import NDArray
 
 from .._core.ensemble import Ensemble, Update
 from .._tree.forest import NODE, Forest, Sizes, Stack
-from .container import ModelFileError, Stored
+from .container import ModelFileError, Stored, whole
+
+MAX_MEMBERS = 1_000
 
 # Arrays and their types, for the stack of forests, the functions and the updates.
 _STACK: dict[str, Any] = {
@@ -33,8 +39,9 @@ _UPDATES: dict[str, Any] = {
 }
 
 
-def to_arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
-    """The arrays of an ensemble of trees."""
+def to_arrays(ensembles: Sequence[Ensemble]) -> dict[str, NDArray[Any]]:
+    """The arrays of ensembles of trees."""
+    ensemble = _joined(ensembles)
     forests = [cast(Forest, model) for model in ensemble.models]
     arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _STACK.items()}
     if forests:
@@ -50,6 +57,55 @@ def to_arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         arrays[name] = np.array([row[column] for row in rows], dtype=dtype)
     arrays["dropped"] = np.array([i for u in ensemble.updates for i in u.dropped], dtype=np.int64)
     return arrays
+
+
+def _joined(ensembles: Sequence[Ensemble]) -> Ensemble:
+    """One ensemble with everything that the given ones contain, numbered through; only dropped iterations are not."""
+    if len(ensembles) == 1:
+        return ensembles[0]
+    joined = Ensemble()
+    for ensemble in ensembles:
+        n_models, n_functions = len(joined.models), len(joined.functions)
+        joined.functions += [(n_models + model, number) for model, number in ensemble.functions]
+        joined.updates += [
+            update._replace(
+                primary=n_functions + update.primary,
+                momentum=None if update.momentum is None else n_functions + update.momentum,
+            )
+            for update in ensemble.updates
+        ]
+        joined.models += ensemble.models
+    return joined
+
+
+def _parted(joined: Ensemble, n_members: int) -> list[Ensemble]:
+    """The ensembles of which `_joined` is made."""
+    if n_members == 1:
+        return [joined]
+    length = len(joined) // n_members
+    ensembles, n_models, n_functions = [], 0, 0
+    for member in range(n_members):
+        updates = joined.updates[member * length : (member + 1) * length]
+        end = max((max(u.primary, -1 if u.momentum is None else u.momentum) + 1 for u in updates), default=n_functions)
+        functions = joined.functions[n_functions:end]
+        last = max((model + 1 for model, _ in functions), default=n_models)
+        if functions and functions[0][0] != n_models:
+            raise ModelFileError(f"functions: member {member} shares a model with another one")
+        ensembles.append(
+            Ensemble(
+                joined.models[n_models:last],
+                [(model - n_models, number) for model, number in functions],
+                [
+                    update._replace(
+                        primary=update.primary - n_functions,
+                        momentum=None if update.momentum is None else update.momentum - n_functions,
+                    )
+                    for update in updates
+                ],
+            )
+        )
+        n_models, n_functions = last, end
+    return ensembles
 
 
 def stack_of(stored: Stored, n_outputs: int) -> Stack | None:
@@ -68,8 +124,9 @@ def stack_of(stored: Stored, n_outputs: int) -> Stack | None:
     return stack
 
 
-def ensemble_of(stored: Stored, stack: Stack | None, n_features: int, n_outputs: int) -> Ensemble:
-    """The ensemble; checks all numbers of the updates."""
+def ensembles_of(stored: Stored, stack: Stack | None, n_features: int, n_outputs: int) -> list[Ensemble]:
+    """The ensembles of the members; checks all numbers of the updates. Files without a number of members have one."""
+    n_members = whole(stored.description, "n_members", 1, MAX_MEMBERS) if "n_members" in stored.description else 1
     models = [] if stack is None else stack.forests(n_features, n_outputs)
     columns = [stored.array(name, dtype).tolist() for name, dtype in _FUNCTIONS.items()]
     if len(columns[0]) != len(columns[1]):
@@ -80,16 +137,19 @@ def ensemble_of(stored: Stored, stack: Stack | None, n_features: int, n_outputs:
             raise ModelFileError(f"functions: function {number} of model {model} does not exist")
     if sorted(set(functions)) != functions or len(set(columns[0])) != len(models):
         raise ModelFileError("functions: every model needs at least one; they must be in order, without repetition")
-    return Ensemble(models, functions, _updates(stored, len(functions)))
+    return _parted(Ensemble(models, functions, _updates(stored, len(functions), n_members)), n_members)
 
 
-def _updates(stored: Stored, n_functions: int) -> list[Update]:
+def _updates(stored: Stored, n_functions: int, n_members: int) -> list[Update]:
     columns = {name: stored.array(name, dtype) for name, dtype in _UPDATES.items()}
     if len({len(column) for column in columns.values()}) > 1:
         raise ModelFileError("sizes: the sections of the updates have different lengths")
     for name in ("theta", "eta", "alpha"):
         if not np.isfinite(columns[name]).all():
             raise ModelFileError(f"updates: {name} must be finite")
+    if len(columns["theta"]) % n_members:
+        raise ModelFileError(f"sizes: the iterations do not divide into {n_members} members")
+    length = max(len(columns["theta"]) // n_members, 1)
     dropped = stored.array("dropped", np.int64).tolist()
     updates: list[Update] = []
     done = used = 0
@@ -101,7 +161,7 @@ def _updates(stored: Stored, n_functions: int) -> list[Update]:
             raise ModelFileError(f"updates: iteration {len(updates)} drops {n} iterations, which do not exist")
         earlier = tuple(dropped[done : done + n])
         done += n
-        if any(not 0 <= i < len(updates) for i in earlier) or sorted(set(earlier)) != list(earlier):
+        if any(not 0 <= i < len(updates) % length for i in earlier) or sorted(set(earlier)) != list(earlier):
             raise ModelFileError(f"updates: iteration {len(updates)} must drop earlier iterations, in order, each once")
         updates.append(Update(theta, eta, primary, alpha, None if momentum < 0 else momentum, bool(restart), earlier))
     if done != len(dropped):

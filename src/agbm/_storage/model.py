@@ -35,7 +35,7 @@ from .._tree.forest import Stack
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
-from .ensemble import ensemble_of, stack_of, to_arrays
+from .ensemble import ensembles_of, stack_of, to_arrays
 
 KIND = "model"
 
@@ -93,7 +93,7 @@ def load(path: str | os.PathLike[str], estimators: Mapping[str, type]) -> Saved:
 
 def _check_can_be_saved(saved: Saved) -> None:
     estimator, model = saved.estimator, saved.model
-    if not all(isinstance(learner, Forest) for learner in model.ensemble.models):
+    if not all(isinstance(learner, Forest) for learner in model.models):
         raise ValueError(f"learner={estimator.learner!r}: model files support only trees; pickle the model instead.")
     if not isinstance(model.start, np.ndarray):
         raise ValueError(
@@ -148,6 +148,7 @@ def _description(saved: Saved) -> dict[str, Any]:
         "fitted_parameters": _encode_all(model.parameters),
         "resolved": _encode_all(model.resolved),
         "seed": model.seed,
+        "n_members": len(model.ensembles),
         "held_out": model.held_out,
         "loss": _encode("loss", model.loss),
         "start": _encode("start", model.start),
@@ -176,7 +177,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 
 def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
     folded = model.folded.value if isinstance(model.folded, Forest) else np.zeros(0)
-    arrays = {**to_arrays(model.ensemble), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
+    arrays = {**to_arrays(model.ensembles), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
     arrays |= stored_values.to_arrays("feature_names", _names(model), "X: the name")
     arrays |= _category_arrays(model.categories)
     if isinstance(model.labels, Classes):
@@ -208,20 +209,20 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     reader = _restored_reader(name, stored)
     labels = _restored_labels(is_classifier(estimator), stored)
     start, loss = _restored_start(labels, stored), _restored_loss(labels, stored)
-    ensemble, folded = _restored_trees(reader, labels, stored)
+    ensembles, folded = _restored_trees(reader, labels, stored)
     model = FittedModel(
         reader=reader,
         labels=labels,
         loss=cast(losses.Loss, loss.with_threads(_threads.resolve(estimator.n_jobs))),
         start=start,
-        ensemble=ensemble,
+        ensembles=ensembles,
         folded=folded,
         parameters=_with_defaults(shaping_parameters(type(estimator)()), stored.entry("fitted_parameters", dict)),
         fingerprints={},
         resolved=_decode_all(stored.entry("resolved", dict)),
         seed=model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max),
         held_out=stored.entry("held_out", bool),
-        history=_restored_history(len(ensemble), stored),
+        history=_restored_history(len(ensembles[0]), stored),
     )
     return Saved(estimator, model, _restored_notes(stored))
 
@@ -302,14 +303,14 @@ def _restored_loss(labels: Labels, stored: Stored) -> BuiltInLoss:
     return loss
 
 
-def _restored_trees(reader: TableReader, labels: Labels, stored: Stored) -> tuple[Ensemble, Model]:
-    """The ensemble, and the folded model for predictions."""
+def _restored_trees(reader: TableReader, labels: Labels, stored: Stored) -> tuple[list[Ensemble], Model]:
+    """The ensembles of the members, and the folded model for predictions."""
     n_features, n_outputs = reader.n_features, labels.n_outputs
     stack = stack_of(stored, n_outputs)
-    ensemble = ensemble_of(stored, stack, n_features, n_outputs)
+    ensembles = ensembles_of(stored, stack, n_features, n_outputs)
     if stack is None:
-        return ensemble, WeightedSum([], [], n_outputs)
-    return ensemble, _restored_forest(reader, stack, n_outputs, stored.array("folded_value", np.float64))
+        return ensembles, WeightedSum([], [], n_outputs)
+    return ensembles, _restored_forest(reader, stack, n_outputs, stored.array("folded_value", np.float64))
 
 
 def _restored_forest(reader: TableReader, stack: Stack, n_outputs: int, values: Array) -> Forest:

@@ -122,7 +122,7 @@ def view(model: Any) -> View:
     check_fitted(model)
     fitted = model.model_
     forest, start, categories = fitted.folded, fitted.start, fitted.categories
-    if not isinstance(forest, Forest) and fitted.ensemble.models:
+    if not isinstance(forest, Forest) and fitted.models:
         raise ValueError(f"learner={model.learner!r}: only trees can be exported; use learner=None.")
     if not isinstance(start, np.ndarray):
         raise ValueError(
