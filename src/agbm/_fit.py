@@ -14,8 +14,9 @@ from ._core.training import EarlyStopping, MemberRun, Watcher, after, warn_diver
 from ._data.blocks import naming
 from ._model import FittedModel
 from ._parameters import shaping_parameters
-from ._preparation import Member, Plan, Run, checkpoints_of, mean_start
+from ._preparation import checkpoints_of
 from ._progress import progress
+from ._run import Member, Plan, Run
 from ._storage.identity import UnidentifiedError, fingerprints
 
 
@@ -44,7 +45,7 @@ def train(run: Run, settings: Any) -> FittedModel:
         warn_diverged(history, best)
     parameters = shaping_parameters(settings)
     return FittedModel(
-        reader=run.reader, labels=run.labels, loss=plan.loss, start=mean_start(run.members), ensembles=ensembles,
+        reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensembles=ensembles,
         folded=fold(ensembles, run.members[0].learner, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=plan.seed,
         held_out=plan.held_out, history=history.columns(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from . import _auto, _threads
 from ._core.ensemble import Ensemble
 from ._core.learners import Fitter, Learner, RegressorLearner
 from ._core.losses import Array, BuiltInLoss, Loss
-from ._core.methods import Method, method_of
+from ._core.methods import method_of
 from ._core.objective import LocalObjective, Objective, start_residual
 from ._core.weights import Weights, check_sample_weight
 from ._data.batches import blocks_of
@@ -40,79 +40,10 @@ from ._data.tables import Categories, as_table, categorical_mask
 from ._labels import Classes, Labels, StartScores
 from ._model import FittedModel
 from ._parameters import interaction_groups, shaping_parameters
+from ._run import Member, Plan, Run
 from ._storage.checkpoint import Checkpoint
 from ._storage.identity import fingerprints, identity_of
 from ._tree import TreeLearner
-
-
-class Plan(NamedTuple):
-    """The part of the settings of a run that follows from labels and parameters alone."""
-
-    method: Method
-    loss: Loss
-    second_order: bool
-    max_iter: int
-    stops_early: bool
-    held_out: bool
-    """Whether validation rows are held out of the given rows."""
-    n_members: int
-    earlier: Sequence[Ensemble]
-    """The run to resume: one ensemble per member, or none."""
-    seed: int
-
-    def seed_of(self, member: int) -> int:
-        """The seed of a member; the first has that of the run."""
-        return self.seed if member == 0 else _draw_seed(self.seed, member)
-
-    def earlier_of(self, member: int) -> Ensemble | None:
-        """The run of a member to resume."""
-        return self.earlier[member] if self.earlier else None
-
-
-class Member(NamedTuple):
-    """A member of the model: its rows and its learner, ready for training."""
-
-    start: Any
-    """The start function: constants, or a model."""
-    objective: Objective[Any]
-    learner: Learner
-    fitter: Fitter[Any]
-    seed: int
-    earlier: Ensemble | None
-    """The run to resume."""
-
-
-class Run(NamedTuple):
-    """A prepared run: everything needed for training."""
-
-    plan: Plan
-    reader: TableReader
-    labels: Labels
-    members: Sequence[Member]
-
-    def resolved(self, settings: Any) -> dict[str, Any]:
-        """The values of `resolved_params_`: resolved "auto" values and related settings."""
-        plan = self.plan
-        found = {
-            "method": plan.method,
-            "loss": plan.loss,
-            "second_order": plan.second_order,
-            "max_iter": plan.max_iter,
-            "learning_rate": settings.learning_rate,
-            "early_stopping": plan.stops_early,
-            "n_members": plan.n_members,
-        }
-        learner = self.members[0].learner
-        if isinstance(learner, TreeLearner):
-            names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization")
-            found |= {name: getattr(learner, name) for name in names}
-        return found
-
-
-def mean_start(members: Sequence[Member]) -> Any:
-    """The start function of the model: the mean of those of the members, or the model that they all start from."""
-    starts = [member.start for member in members]
-    return np.mean(starts, axis=0) if len(starts) > 1 and isinstance(starts[0], np.ndarray) else starts[0]
 
 
 class RowSource(Protocol):
@@ -486,10 +417,6 @@ class Preparation:
             return ()
         labels.check_monotone(given)
         return cast(list[int], monotone.tolist())
-
-
-def _draw_seed(*entropy: int) -> int:
-    return int(np.random.SeedSequence(entropy).generate_state(1)[0]) % np.iinfo(np.int32).max
 
 
 def checkpoints_of(settings: Any) -> list[Checkpoint]:
