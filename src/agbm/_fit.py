@@ -34,7 +34,7 @@ def train(run: Run, settings: Any) -> FittedModel:
             watchers.append(bar)
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol))
-        history, diverged = watch(members, watchers)
+        history, diverged = watch(members, watchers, plan.members_at_once)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:

@@ -49,6 +49,9 @@ from ._tree import TreeLearner
 class RowSource(Protocol):
     """Where the rows are: on this machine, or on the machines of a cluster."""
 
+    in_this_process: bool
+    """Whether kernels run in this process, on its threads."""
+
     def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
         """The blocks of X, and y and sample_weight of all rows unless the blocks contain them; None for a table."""
 
@@ -68,6 +71,8 @@ class BlockRows:
 
 class LocalRows:
     """Rows on this machine; see RowSource."""
+
+    in_this_process = True
 
     def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
         """See RowSource."""
@@ -266,7 +271,7 @@ class Preparation:
     def _loss(self, labels: Labels) -> Loss:
         given = self._settings.loss
         loss: Any = labels.loss_of(given) if isinstance(given, str) else given
-        return cast(Loss, loss.with_threads(self._n_threads) if isinstance(loss, BuiltInLoss) else loss)
+        return _with_threads(loss, self._n_threads)
 
     def _plan(
         self, reader: TableReader, labels: Labels, loss: Loss, n_rows: int, has_validation: bool,
@@ -277,9 +282,13 @@ class Preparation:
         stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation)
         held_out = stops_early and not has_validation
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
+        n_members = _auto.n_members(settings.n_members)
+        at_once, n_threads = 1, self._n_threads
+        if settings.learner is None and isinstance(loss, BuiltInLoss) and self._source.in_this_process:
+            at_once, n_threads = _threads.divide(n_threads, n_members)
         return Plan(
             method, loss, _auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
-            held_out, _auto.n_members(settings.n_members), earlier, seed,
+            held_out, n_members, at_once, n_threads, earlier, seed,
         )  # fmt: skip
 
     def _max_iter(self, stops_early: bool) -> int:
@@ -357,8 +366,8 @@ class Preparation:
         scores = rows.start
         if scores is None:
             scores = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
-        joint = labels.joint(plan.loss)
-        return start, LocalObjective(joint, rows.y, n_train, scores, rows.weights, plan.second_order, self._n_threads)
+        joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
+        return start, LocalObjective(joint, rows.y, n_train, scores, rows.weights, plan.second_order, plan.n_threads)
 
     def _learner(
         self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
@@ -401,7 +410,7 @@ class Preparation:
             colsample_bytree=settings.colsample_bytree,
             colsample_bynode=settings.colsample_bynode,
             seed=seed,
-            n_threads=self._n_threads,
+            n_threads=plan.n_threads,
         )
 
     def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[int]:
@@ -417,6 +426,10 @@ class Preparation:
             return ()
         labels.check_monotone(given)
         return cast(list[int], monotone.tolist())
+
+
+def _with_threads(loss: Any, n_threads: int) -> Loss:
+    return cast(Loss, loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss)
 
 
 def checkpoints_of(settings: Any) -> list[Checkpoint]:

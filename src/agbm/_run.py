@@ -28,6 +28,10 @@ class Plan(NamedTuple):
     held_out: bool
     """Whether validation rows are held out of the given rows."""
     n_members: int
+    members_at_once: int
+    """How many members are trained at the same time, on threads of their own."""
+    n_threads: int
+    """Number of threads of each."""
     earlier: Sequence[Ensemble]
     """The run to resume: one ensemble per member, or none."""
     seed: int

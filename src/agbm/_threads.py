@@ -8,6 +8,15 @@ MOST_THREADS = 64
 """n_jobs may be up to this number, or twice the number of cores if that is more."""
 
 
+def divide(n_threads: int, n_members: int) -> tuple[int, int]:
+    """How many members to train at the same time, and the number of threads of each.
+
+    Members are independent of each other, so threads are never idle where each has a member of its own; but more
+    threads than members would have nothing to do.
+    """
+    return (n_threads, 1) if 1 < n_threads <= n_members else (1, n_threads)
+
+
 def resolve(n_jobs: int | None) -> int:
     """Number of threads for n_jobs: None or -1 for all cores available to the process, -2 for all but one, and so on.
 

@@ -11,8 +11,10 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from contextvars import copy_context
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,8 +149,11 @@ class MemberRun(NamedTuple):
     ensemble: Ensemble
 
 
-def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher]) -> tuple[History, bool]:
-    """Run the members and fill their ensembles. Returns the history, and whether the run diverged."""
+def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher], n_threads: int = 1) -> tuple[History, bool]:
+    """Run the members and fill their ensembles. Returns the history, and whether the run diverged.
+
+    With several threads, steps of different members run at the same time.
+    """
     history, divergence = History(), Divergence()
     began = time.perf_counter()
 
@@ -172,7 +177,7 @@ def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher]) -> tuple[Hi
         if over(start):
             return history, False
         try:
-            for steps in zip(*(member.steps for member in members), strict=True):
+            for steps in _together([member.steps for member in members], n_threads):
                 for member, step in zip(members, steps, strict=True):
                     member.ensemble.append(step)
                 record = _record(steps, [member.ensemble for member in members], time.perf_counter() - began)
@@ -185,6 +190,27 @@ def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher]) -> tuple[Hi
         except DivergedError:
             return history, True
     return history, False
+
+
+def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int) -> Iterator[Sequence[Step[Any]]]:
+    """The next step of each run, until they end."""
+    if n_threads == 1:
+        yield from zip(*runs, strict=True)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        while True:
+            # Each in a copy of the context, which has the settings of NumPy for floating-point errors.
+            tasks = [pool.submit(copy_context().run, _next, run) for run in runs]
+            steps = [task.result() for task in tasks]
+            del tasks
+            if any(step is None for step in steps):
+                return
+            yield cast(list[Step[Any]], steps)
+            del steps  # frees their vectors
+
+
+def _next(run: Iterator[Step[Any]]) -> Step[Any] | None:
+    return next(run, None)
 
 
 def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], seconds: float) -> Record:

@@ -25,6 +25,8 @@ from .objective import ClusterObjective, Facts
 class DaskRows:
     """Rows in the partitions of Dask collections, which stay with the workers; see RowSource."""
 
+    in_this_process = False
+
     def __init__(self, client: Any) -> None:
         self._client = client
         self._shards: list[DaskShards] = []
