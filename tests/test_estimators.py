@@ -734,7 +734,7 @@ class TestRestarts:
         weight = np.where(np.arange(len(y)) % 3 == 0, 10, 1) if weighted else np.ones(len(y))
         model = self.regressor("gradient", 0.3)
         model.fit(X, y, sample_weight=weight if weighted else None)
-        ensemble = model.model_.ensemble
+        ensemble = model.model_.ensembles[0]
         learners = np.array(
             [tree.predict(X, 1)[number, 0] for tree, number in map(ensemble.function, range(len(ensemble.functions)))]
         )
@@ -1075,7 +1075,7 @@ def test_importances_weigh_trees_as_the_model_does(regression):
     X, y = regression
     model = AGBMRegressor(method=made("agbm", shared_structure=False, momentum=0.5), max_iter=8, max_depth=2).fit(X, y)
     expected = np.zeros(X.shape[1])
-    for tree, weight in zip(model.model_.ensemble.models, model.model_.ensemble.coefficients()[0], strict=True):
+    for tree, weight in zip(model.model_.models, model.model_.ensembles[0].coefficients()[0], strict=True):
         for feature, gain in zip(tree.nodes["feature"], tree.nodes["gain"], strict=True):
             if feature >= 0:
                 expected[feature] += weight * gain

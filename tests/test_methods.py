@@ -161,7 +161,7 @@ class TestResolved:
         assert repr(found) == repr(
             {
                 "method": Fading(), "loss": agbm.losses.HalfSquaredError(), "second_order": True, "max_iter": 100,
-                "learning_rate": 0.1, "early_stopping": False, "max_depth": 3, "max_leaf_nodes": None,
+                "learning_rate": 0.1, "early_stopping": False, "n_members": 1, "max_depth": 3, "max_leaf_nodes": None,
                 "min_samples_leaf": 2, "l2_regularization": 1.0,
             }
         )  # fmt: skip

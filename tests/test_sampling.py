@@ -134,7 +134,7 @@ class TestFeatures:
         model = AGBMRegressor(
             method=made("agbm", shared_structure=False), colsample_bytree=0.3, max_iter=30, random_state=0
         ).fit(X, y)
-        used = [set(tree.nodes["feature"].tolist()) - {-1} for tree in model.model_.ensemble.models]
+        used = [set(tree.nodes["feature"].tolist()) - {-1} for tree in model.model_.models]
         assert max(map(len, used)) <= 3
         assert len(set().union(*used)) == 10, "every tree has others"
 
@@ -252,11 +252,9 @@ class TestDropout:
             random_state=0,
             max_depth=3,
         ).fit(X, y)
-        a, _ = model.model_.ensemble.coefficients()
+        a, _ = model.model_.ensembles[0].coefficients()
         assert a.min() >= 0
-        by_hand = y.mean() + sum(
-            w * tree.predict(X, 1)[0, 0] for w, tree in zip(a, model.model_.ensemble.models, strict=True)
-        )
+        by_hand = y.mean() + sum(w * tree.predict(X, 1)[0, 0] for w, tree in zip(a, model.model_.models, strict=True))
         np.testing.assert_allclose(model.predict(X), by_hand, rtol=1e-10)
         assert model.history_["train_loss"][-1] == pytest.approx(((model.predict(X) - y) ** 2 / 2).mean())
 

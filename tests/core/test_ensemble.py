@@ -71,7 +71,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant, max_iter=60).fit(X, y)
     unfolded = np.full(len(X), y.mean())
-    for tree, weights in zip(model.model_.ensemble.models, model.model_.ensemble.model_weights(), strict=True):
+    for tree, weights in zip(model.model_.models, model.model_.ensembles[0].model_weights(), strict=True):
         unfolded = unfolded + weights @ tree.predict(X, 1)[:, 0]
     assert np.abs(model.predict(X) - unfolded).max() <= 1e-12 * np.abs(unfolded).max()
 
@@ -81,7 +81,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
 def test_the_weights_of_the_last_iteration_are_found_without_a_replay(variant, dropout):
     X, y = load_diabetes(return_X_y=True)
     dropout = 0.0 if variant == "gbm line search" else dropout  # cannot be combined
-    ensemble = regressor(variant, max_iter=40, dropout=dropout).fit(X, y).model_.ensemble
+    ensemble = regressor(variant, max_iter=40, dropout=dropout).fit(X, y).model_.ensembles[0]
     weights, (expected, _) = ensemble._last_weights(), ensemble.coefficients()
     np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
 
@@ -91,7 +91,7 @@ def test_all_weights_are_non_negative(variant):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant).fit(X, y)
     for m in range(model.n_iter_ + 1):
-        a, d = model.model_.ensemble.coefficients(m)
+        a, d = model.model_.ensembles[0].coefficients(m)
         assert a.min(initial=0.0) >= 0.0
         assert d.min(initial=0.0) >= 0.0
 
@@ -113,7 +113,7 @@ def test_all_weights_are_non_negative(variant):
 def test_number_of_trees(variant, iterations, trees):
     X, y = load_diabetes(return_X_y=True)
     model = regressor(variant, max_iter=iterations).fit(X, y)
-    assert model.n_trees_ == trees == len(model.model_.ensemble.models) == model.model_.folded.n_learners
+    assert model.n_trees_ == trees == len(model.model_.models) == model.model_.folded.n_learners
     assert model.history_["trees"][-1] == trees
 
 
@@ -121,7 +121,7 @@ def test_a_momentum_learner_without_weight_is_not_kept_after_a_restart():
     X, y = load_diabetes(return_X_y=True)
     model = regressor("agbmr", max_iter=40, learning_rate=1.0).fit(X, y)
     assert model.history_["restart"].sum() >= 2, "this setting must restart"
-    for weights in model.model_.ensemble.model_weights():
+    for weights in model.model_.ensembles[0].model_weights():
         assert weights.any()
 
 

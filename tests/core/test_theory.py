@@ -115,7 +115,7 @@ class TestFading:
         model = AGBMRegressor(method=method, learning_rate=0.1, max_iter=30, max_depth=2).fit(*regression)
         m = np.arange(30)
         alpha = 0.1 * (1 + 0.05 * m)
-        weights, lasting = model.model_.ensemble.coefficients()
+        weights, lasting = model.model_.ensembles[0].coefficients()
         np.testing.assert_allclose(weights, alpha + (0.6 - alpha) * 0.75 ** (29 - m), rtol=1e-12)
         np.testing.assert_allclose(lasting, alpha, rtol=1e-12)
         np.testing.assert_allclose(model.history_["theta"][1:], 0.25)

@@ -122,8 +122,8 @@ class TestContinuity:
         amounts = rng.integers(1000, 100_000, 600)
         found = AGBMRegressor().fit(X, y, sample_weight=amounts)
         alone = AGBMRegressor().fit(X, y)
-        assert max(len(tree.nodes) for tree in found.model_.ensemble.models) <= 15, "three levels"
-        assert max(len(tree.nodes) for tree in alone.model_.ensemble.models) <= 15
+        assert max(len(tree.nodes) for tree in found.model_.models) <= 15, "three levels"
+        assert max(len(tree.nodes) for tree in alone.model_.models) <= 15
 
     def test_counts_and_floats_of_the_same_numbers_are_close(self):
         """They differ in the meaning of l2 and of the minimum number of rows, not in the size of trees."""

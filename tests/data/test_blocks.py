@@ -696,14 +696,14 @@ class TestParts:
             X = model.model_.reader.numbers(frame)
             found = Bins.from_data(X, 255, None, model.model_.reader.categories.counts(4), np.stack([y, y**2]), 3)
             matrix = found.encode(X, 1)
-            for forest in model.model_.ensemble.models:
+            for forest in model.model_.models:
                 codes = found.left_codes(forest)
                 assert np.array_equal(forest.values_on(matrix, codes, 2), forest.predict(X, 1))
 
     def test_values_on_codes_are_checked(self):
         matrix = _native.BinnedMatrix(5, [3], [0])
         X, y = np.arange(40.0)[:, np.newaxis], np.arange(40.0)
-        forest = AGBMRegressor(max_iter=1, min_samples_leaf=1).fit(X, y).model_.ensemble.models[0]
+        forest = AGBMRegressor(max_iter=1, min_samples_leaf=1).fit(X, y).model_.models[0]
         good = [forest.roots, forest.first_column, forest.nodes.view(np.uint8)]
         codes = np.zeros((len(forest.nodes), 4), dtype=np.uint64)
         bad_feature, bad_child = forest.nodes.copy(), forest.nodes.copy()

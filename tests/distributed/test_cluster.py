@@ -124,6 +124,8 @@ def cut(problem, bins, codes, seed, n_shards):
 class ShardRows:
     """Rows in shards of this process; see RowSource."""
 
+    in_this_process = False
+
     def __init__(self, seed, n_shards, trouble):
         self._seed, self._n_shards, self._trouble = seed, n_shards, trouble
 
@@ -178,14 +180,14 @@ def sharded(model, *where):
 
 def assert_same(model, expected):
     """Trees, weights of trees and history, bit for bit."""
-    assert len(model.model_.ensemble.models) == len(expected.model_.ensemble.models)
-    for a, b in zip(model.model_.ensemble.models, expected.model_.ensemble.models, strict=True):
+    assert len(model.model_.models) == len(expected.model_.models)
+    for a, b in zip(model.model_.models, expected.model_.models, strict=True):
         for name in ("nodes", "category_words", "category_start", "value"):
             assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
     for name, column in expected.history_.items():
         if name != "seconds":
             np.testing.assert_array_equal(model.history_[name], column, err_msg=name)
-    for a, b in zip(model.model_.ensemble.coefficients(), expected.model_.ensemble.coefficients(), strict=True):
+    for a, b in zip(model.model_.ensembles[0].coefficients(), expected.model_.ensembles[0].coefficients(), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (model.n_iter_, model.best_iteration_) == (expected.n_iter_, expected.best_iteration_)
     assert model.model_.start.tobytes() == expected.model_.start.tobytes()
