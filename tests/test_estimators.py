@@ -40,6 +40,7 @@ def binary():
             {},
             *({"method": method, "max_iter": 20} for method in METHODS),
             {"method": AGBM(shared_structure=True), "max_iter": 20, "multi_strategy": "multi_output_tree"},
+            {"n_members": 3, "max_iter": 20, "colsample_bynode": 0.5},
         )
     ]
 )

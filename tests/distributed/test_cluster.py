@@ -830,3 +830,11 @@ def test_wrong_calls_of_remote_grower(wrong, message):
     right = {"n_repeated": 6, "max": [5.0], "n_residuals": 1, "features": None, "node_share": 1.0, "seed": 0}
     with pytest.raises(ValueError, match=message):
         grower.grow(sums=WrongSums(fails), **right | {"min_hessian_leaf": 0.0} | wrong)
+
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_members(kind):
+    X, signal = rows_of(seed=3)
+    early = {"n_members": 3, "validation_fraction": 0.3, "early_stopping": True, "colsample_bynode": 0.6}
+    compare(model_of(kind, **early), X, labels_of(kind, signal))

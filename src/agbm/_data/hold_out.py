@@ -45,15 +45,15 @@ def hold_out_parts(
     """
     if n_parts == 1:
         return [hold_out(n_rows, share, classes, seed)]
-    wanted = math.ceil(share * n_rows)
-    if not 0 < wanted < n_rows:
+    if math.ceil(share * n_rows) >= n_rows:
         raise ValueError(f"{n_rows} rows are too few to hold out {share} of them.")
+    width = max(share * n_rows, 1.0)
     order = _stratified_order(n_rows, classes, np.random.default_rng(seed))
     parts = []
     for part in range(n_parts):
-        first = round(part * share * n_rows)
+        taken = np.arange(round(part * width), round((part + 1) * width))
         held_out = np.zeros(n_rows, dtype=bool)
-        held_out[order[np.arange(first, first + wanted) % n_rows]] = True
+        held_out[order[taken % n_rows]] = True
         if classes is not None:  # a class without remaining rows cannot be learned
             held_out &= np.isin(classes, classes[~held_out])
         if not held_out.any():
