@@ -832,7 +832,6 @@ def test_wrong_calls_of_remote_grower(wrong, message):
         grower.grow(sums=WrongSums(fails), **right | {"min_hessian_leaf": 0.0} | wrong)
 
 
-
 @pytest.mark.parametrize("kind", LABELS)
 def test_members(kind):
     X, signal = rows_of(seed=3)
