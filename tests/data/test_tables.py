@@ -12,6 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -19,7 +21,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches
-from agbm._data.tables import Categories
+from agbm._data.tables import Categories, category_sums, factors_of
 from variants import methods
 
 
@@ -626,3 +628,27 @@ class TestBadTables:
             AGBMRegressor(categorical_features=["colour", 1]).fit(as_pandas(columns), y)
         with pytest.raises(ValueError, match="must be a flat list"):
             AGBMRegressor(categorical_features=[["colour"]]).fit(as_pandas(columns), y)
+
+
+class TestFactors:
+    """Columns of pandas with categories or text are read by their codes; the result is that of a value per row."""
+
+    COLUMNS = st.lists(st.sampled_from(["a", "b", "é", "", None]), min_size=1, max_size=30)
+
+    @given(values=COLUMNS)
+    @pytest.mark.parametrize("dtype", ["category", "string", "str"])
+    def test_are_those_of_objects(self, dtype, values):
+        objects = np.array(values, dtype=object)[:, np.newaxis]
+        frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
+        expected, found = factors_of(objects)(0), factors_of(frame)(0)
+
+        def decoded(factors):
+            return [None if place < 0 else factors.distinct[place] for place in factors.places.tolist()]
+
+        assert decoded(found) == decoded(expected) == values
+        one = np.array([True])
+        assert category_sums(frame, one, [None]) == category_sums(objects, one, [None])
+
+    def test_categories_without_rows_are_not_learned(self):
+        frame = pd.DataFrame({"x": pd.Categorical(["b", None, "b"], categories=["a", "b", "c"])})
+        assert Categories.learn(frame, np.array([True]), None).of == {0: ["b"]}

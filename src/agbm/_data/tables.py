@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,15 +54,15 @@ class Categories:
                 f"X is sparse, but the model has categorical features ({sorted(self.of)}); pass a dense table."
             )
         n_features = _n_columns(X)
-        column, names = columns_of(X), column_names(X)
+        column, factors, names = columns_of(X), factors_of(X), column_names(X)
         encoded: list[NDArray[Any]] = []
         for f in range(n_features):
-            values, absent = column(f)
             if f in self.of:
-                encoded.append(self._codes(f, values, absent))
-                self._warn_of_other_forms(f, names[f], values, encoded[-1])
+                found = factors(f)
+                encoded.append(self._codes(f, found))
+                self._warn_of_other_forms(f, names[f], found, encoded[-1])
             else:
-                encoded.append(_numbers(values, absent, names[f]))
+                encoded.append(_numbers(*column(f), names[f]))
         dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
         matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
         for f, codes in enumerate(encoded):
@@ -71,14 +71,13 @@ class Categories:
 
     def codes(self, X: Any, f: int) -> Array:
         """The codes of a categorical column of X."""
-        return self._codes(f, *columns_of(X)(f))
+        return self._codes(f, factors_of(X)(f))
 
-    def _codes(self, f: int, values: NDArray[Any], absent: NDArray[np.bool_]) -> Array:
+    def _codes(self, f: int, column: Factors) -> Array:
         number = self._number[f]
         unknown = float(max(1, len(number)))
-        codes = np.array([number.get(value, unknown) for value in values.tolist()], dtype=np.float64)
-        codes[absent] = np.nan
-        return codes
+        codes = [number.get(value, unknown) for value in column.distinct]
+        return np.array([*codes, np.nan])[column.places]  # the last one, at -1, is that of missing values
 
     @cached_property
     def _number(self) -> dict[int, dict[Any, float]]:
@@ -99,13 +98,13 @@ class Categories:
         """The state without cached properties."""
         return {"of": self.of}
 
-    def _warn_of_other_forms(self, f: int, name: Any, values: NDArray[Any], codes: Array) -> None:
+    def _warn_of_other_forms(self, f: int, name: Any, column: Factors, codes: Array) -> None:
         """Warn if categories are unknown because a column has another type than in fit."""
         known = self.of[f]
         unknown = np.flatnonzero(codes == max(1, len(known)))
         if not len(unknown) or not known or f in self._warned:
             return
-        here = values[unknown[:UNKNOWN_TO_LOOK_AT]].tolist()
+        here = [column.distinct[place] for place in column.places[unknown[:UNKNOWN_TO_LOOK_AT]].tolist()]
         pair = self._same_in_another_form(f, here)
         if pair is None and not (codes < len(known)).any() and self._kinds[f].isdisjoint(map(_kind, here)):
             pair = here[0], known[0]
@@ -300,6 +299,51 @@ def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]
     return column
 
 
+class Factors(NamedTuple):
+    """A column as its distinct values and the place of each row's value among them; -1 for missing values."""
+
+    distinct: list[Any]
+    places: NDArray[np.intp]
+
+
+def factors_of(X: Any) -> Callable[[int], Factors]:
+    """A function that returns a column as Factors; raises ValueError for values that cannot be categories."""
+    frame, names, column = _frame(X), column_names(X), columns_of(X)
+
+    def factors(f: int) -> Factors:
+        try:
+            if frame is not None and (known := _pandas_categories(frame[:, f].to_native())) is not None:
+                return known
+            values, absent = column(f)
+            places = np.full(len(values), -1)
+            distinct, places[~absent] = _distinct(values[~absent].tolist())
+        except TypeError as error:
+            raise ValueError(
+                f"X: column {names[f]!r} has values that cannot be categories ({error}); use text or numbers."
+            ) from error
+        return Factors(distinct, places)
+
+    return factors
+
+
+def _distinct(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    place: dict[Any, int] = {}
+    places = np.array([place.setdefault(value, len(place)) for value in values], dtype=np.intp)
+    return list(place), places
+
+
+def _pandas_categories(series: Any) -> Factors | None:
+    """The distinct values and the codes of a pandas column of categories or text: much faster than a value per row."""
+    pandas = sys.modules.get("pandas")
+    dtype = getattr(series, "dtype", None)
+    if pandas is not None and isinstance(dtype, pandas.CategoricalDtype):
+        return Factors(series.cat.categories.to_numpy().tolist(), series.cat.codes.to_numpy().astype(np.intp))
+    if pandas is not None and isinstance(dtype, pandas.StringDtype):
+        codes, texts = pandas.factorize(series)
+        return Factors(texts.to_numpy().tolist(), codes)
+    return None
+
+
 def contents(X: Any) -> Iterator[NDArray[Any]]:
     """All values of a table, as arrays of their own types."""
     if issparse(X):
@@ -333,22 +377,20 @@ def category_sums(
     X: Any, features: NDArray[np.bool_], weights: Sequence[Array | None]
 ) -> dict[int, dict[Any, list[float]]]:
     """For the masked columns of X, the sums of each of the weights per distinct value; None means weights of 1."""
-    column, names = columns_of(X), column_names(X)
-    return {f: _sums_by_value(*column(f), weights, names[f]) for f in np.flatnonzero(features).tolist()}
+    factors = factors_of(X)
+    return {f: _sums_by_value(factors(f), weights) for f in np.flatnonzero(features).tolist()}
 
 
-def _sums_by_value(
-    values: NDArray[Any], absent: NDArray[np.bool_], weights: Sequence[Array | None], name: Any
-) -> dict[Any, list[float]]:
-    place: dict[Any, int] = {}
-    try:
-        codes = np.array([place.setdefault(value, len(place)) for value in values[~absent].tolist()], dtype=np.intp)
-    except TypeError as error:
-        raise ValueError(
-            f"X: column {name!r} has values that cannot be categories ({error}); use text or numbers."
-        ) from error
-    sums = [np.bincount(codes, None if weight is None else weight[~absent], len(place)) for weight in weights]
-    return dict(zip(place, np.column_stack(sums).tolist(), strict=True))
+def _sums_by_value(column: Factors, weights: Sequence[Array | None]) -> dict[Any, list[float]]:
+    present = column.places >= 0
+    places, n = column.places[present], len(column.distinct)
+    sums = [np.bincount(places, None if weight is None else weight[present], n) for weight in weights]
+    occurs = np.bincount(places, minlength=n) > 0  # categories of pandas may have no rows
+    return {
+        value: totals
+        for value, totals, any_row in zip(column.distinct, np.column_stack(sums).tolist(), occurs, strict=True)
+        if any_row
+    }
 
 
 def by_weight(totals: Mapping[Any, float]) -> list[Any]:

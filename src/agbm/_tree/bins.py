@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +157,13 @@ class Bins:
     def _thresholds_of(self, f: int) -> Array:
         return self.flat_thresholds[self._start[f] : self._start[f + 1]]
 
+    @cached_property
+    def _is_grouped(self) -> NDArray[np.bool_]:
+        """Whether each feature is categorical; false for -1, the feature of leaves."""
+        mask = np.zeros(len(self.n_bins) + 1, dtype=bool)
+        mask[list(self.grouped)] = True
+        return mask
+
     def category_sets(
         self, nodes: NDArray[np.void], left_codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -163,16 +171,16 @@ class Bins:
         if not self.grouped:
             return _NO_WORDS, _NO_SETS
         words: list[NDArray[np.uint64]] = []
-        for node, codes in zip(nodes, left_codes, strict=True):
-            if int(node["feature"]) not in self.grouped:
-                continue
-            node["categories"] = len(words)
-            bins = self.grouped[int(node["feature"])].bins
-            by_bin = np.unpackbits(codes.view(np.uint8), bitorder="little")
-            by_category = np.where(bins >= 0, by_bin[bins], node["missing_left"])
+        by_set = np.flatnonzero(self._is_grouped[nodes["feature"]])
+        nodes["categories"][by_set] = np.arange(len(by_set))
+        features, missing_left = nodes["feature"][by_set].tolist(), nodes["missing_left"][by_set].tolist()
+        by_bin = np.unpackbits(left_codes[by_set].view(np.uint8), axis=1, bitorder="little")
+        for f, missing, of_node in zip(features, missing_left, by_bin, strict=True):
+            bins = self.grouped[f].bins
             # The padding up to a full word, like all codes after it, is treated as missing.
-            padded = np.append(by_category, np.full(-len(bins) % 64, node["missing_left"])).astype(np.uint8)
-            words.append(np.packbits(padded, bitorder="little").view(np.uint64))
+            by_category = np.full(-len(bins) % 64 + len(bins), missing, dtype=np.uint8)
+            np.copyto(by_category[: len(bins)], of_node[bins], where=bins >= 0)
+            words.append(np.packbits(by_category, bitorder="little").view(np.uint64))
         start = np.cumsum([0, *(len(w) for w in words)], dtype=np.int64)
         return np.concatenate([_NO_WORDS, *words]), start
 
