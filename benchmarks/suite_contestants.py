@@ -8,6 +8,8 @@ number of iterations. Everything else is its default, except that XGBoost's lear
 Under both, the loss for counts, the number of threads and the seed are set, and categorical columns are passed as each
 library expects them. Differences between libraries that remain:
 
+* agbm with several members gets training and validation rows as training rows: each member holds out its own part of
+  them, as users could let it.
 * HistGradientBoosting accepts at most 255 categories per column. The 254 most frequent are kept; the others are merged.
 * HistGradientBoosting would predict with all iterations after early stopping, the others with those up to the best
   one. Under `given` its later iterations are removed, since the patience is not its own.
@@ -132,8 +134,12 @@ def fit_ours(problem: Problem, run: Run, **parameters: Any) -> Outcome:
     if problem.kind == "count":
         parameters = {"loss": "poisson", **parameters}
     model = _of_kind(problem, "agbm", "AGBM")(random_state=run.seed, n_jobs=run.threads).set_params(**parameters)
-    rows = _rows(problem, run)
-    held_out = {"X_val": problem.validation.X, "y_val": problem.validation.y} if run.given else {}
+    rows, held_out = _rows(problem, run), {}
+    if run.given and model.n_members != "auto" and model.n_members > 1:
+        rows = problem.both
+        model.set_params(early_stopping=True)
+    elif run.given:
+        held_out = {"X_val": problem.validation.X, "y_val": problem.validation.y}
     seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, **held_out)
     return _outcome(problem, run, seconds, _method(problem, model), model.n_trees_, model.best_iteration_)
 
