@@ -283,6 +283,8 @@ class Preparation:
         held_out = stops_early and not has_validation
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
         n_members = _auto.n_members(settings.n_members)
+        if earlier and len(earlier) != n_members:
+            raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
         at_once, n_threads = 1, self._n_threads
         if settings.learner is None and isinstance(loss, BuiltInLoss) and self._source.in_this_process:
             at_once, n_threads = _threads.divide(n_threads, n_members)

@@ -67,13 +67,7 @@ def _joined(ensembles: Sequence[Ensemble]) -> Ensemble:
     for ensemble in ensembles:
         n_models, n_functions = len(joined.models), len(joined.functions)
         joined.functions += [(n_models + model, number) for model, number in ensemble.functions]
-        joined.updates += [
-            update._replace(
-                primary=n_functions + update.primary,
-                momentum=None if update.momentum is None else n_functions + update.momentum,
-            )
-            for update in ensemble.updates
-        ]
+        joined.updates += [_renumbered(update, n_functions) for update in ensemble.updates]
         joined.models += ensemble.models
     return joined
 
@@ -91,21 +85,17 @@ def _parted(joined: Ensemble, n_members: int) -> list[Ensemble]:
         last = max((model + 1 for model, _ in functions), default=n_models)
         if functions and functions[0][0] != n_models:
             raise ModelFileError(f"functions: member {member} shares a model with another one")
-        ensembles.append(
-            Ensemble(
-                joined.models[n_models:last],
-                [(model - n_models, number) for model, number in functions],
-                [
-                    update._replace(
-                        primary=update.primary - n_functions,
-                        momentum=None if update.momentum is None else update.momentum - n_functions,
-                    )
-                    for update in updates
-                ],
-            )
-        )
+        functions = [(model - n_models, number) for model, number in functions]
+        updates = [_renumbered(update, -n_functions) for update in updates]
+        ensembles.append(Ensemble(joined.models[n_models:last], functions, updates))
         n_models, n_functions = last, end
     return ensembles
+
+
+def _renumbered(update: Update, by: int) -> Update:
+    """An update whose functions have other numbers."""
+    momentum = None if update.momentum is None else update.momentum + by
+    return update._replace(primary=update.primary + by, momentum=momentum)
 
 
 def stack_of(stored: Stored, n_outputs: int) -> Stack | None:
