@@ -207,6 +207,13 @@ class TestTrain:
         assert (type(model.method), model.method.restart, model.method.momentum) == (AGBM, "gradient", 0.3)
         assert [model.feature_names_in_[f] for f in model.model_.categories] == ["colour", "code", "times"]
 
+    def test_options_that_are_given_twice_add_up(self, here):
+        run(*SOLD, "--set", "max_iter=5", "--set", "max_depth=2", "--categorical", "times", "--drop", "code", "--drop",
+            "colour", "--no-early-stopping")  # fmt: skip
+        model = agbm.load("sold.agbm")
+        assert (model.max_iter, model.max_depth) == (5, 2)
+        assert not {"code", "colour"} & set(model.feature_names_in_)
+
     def test_a_run_goes_on_from_its_checkpoint(self, here, capsys):
         many = ["--set", "max_iter=14", "--no-early-stopping"]
         run(*SOLD, *many)

@@ -49,12 +49,17 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task", choices=("classification", "regression"), help="default: inferred from the target, and printed"
     )
-    parser.add_argument("--drop", metavar="COLUMN", nargs="+", default=[], help="columns to ignore")
+    parser.add_argument("--drop", metavar="COLUMN", nargs="+", action="extend", default=[], help="columns to ignore")
     parser.add_argument(
-        "--categorical", metavar="COLUMN", nargs="+", default=[], help="numeric columns to treat as categories"
+        "--categorical",
+        metavar="COLUMN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="numeric columns to treat as categories",
     )
     parser.add_argument(
-        "--numeric", metavar="COLUMN", nargs="+", default=[],
+        "--numeric", metavar="COLUMN", nargs="+", action="extend", default=[],
         help="text columns to read as numbers; decimal commas are supported, other text becomes missing values",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and of the model (default: %(default)s)")
@@ -69,7 +74,9 @@ def add_weight(parser: argparse.ArgumentParser) -> None:
 
 def add_parameters(parser: argparse.ArgumentParser, help: str) -> None:
     """Add the option for parameters of the estimator."""
-    parser.add_argument("--set", metavar="NAME=VALUE", nargs="+", default=[], dest="parameters", help=help)
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", nargs="+", action="extend", default=[], dest="parameters", help=help
+    )
 
 
 def add_shares(parser: argparse.ArgumentParser) -> None:

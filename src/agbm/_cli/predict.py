@@ -46,7 +46,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--scores", action="store_true", help="write raw scores: log-odds, or values before the inverse link"
     )
     parser.add_argument(
-        "--keep", metavar="COLUMN", nargs="+", default=[], help="columns to copy to the output, such as an identifier"
+        "--keep",
+        metavar="COLUMN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="columns to copy to the output, such as an identifier",
     )
     parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
     parser.set_defaults(run=run)
