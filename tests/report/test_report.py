@@ -836,3 +836,22 @@ def test_clear_winners_and_ties():
     assert "On the test rows, a has accuracy 0.9 (95 % interval 0.89 to 0.91)." in page
     page = to_html(Findings("t", "c", tried=[Tried("a", failure="no such file")]))
     assert "No model was trained: no such file" in page
+
+
+def test_trees_of_several_members(cancer):
+    X, y = load_diabetes(return_X_y=True)
+    model = AGBMRegressor(n_members=3, max_iter=8, colsample_bynode=0.5).fit(X, y)
+    titles = re.findall(
+        r"<summary>Tree (\d+) of .*?\(iteration (\d+) of the first member\)", to_html(replace(cancer, model=model))
+    )
+    assert titles == [("0", "1"), ("1", "2"), ("3", "4"), ("7", "8")]
+
+
+def test_a_model_without_trees(cancer):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = X[:, 0] + np.r_[np.zeros(200), np.ones(200)]
+    model = AGBMRegressor().fit(X[:200], y[:200], X_val=X[200:], y_val=-5 * y[200:])
+    assert model.n_trees_ == 0
+    page = to_html(replace(cancer, model=model))
+    assert "Convergence" in page
+    assert "Example trees" not in page

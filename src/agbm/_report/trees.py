@@ -26,21 +26,27 @@ def example_trees(model: Estimator) -> Html:
     except ValueError as error:
         return element("p", f"The trees cannot be drawn: {error}", class_="note")
     parts: list[Html] = []
+    of_member = " of the first member" if len(model.model_.ensembles) > 1 else ""
     for number, iteration in _chosen(model, len(seen.trees)):
         labels = Labels(seen, number, DIGITS, CATEGORIES)
-        summary = element("summary", f"{labels.title[0].upper()}{labels.title[1:]} (iteration {iteration:,})")
+        title = f"{labels.title[0].upper()}{labels.title[1:]} (iteration {iteration:,}{of_member})"
+        summary = element("summary", title)
         drawing = element("div", _list(labels), class_="scroll", tabindex="0", role="region", aria_label=labels.title)
         parts.append(element("details", summary, drawing, open=not parts))
     return joined(parts)
 
 
 def _chosen(model: Estimator, n_trees: int) -> list[tuple[int, int]]:
-    """Return indices of trees with their iterations: those of the first iteration, then one each from later ones."""
-    trees = np.asarray(model.history_["trees"])[: model.best_iteration_ + 1]
-    last = len(trees) - 1
-    first = [(number, 1) for number in range(min(int(trees[1]), TREES_OF_THE_FIRST))]
+    """Return indices of trees with their iterations: those of the first iteration, then one each from later ones.
+
+    If there are several members, the trees of the first one come first.
+    """
+    ensemble = model.model_.ensembles[0]
+    last, n_trees_per_model = len(ensemble), ensemble.models[0].n_learners
+    first = [(number, 1) for number in range(min(n_trees_per_model, TREES_OF_THE_FIRST))]
     later = sorted({-(-last // 4), -(-last // 2), last} - {1})
-    chosen = first + [(int(trees[iteration - 1]), iteration) for iteration in later]
+    added = [ensemble.functions[update.primary][0] * n_trees_per_model for update in ensemble.updates]
+    chosen = first + [(added[iteration - 1], iteration) for iteration in later]
     return [(number, iteration) for number, iteration in chosen if number < n_trees]
 
 
