@@ -163,7 +163,10 @@ def _with_frequent_classes(rows: Rows) -> Rows:
 
 
 def stratified_order(strata: Array, rng: np.random.Generator) -> Array:
-    """A random order of rows in which every run of consecutive rows has about the same share of each stratum."""
+    """A random order of rows in which every run of consecutive rows has about the same share of each stratum.
+
+    Not the one of the library: its splits may change, and then stored results would belong to other rows.
+    """
     position = np.empty(len(strata))
     for stratum in np.unique(strata):
         members = np.flatnonzero(strata == stratum)

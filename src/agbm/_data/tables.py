@@ -312,7 +312,7 @@ def factors_of(X: Any) -> Callable[[int], Factors]:
 
     def factors(f: int) -> Factors:
         try:
-            if frame is not None and (known := _pandas_categories(frame[:, f].to_native())) is not None:
+            if frame is not None and (known := _pandas_factors(frame[:, f].to_native())) is not None:
                 return known
             values, absent = column(f)
             places = np.full(len(values), -1)
@@ -332,7 +332,7 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.intp]]:
     return list(place), places
 
 
-def _pandas_categories(series: Any) -> Factors | None:
+def _pandas_factors(series: Any) -> Factors | None:
     """The distinct values and the codes of a pandas column of categories or text: much faster than a value per row."""
     pandas = sys.modules.get("pandas")
     dtype = getattr(series, "dtype", None)
