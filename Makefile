@@ -11,9 +11,7 @@
 #             benchmarks/speed.py for the files)
 # make bench-quick    the same in a minute on small tables, to see that all of it runs
 # make bench-kernels  what the native kernels reach of the limits of the machine
-# make bench-trees DATA=folder   trees and seconds that the default needs for the loss of others (benchmarks/trees_to_match.py)
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
-# make bench-tables DATA=folder  compare test losses on real tables (see benchmarks/tables_vs_peers.py for the files)
 # make bench-suite DATA=folder  compare default settings of libraries on 43 real tables, write out/suite/suite.md; resumes
 #             (see benchmarks/suite.py for the folder and for more options)
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
@@ -40,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-kills test-install lint docs paper bench bench-quick bench-kernels bench-tables bench-trees bench-ablation bench-dask \
+.PHONY: demo test test-fast test-kills test-install lint docs paper bench bench-quick bench-kernels bench-ablation bench-dask \
   bench-sparse bench-suite \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
@@ -100,12 +98,6 @@ bench-kernels: benchmarks/kernels.cpp $(wildcard native/*.hpp)
 	mkdir -p out/bench
 	$(CXX) -std=c++20 -O3 -ffp-contract=off -Wall -Wextra -Inative -pthread benchmarks/kernels.cpp -o out/bench/kernels
 	out/bench/kernels out/bench/kernels.json
-
-bench-tables: $(BENCH_SET_UP)
-	$(BIN)/python benchmarks/tables_vs_peers.py $(DATA)
-
-bench-trees: $(BENCH_SET_UP)
-	$(BIN)/python benchmarks/trees_to_match.py --data $(DATA) --rows 100000
 
 bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)

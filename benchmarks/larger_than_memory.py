@@ -124,7 +124,7 @@ def train(folder: str, bins: str, n_trees: int, limit: int) -> dict[str, float]:
     clock(BlockTable, "encode", "bins (s)")
     clock(AGBMRegressor, "_train", "training (s)")
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    model = AGBMRegressor(max_iter=n_trees, n_iter_no_change=n_trees)
+    model = AGBMRegressor(n_members=1, max_depth=6, max_iter=n_trees, n_iter_no_change=n_trees)
     files = folder if bins == "mmap" else None
     model.fit(Batches(pyarrow.dataset.dataset(folder), bins=bins, folder=files), "label")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

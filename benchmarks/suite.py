@@ -39,7 +39,7 @@ def measured(record: Record, contestant: Contestant, problem: Problem, run: Run)
     validation = None if math.isnan(outcome.validation_loss) else outcome.validation_loss
     return replace(
         record, loss=test_loss, validation_loss=validation, trees=outcome.trees, kept_iterations=outcome.iterations,
-        seconds=outcome.seconds,
+        seconds=outcome.seconds, staged_losses=[float(f"{value:.7g}") for value in outcome.staged_losses] or None,
     )  # fmt: skip
 
 

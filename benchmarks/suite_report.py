@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 from document import table
-from suite_contestants import GIVEN, OURS, PLAIN_OURS
+from suite_contestants import GIVEN, ONE_OF_OURS, OURS, PLAIN_OURS, TUNED_PLAIN
 from suite_statistics import (
     BySet,
     bootstrap_interval,
@@ -48,6 +49,8 @@ class Record:
     trees: int | None = None
     kept_iterations: int | None = None
     seconds: float | None = None
+    staged_losses: list[float] | None = None
+    """Test losses after each iteration, for some contestants."""
     error: str | None = None
 
     @property
@@ -162,6 +165,26 @@ def pairs(results: Results, mine: str) -> list[str]:
     return table(heads, rows)
 
 
+def trees_to_reach(results: Results, mine: str, other: str) -> Iterator[str]:
+    """A sentence about the trees that one contestant needs for the test loss of another."""
+    aims = {(r.task, r.seed): r for r in results.records if r.contestant == other}
+    ratios_of_trees, n_reached = [], 0
+    for record in results.records:
+        aim = aims.get((record.task, record.seed))
+        if record.contestant != mine or aim is None or not record.staged_losses:
+            continue
+        needed = next((i for i, value in enumerate(record.staged_losses, 1) if value <= cast(float, aim.loss)), None)
+        n_reached += needed is not None
+        iterations = max(len(record.staged_losses), cast(int, aim.kept_iterations)) if needed is None else needed
+        ratios_of_trees.append(iterations / max(cast(int, aim.kept_iterations), 1))
+    if ratios_of_trees:
+        yield (
+            f"{mine} reaches the test loss of {other} in {n_reached} of {len(ratios_of_trees)} fits, with "
+            f"{geometric_mean(ratios_of_trees):.2f} of its trees (geometric mean over all fits; a loss that is not "
+            "reached counts as all trees of the one that has more)."
+        )
+
+
 def _wide(results: Results, field: str, show: Callable[[float], str], lead: Mapping[str, list[str]]) -> list[str]:
     """A table with one row per set and one column per contestant: means over the seeds."""
     by_contestant = {who: means(results.of(who, field)) for who in results.contestants}
@@ -206,6 +229,7 @@ def section(results: Results, protocol: str, reference: str, with_halves: bool) 
         yield from (f"### Half {half} ({len(sets)} sets)", "", *summary(results, reference, sets), "")
     if OURS in results.contestants:
         yield from (f"### {OURS} compared with each contestant", "", *pairs(results, OURS), "")
+    yield from (*trees_to_reach(results, ONE_OF_OURS, TUNED_PLAIN), "")
     yield from failures(results)
     yield from every_set(results)
 

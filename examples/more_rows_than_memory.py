@@ -32,14 +32,15 @@ def main() -> None:
         for number in range(FILES):
             yield read(number)
 
-    # fit keeps two bytes per value in memory, or in files with Batches(..., bins="mmap"). A pyarrow dataset can be
-    # passed without Batches: fit(dataset, "name of the label column").
-    model = AGBMClassifier(max_iter=30).fit(Batches(batches))
+    # fit keeps two bytes per value in memory, or in files with Batches(..., bins="mmap"), and with several members as
+    # many of each. A pyarrow dataset can be passed without Batches: fit(dataset, "name of the label column").
+    model = AGBMClassifier(n_members=1, max_iter=30).fit(Batches(batches))
     X_test, y_test = read(FILES)
     print(f"read {FILES} files {len(passes)} times, one at a time; accuracy {model.score(X_test, y_test):.3f}")
 
     parts = [read(number) for number in range(FILES)]
-    whole = AGBMClassifier(max_iter=30).fit(np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts]))
+    X, y = np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+    whole = AGBMClassifier(n_members=1, max_iter=30).fit(X, y)
     same = np.array_equal(model.predict_proba(X_test), whole.predict_proba(X_test))
     print("same bits as a fit on one table:", same)
 

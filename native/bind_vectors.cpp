@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "bindings.hpp"
+#include "parallel.hpp"
 #include "python_arrays.hpp"
 #include "python_exact_sum.hpp"
 #include "vectors.hpp"
@@ -81,6 +82,9 @@ nb::tuple products_of(const Rows2d& x, const Rows2d& y, const Weights& weight, i
 
 void bind_memory(nb::module_& m) {
   m.def("empty", &empty, "shape"_a, "An uninitialised array. Within a run, its memory is reused after it is deleted.");
+  m.def(
+      "choose_threads", [](std::size_t pool) { ThreadPools::chosen() = pool; }, "pool"_a,
+      "From now on, kernels that are called by this thread share a pool of threads only with others of this number.");
   m.def(
       "begin_run", [] { ReusedMemory::instance().begin_run(); }, "From now on, the memory of deleted arrays is kept.");
   m.def("end_run", [] { ReusedMemory::instance().end_run(); }, "The last run to end frees the memory that was kept.");

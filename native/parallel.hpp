@@ -1,11 +1,13 @@
-// parallel_for and its thread pool. No other file deals with threads.
+// parallel_for and its thread pools. No other file deals with threads.
 //
-// The pool is used instead of OpenMP because it has no runtime that could conflict with that of another package, works
-// after fork(), and is visible to ThreadSanitizer. Results never depend on which thread runs a task, so if two threads
-// call parallel_for at the same time, the second one runs its tasks itself. Calls must not be nested.
+// The pools are used instead of OpenMP because they have no runtime that could conflict with that of another package,
+// work after fork(), and are visible to ThreadSanitizer. All threads use the first pool, except those that train members
+// of a model at the same time, which have one each. Results never depend on which thread runs a task, so if two threads
+// call parallel_for on the same pool at the same time, the second one runs its tasks itself. Calls must not be nested.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -28,33 +30,11 @@ namespace agbm {
 
 class ThreadPool {
  public:
-  static ThreadPool& instance() {
-#if !defined(_WIN32)  // Windows has no fork()
-    static std::once_flag registered;
-    std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); }); });
-#endif
-    ThreadPool* pool = current().load(std::memory_order_acquire);
-    if (pool == nullptr) {
-      // Never destroyed: its threads sleep until the process ends. A child of fork() has no threads and creates a new
-      // pool.
-      ThreadPool* fresh = new ThreadPool;
-      if (current().compare_exchange_strong(pool, fresh)) {
-        pool = fresh;
-      } else {
-        delete fresh;
-      }
-    }
-    return *pool;
-  }
-
-  // Calls body(task) for every task in [0, n_tasks). The body must not throw.
+  // Calls body(task) for every task in [0, n_tasks). Returns false, and calls nothing, if the pool is busy.
   template <class Body>
-  void run(std::size_t n_tasks, int n_threads, const Body& body) {
-    std::unique_lock<std::mutex> owner(busy_, std::defer_lock);
-    if (n_threads <= 1 || n_tasks <= 1 || !owner.try_lock()) {
-      for (std::size_t task = 0; task < n_tasks; ++task) body(task);
-      return;
-    }
+  bool run(std::size_t n_tasks, int n_threads, const Body& body) {
+    std::unique_lock<std::mutex> owner(busy_, std::try_to_lock);
+    if (!owner.owns_lock()) return false;
     const std::size_t wanted = std::min<std::size_t>(n_threads, n_tasks) - 1;
     const std::size_t helpers = hire(wanted);
     call_ = [](const void* context, std::size_t task) { (*static_cast<const Body*>(context))(task); };
@@ -71,6 +51,7 @@ class ThreadPool {
     work();
     Waiting waiting;
     while (working_.load(std::memory_order_acquire) != 0) waiting.step();
+    return true;
   }
 
  private:
@@ -97,11 +78,6 @@ class ThreadPool {
     int turns_ = 0;
     std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   };
-
-  static std::atomic<ThreadPool*>& current() {
-    static std::atomic<ThreadPool*> pool{nullptr};
-    return pool;
-  }
 
   static void pause() {
 #if defined(__x86_64__)
@@ -166,9 +142,52 @@ class ThreadPool {
   const void* context_ = nullptr;
 };
 
+class ThreadPools {
+ public:
+  static ThreadPools& instance() {
+#if !defined(_WIN32)  // Windows has no fork()
+    static std::once_flag registered;
+    std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); }); });
+#endif
+    ThreadPools* pools = current().load(std::memory_order_acquire);
+    if (pools == nullptr) {
+      // Never destroyed: their threads sleep until the process ends. A child of fork() has no threads and creates new
+      // pools.
+      ThreadPools* fresh = new ThreadPools;
+      if (current().compare_exchange_strong(pools, fresh)) {
+        pools = fresh;
+      } else {
+        delete fresh;
+      }
+    }
+    return *pools;
+  }
+
+  // The pool of the calling thread.
+  static std::size_t& chosen() {
+    static thread_local std::size_t number = 0;
+    return number;
+  }
+
+  // Calls body(task) for every task in [0, n_tasks). The body must not throw.
+  template <class Body>
+  void run(std::size_t n_tasks, int n_threads, const Body& body) {
+    if (n_threads > 1 && n_tasks > 1 && pools_[chosen() % pools_.size()].run(n_tasks, n_threads, body)) return;
+    for (std::size_t task = 0; task < n_tasks; ++task) body(task);
+  }
+
+ private:
+  static std::atomic<ThreadPools*>& current() {
+    static std::atomic<ThreadPools*> pools{nullptr};
+    return pools;
+  }
+
+  std::array<ThreadPool, 16> pools_;  // a pool has no threads until it is used
+};
+
 template <class Body>
 void parallel_for(std::size_t n_tasks, int n_threads, const Body& body) {
-  ThreadPool::instance().run(n_tasks, n_threads, body);
+  ThreadPools::instance().run(n_tasks, n_threads, body);
 }
 
 // The number of threads for a number of steps of about a nanosecond each: waking a thread takes as long as a few

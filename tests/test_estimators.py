@@ -241,7 +241,7 @@ def test_interrupt_between_trees():
         X = rng.normal(size=(2000, 20)); y = rng.normal(size=len(X))
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
-            AGBMRegressor(max_iter=10**7, max_depth=3, learning_rate=1e-3).fit(X, y)
+            AGBMRegressor(max_iter=10**7, max_depth=3, learning_rate=1e-3, early_stopping=False).fit(X, y)
         except KeyboardInterrupt:
             pass
         else:
@@ -264,7 +264,7 @@ class TestData:
     def test_columns_that_say_nothing(self):
         X = np.column_stack([np.full(100, np.nan), np.ones(100)])
         y = np.arange(100.0)
-        np.testing.assert_allclose(AGBMRegressor(max_iter=5).fit(X, y).predict(X), y.mean())
+        np.testing.assert_allclose(AGBMRegressor(max_iter=5, early_stopping=False).fit(X, y).predict(X), y.mean())
 
     @methods
     def test_one_row_and_few_rows(self, method):
@@ -298,6 +298,7 @@ class TestData:
             max_iter=10,
             max_depth=3,
             max_bins=32,
+            early_stopping=False,
         )
         weighted = clone(model).fit(X, y, sample_weight=weight)
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
@@ -326,7 +327,8 @@ class TestData:
     def test_held_out_rows_are_weighted(self, regression):
         X, y = regression
         weight = np.arange(len(y)) % 5 + 0.5
-        model = AGBMRegressor(early_stopping=True, max_iter=3, random_state=0).fit(X, y, sample_weight=weight)
+        model = AGBMRegressor(n_members=1, early_stopping=True, max_iter=3, random_state=0)
+        model.fit(X, y, sample_weight=weight)
         seed = model.model_.seed
         train, held_out = train_test_split(np.arange(len(y)), test_size=0.1, random_state=seed)
         prior = np.average(y[train], weights=weight[train])
@@ -488,7 +490,7 @@ class TestLosses:
         for odd in (Odd(lambda r: r.astype(np.float32)), Odd(list), Odd(lambda r: r, lambda f: [1] * len(f))):
             np.testing.assert_allclose(model.set_params(loss=odd).fit(X, y).predict(X), expected, rtol=1e-4)
         with pytest.raises(ValueError, match=r"loss: negative_gradient must give one number for each of 442 rows"):
-            AGBMRegressor(loss=Odd(lambda r: r[1:])).fit(X, y)
+            AGBMRegressor(loss=Odd(lambda r: r[1:]), early_stopping=False).fit(X, y)
         with pytest.raises(ValueError, match=r"loss: hessian must give one number .* got an array of shape"):
             AGBMRegressor(loss=Odd(lambda r: r, lambda f: 1.0)).fit(X, y)
 
@@ -551,28 +553,27 @@ class TestLosses:
 class TestStart:
     def test_prior_and_zero(self, regression, binary):
         X, y = regression
-        assert AGBMRegressor(init="prior", max_iter=1, max_depth=1, min_samples_leaf=400).fit(X, y).predict(X)[
-            0
-        ] == pytest.approx(y.mean())
+        prior = AGBMRegressor(init="prior", max_iter=1, max_depth=1, min_samples_leaf=400, early_stopping=False)
+        assert prior.fit(X, y).predict(X)[0] == pytest.approx(y.mean())
         zero = AGBMRegressor(
             method="gbm", init="zero", max_iter=1, min_samples_leaf=400, learning_rate=0.5, l2_regularization=0.0
         ).fit(X, y)
         assert zero.predict(X)[0] == pytest.approx(y.mean() / 2)
         X, y = binary
-        prior = AGBMClassifier(max_iter=1, min_samples_leaf=600).fit(X, y)
+        prior = AGBMClassifier(max_iter=1, min_samples_leaf=600, early_stopping=False).fit(X, y)
         assert prior.predict_proba(X)[0, 1] == pytest.approx(y.mean())
 
     @methods
     def test_a_given_model(self, method, regression, binary):
         X, y = regression
         start = LinearRegression().fit(X, y)
-        model = AGBMRegressor(method=method, init=start, max_iter=5).fit(X, y)
+        model = AGBMRegressor(method=method, init=start, max_iter=5, early_stopping=False).fit(X, y)
         assert model.history_["train_loss"][0] == pytest.approx(np.mean((start.predict(X) - y) ** 2) / 2)
         assert model.history_["train_loss"][-1] < model.history_["train_loss"][0]
         np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-12)
         X, y = binary
         start = LogisticRegression(max_iter=5000).fit(X, y)
-        model = AGBMClassifier(method=method, init=FrozenEstimator(start), max_iter=5)
+        model = AGBMClassifier(method=method, init=FrozenEstimator(start), max_iter=5, early_stopping=False)
         assert clone(model).fit(X, y).history_["train_loss"][0] == pytest.approx(
             -np.log(start.predict_proba(X)[np.arange(len(y)), y]).mean()
         )
@@ -682,7 +683,7 @@ class TestGoingOn:
 
     def test_fewer_iterations_than_there_are(self, regression):
         X, y = regression
-        model = AGBMRegressor(max_iter=10, warm_start=True).fit(X, y)
+        model = AGBMRegressor(max_iter=10, warm_start=True, early_stopping=False).fit(X, y)
         with pytest.raises(ValueError, match=r"max_iter=5 .*must be at least best_iteration_=10"):
             model.set_params(max_iter=5).fit(X, y)
         before = model.predict(X)
@@ -695,7 +696,7 @@ class TestGoingOn:
 class TestDefault:
     @pytest.mark.parametrize("n_features", [2, 3])
     def test_learns_from_all_of_few_columns(self, n_features):
-        """No column is left out where each may be needed: here none says anything without the others."""
+        """Also where a node may be split on some of them only: here none says anything without the others."""
         X = np.random.default_rng(0).normal(size=(3000, n_features))
         y = np.prod(np.sign(X), axis=1)
         assert AGBMRegressor(max_depth=None, max_leaf_nodes=31).fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) > 0.9
@@ -717,7 +718,7 @@ class TestDefault:
 
     def test_a_small_learning_rate_makes_small_steps(self, regression):
         X, y = regression
-        model = AGBMRegressor(learning_rate=1e-9, max_iter=5).fit(X, y)
+        model = AGBMRegressor(learning_rate=1e-9, max_iter=5, early_stopping=False).fit(X, y)
         np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)
 
 
@@ -782,6 +783,7 @@ class TestBadInput:
             ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("max_iter", "many"), ("learning_rate", 0.0),
             ("learning_rate", "fast"), ("learning_rate", "line_search"), ("method", 3),
             ("loss", "hinge"), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
+            ("max_depth", "auto"), ("max_leaf_nodes", "few"), ("colsample_bynode", "half"),
             ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
             ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),
             ("tol", -1.0), ("learner", "tree"), ("callbacks", print), ("verbose", -1), ("random_state", "seed"),
@@ -841,7 +843,8 @@ class TestBadInput:
 
     def test_numbers_beyond_the_kernels(self, regression):
         X, y = regression
-        model = AGBMRegressor(max_iter=2, max_depth=2**40, max_leaf_nodes=2**40, min_samples_leaf=2**70, n_jobs=2**40)
+        huge = {"max_depth": 2**40, "max_leaf_nodes": 2**40, "min_samples_leaf": 2**70, "n_jobs": 2**40}
+        model = AGBMRegressor(max_iter=2, early_stopping=False, **huge)
         np.testing.assert_allclose(model.fit(X, y).predict(X), y.mean())
 
     def test_one_row_of_a_class_is_no_reason_not_to_stop_early(self):
@@ -1122,7 +1125,7 @@ def test_the_validation_split_keeps_the_classes_in_proportion():
 def test_as_many_iterations_as_are_needed(regression):
     """max_iter="auto": 100 where nothing stops the run, else up to 1,000."""
     X, y = regression
-    model = AGBMRegressor(max_iter="auto", max_depth=1, random_state=0)
+    model = AGBMRegressor(n_members=1, max_iter="auto", max_depth=1, random_state=0)
     assert clone(model).fit(X, y).n_iter_ == 100
     assert clone(model).set_params(early_stopping=False).fit(X, y, X_val=X, y_val=y).n_iter_ == 100
     stopping = clone(model).set_params(early_stopping=True)
@@ -1133,8 +1136,9 @@ def test_as_many_iterations_as_are_needed(regression):
 
 def test_early_stopping_modes(binary):
     X, y = binary
-    assert np.isnan(AGBMClassifier(max_iter=3).fit(X, y).history_["validation_loss"]).all()
-    auto = AGBMClassifier(max_iter=3, max_depth=1).fit(np.tile(X, (20, 1)), np.tile(y, 20))
+    assert np.isnan(AGBMClassifier(n_members=1, max_iter=3).fit(X, y).history_["validation_loss"]).all()
+    assert np.isfinite(AGBMClassifier(max_iter=3).fit(X, y).history_["validation_loss"]).all()
+    auto = AGBMClassifier(n_members=1, max_iter=3, max_depth=1).fit(np.tile(X, (20, 1)), np.tile(y, 20))
     assert np.isfinite(auto.history_["validation_loss"]).all()
     watched = AGBMClassifier(max_iter=300, learning_rate=0.5, early_stopping=False).fit(
         X, y, X_val=X[:50], y_val=y[:50]
@@ -1154,20 +1158,53 @@ def test_early_stopping_modes(binary):
     assert np.array_equal(stopped.predict_proba(X), again.predict_proba(X))
 
 
+class TestAutomaticEarlyStopping:
+    @pytest.mark.parametrize(
+        ("parameters", "fewest"),
+        [({}, 75), ({"n_members": 2}, 75), ({"method": "agbm", "n_members": 2}, 75),
+         ({"n_members": 1}, 10_000), ({"method": "gbm"}, 10_000), ({"learner": LinearRegression()}, 10_000)],
+        ids=str,
+    )  # fmt: skip
+    def test_from_so_many_rows_on(self, parameters, fewest):
+        for n_rows in (fewest - 1, fewest):
+            X = np.arange(float(n_rows))[:, np.newaxis]
+            model = AGBMRegressor(max_iter=1, **parameters).fit(X, X[:, 0])
+            assert model.resolved_params_["early_stopping"] == (n_rows == fewest)
+            assert np.isfinite(model.history_["validation_loss"]).all() == (n_rows == fewest)
+
+    @pytest.mark.parametrize("n_members", ["auto", 1])
+    def test_with_validation_rows_of_any_number(self, n_members):
+        X, y = np.arange(20.0)[:, np.newaxis], np.arange(20.0)
+        model = AGBMRegressor(n_members=n_members, max_iter=1).fit(X, y, X_val=X[:1], y_val=y[:1])
+        assert model.resolved_params_["early_stopping"]
+
+    def test_what_is_given_holds(self):
+        X, y = np.arange(200.0)[:, np.newaxis], np.arange(200.0)
+        model = AGBMRegressor(early_stopping=False, max_iter=1).fit(X, y, X_val=X, y_val=y)
+        assert not model.resolved_params_["early_stopping"]
+        assert AGBMRegressor(early_stopping=True, max_iter=1).fit(X[:50], y[:50]).resolved_params_["early_stopping"]
+
+
 class TestAutomaticTreeSizes:
-    """max_depth, min_samples_leaf and l2_regularization follow the data by default."""
+    """max_leaf_nodes, min_samples_leaf and l2_regularization follow the data by default."""
 
     @pytest.mark.parametrize(
-        ("n_rows", "depth", "fewest"),
-        [(60, 3, 2), (1999, 3, 3), (2000, 4, 4), (7999, 5, 10), (8000, 6, 10), (70_000, 6, 10)],
-    )
-    def test_of_so_many_rows(self, n_rows, depth, fewest):
+        ("n_rows", "leaves", "fewest"),
+        [
+            (60, 8, 2), (1151, 8, 2), (1152, 9, 2), (1999, 15, 3), (2000, 15, 4), (3967, 30, 7), (3968, 31, 7),
+            (7999, 31, 10), (70_000, 31, 10),
+        ],
+    )  # fmt: skip
+    def test_of_so_many_rows(self, n_rows, leaves, fewest):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(n_rows, 3))
         y = X @ [1.0, 2.0, 3.0] + X[:, 0] * X[:, 1] + rng.normal(size=n_rows)
         common = {"max_iter": 3, "early_stopping": False}
-        by_hand = AGBMRegressor(max_depth=depth, min_samples_leaf=fewest, l2_regularization=1.0, **common)
-        np.testing.assert_array_equal(AGBMRegressor(**common).fit(X, y).predict(X), by_hand.fit(X, y).predict(X))
+        sizes = {"max_leaf_nodes": leaves, "min_samples_leaf": fewest, "l2_regularization": 1.0}
+        by_hand = AGBMRegressor(n_members=5, colsample_bynode=0.5, max_depth=None, **sizes, **common).fit(X, y)
+        model = AGBMRegressor(**common).fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), by_hand.predict(X))
+        assert model.resolved_params_ | sizes == model.resolved_params_
 
     def test_rows_count_once_however_often_they_are_repeated(self):
         rng = np.random.default_rng(0)
@@ -1175,7 +1212,7 @@ class TestAutomaticTreeSizes:
         y = X[:, 0] * X[:, 1] + X[:, 2]
         common = {"max_iter": 3, "early_stopping": False}
         weighted = AGBMRegressor(**common).fit(X, y, np.full(700, 20))
-        by_hand = AGBMRegressor(max_depth=3, min_samples_leaf=2, **common).fit(X, y, np.full(700, 20))
+        by_hand = AGBMRegressor(max_leaf_nodes=8, min_samples_leaf=2, **common).fit(X, y, np.full(700, 20))
         np.testing.assert_array_equal(weighted.predict(X), by_hand.predict(X))
 
     def test_rows_count_once_whatever_they_weigh(self, binary):
@@ -1185,17 +1222,40 @@ class TestAutomaticTreeSizes:
         y = X[:, 0] * X[:, 1] + X[:, 2]
         weight = np.where(rng.random(9000) < 0.001, 1e6, 0.5)
         common = {"max_iter": 3, "early_stopping": True}
-        by_hand = AGBMRegressor(max_depth=6, min_samples_leaf=10, **common).fit(X, y, weight)
+        by_hand = AGBMRegressor(max_leaf_nodes=31, min_samples_leaf=10, **common).fit(X, y, weight)
         np.testing.assert_array_equal(AGBMRegressor(**common).fit(X, y, weight).predict(X), by_hand.predict(X))
         X, y = binary
         model = AGBMClassifier(max_iter=3, class_weight={0: 1, 1: 100})
-        by_hand = clone(model).set_params(max_depth=3, min_samples_leaf=2).fit(X, y)
+        by_hand = clone(model).set_params(max_leaf_nodes=8, min_samples_leaf=2).fit(X, y)
         np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), by_hand.predict_proba(X))
 
-    def test_a_number_of_leaves_lifts_the_limit_of_levels(self):
+    def test_rows_that_are_held_out_do_not_count(self):
+        X = np.arange(2560.0)[:, np.newaxis]
+        for n_members in (1, 5):
+            model = AGBMRegressor(max_iter=1, n_members=n_members, early_stopping=True).fit(X, X[:, 0])
+            found = model.resolved_params_
+            assert (found["max_leaf_nodes"], found["min_samples_leaf"]) == (18, 4), "of 2304 rows"
+
+    def test_a_number_of_leaves_has_no_limit_of_levels(self):
         X = np.arange(640.0)[:, np.newaxis]
-        model = AGBMRegressor(max_iter=1, max_leaf_nodes=16, min_samples_leaf=1).fit(X, X[:, 0])
+        model = AGBMRegressor(n_members=1, max_iter=1, max_leaf_nodes=16, min_samples_leaf=1).fit(X, X[:, 0])
         assert (model.model_.folded.nodes["feature"] < 0).sum() == 16
+        assert model.resolved_params_["max_depth"] is None
+
+    def test_a_number_of_levels_lifts_the_limit_of_leaves(self):
+        X = np.arange(640.0)[:, np.newaxis]
+        small = {"min_samples_leaf": 1, "l2_regularization": 0.0}
+        model = AGBMRegressor(n_members=1, max_iter=1, max_depth=5, **small).fit(X, X[:, 0])
+        assert (model.model_.folded.nodes["feature"] < 0).sum() == 32
+        assert model.resolved_params_["max_leaf_nodes"] is None
+        both = clone(model).set_params(max_leaf_nodes=20).fit(X, X[:, 0])
+        assert (both.model_.folded.nodes["feature"] < 0).sum() == 20
+
+    def test_none_is_no_limit(self):
+        X = np.arange(64.0)[:, np.newaxis]
+        small = {"min_samples_leaf": 1, "l2_regularization": 0.0}
+        model = AGBMRegressor(n_members=1, max_iter=1, max_leaf_nodes=None, **small).fit(X, X[:, 0])
+        assert (model.model_.folded.nodes["feature"] < 0).sum() == 64
 
     def test_l2_of_likelihoods(self, binary):
         X, y = binary

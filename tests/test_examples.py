@@ -116,7 +116,7 @@ def test_on_a_cluster():
         [sys.executable, "-W", "error", EXAMPLES / "on_a_cluster.py"],
         capture_output=True, text=True, check=True, timeout=120,
     ).stdout  # fmt: skip
-    assert "5 partitions, 2 workers, 20 trees" in text
+    assert "5 partitions, 2 workers, 5 members of 20 trees" in text
     assert "byte for byte: True" in text
 
 

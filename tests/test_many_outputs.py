@@ -37,6 +37,7 @@ class TestClasses:
             method=made(method, shared_structure=shared_structure),
             multi_strategy=strategy,
             second_order=second_order,
+            n_members=1,
             max_iter=20,
             max_depth=3,
             min_samples_leaf=5,
@@ -139,9 +140,8 @@ class TestClasses:
     def test_a_whole_weight_is_a_repeated_row(self, iris, strategy, method, second_order):
         X, y = iris
         weight = np.arange(len(y)) % 4 + 1
-        model = AGBMClassifier(
-            method=method, multi_strategy=strategy, second_order=second_order, max_iter=8, max_depth=3, max_bins=16
-        )
+        settings = {"max_iter": 8, "max_depth": 3, "max_bins": 16, "early_stopping": False}
+        model = AGBMClassifier(method=method, multi_strategy=strategy, second_order=second_order, **settings)
         weighted = clone(model).fit(X, y, sample_weight=weight)
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
         for name in ("feature", "threshold", "left", "missing_left", "count"):
@@ -165,7 +165,7 @@ class TestClasses:
     def test_start_models(self, iris, strategy):
         X, y = iris
         start = LogisticRegression(max_iter=1000).fit(X, y)
-        model = AGBMClassifier(init=start, max_iter=5, multi_strategy=strategy).fit(X, y)
+        model = AGBMClassifier(init=start, max_iter=5, multi_strategy=strategy, early_stopping=False).fit(X, y)
         assert model.history_["train_loss"][0] == pytest.approx(log_loss(y, start.predict_proba(X)))
         with pytest.raises(ValueError, match=r"init=.* has classes \[False, True\], y has \[0, 1, 2\]"):
             AGBMClassifier(init=LogisticRegression().fit(X, y > 0)).fit(X, y)
@@ -254,8 +254,9 @@ class TestSeveralLabels:
     @shared
     def test_every_way_learns(self, several, method, strategy, shared_structure):
         X, y = several
+        settings = {"n_members": 1, "max_iter": 20, "max_depth": 3}
         model = AGBMRegressor(
-            method=made(method, shared_structure=shared_structure), multi_strategy=strategy, max_iter=20, max_depth=3
+            method=made(method, shared_structure=shared_structure), multi_strategy=strategy, **settings
         ).fit(X, y)
         assert model.predict(X).shape == y.shape
         assert model.score(X, y) > 0.4
@@ -267,6 +268,7 @@ class TestSeveralLabels:
         """Nothing couples the outputs but restarts, of which there are none."""
         X, y = several
         settings = {"method": made(method, momentum=0.02), "max_iter": 10, "max_depth": 3}
+        settings |= {"n_members": 1, "colsample_bynode": 1.0}
         together = AGBMRegressor(**settings).fit(X, y).predict(X)
         alone = np.column_stack([AGBMRegressor(**settings).fit(X, y[:, k]).predict(X) for k in range(3)])
         np.testing.assert_allclose(together, alone, rtol=1e-9)
@@ -281,7 +283,8 @@ class TestSeveralLabels:
     def test_other_losses_weights_and_validation_rows(self, several, strategy):
         X, y = several
         weight = np.arange(len(y)) % 3 + 1
-        model = AGBMRegressor(loss="absolute_error", multi_strategy=strategy, max_iter=10, max_depth=3)
+        settings = {"n_members": 1, "max_iter": 10, "max_depth": 3}
+        model = AGBMRegressor(loss="absolute_error", multi_strategy=strategy, **settings)
         model.fit(X, y, sample_weight=weight, X_val=X, y_val=y)
         expected = sum(AbsoluteError().value(y[:, k], model.predict(X)[:, k]).mean() for k in range(3))
         assert model.history_["validation_loss"][model.best_iteration_] == pytest.approx(expected)
@@ -290,13 +293,15 @@ class TestSeveralLabels:
 
     def test_start_models_and_other_learners(self, several):
         X, y = several
-        model = AGBMRegressor(init=LinearRegression().fit(X, y), max_iter=3, max_depth=2).fit(X, y)
+        settings = {"max_iter": 3, "max_depth": 2, "early_stopping": False}
+        model = AGBMRegressor(init=LinearRegression().fit(X, y), **settings).fit(X, y)
         assert model.score(X, y) > LinearRegression().fit(X, y).score(X, y)
         assert AGBMRegressor(learner=Ridge(), max_iter=5).fit(X, y).predict(X).shape == y.shape
 
     def test_vector_leaves_share_what_outputs_have_in_common(self):
         X, y = load_linnerud(return_X_y=True)
-        model = AGBMRegressor(multi_strategy="multi_output_tree", max_iter=5, min_samples_leaf=3).fit(X, y)
+        settings = {"n_members": 1, "max_iter": 5, "min_samples_leaf": 3}
+        model = AGBMRegressor(multi_strategy="multi_output_tree", **settings).fit(X, y)
         assert model.n_trees_ == 5
         assert model.predict(X).shape == (20, 3)
 

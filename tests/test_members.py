@@ -24,12 +24,10 @@ def members(n=3, **parameters):
 class TestModel:
     def test_is_the_mean_of_models_of_its_parts(self, regression):
         X, y = regression
-        model = AGBMRegressor(**members()).fit(X, y)
+        model = AGBMRegressor(**members(colsample_bynode=1.0)).fit(X, y)
         parts = hold_out_parts(len(y), 1 / 3, 3, None, seed_of(0))
-        alone = [
-            AGBMRegressor(max_depth=2, min_samples_leaf=2, max_iter=model.best_iteration_).fit(X[train], y[train])
-            for train, _ in parts
-        ]
+        one = {"n_members": 1, "colsample_bynode": 1.0, "max_depth": 2, "min_samples_leaf": 2}
+        alone = [AGBMRegressor(**one, max_iter=model.best_iteration_).fit(X[train], y[train]) for train, _ in parts]
         np.testing.assert_allclose(model.predict(X), np.mean([m.predict(X) for m in alone], axis=0), rtol=1e-12)
         held_out = [np.mean((m.predict(X[rows]) - y[rows]) ** 2) / 2 for m, (_, rows) in zip(alone, parts, strict=True)]
         assert model.history_["validation_loss"][model.best_iteration_] == pytest.approx(np.mean(held_out), rel=1e-12)
@@ -53,8 +51,9 @@ class TestModel:
     def test_with_validation_rows_members_differ_in_random_numbers_only(self, regression):
         X, y = regression
         split = {"X_val": X[300:], "y_val": y[300:]}
-        one = AGBMRegressor(max_iter=10).fit(X[:300], y[:300], **split)
-        three = AGBMRegressor(max_iter=10, n_members=3).fit(X[:300], y[:300], **split)
+        one, three = (
+            AGBMRegressor(max_iter=10, n_members=n, colsample_bynode=1.0).fit(X[:300], y[:300], **split) for n in (1, 3)
+        )
         np.testing.assert_allclose(three.predict(X), one.predict(X), rtol=1e-12)
         sampled = AGBMRegressor(max_iter=10, n_members=3, **SAMPLED).fit(X[:300], y[:300], **split)
         trees = sampled.model_.models

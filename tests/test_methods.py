@@ -160,11 +160,37 @@ class TestResolved:
         found = AGBMRegressor().fit(X, y).resolved_params_
         assert repr(found) == repr(
             {
-                "method": Fading(), "loss": agbm.losses.HalfSquaredError(), "second_order": True, "max_iter": 100,
-                "learning_rate": 0.1, "early_stopping": False, "n_members": 1, "max_depth": 3, "max_leaf_nodes": None,
-                "min_samples_leaf": 2, "l2_regularization": 1.0,
+                "method": Fading(), "loss": agbm.losses.HalfSquaredError(), "second_order": True, "max_iter": 1000,
+                "learning_rate": 0.1, "early_stopping": True, "n_members": 5, "max_depth": None, "max_leaf_nodes": 8,
+                "min_samples_leaf": 2, "l2_regularization": 1.0, "colsample_bynode": 0.5,
             }
         )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("method", "n_members", "colsample_bynode"),
+        [
+            ("fading", 5, 0.5), (Fading(fade=0.2), 5, 0.5), ("gbm", 1, 1.0), ("vagbm", 1, 1.0), ("agbm", 1, 1.0),
+            ("agbmr", 1, 1.0), (GBM(line_search=True), 1, 1.0), (VAGBM(momentum=Fading()), 1, 1.0),
+        ],
+        ids=repr,
+    )  # fmt: skip
+    def test_members_and_columns_of_each_method(self, method, n_members, colsample_bynode, regression):
+        X, y = regression
+        model = AGBMRegressor(method=method, max_iter=4).fit(X, y)
+        found = model.resolved_params_
+        assert (found["n_members"], found["colsample_bynode"]) == (n_members, colsample_bynode)
+        assert len(model.model_.ensembles) == n_members
+        by_hand = clone(model).set_params(n_members=n_members, colsample_bynode=colsample_bynode).fit(X, y)
+        assert np.array_equal(by_hand.predict(X), model.predict(X))
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_other_learners_than_trees(self, method, regression):
+        model = AGBMRegressor(method=method, learner=LinearRegression(), max_iter=2).fit(*regression)
+        found = model.resolved_params_
+        assert (found["n_members"], found["early_stopping"], len(model.model_.ensembles)) == (1, False, 1)
+        assert {"max_leaf_nodes", "colsample_bynode"}.isdisjoint(found)
+        several = clone(model).set_params(n_members=3, early_stopping=True).fit(*regression)
+        assert several.resolved_params_["n_members"] == len(several.model_.ensembles) == 3
 
     def test_with_validation_rows_and_classes(self):
         X, y = load_breast_cancer(return_X_y=True)
@@ -173,6 +199,7 @@ class TestResolved:
 
     def test_given_values_stay(self, regression):
         given = {"max_depth": 2, "min_samples_leaf": 7, "l2_regularization": 0.5, "max_iter": 3, "second_order": False}
+        given |= {"n_members": 2, "colsample_bynode": 0.7, "max_leaf_nodes": 3, "early_stopping": False}
         found = AGBMRegressor(**given).fit(*regression).resolved_params_
         assert {name: found[name] for name in given} == given
 

@@ -141,6 +141,7 @@ def test_losses_with_parameters(library, params, loss):
         ("xgboost", {"max_iter": 100, "learning_rate": 0.3, "max_leaf_nodes": None, "max_depth": 6}),
         ("xgboost", {"min_samples_leaf": 1, "l2_regularization": 1.0}),
         ("catboost", {"max_iter": 1000, "learning_rate": 0.03, "max_depth": 6, "l2_regularization": 3.0}),
+        ("catboost", {"max_leaf_nodes": None}),
         ("sklearn", {"max_leaf_nodes": 31, "min_samples_leaf": 20, "early_stopping": "auto", "n_iter_no_change": 10}),
     ],
 )

@@ -60,7 +60,7 @@ def models(cancer):
 def iris():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
-    return AGBMClassifier(max_iter=5).fit(X, names[y]), X
+    return AGBMClassifier(max_iter=5, early_stopping=False).fit(X, names[y]), X
 
 
 @pytest.fixture(scope="module")
@@ -270,8 +270,9 @@ def test_dots_are_the_contributions(houses):
     order = np.argsort(-np.abs(values[:, :-1]).mean(axis=0))
     strips = [strip.get_offsets() for strip in ax.collections]
     assert len(strips) == 4
-    for row, (strip, feature) in enumerate(zip(strips, order, strict=False)):
-        np.testing.assert_array_equal(strip[:, 0], values[:, feature])
+    drawn = [*(values[:, feature] for feature in order[:3]), values[:, order[3:]].sum(axis=1)]
+    for row, (strip, value) in enumerate(zip(strips, drawn, strict=True)):
+        np.testing.assert_array_equal(strip[:, 0], value)
         assert np.abs(strip[:, 1] - row).max() < 0.5
     assert [text.get_text() for text in ax.get_yticklabels()] == [*model.feature_names_in_[order[:3]], "2 others"]
     total = values[:, -1] + sum(strip[:, 0] for strip in strips)
@@ -411,7 +412,7 @@ def test_partial_dependence_on_given_axes_and_its_errors(houses, iris):
 def test_a_feature_without_effect_is_a_flat_line():
     X = np.column_stack([np.arange(40), np.ones(40)])  # whole numbers
     X[:, 1] = X[:, 0] % 2
-    model = AGBMRegressor(max_iter=3, max_depth=1).fit(X, X[:, 0])
+    model = AGBMRegressor(max_iter=3, max_depth=1, colsample_bynode=1.0).fit(X, X[:, 0])
     line = lines_of(plot.partial_dependence(model, X.astype(int), [1]).axes[0])[0]
     assert np.ptp(line.get_ydata()) == 0.0
 

@@ -255,7 +255,8 @@ import numpy as np
 from agbm import AGBMRegressor
 
 X = np.random.default_rng(0).normal(size=(200, 2))
-AGBMRegressor(max_iter=60, verbose=1, early_stopping=False).fit(X, X[:, 0], X_val=X, y_val=X[:, 0]);
+model = AGBMRegressor(max_iter=60, n_members=1, verbose=1, early_stopping=False)
+model.fit(X, X[:, 0], X_val=X, y_val=X[:, 0]);
 """
 
 

@@ -41,9 +41,10 @@ class TestEverySampling:
     @methods
     def test_rate_one_or_zero_changes_nothing(self, regression, method):
         X, y = regression
-        plain = AGBMRegressor(method=method, max_iter=10, colsample_bytree=1.0).fit(X, y)
+        common = {"method": method, "max_iter": 10, "early_stopping": False}
+        plain = AGBMRegressor(**common, colsample_bytree=1.0, colsample_bynode=1.0).fit(X, y)
         full = {"subsample": 1.0, "colsample_bytree": 1.0, "colsample_bynode": 1.0, "dropout": 0.0, "random_state": 5}
-        model = AGBMRegressor(method=method, max_iter=10, **full).fit(X, y)
+        model = AGBMRegressor(**common, **full).fit(X, y)
         assert np.array_equal(model.predict(X), plain.predict(X))
         assert np.array_equal(model.model_.folded.nodes, plain.model_.folded.nodes)
         assert np.array_equal(model.model_.folded.value, plain.model_.folded.value)
@@ -53,9 +54,8 @@ class TestEverySampling:
     @shared
     def test_staged_prediction_is_the_shorter_run(self, regression, method, sampling, shared_structure):
         X, y = regression
-        model = AGBMRegressor(
-            method=made(method, shared_structure=shared_structure), max_iter=15, max_depth=3, random_state=0, **sampling
-        ).fit(X, y)
+        settings = {"max_iter": 15, "max_depth": 3, "random_state": 0, "early_stopping": False, **sampling}
+        model = AGBMRegressor(method=made(method, shared_structure=shared_structure), **settings).fit(X, y)
         staged = list(model.staged_predict(X))
         for m in (1, 2, 7, 14, 15):
             shorter = clone(model).set_params(max_iter=m).fit(X, y)
@@ -85,7 +85,8 @@ class TestEverySampling:
     @samplings
     def test_early_stopping_keeps_the_best_iteration(self, regression, sampling):
         X, y = regression
-        model = AGBMRegressor(max_iter=60, random_state=0, **sampling).fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
+        model = AGBMRegressor(n_members=1, max_iter=60, random_state=0, **sampling)
+        model.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
         loss = ((model.predict(X[1::2]) - y[1::2]) ** 2 / 2).mean()
         assert loss == pytest.approx(model.history_["validation_loss"].min())
 
@@ -122,7 +123,7 @@ class TestRows:
     def test_weights_and_validation_rows(self, regression):
         X, y = regression
         for weight in (np.arange(len(y)) % 3 + 1, np.arange(len(y)) % 3 + 0.5):
-            model = AGBMRegressor(subsample=0.5, max_iter=10, random_state=0)
+            model = AGBMRegressor(n_members=1, subsample=0.5, max_iter=10, random_state=0)
             model.fit(X, y, sample_weight=weight, X_val=X, y_val=y)
             expected = ((model.predict(X) - y) ** 2 / 2).mean()
             assert model.history_["validation_loss"][model.best_iteration_] == pytest.approx(expected)
@@ -149,7 +150,7 @@ class TestFeatures:
         )
         assert chosen.min() > 0.7 * chosen.mean()
         assert chosen.max() < 1.3 * chosen.mean()
-        all_of_them = AGBMRegressor(max_iter=5, colsample_bytree=1.0).fit(X, y).model_.folded
+        all_of_them = AGBMRegressor(max_iter=5, colsample_bytree=1.0, colsample_bynode=1.0).fit(X, y).model_.folded
         assert set(all_of_them.nodes["feature"].tolist()) <= {-1, 0}
 
     def test_at_least_one_feature(self, regression):
@@ -247,6 +248,7 @@ class TestDropout:
         X, y = regression
         model = AGBMRegressor(
             method=made(method, shared_structure=False, momentum=0.2),
+            n_members=1,
             dropout=0.4,
             max_iter=30,
             random_state=0,

@@ -7,16 +7,18 @@ from ._core.methods import Method
 from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
 
-# early_stopping="auto": True above this number of rows; smaller data sets need all rows for training.
+# early_stopping="auto": True from this number of rows on. In smaller data sets, a single model needs all rows for
+# training; several members use every row anyway.
 EARLY_STOPPING_ROWS = 10_000
+EARLY_STOPPING_ROWS_OF_MEMBERS = 75
 
 # max_iter="auto": with and without early stopping.
 ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
 
-# max_depth="auto": such that a full tree has this many training rows per leaf, within bounds.
-ROWS_PER_LEAF = 125
-DEPTH = 3, 6
+# max_leaf_nodes="auto": such that leaves have this many training rows on average, within bounds.
+ROWS_PER_LEAF = 128
+MAX_LEAF_NODES = 8, 31
 
 # min_samples_leaf="auto": the number of training rows divided by this, within bounds.
 LEAVES = 500
@@ -32,14 +34,18 @@ L2_OF_CLASSES = 7.0
 L2_HESSIAN = 0.05
 
 
-def early_stopping(given: bool | str, n_rows: int, has_validation: bool) -> bool:
+def n_members(given: int | str, method: Method, uses_trees: bool) -> int:
+    """The number of members; "auto" is 1 for learners other than trees, since columns are not sampled for them."""
+    if not isinstance(given, str):
+        return given
+    return method.n_members if uses_trees else 1
+
+
+def early_stopping(given: bool | str, n_rows: int, has_validation: bool, n_members: int) -> bool:
     """Whether training stops early."""
-    return has_validation or n_rows > EARLY_STOPPING_ROWS if given == "auto" else bool(given)
-
-
-def n_members(given: int | str) -> int:
-    """The number of members."""
-    return 1 if isinstance(given, str) else given
+    if not isinstance(given, str):
+        return bool(given)
+    return has_validation or n_rows >= (EARLY_STOPPING_ROWS if n_members == 1 else EARLY_STOPPING_ROWS_OF_MEMBERS)
 
 
 def max_iter(given: int | str, stops_early: bool) -> int:
@@ -54,12 +60,16 @@ def second_order(given: bool | str, method: Method) -> bool:
     return method.second_order if isinstance(given, str) else given
 
 
-def max_depth(given: int | str | None, n_rows: int, max_leaf_nodes: int | None) -> int | None:
-    """The maximum depth of trees; "auto" depends on the number of training rows, not on their weights."""
+def max_leaf_nodes(given: int | str | None, n_rows: int, max_depth: int | None) -> int | None:
+    """The maximum number of leaves; "auto" depends on the number of training rows, not on their weights."""
     if not isinstance(given, str):
         return given
-    full = (n_rows // ROWS_PER_LEAF).bit_length() - 1
-    return None if max_leaf_nodes is not None else min(max(full, DEPTH[0]), DEPTH[1])
+    return None if max_depth is not None else min(max(n_rows // ROWS_PER_LEAF, MAX_LEAF_NODES[0]), MAX_LEAF_NODES[1])
+
+
+def colsample_bynode(given: float | str, method: Method) -> float:
+    """The fraction of features that each node may be split on."""
+    return method.colsample_bynode if isinstance(given, str) else given
 
 
 def min_samples_leaf(given: int | str, n_rows: int) -> int:

@@ -34,7 +34,8 @@ def train(run: Run, settings: Any) -> FittedModel:
             watchers.append(bar)
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol))
-        history, diverged = watch(members, watchers, plan.members_at_once)
+        # The learners that are left out of a step are drawn among those of all earlier steps.
+        history, diverged = watch(members, watchers, plan.members_at_once, run_ahead=settings.dropout == 0.0)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:

@@ -42,13 +42,12 @@ _PARAMETERS = """
     init : "prior", "zero" or fitted estimator, default="prior"
         The initial function f^0: the best constant, zero, or the predictions of a fitted model, which is not fitted
         again. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator will be cloned.
-    max_depth : int, "auto" or None, default="auto"
-        The maximum number of split levels. None: unlimited (at most 4,096). "auto": the largest depth at which a full
-        tree has at least 125 training rows per leaf, but between 3 and 6 (6 from 8,000 rows on); unlimited if
-        max_leaf_nodes is set.
-    max_leaf_nodes : int or None, default=None
+    max_depth : int or None, default=None
+        The maximum number of split levels. None: unlimited (at most 4,096).
+    max_leaf_nodes : int, "auto" or None, default="auto"
         The maximum number of leaves per tree; trees are then grown best-first. None: unlimited, and trees are grown
-        level by level.
+        level by level. "auto": None if max_depth is set; otherwise one leaf per 128 training rows, but between 8 and 31
+        (31 from 3,968 rows on).
     min_samples_leaf : int or "auto", default="auto"
         The minimum number of training rows per leaf. "auto": 1/500 of the training rows, but between 2 and 10 (10 from
         5,000 rows on). With integer sample weights, a row counts as often as it is repeated; otherwise every row counts
@@ -82,20 +81,22 @@ _PARAMETERS = """
         The fraction of training rows that each iteration uses, drawn again for each iteration. Only with trees.
     colsample_bytree : float in (0, 1], default=1.0
         The fraction of features that each tree may use.
-    colsample_bynode : float in (0, 1], default=1.0
-        The fraction of the features of the tree that each node may be split on.
+    colsample_bynode : float in (0, 1] or "auto", default="auto"
+        The fraction of the features of the tree that each node may be split on. "auto": 0.5 for "fading", 1 for the
+        algorithms of the paper.
     dropout : float in [0, 1), default=0.0
         In each iteration, the learners of each earlier iteration are left out with this probability (DART). If k
         iterations are left out, their learners keep k / (k + 1) of their weight, and the new learners get 1 / (k + 1)
         of theirs.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer improves; the model of the best iteration is kept. "auto":
-        True if X_val is given or there are more than 10,000 rows.
+        True if X_val is given, with several members from 75 rows on, and with one member from 10,000 rows on.
     n_members : int or "auto", default="auto"
         The number of members: models of the same kind, fitted to different rows, whose raw scores are averaged. Each
         member holds out its own part of the rows for early stopping, and all stop at the iteration with the lowest mean
         validation loss, so every row is used for training. With X_val, or without early stopping, members differ only
-        in the random numbers of `subsample`, `colsample_bytree`, `colsample_bynode` and `dropout`. "auto": 1.
+        in the random numbers of `subsample`, `colsample_bytree`, `colsample_bynode` and `dropout`. "auto": 5 for
+        "fading" with trees, 1 for the algorithms of the paper and for other learners.
     validation_fraction : float, default=0.1
         The fraction of the training rows that is held out for early stopping if X_val is not given.
     n_iter_no_change : int, default=20
@@ -130,7 +131,8 @@ _PARAMETERS = """
         The fitted state; its attributes may change between versions.
     resolved_params_ : dict
         The values used for parameters that may be "auto": method, loss, second_order, max_iter, learning_rate,
-        early_stopping, and for trees max_depth, max_leaf_nodes, min_samples_leaf and l2_regularization.
+        early_stopping, n_members, and for trees max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization and
+        colsample_bynode.
     n_iter_ : int
         The number of iterations that were run.
     best_iteration_ : int
@@ -173,8 +175,8 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "second_order": ["boolean", StrOptions({"auto"})],
     "warm_start": ["boolean"],
     "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],
-    "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-    "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
+    "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
     "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "l2_regularization": [Interval(numbers.Real, 0, None, closed="left"), StrOptions({"auto"})],
     "min_split_gain": [Interval(numbers.Real, 0, None, closed="left")],
@@ -184,7 +186,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "interaction_cst": [list, tuple, StrOptions({"no_interactions", "pairwise"}), None],
     "subsample": [Interval(numbers.Real, 0, 1, closed="right")],
     "colsample_bytree": [Interval(numbers.Real, 0, 1, closed="right")],
-    "colsample_bynode": [Interval(numbers.Real, 0, 1, closed="right")],
+    "colsample_bynode": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"auto"})],
     "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
     "early_stopping": [StrOptions({"auto"}), "boolean"],
     "n_members": [Interval(numbers.Integral, 1, MAX_MEMBERS, closed="both"), StrOptions({"auto"})],

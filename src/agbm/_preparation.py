@@ -43,7 +43,10 @@ from ._parameters import interaction_groups, shaping_parameters
 from ._run import Member, Plan, Run
 from ._storage.checkpoint import Checkpoint
 from ._storage.identity import fingerprints, identity_of
-from ._tree import TreeLearner
+from ._tree import TableFitter, TreeFitter, TreeLearner
+
+Part = tuple[int, "NDArray[np.intp] | None", int]
+"""The number of a member, the order of its rows with training rows first (None: as given), and their number."""
 
 
 class RowSource(Protocol):
@@ -135,9 +138,11 @@ class Preparation:
             f0, objective = self._objective(plan, labels, ordered, n_train)
             learner = self._learner(plan, reader, labels, objective, seed)
             fitter = learner.bind(ordered.X, n_train, objective.train_weights, start_residual(objective))
+            if order is not None and isinstance(fitter, TableFitter):
+                fitter.release(lambda: rows.X[order])
             return Member(f0, objective, learner, fitter, seed, plan.earlier_of(number))
 
-        return Run(plan, reader, labels, [member(*part) for part in self._parts(plan, labels, rows.y, n_given)])
+        return Run(plan, reader, labels, _members(plan, member, self._parts(plan, labels, rows.y, n_given)))
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
         """The reader of the table, and the checked X, y and weights."""
@@ -181,22 +186,26 @@ class Preparation:
             rows, n_rows = rows.followed_by(indices, encoded, None), n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
 
-        def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> tuple[TableReader, Member]:
+        known: TableReader | None = None
+
+        def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
+            nonlocal known
             ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
             table = BlockTable(blocks, Places(n_rows, ordered.X, n_train))
             weights = None if ordered.weights is None else ordered.weights[:n_train]
             looked = self._look(table, start_scores, sample_weight, weights)
-            known = reader.with_categories(looked.categories)  # those of all rows: the same for every member
+            if known is None:  # the categories are those of all rows, the same for every member
+                known = reader.with_categories(looked.categories)
             f0, objective = self._objective(plan, labels, replace(ordered, start=looked.start), n_train)
             learner = cast(TreeLearner, self._learner(plan, known, labels, objective, seed))
             bins = table.bins(looked, learner, objective.train_weights, start_residual(objective))
             del looked  # frees the memory of the sample before the matrix is allocated
             block_rows = BlockRows(table, BlockReader(known.numbers, bins), labels, start_scores)
             bound, fitter = self._source.bind(block_rows, learner, objective)
-            return known, Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
+            return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
-        readers, members = zip(*(member(*part) for part in self._parts(plan, labels, rows.y, n_given)), strict=True)
-        return Run(plan, readers[0], labels, members)
+        members = _members(plan, member, self._parts(plan, labels, rows.y, n_given))
+        return Run(plan, cast(TableReader, known), labels, members)
 
     def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
         """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
@@ -279,10 +288,10 @@ class Preparation:
     ) -> Plan:  # fmt: skip
         """The plan; `identity` combines the fingerprints of parameters with those of the rows."""
         settings, method = self._settings, method_of(self._settings.method)
-        stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation)
+        n_members = _auto.n_members(settings.n_members, method, settings.learner is None)
+        stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation, n_members)
         held_out = stops_early and not has_validation
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
-        n_members = _auto.n_members(settings.n_members)
         if earlier and len(earlier) != n_members:
             raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
         at_once, n_threads = 1, self._n_threads
@@ -337,13 +346,8 @@ class Preparation:
         with naming(repr(checkpoint)):
             return fingerprints(parameters)
 
-    def _parts(
-        self, plan: Plan, labels: Labels, y: Array, n_given: int
-    ) -> list[tuple[int, NDArray[np.intp] | None, int]]:
-        """For each member: its number, the order of its rows with training rows first, and their number.
-
-        The order is None where the rows are in that order already: no rows of X are held out.
-        """
+    def _parts(self, plan: Plan, labels: Labels, y: Array, n_given: int) -> list[Part]:
+        """The part of the rows of each member."""
         if not plan.held_out:
             return [(number, None, n_given) for number in range(plan.n_members)]
         settings = self._settings
@@ -396,8 +400,8 @@ class Preparation:
         settings, n = self._settings, objective.n_train
         n_categories = reader.categories.counts(reader.n_features)
         return TreeLearner(
-            max_depth=_auto.max_depth(settings.max_depth, n, settings.max_leaf_nodes),
-            max_leaf_nodes=settings.max_leaf_nodes,
+            max_depth=settings.max_depth,
+            max_leaf_nodes=_auto.max_leaf_nodes(settings.max_leaf_nodes, n, settings.max_depth),
             min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n),
             min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
             l2_regularization=_auto.l2_regularization(settings.l2_regularization, objective),
@@ -410,7 +414,7 @@ class Preparation:
             interactions=interaction_groups(settings.interaction_cst, reader.n_features),
             subsample=settings.subsample,
             colsample_bytree=settings.colsample_bytree,
-            colsample_bynode=settings.colsample_bynode,
+            colsample_bynode=_auto.colsample_bynode(settings.colsample_bynode, plan.method),
             seed=seed,
             n_threads=plan.n_threads,
         )
@@ -446,6 +450,21 @@ def _start_constants(init: str, loss: Loss, n_outputs: int, y: Array, weights: W
     if y.ndim == 1:
         return np.asarray(loss.best_constant(y, weight), dtype=np.float64)
     return np.array([float(loss.best_constant(labels, weight)) for labels in y])
+
+
+def _members(plan: Plan, make: Callable[..., Member], parts: Sequence[Part]) -> list[Member]:
+    """All members; those that have the rows of the first in the same order differ from it only in their seeds."""
+    members: list[Member] = []
+    for number, order, n_train in parts:
+        first = members[0] if members and order is None else None
+        if first is None or not isinstance(first.fitter, TreeFitter):
+            members.append(make(number, order, n_train))
+            continue
+        seed = plan.seed_of(number)
+        learner = replace(cast(TreeLearner, first.learner), seed=seed)
+        fitter = first.fitter.with_learner(learner)
+        members.append(first._replace(learner=learner, fitter=fitter, seed=seed, earlier=plan.earlier_of(number)))
+    return members
 
 
 def _validation_rows(

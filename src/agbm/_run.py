@@ -86,7 +86,7 @@ class Run(NamedTuple):
         }
         learner = self.members[0].learner
         if isinstance(learner, TreeLearner):
-            names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization")
+            names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization", "colsample_bynode")
             found |= {name: getattr(learner, name) for name in names}
         return found
 

@@ -11,10 +11,10 @@ MOST_THREADS = 64
 def divide(n_threads: int, n_members: int) -> tuple[int, int]:
     """How many members to train at the same time, and the number of threads of each.
 
-    Members are independent of each other, so threads are never idle where each has a member of its own; but more
-    threads than members would have nothing to do.
+    Members wait for each other only once per iteration; threads that work on the same tree, many times.
     """
-    return (n_threads, 1) if 1 < n_threads <= n_members else (1, n_threads)
+    at_once = min(n_threads, n_members)
+    return at_once, round(n_threads / at_once)
 
 
 def resolve(n_jobs: int | None) -> int:

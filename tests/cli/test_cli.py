@@ -24,7 +24,7 @@ from agbm._data.hold_out import hold_out, seed_of
 from agbm._study import comparison
 from agbm._study.evaluation import metrics_of_classes, metrics_of_values
 from agbm.methods import AGBM
-from commands import FEW, SOLD, agbm_table, fails, mixed, run
+from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run
 
 COMMANDS = ["train", "predict", "compare", "tune", "inspect", "explain", "export", "report", "completion"]
 
@@ -46,7 +46,10 @@ class TestTrain:
         assert re.search(r"numeric +3: size, day, times", said)
         assert re.search(r"categorical +2: colour, code", said)
         assert re.search(r"timestamps +day: converted to microseconds", said)
-        assert re.search(r"rows +320 for training, 10 % of them for early stopping; 80 for testing", said)
+        assert re.search(
+            r"rows +320 for training, of which each member holds out 10 %; 80 for testing",
+            said,
+        )
         assert "sold.agbm" in said
 
         model, table = agbm.load("sold.agbm"), mixed()
@@ -67,7 +70,7 @@ class TestTrain:
         ("given", "said"),
         [
             ("early_stopping=false", "320 for training; 80"),
-            ("validation_fraction=0.3", "320 for training, 30 % of them for"),
+            ("validation_fraction=0.3", "320 for training, of which each member holds out 30 %"),
         ],
     )
     def test_rows_to_stop_by_are_those_of_the_model(self, given, said, here, capsys):
@@ -288,7 +291,7 @@ class TestTrain:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(_data.Question, "evaluate", interrupted)
-        assert cli.main([*SOLD, *FEW]) == 130
+        assert cli.main([*SOLD, *ONE]) == 130
         assert agbm.load("sold.agbm").n_trees_ == 8
 
     @pytest.mark.parametrize("more", [[], ["--folds", "3"]], ids=str)
@@ -421,7 +424,8 @@ class TestLooking:
         capsys.readouterr()
         return agbm.load("sold.agbm")
 
-    def test_inspect(self, trained, capsys):
+    def test_inspect(self, here, capsys):
+        run(*SOLD, *ONE)
         run("inspect", "sold.agbm")
         said = capsys.readouterr().out
         assert "AGBMClassifier, loss LogLoss" in said
@@ -430,10 +434,14 @@ class TestLooking:
         assert re.search(r"note: metrics +log loss", said)
         run("inspect", "sold.agbm", "--json")
         found = json.loads(capsys.readouterr().out)
-        assert found["changed_parameters"] == {"max_iter": 8, "early_stopping": False}
+        assert found["changed_parameters"] == {"max_iter": 8, "early_stopping": False, "n_members": 1}
         assert found["categories"] == {"colour": 2, "code": 3}
         assert found["validation_loss"] is None
         assert found["notes"]["metrics"][0]["name"] == "log loss"
+
+    def test_inspect_counts_members(self, trained, capsys):
+        run("inspect", "sold.agbm")
+        assert "fading: 5 members, 40 trees, iteration 8 of 8" in capsys.readouterr().out
 
     @pytest.mark.parametrize("metrics", ["no json", "3", "[3]", '[{"name": 1}]', '{"a": 1}'])
     def test_notes_of_strangers_are_only_shown(self, metrics, trained, capsys):
@@ -704,7 +712,7 @@ class TestEnds:
         assert rb"R\xb2" in said.stdout
 
     def test_a_closed_standard_output(self, here):
-        command = f"{sys.executable} -m agbm {' '.join([*SOLD, *FEW])} --quiet >&-"
+        command = f"{sys.executable} -m agbm {' '.join([*SOLD, *ONE])} --quiet >&-"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         assert agbm.load("sold.agbm").n_trees_ == 8

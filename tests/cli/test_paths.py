@@ -16,7 +16,7 @@ import agbm
 from agbm import _cli as cli
 from agbm._cli import _data
 from agbm._cli import _files as files
-from commands import FEW, SOLD, agbm_table, fails, mixed, run
+from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run
 
 SOLD_FROM = ["train", "--target", "sold", "--drop", "price", "id", *FEW, "--quiet"]
 
@@ -180,7 +180,7 @@ class TestPipes:
         monkeypatch.setattr(_data.Question, "evaluate", interrupted)
         os.mkfifo("pipe")
         with open("piped.agbm", "wb") as piped, subprocess.Popen(["cat", "pipe"], stdout=piped):
-            assert cli.main([*SOLD_FROM, "mixed.csv", "--out", "pipe"]) == 130
+            assert cli.main([*SOLD_FROM, "mixed.csv", "--out", "pipe", "--set", "n_members=1"]) == 130
         assert agbm.load("piped.agbm").n_trees_ == 8
 
     def test_a_model_from_tune(self, trained):
@@ -257,7 +257,7 @@ class TestNoModelIsLost:
         last = tmp_path_factory.mktemp("last")
         monkeypatch.setattr("tempfile.tempdir", str(last))
         self.fail_to_replace_in(here, monkeypatch)
-        line = fails(capsys, *SOLD, *FEW, "--quiet")
+        line = fails(capsys, *SOLD, *ONE, "--quiet")
         assert "could not be written: No space left on device." in line
         assert f"The model was saved to '{last}/sold.rescued.agbm' instead." in line
         assert agbm.load(last / "sold.rescued.agbm").n_trees_ == 8

@@ -1,9 +1,7 @@
 """The algorithms compared with the paper's pseudo-code, lemma and theorems, and with other reference definitions."""
 
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,23 +65,6 @@ def test_gbm_is_algorithm_1(loss, learner):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(boosting.gbm(problem, fitter, eta=0.3, max_iter=N_ITERATIONS))
     assert_same(steps, twin.gbm(problem.start[0], gradient, fit, 0.3, N_ITERATIONS))
-
-
-@settings
-@pytest.mark.parametrize("second_order", [False, True])
-def test_the_baseline_of_the_benchmarks_is_regularized_newton_boosting(loss, learner, second_order):
-    problem, fitter, gradient, fit = setting(loss, learner)
-    problem = replace(problem, second_order=second_order)
-
-    def curvature(f):
-        p = 1.0 / (1.0 + np.exp(-f))
-        return p * (1.0 - p) if loss == "logistic" and second_order else np.ones_like(f)
-
-    spec = spec_from_file_location("rnb", Path(__file__).parents[2] / "benchmarks" / "rnb.py")
-    rnb = module_from_spec(spec)
-    spec.loader.exec_module(rnb)
-    steps = list(rnb.regularized_newton(problem, fitter, damping=3.0, max_iter=N_ITERATIONS))
-    assert_same(steps, twin.rnb(problem.start[0], gradient, curvature, fit, 3.0, N_ITERATIONS))
 
 
 @settings

@@ -31,6 +31,7 @@ variants = pytest.mark.parametrize("variant", VARIANTS)
 
 
 COMMON = {
+    "n_members": 1,
     "max_depth": 3,
     "max_iter": 20,
     "learning_rate": 0.3,

@@ -112,7 +112,7 @@ class TestFading:
         """A tree keeps alpha; the excess of its entry weight is multiplied by 1 - fade in every later iteration."""
         fading = Fading(entry=6.0, fade=0.25, growth=0.05, look_ahead=0.0)
         method = fading if method == "fading" else VAGBM(momentum=fading)
-        model = AGBMRegressor(method=method, learning_rate=0.1, max_iter=30, max_depth=2).fit(*regression)
+        model = AGBMRegressor(method=method, n_members=1, learning_rate=0.1, max_iter=30, max_depth=2).fit(*regression)
         m = np.arange(30)
         alpha = 0.1 * (1 + 0.05 * m)
         weights, lasting = model.model_.ensembles[0].coefficients()
@@ -125,7 +125,7 @@ class TestFading:
     @pytest.mark.parametrize("fade", [0.0, 0.3, 1.0])
     def test_without_growth_from_the_weight_at_entry_it_is_plain_boosting(self, regression, method, fade):
         X, y = regression
-        common = {"learning_rate": 0.2, "max_iter": 50, "max_depth": 3}
+        common = {"n_members": 1, "colsample_bynode": 1.0, "learning_rate": 0.2, "max_iter": 50, "max_depth": 3}
         plain = AGBMRegressor(method="gbm", **common).fit(X, y).predict(X)
         fading = Fading(entry=1.0, growth=0.0, fade=fade)
         faded = AGBMRegressor(method=fading if method == "fading" else VAGBM(momentum=fading), **common)

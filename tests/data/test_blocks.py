@@ -33,6 +33,9 @@ from variants import made
 
 N = 1500
 
+# Enough to be several: each member reads all blocks.
+MEMBERS = {"n_members": 2}
+
 
 def file_of(model, path):
     """The model file, without the time that training took."""
@@ -122,7 +125,7 @@ class TestSameBits:
         random = np.random.default_rng(1)
         weight = random.integers(0, 4, N).astype(float) if kind == "whole" else random.random(N) * 10.0
         weight[::3] = 0.0 if kind == "zeros" else weight[::3]
-        model = AGBMRegressor(max_iter=8, early_stopping=early_stopping)
+        model = AGBMRegressor(max_iter=8, early_stopping=early_stopping, **MEMBERS)
         expected = clone(model).fit(frame, y, weight)
         same_bits(expected, clone(model).fit(batches_of(cut, frame, y, weight)))
         same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight))
@@ -233,8 +236,8 @@ class TestSameBits:
         frame, y = mixed()
         other, y_other = mixed(1)
         weight = np.random.default_rng(0).random(N) if weighted else None
-        expected = AGBMRegressor(max_iter=30).fit(frame, y, weight, other, y_other)
-        model = AGBMRegressor(max_iter=30)
+        model = AGBMRegressor(max_iter=30, **MEMBERS)
+        expected = clone(model).fit(frame, y, weight, other, y_other)
         same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight, other, y_other))
         same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight, batches_of(cut, other), y_other))
         same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight, batches_of([9], other, y_other)))
@@ -335,14 +338,15 @@ class TestDatasets:
         weight = np.arange(N) % 3 + 0.5
         dataset = ds.dataset(folder)
         plain = frame.assign(weight=weight)
-        same_bits(AGBMRegressor(max_iter=8).fit(plain, y), AGBMRegressor(max_iter=8).fit(dataset, "label"))
-        expected = AGBMRegressor(max_iter=8).fit(frame, y, weight)
-        same_bits(expected, AGBMRegressor(max_iter=8).fit(dataset, "label", "weight"))
-        same_bits(expected, AGBMRegressor(max_iter=8).fit(Batches(dataset, bins="mmap"), "label", "weight"))
+        model = AGBMRegressor(max_iter=8, **MEMBERS)
+        same_bits(clone(model).fit(plain, y), clone(model).fit(dataset, "label"))
+        expected = clone(model).fit(frame, y, weight)
+        same_bits(expected, clone(model).fit(dataset, "label", "weight"))
+        same_bits(expected, clone(model).fit(Batches(dataset, bins="mmap"), "label", "weight"))
         labels = frame.assign(label=y)
-        same_bits(AGBMRegressor(max_iter=8).fit(labels, y, weight), AGBMRegressor(max_iter=8).fit(dataset, y, "weight"))
+        same_bits(clone(model).fit(labels, y, weight), clone(model).fit(dataset, y, "weight"))
         both = labels.assign(weight=weight)
-        same_bits(AGBMRegressor(max_iter=8).fit(both, y, weight), AGBMRegressor(max_iter=8).fit(dataset, y, weight))
+        same_bits(clone(model).fit(both, y, weight), clone(model).fit(dataset, y, weight))
 
     def test_validation(self, same_bits, folder):
         frame, y = mixed()
@@ -736,7 +740,7 @@ def test_memory_is_that_of_the_bins():
             for seed in range(60):
                 X = np.random.default_rng(seed).random((5000, 125))
                 yield X, X[:, 0]
-        model = AGBMRegressor(max_iter=2, max_depth=2, early_stopping=False, n_jobs=1)
+        model = AGBMRegressor(n_members=1, max_iter=2, max_depth=2, early_stopping=False, n_jobs=1)
         model.fit(Batches(lambda: [next(iter(make()))]))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         model.fit(Batches(make))

@@ -70,10 +70,10 @@ def test_an_estimator_holds_out_these_rows(classifies):
     X, y = rng.normal(size=(250, 2)), rng.integers(0, 3, 250)
     y[7] = 3  # the only one of its class
     kind = AGBMClassifier if classifies else AGBMRegressor
-    own = kind(early_stopping=True, validation_fraction=0.3, max_iter=4, random_state=5).fit(X, y)
+    common = {"n_members": 1, "early_stopping": True, "max_iter": 4, "random_state": 5}
+    own = kind(validation_fraction=0.3, **common).fit(X, y)
     train, validation = hold_out(250, 0.3, y if classifies else None, seed_of(5))
-    given = kind(early_stopping=True, max_iter=4, random_state=5)
-    given.fit(X[train], y[train], X_val=X[validation], y_val=y[validation])
+    given = kind(**common).fit(X[train], y[train], X_val=X[validation], y_val=y[validation])
     assert own.history_["train_loss"].tolist() == given.history_["train_loss"].tolist()
     assert own.history_["validation_loss"].tolist() == given.history_["validation_loss"].tolist()
 
@@ -94,7 +94,7 @@ class TestCommandsUseTheSameRows:
     @pytest.mark.parametrize("target", ["sold", "price"])
     def test_in_memory_and_in_pieces(self, target, table, capsys, monkeypatch):
         other = {"sold": "price", "price": "sold"}[target]
-        question = ["mixed.csv", "--target", target, "--drop", other, *self.SHARES, "--json"]
+        question = ["mixed.csv", "--target", target, "--drop", other, *self.SHARES, "--json", "--set", "n_members=1"]
         share = ["--validation-fraction", "0.15"]
 
         def said(command, *more):

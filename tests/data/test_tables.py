@@ -151,7 +151,7 @@ class TestSparse:
         X, y = load_breast_cancer(return_X_y=True)
         X = np.where(np.median(X, axis=0) > X, 0.0, X)
         X[::50, 3] = np.nan
-        model = AGBMClassifier(method=method, max_iter=5, max_depth=3)
+        model = AGBMClassifier(method=method, max_iter=5, max_depth=3, early_stopping=False)
         dense = clone(model).fit(X, y)
         sparse = clone(model).fit(make(X), y, X_val=make(X), y_val=y)
         assert np.array_equal(dense.decision_function(X), sparse.decision_function(make(X)))
@@ -321,7 +321,8 @@ class TestCategories:
         rng = np.random.default_rng(0)
         kind = np.repeat(np.arange(n_categories), each)
         y = rng.normal(size=n_categories)[kind]
-        model = AGBMRegressor(max_iter=50, min_samples_leaf=min_samples_leaf, categorical_features=[0])
+        settings = {"max_iter": 50, "early_stopping": False}  # so that no category loses rows
+        model = AGBMRegressor(min_samples_leaf=min_samples_leaf, categorical_features=[0], **settings)
         assert model.fit(kind[:, np.newaxis], y).score(kind[:, np.newaxis], y) > 0.9
 
     @pytest.mark.parametrize("n_categories", [254, 255, 256, 1000, 20_000])
@@ -405,7 +406,7 @@ class TestCategories:
         columns, y = mixed
         table = as_pandas(columns)
         weight = np.arange(len(y)) % 4
-        model = AGBMRegressor(method=method, max_iter=6)
+        model = AGBMRegressor(method=method, max_iter=6, early_stopping=False)
         weighted = clone(model).fit(table, y, sample_weight=weight).predict(table)
         repeated = clone(model).fit(table.loc[table.index.repeat(weight)], np.repeat(y, weight)).predict(table)
         np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
@@ -413,7 +414,8 @@ class TestCategories:
     def test_early_stopping_and_validation_tables(self, mixed):
         columns, y = mixed
         table = as_pandas(columns)
-        model = AGBMRegressor(max_iter=5).fit(table[:400], y[:400], X_val=table[400:], y_val=y[400:])
+        model = AGBMRegressor(n_members=1, max_iter=5)
+        model.fit(table[:400], y[:400], X_val=table[400:], y_val=y[400:])
         expected = ((model.predict(table[400:]) - y[400:]) ** 2 / 2).mean()
         assert model.history_["validation_loss"][model.best_iteration_] == pytest.approx(expected)
         AGBMRegressor(max_iter=5, early_stopping=True, random_state=0).fit(table, y)

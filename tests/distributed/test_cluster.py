@@ -211,7 +211,9 @@ def labels_of(kind, signal):
     return np.digitize(signal, [0.5] if kind == "two classes" else [0.0, 1.5])
 
 
-SMALL = {"max_iter": 6, "max_depth": 3, "min_samples_leaf": 3, "n_jobs": 1, "early_stopping": False}
+SMALL = {
+    "max_iter": 6, "max_depth": 3, "min_samples_leaf": 3, "n_members": 1, "n_jobs": 1, "early_stopping": False,
+}  # fmt: skip
 LABELS = ["numbers", "two outputs", "two classes", "three classes"]
 
 
@@ -837,3 +839,11 @@ def test_members(kind):
     X, signal = rows_of(seed=3)
     early = {"n_members": 3, "validation_fraction": 0.3, "early_stopping": True, "colsample_bynode": 0.6}
     compare(model_of(kind, **early), X, labels_of(kind, signal))
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_the_default(kind):
+    X, signal = rows_of(seed=3)
+    model = (AGBMClassifier if "classes" in kind else AGBMRegressor)(max_iter=2, n_jobs=1)
+    compare(model, X, labels_of(kind, signal))
+    assert (model.resolved_params_["n_members"], model.resolved_params_["early_stopping"]) == (5, True)

@@ -29,7 +29,7 @@ from distributed import Client, LocalCluster
 from variants import made
 
 ON_DASK = {AGBMRegressor: DaskAGBMRegressor, AGBMClassifier: DaskAGBMClassifier}
-SMALL = {"max_iter": 5, "max_depth": 3, "early_stopping": False, "random_state": 0}
+SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False, "random_state": 0}
 ALARM = 120
 """Seconds that a test, or a run of one, may take."""
 KINDS = ["numbers", "two classes", "three classes"]
@@ -279,6 +279,18 @@ def test_held_out_rows(two_workers, kind, tmp_path):
     assert_same(model, expected, tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["numbers", "three classes"])
+def test_the_default(two_workers, kind, tmp_path):
+    """Several members, each with its own held-out rows, and trees that grow best-first."""
+    table = frame()
+    y = labels(kind, table)
+    cuts = cuts_of(len(table), 4)
+    expected = (AGBMRegressor if kind == "numbers" else AGBMClassifier)(max_iter=2).fit(table, y)
+    model = on_dask(expected).fit(frames(table, cuts), series(y, cuts))
+    assert (expected.resolved_params_["n_members"], expected.resolved_params_["early_stopping"]) == (5, True)
+    assert_same(model, expected, tmp_path)
+
+
 @pytest.mark.parametrize("n_full", [1, 6])
 def test_an_init_model(two_workers, n_full):
     """Also where a worker has empty partitions only. A tree: what it says of a row depends on no other row."""
@@ -411,13 +423,14 @@ def test_killed_workers(cluster, tmp_path):
     assert runs == N_KILLS
 
 
+@pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.filterwarnings("ignore:The cluster has no workers")
-def test_all_workers_killed_at_once(cluster, tmp_path):
+def test_all_workers_killed_at_once(cluster, n_members, tmp_path):
     cluster.resize(2)
     table = frame()
     y = labels("three classes", table)
     cuts = cuts_of(len(table), 5)
-    expected = local_of("three classes").fit(table, y)
+    expected = local_of("three classes", n_members=n_members).fit(table, y)
     killed = []
 
     def kill_all(record):
@@ -477,7 +490,7 @@ def test_a_client_that_is_killed(two_workers, tmp_path):
     assert victim.returncode == -signal.SIGKILL
     table = frame()
     y = labels("numbers", table)
-    expected = local_of("numbers", max_iter=24).fit(table, y)
+    expected = local_of("numbers", max_iter=24, n_members=2).fit(table, y)
     seen = []
     model = on_dask(expected).set_params(callbacks=[lambda record: seen.append(record.iteration)])
     model.fit(*of_the_client(table, y), checkpoint=path)
@@ -499,7 +512,7 @@ def be_a_client(address, path):
             threading.Event().wait(SECONDS)
 
     table = frame()
-    model = local_of("numbers", max_iter=24)
+    model = local_of("numbers", max_iter=24, n_members=2)
     with Client(address):
         on_dask(model).set_params(callbacks=[say]).fit(*of_the_client(table, labels("numbers", table)), checkpoint=path)
 

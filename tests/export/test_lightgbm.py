@@ -13,6 +13,7 @@ from agbm.export import encode, to_lightgbm
 from export_models import (
     LOG_LINK_WITH_TWO_OUTPUTS,
     MAKE,
+    ONE,
     amounts,
     hard_rows,
     model,
@@ -89,7 +90,7 @@ def test_categories_that_json_has_not_leave_matrices():
 
 def test_contributions_add_up():
     """Counts of rows are in the file, so that LightGBM's SHAP values work."""
-    fitted = model("squared")
+    fitted = model("squared", **ONE)
     X = table()
     contributions = predict(booster_of(fitted), encode(fitted, X), pred_contrib=True)
     np.testing.assert_allclose(contributions.sum(axis=1), fitted.predict(X), **CLOSE)
@@ -97,7 +98,7 @@ def test_contributions_add_up():
 
 
 def test_gains_and_names_are_there():
-    dump = booster_of(model("squared")).dump_model()
+    dump = booster_of(model("squared", **ONE)).dump_model()
     assert dump["feature_names"] == ["a", "b_c", "town", "code"]
     assert dump["tree_info"][0]["tree_structure"]["leaf_value"] == pytest.approx(amounts().mean())
     root = dump["tree_info"][1]["tree_structure"]

@@ -11,7 +11,7 @@ import pytest
 from agbm import AGBMRegressor
 from agbm.export import export_text, plot_tree, to_graphviz
 from agbm.export._view import view
-from export_models import ROWS, hard_rows, model, scores, table
+from export_models import ONE, ROWS, hard_rows, model, scores, table
 
 ALL_DIGITS = {"precision": 17, "max_categories": 100}
 
@@ -83,8 +83,9 @@ def test_what_is_printed_leads_to_the_scores(name, read):
     ],
 )
 def test_the_title_says_what_the_tree_is_for(name, tree, title):
-    assert export_text(model(name), tree).splitlines()[0] == title
-    assert f'label="{title}"' in to_graphviz(model(name), tree)
+    fitted = model(name, **ONE)
+    assert export_text(fitted, tree).splitlines()[0] == title
+    assert f'label="{title}"' in to_graphviz(fitted, tree)
 
 
 def test_a_small_tree_to_the_letter():
@@ -146,7 +147,7 @@ def test_boxes_do_not_overlap(name):
 
 def test_the_picture_goes_where_it_is_told():
     figure, axes = plt.subplots(1, 2)
-    assert plot_tree(model("log_loss"), 1, ax=axes[1]) is axes[1]
+    assert plot_tree(model("log_loss", **ONE), 1, ax=axes[1]) is axes[1]
     assert axes[1].get_title() == "tree 1 of 8, adds to the score of class yes"
     assert not axes[0].texts
     plt.close(figure)
@@ -163,7 +164,7 @@ def test_names_of_any_kind(tmp_path):
 
 @pytest.mark.parametrize("export", [export_text, to_graphviz, plot_tree])
 def test_errors_say_what_to_do(export):
-    fitted = model("squared")
+    fitted = model("squared", **ONE)
     with pytest.raises(ValueError, match=r"tree=8 must be an integer from 0 to 7: the model has 8 trees"):
         export(fitted, 8)
     with pytest.raises(ValueError, match=r"tree='first' must be an integer"):
@@ -175,5 +176,5 @@ def test_errors_say_what_to_do(export):
 
 
 def test_rows_of_the_root_are_those_of_training():
-    assert f"(rows {ROWS}," in export_text(model("squared"))
+    assert f"(rows {ROWS}," in export_text(model("squared", **ONE))
     assert table().shape[0] == ROWS

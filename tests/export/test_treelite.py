@@ -10,6 +10,7 @@ from agbm import AGBMClassifier
 from agbm.export import encode, to_treelite
 from export_models import (
     MAKE_ALL,
+    ONE,
     hard_rows,
     model,
     numbers,
@@ -48,9 +49,9 @@ def test_the_model_survives_a_file(tmp_path):
 
 
 def test_what_the_model_says_of_itself():
-    exported = to_treelite(model("three classes"))
+    exported = to_treelite(model("three classes", **ONE))
     assert (exported.num_tree, exported.num_feature) == (24, 4)
-    assert to_treelite(model("three classes, vector leaves")).num_tree == 8
+    assert to_treelite(model("three classes, vector leaves", **ONE)).num_tree == 8
     tree = exported.get_tree_accessor(0)
     assert tree.get_field("data_count")[0] == 300
     assert tree.get_field("gain")[0] > 0.0

@@ -73,7 +73,10 @@ def cancer():
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     model = AGBMClassifier(
         **early(
-            method=AGBM(momentum=0.5, shared_structure=True, restart="loss_rise"), second_order=True, learning_rate=0.3
+            method=AGBM(momentum=0.5, shared_structure=True, restart="loss_rise"),
+            second_order=True,
+            learning_rate=0.3,
+            max_depth=3,
         )
     )
     return findings_of("breast cancer", X, y, {"agbmr": model})
@@ -84,7 +87,7 @@ def diabetes():
     """Three contenders and one that failed."""
     X, y = load_diabetes(return_X_y=True)
     models = {
-        "default": AGBMRegressor(**early()),
+        "default": AGBMRegressor(**early(n_members=1)),
         "plain": AGBMRegressor(**early(method="gbm", second_order=True)),
         "agbmr": AGBMRegressor(
             **early(method=AGBM(momentum=0.5, correction=0.5, restart="loss_rise"), second_order=True)
@@ -99,12 +102,12 @@ def diabetes():
 def iris():
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    return findings_of("iris", X, names, {"agbm": AGBMClassifier(max_iter=20)})
+    return findings_of("iris", X, names, {"agbm": AGBMClassifier(max_iter=20, n_members=1, early_stopping=False)})
 
 
 @pytest.fixture(scope="module")
 def frame():
-    """Categories, holes, and many columns with long names."""
+    """The default: several members, with validation rows. Categories, holes, and many columns with long names."""
     rng = np.random.default_rng(0)
     names = [f"sensor_{k:03d}_in_the_third_hall_of_the_eastern_works" for k in range(198)]
     X = pd.DataFrame(rng.normal(size=(600, 198)), columns=names)
@@ -254,7 +257,7 @@ class TestPage:
             assert fact in page.locator("header").text_content()
             assert value in page.locator("header").text_content()
         # Both losses of a single model; of several that of validation rows, or of training where there are none.
-        drawn = {"cancer": 2, "diabetes": 3, "iris": 1, "frame": 1, "hostile": 2, "ten": 10}
+        drawn = {"cancer": 2, "diabetes": 3, "iris": 1, "frame": 2, "hostile": 2, "ten": 10}
         assert page.locator("#convergence .plot .line").count() == drawn[name]
         assert page.locator("#metrics tbody tr").count() == sum(1 for one in findings.tried if not one.failure)
         for one in findings.tried:
@@ -552,10 +555,13 @@ class TestOtherParts:
         page = visit(findings)
         shown = page.locator("#trees details")
         assert shown.count() == (6 if name == "iris" else 4)
+        n_members = findings.model.resolved_params_["n_members"]
+        assert n_members == (5 if name == "frame" else 1)
         for k in range(shown.count()):
             title = shown.nth(k).locator("summary").inner_text()
-            tree, iteration = re.fullmatch(r"Tree (\d+) of .* \(iteration (\d+)\)", title).groups()
-            history = findings.model.history_["trees"]
+            member = " of the first member" if n_members > 1 else ""
+            tree, iteration = re.fullmatch(rf"Tree (\d+) of .* \(iteration (\d+){member}\)", title).groups()
+            history = findings.model.history_["trees"] // n_members
             assert history[int(iteration) - 1] <= int(tree) < history[int(iteration)]
             lines = export_text(findings.model, int(tree), precision=4, max_categories=6).splitlines()[1:]
             expected = [
@@ -760,7 +766,7 @@ class TestCurves:
 def test_what_is_kept_of_a_model(cancer):
     model, one = cancer.model, cancer.tried[0]
     assert (one.trees, one.best, one.seconds) == (model.n_trees_, model.best_iteration_, 0.25)
-    assert set(one.parameters) == {*early(), "method", "second_order", "learning_rate"}
+    assert set(one.parameters) == {*early(), "method", "second_order", "learning_rate", "max_depth"}
     assert one.parameters["method"] is model.method
     assert one.curve["momentum"][1:] == [0.5] * model.n_iter_
 

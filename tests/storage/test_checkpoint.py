@@ -119,8 +119,9 @@ class TestGoingOn:
     def test_more_iterations_and_a_seed_that_nobody_chose(self, regression, tmp_path):
         X, y = regression
         model = AGBMRegressor(
-            max_iter=10, subsample=0.5, random_state=None, callbacks=[Checkpoint(tmp_path / "run", every=10)]
-        )
+            max_iter=10, subsample=0.5, early_stopping=False, random_state=None,
+            callbacks=[Checkpoint(tmp_path / "run", every=10)],
+        )  # fmt: skip
         short = clone(model).fit(X, y)
         long = clone(model).set_params(max_iter=20, n_jobs=1, verbose=0).fit(X, y)
         np.testing.assert_allclose(list(long.staged_predict(X))[9], short.predict(X), rtol=1e-12)

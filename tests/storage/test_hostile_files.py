@@ -20,12 +20,15 @@ from toys import rewrite
 DESCRIPTION_FACTOR = 50
 FACTOR = 20
 
+ONE = {"n_members": 1, "early_stopping": False}
+"""Parameters of a model with one function per iteration."""
+
 
 @pytest.fixture
 def small(tmp_path):
     """A file of a few kB."""
     X = np.random.default_rng(0).normal(size=(300, 3))
-    AGBMRegressor(max_iter=1, max_depth=1).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
+    AGBMRegressor(max_iter=1, max_depth=1, colsample_bynode=1.0, **ONE).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
     return tmp_path / "m.agbm"
 
 
@@ -143,7 +146,7 @@ def refused(path, change, rule):
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_a_history_that_ends_before_the_model(n, tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 3))
-    AGBMRegressor(max_iter=4).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
+    AGBMRegressor(max_iter=4, early_stopping=False).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
 
     def cut(description, arrays):
         for name in arrays:
@@ -166,6 +169,6 @@ def test_a_history_that_ends_before_the_model(n, tmp_path):
 ], ids=str)  # fmt: skip
 def test_iterations_that_no_run_has(changes, rule, tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 3))
-    AGBMRegressor(max_iter=3).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
+    AGBMRegressor(max_iter=3, **ONE).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
     arrays = {name: np.array(values) for name, values in changes.items()}
     refused(tmp_path / "m.agbm", lambda description, old: old.update(arrays), rule)

@@ -98,7 +98,8 @@ def test_curves_are_of_one_quantity_and_lead_to_the_model(data, request):
     outputs = 3 if classifies and len(np.unique(data.y)) == 3 else 1
     for one in tried:
         assert one.curve["trees"][-1] % outputs == 0
-        per_iteration = {outputs, 2 * outputs} if one.name in ("agbm", "agbmr") else {outputs}
+        outputs_of_all = 5 * outputs if one.name == "fading" else outputs  # of all members
+        per_iteration = {outputs, 2 * outputs} if one.name in ("agbm", "agbmr") else {outputs_of_all}
         assert set(np.diff(one.curve["trees"]).tolist()) <= per_iteration
         first = one.metrics[0]
         assert (first.name == "log loss") == classifies
@@ -115,12 +116,12 @@ def test_ours_are_what_the_estimators_give(two_classes, values):
     assert one.parameters == {"max_iter": 60, "n_iter_no_change": 5, "method": "gbm", "second_order": True}
 
     d = values
-    model = AGBMRegressor(max_iter=60, n_iter_no_change=5, max_depth=2, random_state=3)
+    model = AGBMRegressor(max_iter=60, n_iter_no_change=5, max_depth=2, n_members=1, random_state=3)
     model.fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
-    (one,) = run(d, False, "fading", seed=3, parameters={"max_depth": 2})
+    (one,) = run(d, False, "fading", seed=3, parameters={"max_depth": 2, "n_members": 1})
     assert one.metrics[0].value == pytest.approx(np.sqrt(mean_squared_error(d.y_test, model.predict(d.X_test))))
     assert one.curve["validation_loss"][one.best] == pytest.approx(mean_squared_error(d.y_val, model.predict(d.X_val)))
-    assert one.parameters == {"max_iter": 60, "n_iter_no_change": 5, "max_depth": 2}
+    assert one.parameters == {"max_iter": 60, "n_iter_no_change": 5, "max_depth": 2, "n_members": 1}
 
 
 def codes(X):

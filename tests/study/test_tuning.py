@@ -60,14 +60,15 @@ def states(path):
 
 def test_the_default_is_first_and_the_gain_is_that_of_the_test_rows(classes, tmp_path):
     seen = []
-    tuned = run(classes, tmp_path / "study", trials=8, on_trial=seen.append)
+    given = {"max_iter": 40, "n_members": 1}
+    tuned = run(classes, tmp_path / "study", trials=8, on_trial=seen.append, parameters=given)
     d = classes
-    default = AGBMClassifier(max_iter=40).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
+    default = AGBMClassifier(**given).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
     first, *others = seen
     assert first.number == 0
     assert first.parameters == {
-        "learning_rate": 0.1, "method__entry": 6.0, "method__growth": 0.01, "max_depth": 3, "min_samples_leaf": 2,
-        "l2_regularization": 7.0, "subsample": 1.0, "colsample_bytree": 1.0,
+        "learning_rate": 0.1, "method__entry": 6.0, "method__growth": 0.01, "max_leaf_nodes": 8, "min_samples_leaf": 2,
+        "l2_regularization": 7.0, "subsample": 1.0, "colsample_bynode": 0.5,
     }  # fmt: skip
     assert first.loss == first.best_loss == default.history_["validation_loss"].min() == tuned.default_validation_loss
     assert [trial.number for trial in others] == list(range(1, 8))
@@ -77,7 +78,7 @@ def test_the_default_is_first_and_the_gain_is_that_of_the_test_rows(classes, tmp
     assert tuned.validation_loss == min(losses) == seen[-1].best_loss < first.loss
     assert not tuned.is_default
     best = next(trial for trial in seen if trial.loss == min(losses))
-    assert tuned.parameters == {"max_iter": 40, **best.parameters}
+    assert tuned.parameters == {**given, **best.parameters}
     assert (tuned.complete, tuned.pruned) == (len(losses), len(seen) - len(losses))
 
     model = AGBMClassifier().set_params(**tuned.parameters).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
@@ -94,9 +95,9 @@ def test_the_default_is_first_and_the_gain_is_that_of_the_test_rows(classes, tmp
 
 
 def test_values_are_scored_by_their_squared_error(values, tmp_path):
-    d = values
-    tuned = run(d, tmp_path / "study", classifies=False, trials=3, parameters={"max_iter": 30, "learning_rate": 0.2})
-    default = AGBMRegressor(max_iter=30, learning_rate=0.2).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
+    d, given = values, {"max_iter": 30, "learning_rate": 0.2, "n_members": 1}
+    tuned = run(d, tmp_path / "study", classifies=False, trials=3, parameters=given)
+    default = AGBMRegressor(**given).fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
     assert tuned.default_validation_loss == pytest.approx(mean_squared_error(d.y_val, default.predict(d.X_val)))
     assert tuned.validation_loss == pytest.approx(mean_squared_error(d.y_val, tuned.model.predict(d.X_val)))
     before, after = (mean_squared_error(d.y_test, one.predict(d.X_test)) for one in (default, tuned.model))
@@ -119,9 +120,14 @@ def test_same_seed_same_search_also_in_parts(classes, tmp_path):
     )
     assert one == other
     assert len(one) == 5
-    elsewhere = run(classes, tmp_path / "seed", trials=2, seed=1)
-    assert elsewhere.default_validation_loss == whole.default_validation_loss  # the default is not random
+    run(classes, tmp_path / "seed", trials=2, seed=1)
     assert trials_in(tmp_path / "seed")[1].params != one[1][0]
+
+
+def test_without_samples_the_default_is_not_random(classes, tmp_path):
+    fixed = {"max_iter": 40, "colsample_bynode": 1.0}
+    one, other = (run(classes, tmp_path / str(seed), trials=1, seed=seed, parameters=fixed) for seed in (0, 1))
+    assert one.default_validation_loss == other.default_validation_loss
 
 
 def test_a_killed_search_goes_on(classes, tmp_path):
@@ -297,19 +303,20 @@ def test_without_optuna(classes, tmp_path, monkeypatch):
         run(classes, tmp_path / "study")
 
 
-def test_tables_rare_classes_and_trees_of_so_many_leaves(tmp_path):
+@pytest.mark.parametrize("size", [{"max_leaf_nodes": 5}, {"max_depth": 3}], ids=str)
+def test_tables_rare_classes_and_trees_of_a_given_size(size, tmp_path):
     """The default is in the search space for any rows: small hessians lead to a small l2."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"town": rng.choice(["Rome", "Oslo", None], 3000), "size": rng.normal(size=3000)})
     y = rng.random(3000) < np.where(X["town"] == "Oslo", 0.03, 0.001)
     rows = [slice(0, 2000), slice(2000, 2500), slice(2500, 3000)]
     data = Split(*(part for at in rows for part in (X[at], y[at])))
-    fixed = {"max_iter": 10, "max_leaf_nodes": 5, "subsample": 0.9}
+    fixed = {"max_iter": 10, "subsample": 0.9, **size}
     seen = []
     tuned = run(data, tmp_path / "study", trials=3, parameters=fixed, on_trial=seen.append)
     assert seen[0].parameters["l2_regularization"] < 3.0
     assert tuned.parameters.items() >= fixed.items()
-    assert not {"max_depth", "subsample"} & {name for trial in seen for name in trial.parameters}
+    assert not {"max_depth", "max_leaf_nodes", "subsample"} & {name for trial in seen for name in trial.parameters}
 
 
 def test_hopeless_trials_are_given_up(classes, tmp_path, monkeypatch):

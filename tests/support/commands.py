@@ -38,6 +38,8 @@ def fails(capsys, *arguments):
 
 
 FEW = ["--set", "max_iter=8", "--no-early-stopping"]
+ONE = [*FEW, "--set", "n_members=1"]
+"""For a model of 8 trees."""
 SOLD = ["train", "mixed.csv", "--target", "sold", "--drop", "price", "id", "--out", "sold.agbm"]
 
 

@@ -1,7 +1,7 @@
 """Small fitted models of every kind that can be exported, and rows that are hard for them."""
 
 import atexit
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,9 @@ from agbm.losses import Huber, LogLoss, Quantile, Tweedie
 from variants import made
 
 ROWS = 300
+
+ONE = {"n_members": 1, "early_stopping": False}
+"""Parameters of a model of one member, which is trained on all rows."""
 
 
 @cache
@@ -58,28 +61,28 @@ _LOSSES = {
 _ABC = {"bounds": [0.3, 0.7], "labels": ["low", "mid", "top"]}
 
 MAKE = {
-    **{name: lambda loss=loss: _regressor(loss) for name, loss in _LOSSES.items()},
-    "two outputs": lambda: _regressor(outputs=2),
-    "two outputs, vector leaves": lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"),
-    "agbm": lambda: _regressor(method="agbm"),
-    "agbm, two trees": lambda: _regressor(method=made("agbm", shared_structure=False)),
+    **{name: partial(_regressor, loss) for name, loss in _LOSSES.items()},
+    "two outputs": partial(_regressor, outputs=2),
+    "two outputs, vector leaves": partial(_regressor, outputs=2, multi_strategy="multi_output_tree"),
+    "agbm": partial(_regressor, method="agbm"),
+    "agbm, two trees": partial(_regressor, method=made("agbm", shared_structure=False)),
     "shares": lambda: AGBMRegressor(loss=LogLoss(), max_iter=8).fit(table(), amounts() / amounts().max()),
     "one column": lambda: AGBMRegressor(max_iter=8).fit(table(), amounts()[:, np.newaxis]),
-    "zero": lambda: _regressor(init="zero", max_leaf_nodes=5),
-    "log_loss": lambda: _classifier([0.4], ["no", "yes"]),
-    "exponential": lambda: _classifier([0.4], [3, 7], loss="exponential"),
-    "three classes": lambda: _classifier(**_ABC),
-    "three classes, vector leaves": lambda: _classifier(**_ABC, multi_strategy="multi_output_tree"),
-    "three classes, agbm": lambda: _classifier(**_ABC, method="agbm"),
-    "single leaves": lambda: _regressor(min_split_gain=1e9),
-    "three single leaves": lambda: _classifier(**_ABC, min_split_gain=1e9),
+    "zero": partial(_regressor, init="zero", max_leaf_nodes=5),
+    "log_loss": partial(_classifier, [0.4], ["no", "yes"]),
+    "exponential": partial(_classifier, [0.4], [3, 7], loss="exponential"),
+    "three classes": partial(_classifier, **_ABC),
+    "three classes, vector leaves": partial(_classifier, **_ABC, multi_strategy="multi_output_tree"),
+    "three classes, agbm": partial(_classifier, **_ABC, method="agbm"),
+    "single leaves": partial(_regressor, min_split_gain=1e9),
+    "three single leaves": partial(_classifier, **_ABC, min_split_gain=1e9),
     "no trees": lambda: AGBMRegressor(early_stopping=True).fit(
         table(), amounts(), X_val=table()[:20], y_val=np.full(20, amounts().mean())
     ),
 }
 LOG_LINK_WITH_TWO_OUTPUTS = {
-    "two poisson outputs": lambda: _regressor("poisson", outputs=2),
-    "two gamma outputs, vector leaves": lambda: _regressor("gamma", outputs=2, multi_strategy="multi_output_tree"),
+    "two poisson outputs": partial(_regressor, "poisson", outputs=2),
+    "two gamma outputs, vector leaves": partial(_regressor, "gamma", outputs=2, multi_strategy="multi_output_tree"),
 }
 MAKE_ALL = {**MAKE, **LOG_LINK_WITH_TWO_OUTPUTS}
 
@@ -88,10 +91,11 @@ _MADE = {}
 atexit.register(_MADE.clear)  # nanobind reports objects that outlive the interpreter as leaks
 
 
-def model(name):
-    if name not in _MADE:
-        _MADE[name] = MAKE_ALL[name]()
-    return _MADE[name]
+def model(name, **parameters):
+    key = name, *parameters.items()
+    if key not in _MADE:
+        _MADE[key] = MAKE_ALL[name](**parameters)
+    return _MADE[key]
 
 
 def numbers():

@@ -1,8 +1,7 @@
 """A second implementation of the algorithms in plain NumPy, as a reference for agbm._core.boosting.
 
-`fit(r)` returns the predictions of the best weak learner for a residual r, `fit(r, hessian)` those of a Newton step;
-`gradient(f)` and `curvature(f)` are the derivatives of the loss. Every function returns a list with the named vectors
-of each iteration.
+`fit(r)` returns the predictions of the best weak learner for a residual r; `gradient(f)` is the derivative of the loss.
+Every function returns a list with the named vectors of each iteration.
 """
 
 import numpy as np
@@ -15,17 +14,6 @@ def gbm(f0, gradient, fit, eta, iterations):
         r = -gradient(f)
         b = fit(r)
         f = f + eta * b
-        trace.append({"f": f, "r": r})
-    return trace
-
-
-def rnb(f0, gradient, curvature, fit, damping, iterations):
-    """Full Newton steps; `damping` times the square root of the relative norm of the residual is added to hessians."""
-    f = f0.copy()
-    trace = []
-    for _ in range(iterations):
-        r = -gradient(f)
-        f = f + fit(r, curvature(f) + damping * np.sqrt(np.linalg.norm(r) / np.linalg.norm(gradient(f0))))
         trace.append({"f": f, "r": r})
     return trace
 

@@ -58,7 +58,6 @@ TESTS = {
         "test_agbm_with_weights_that_fade",
         "test_agbmr_restarts_as_its_option_says",
         "test_option_1_halves_the_gap_at_every_restart",
-        "test_the_baseline_of_the_benchmarks_is_regularized_newton_boosting",
         "test_the_rate_is_accelerated",
         "test_theorem_4_1_holds_at_every_iteration",
         "test_vagbm_is_the_appendix",

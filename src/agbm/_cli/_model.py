@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .._core.losses import Array
+from .._core.methods import name_of
 from .._estimators import AGBMClassifier
 from .._study.evaluation import Metric, score_predictions
 from ..export._view import feature_names
@@ -27,6 +28,16 @@ def important(model: Model) -> dict[str, float]:
     order = np.argsort(-gains, kind="stable")
     order = order[gains[order] > 0.0]
     return dict(zip(feature_names(model, features[order]), (gains[order] / gains.sum()).tolist(), strict=True))
+
+
+def training_in_words(model: Model, seconds: float) -> str:
+    """Return the method, the size of the model and the iterations as text."""
+    n_members = len(model.model_.ensembles)
+    members = f"{n_members} members, " if n_members > 1 else ""
+    return (
+        f"{name_of(model.method)}: {members}{model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
+        f"{model.n_iter_:,}, {seconds:.3g} s"
+    )
 
 
 def shares_in_words(shares: Mapping[str, float]) -> str:

@@ -6,12 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
 from .._report import changed_parameters
 from ..export._view import feature_names
 from ._data import Model
-from ._model import important, noted_metrics, shares_in_words
+from ._model import important, noted_metrics, shares_in_words, training_in_words
 from ._output import MOST_LISTED, add_command, listed, show, show_json, size
 
 
@@ -74,8 +73,7 @@ def _in_words(model: Model) -> dict[str, str]:
     words["features"] = f"{n_features:,}: {listed(first, n=n_features)}"
     if categories:
         words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
-    words["model"] = f"{name_of(model.method)}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
-    words["model"] += f"{model.n_iter_:,}, {facts['seconds']:.3g} s"
+    words["model"] = training_in_words(model, facts["seconds"])
     words["loss"] = f"training {facts['train_loss']:.5g}"
     if facts["validation_loss"] == facts["validation_loss"]:
         words["loss"] += f", validation {facts['validation_loss']:.5g}"

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .._core.methods import name_of
+from .. import _auto
+from .._core.methods import method_of
 from .._storage.checkpoint import Checkpoint
 from .._study.evaluation import Metric
 from ._data import (
@@ -29,7 +30,7 @@ from ._data import (
 )
 from ._describe import describe, describe_columns, notes_of, title
 from ._files import open_table
-from ._model import evaluate, important, shares_in_words
+from ._model import evaluate, important, shares_in_words, training_in_words
 from ._output import add_command, add_output, plain, show, show_json, speaks
 from ._paths import check_files, saving, written
 from .report import write_page
@@ -142,8 +143,11 @@ def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
 def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> dict[str, str]:
     train = f"{len(parts[0]):,} for training"
     if model.early_stopping:
-        share = model.validation_fraction
-        train += f", {f'{100 * share:g} %' if isinstance(share, float) else share} of them for early stopping"
+        n_members = _auto.n_members(model.n_members, method_of(model.method), uses_trees=True)
+        share = f"{100 * model.validation_fraction:g} %"
+        train += (
+            f", of which each member holds out {share}" if n_members > 1 else f", {share} of them for early stopping"
+        )
     test = arguments.test if arguments.test is not None else f"{len(parts[1]):,}"
     if arguments.folds is not None:
         test = f"{arguments.folds}-fold cross-validation"
@@ -207,10 +211,7 @@ def _say(
         }
         show_json(found)
         return
-    facts = {
-        "model": f"{name_of(model.method)}: {model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
-        f"{model.n_iter_:,}, {seconds:.3g} s"
-    }
+    facts = {"model": training_in_words(model, seconds)}
     if metrics:
         label = f"{arguments.folds} folds" if arguments.folds is not None else "test"
         facts[label] = "; ".join(f"{metric.name} {metric}" for metric in metrics)

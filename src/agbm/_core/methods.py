@@ -21,7 +21,10 @@ class Method(BaseEstimator, ABC):  # type: ignore[misc]
     """A boosting algorithm with its settings. get_params and set_params work as in scikit-learn."""
 
     second_order: ClassVar[bool] = False
-    """The meaning of the estimators' second_order="auto" for this algorithm."""
+    n_members: ClassVar[int] = 1
+    colsample_bynode: ClassVar[float] = 1.0
+    """The meaning of the estimators' second_order="auto", n_members="auto" and colsample_bynode="auto" for this
+    algorithm."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
@@ -79,6 +82,8 @@ class Fading(Method):
     """
 
     second_order = True
+    n_members = 5
+    colsample_bynode = 0.5
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "entry": [Interval(numbers.Real, 1, None, closed="left")],
         "fade": [Interval(numbers.Real, 0, 1, closed="both")],

@@ -11,9 +11,10 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -149,10 +150,13 @@ class MemberRun(NamedTuple):
     ensemble: Ensemble
 
 
-def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher], n_threads: int = 1) -> tuple[History, bool]:
+def watch(
+    members: Sequence[MemberRun], watchers: Sequence[Watcher], n_threads: int = 1, run_ahead: bool = False
+) -> tuple[History, bool]:
     """Run the members and fill their ensembles. Returns the history, and whether the run diverged.
 
-    With several threads, steps of different members run at the same time.
+    With several threads, steps of different members run at the same time. With `run_ahead`, the next step of a member
+    may begin before its ensemble has the previous one, so that no thread waits for the slowest member.
     """
     history, divergence = History(), Divergence()
     began = time.perf_counter()
@@ -177,7 +181,7 @@ def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher], n_threads: 
         if over(start):
             return history, False
         try:
-            for steps in _together([member.steps for member in members], n_threads):
+            for steps in _together([member.steps for member in members], n_threads, run_ahead):
                 for member, step in zip(members, steps, strict=True):
                     member.ensemble.append(step)
                 record = _record(steps, [member.ensemble for member in members], time.perf_counter() - began)
@@ -192,21 +196,35 @@ def watch(members: Sequence[MemberRun], watchers: Sequence[Watcher], n_threads: 
     return history, False
 
 
-def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int) -> Iterator[Sequence[Step[Any]]]:
-    """The next step of each run, until they end."""
+def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int, run_ahead: bool) -> Iterator[Sequence[Step[Any]]]:
+    """The next step of each run, until they end; with `run_ahead`, the ones after that are being computed already."""
     if n_threads == 1:
         yield from zip(*runs, strict=True)
         return
-    with ThreadPoolExecutor(n_threads) as pool:
-        while True:
-            # Each in a copy of the context, which has the settings of NumPy for floating-point errors.
-            tasks = [pool.submit(copy_context().run, _next, run) for run in runs]
-            steps = [task.result() for task in tasks]
-            del tasks
-            if any(step is None for step in steps):
-                return
-            yield cast(list[Step[Any]], steps)
-            del steps  # frees their vectors
+    numbers = count()
+    with ThreadPoolExecutor(n_threads, initializer=lambda: _native.choose_threads(next(numbers))) as pool:
+
+        def begin(run: Iterator[Step[Any]]) -> Future[Step[Any] | None]:
+            # In a copy of the context, which has the settings of NumPy for floating-point errors.
+            return pool.submit(copy_context().run, _next, run)
+
+        tasks = [begin(run) for run in runs]
+        try:
+            while True:
+                steps = []
+                for i, run in enumerate(runs):
+                    steps.append(tasks[i].result())
+                    if run_ahead:
+                        tasks[i] = begin(run)
+                if any(step is None for step in steps):
+                    return
+                yield cast(list[Step[Any]], steps)
+                del steps  # frees their vectors
+                if not run_ahead:
+                    tasks = [begin(run) for run in runs]
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
 def _next(run: Iterator[Step[Any]]) -> Step[Any] | None:

@@ -56,10 +56,18 @@ def hold_out_parts(
         held_out[order[taken % n_rows]] = True
         if classes is not None:  # a class without remaining rows cannot be learned
             held_out &= np.isin(classes, classes[~held_out])
+        if classes is not None and not held_out.any():  # most classes have a single row
+            spare = _spare(order, classes)
+            held_out[spare[part % max(len(spare), 1) :: n_parts]] = True
         if not held_out.any():
             raise ValueError(f"{n_rows} rows are too few to hold out {share} of them and to keep a row of every class.")
         parts.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
     return parts
+
+
+def _spare(order: NDArray[np.intp], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """The rows, in the given order, without the first one of each class."""
+    return np.delete(order, np.unique(classes[order], return_index=True)[1])
 
 
 def _stratified_order(n_rows: int, classes: NDArray[Any] | None, rng: np.random.Generator) -> NDArray[np.intp]:

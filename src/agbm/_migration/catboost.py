@@ -40,6 +40,7 @@ CATBOOST = Library(
     defaults={
         "learning_rate": 0.03,
         "max_depth": 6,
+        "max_leaf_nodes": None,
         "min_samples_leaf": 1,
         "l2_regularization": 3.0,
         "max_iter": 1000,

@@ -41,6 +41,7 @@ XGBOOST = Library(
     defaults={
         "learning_rate": 0.3,
         "max_depth": 6,
+        "max_leaf_nodes": None,
         "min_samples_leaf": 1,
         "l2_regularization": 1.0,
         "max_iter": 100,

@@ -243,6 +243,9 @@ def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str,
 def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters in a file. Parameters that are newer than the file get their defaults."""
     parameters = _decode_all(encoded)
+    if parameters.get("max_depth") == "auto":  # in files from before max_leaf_nodes="auto"
+        parameters |= {"max_depth": None, "max_leaf_nodes": "auto"}
+    parameters.setdefault("n_members", 1)  # all that there was in files without it
     unknown = sorted(set(parameters) - set(defaults))
     if unknown:
         raise ModelFileError(f"parameters: unknown parameters {model_file.shortened(unknown)}")

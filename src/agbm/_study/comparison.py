@@ -24,7 +24,7 @@ from .evaluation import Split, Tried, check_labels, score_predictions
 from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
 
 METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
-"""Methods of this library. All use the leaves and tree sizes of the default, so that only the algorithms differ."""
+"""Methods of this library. All use the leaves and tree sizes of the default, which also has several members."""
 PATIENCE = 20
 
 # Parameters that must be the same for all contenders, or define the contenders.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar, cast
@@ -184,6 +184,10 @@ class TreeFitter(TreesOfIterations[Array]):
         self._grower = learner.grower(_native.Grower, bins, matrix)
         self._weights = weights
 
+    def with_learner(self, learner: TreeLearner) -> TreeFitter:
+        """The same binned rows for another learner."""
+        return TreeFitter(learner, self._bins, self._matrix, self._n_train, self._weights)
+
     def values(self, model: Model) -> Sequence[Array]:
         """See Fitter. The trees must have been grown with the same bins."""
         forest = as_forest(model)
@@ -219,11 +223,19 @@ class TableFitter(TreeFitter):
         X: Any,
     ) -> None:  # fmt: skip
         super().__init__(learner, bins, matrix, n_train, weights)
-        self._X = X
+        self._features: Callable[[], Any] = lambda: X
+
+    def with_learner(self, learner: TreeLearner) -> TableFitter:
+        """See TreeFitter."""
+        return TableFitter(learner, self._bins, self._matrix, self._n_train, self._weights, self._features())
+
+    def release(self, features: Callable[[], Any]) -> None:
+        """Keep no reference to the features, which may be a copy; `features` makes them again when they are needed."""
+        self._features = features
 
     def values(self, model: Model) -> Sequence[Array]:
         """See Fitter. Trees of an earlier run may have been grown with other bins."""
-        return list(model.predict(self._X, self._learner.n_threads))
+        return list(model.predict(self._features(), self._learner.n_threads))
 
 
 def as_forest(model: Model) -> Forest:

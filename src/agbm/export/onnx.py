@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,7 @@ def _counted_from_one(graph: _Graph, X: str, fitted: View) -> str:
 
 def _trees(graph: _Graph, X: str, fitted: View) -> str:
     """Sums of the values of the trees, (row, output); category codes in X start at 1."""
-    trees = [_with_a_question(tree) for tree in fitted.single_output_trees()]
+    trees = [_depth_first(_with_a_question(tree)) for tree in fitted.single_output_trees()]
     n_inner = np.cumsum([0, *(tree.inner.sum() for tree in trees)])
     n_leaves = np.cumsum([0, *((~tree.inner).sum() for tree in trees)])
     # The index of each node among the inner nodes, or leaves, of all trees.
@@ -215,6 +216,28 @@ def _places(tree: Tree, inner_before: int, leaves_before: int) -> NDArray[np.int
     if place[tree.yes[0]] == place[tree.no[0]]:
         place = np.where(tree.inner, place, leaves_before + (tree.places() + 1) % n_leaves)
     return place
+
+
+def _depth_first(tree: Tree) -> Tree:
+    """The tree with its nodes in the order of a walk that takes "yes" first.
+
+    In the standard, sets of categories are in the order of the nodes. The reference implementation takes them in the
+    order of this walk, so the two must be the same.
+    """
+    order, ahead = [], [0]
+    while ahead:
+        node = ahead.pop()
+        order.append(node)
+        if tree.inner[node]:
+            ahead += [int(tree.no[node]), int(tree.yes[node])]
+    place = np.empty(len(order) + 1, dtype=np.int32)
+    place[order], place[-1] = np.arange(len(order)), -1  # leaves have no children: -1
+    of_nodes = ("feature", "threshold", "missing_yes", "value", "count", "gain")
+    return replace(
+        tree, yes=place[tree.yes[order]], no=place[tree.no[order]],
+        members={int(place[node]): codes for node, codes in tree.members.items()},
+        **{name: getattr(tree, name)[order] for name in of_nodes},
+    )  # fmt: skip
 
 
 def _with_a_question(tree: Tree) -> Tree:

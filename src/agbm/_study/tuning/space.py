@@ -23,7 +23,7 @@ def search_space(l2: float, leave_out: Container[str]) -> Space:
     """The search space: ranges that contain the default.
 
     It excludes parameters that have little effect (fade, look_ahead), have the same effect as another one
-    (max_leaf_nodes, colsample_bynode), or have no scale (min_split_gain): see docs/acceleration.md.
+    (max_depth, colsample_bytree), or have no scale (min_split_gain): see docs/acceleration.md.
     """
     from optuna.distributions import FloatDistribution, IntDistribution
 
@@ -32,14 +32,14 @@ def search_space(l2: float, leave_out: Container[str]) -> Space:
         "learning_rate": FloatDistribution(0.02, 0.3, log=True),
         "method__entry": FloatDistribution(1.0, 12.0, log=True),
         "method__growth": FloatDistribution(0.0, 0.03),
-        "max_depth": IntDistribution(2, 10),
+        "max_leaf_nodes": IntDistribution(4, 128, log=True),
         "min_samples_leaf": IntDistribution(1, 100, log=True),
         "l2_regularization": FloatDistribution(l2 / 100.0, l2 * 30.0, log=True),
         "subsample": FloatDistribution(0.5, 1.0, step=0.05),
-        "colsample_bytree": FloatDistribution(0.3, 1.0, step=0.05),
+        "colsample_bynode": FloatDistribution(0.2, 1.0, step=0.05),
     }
-    if "max_leaf_nodes" in leave_out:  # it limits the size of trees
-        del space["max_depth"]
+    if "max_depth" in leave_out:  # it limits the size of trees
+        del space["max_leaf_nodes"]
     return {name: distribution for name, distribution in space.items() if name not in leave_out}
 
 
