@@ -58,7 +58,7 @@ def hold_out_parts(
             held_out &= np.isin(classes, classes[~held_out])
         if classes is not None and not held_out.any():  # most classes have a single row
             spare = _spare(order, classes)
-            held_out[spare[part % max(len(spare), 1) :: n_parts]] = True
+            held_out[spare[part % max(len(spare), 1) :: n_parts][: math.ceil(width)]] = True
         if not held_out.any():
             raise ValueError(f"{n_rows} rows are too few to hold out {share} of them and to keep a row of every class.")
         parts.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
