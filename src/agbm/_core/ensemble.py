@@ -173,9 +173,10 @@ class Ensemble:
             for function in self.functions_of(update.dropped):
                 lost = values(function) / (len(update.dropped) + 1.0)
                 f, h = f - a[function] * lost, h - d[function] * lost
-            f = (1 - update.theta) * f + update.theta * h + update.eta * values(update.primary)
-            if update.momentum is not None:
-                h = h + update.alpha * values(update.momentum)
+            with np.errstate(over="ignore", invalid="ignore"):  # the weights may come from a changed file
+                f = (1 - update.theta) * f + update.theta * h + update.eta * values(update.primary)
+                if update.momentum is not None:
+                    h = h + update.alpha * values(update.momentum)
             yield f, h
 
     def _add(self, fit: Fit[V]) -> int:
