@@ -116,6 +116,7 @@ bench-sparse: $(BENCH_SET_UP)
 KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_contributions core/test_vectors core/test_losses \
   core/test_sums storage/test_model_file distributed/test_cluster))
 THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py tests/test_members.py::TestSameBits::test_for_every_number_of_threads \
+  tests/test_members.py::TestSameBits::test_with_several_threads_for_each \
   --deselect tests/test_threads.py::test_fork_after_training
 SANITIZED := -q -p no:cacheprovider --capture=sys
 # The sanitizer of threads fears some random addresses; not every container lets a process do without.

@@ -153,10 +153,10 @@ def fit_ours(problem: Problem, run: Run, *, staged: bool = False, **parameters: 
 
 
 def _has_members(model: Any) -> bool:
-    from agbm.methods import Fading
+    from agbm._auto import n_members
+    from agbm._core.methods import method_of
 
-    given = model.n_members
-    return given > 1 if given != "auto" else model.method == "fading" or isinstance(model.method, Fading)
+    return n_members(model.n_members, method_of(model.method), uses_trees=True) > 1
 
 
 def fit_ours_with_best_rate(problem: Problem, run: Run, **parameters: Any) -> Outcome:

@@ -83,6 +83,12 @@ class TestSameBits:
             np.testing.assert_array_equal(model.predict(X), models[0].predict(X))
             np.testing.assert_array_equal(model.history_["validation_loss"], models[0].history_["validation_loss"])
 
+    def test_with_several_threads_for_each(self):
+        X = np.random.default_rng(0).normal(size=(20_000, 6))
+        y = X[:, 0] * X[:, 1] + X[:, 2]
+        one, several = (AGBMRegressor(n_members=2, max_iter=4, n_jobs=n).fit(X, y) for n in (1, 6))
+        np.testing.assert_array_equal(several.predict(X), one.predict(X))
+
     def test_in_batches(self, regression):
         X, y = regression
         expected = AGBMRegressor(**members(**SAMPLED)).fit(X, y)

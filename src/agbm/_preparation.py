@@ -138,8 +138,8 @@ class Preparation:
             f0, objective = self._objective(plan, labels, ordered, n_train)
             learner = self._learner(plan, reader, labels, objective, seed)
             fitter = learner.bind(ordered.X, n_train, objective.train_weights, start_residual(objective))
-            if order is not None and isinstance(fitter, TableFitter):
-                fitter.release(lambda: rows.X[order])
+            if order is not None and isinstance(fitter, TableFitter) and self._settings.dropout == 0.0:
+                fitter.release(lambda: rows.X[order])  # dropout needs them in every iteration
             return Member(f0, objective, learner, fitter, seed, plan.earlier_of(number))
 
         return Run(plan, reader, labels, _members(plan, member, self._parts(plan, labels, rows.y, n_given)))

@@ -29,8 +29,6 @@ COLUMNS_AT_ONCE = 16
 # The sets of a forest without categories.
 _NO_WORDS = np.zeros(0, dtype=np.uint64)
 _NO_SETS = np.zeros(1, dtype=np.int64)
-_BITS = 64
-"""Bits of a word of a set of categories."""
 
 
 class LeafRows(NamedTuple):
@@ -160,25 +158,11 @@ class Bins:
         return self.flat_thresholds[self._start[f] : self._start[f + 1]]
 
     @cached_property
-    def _bits_of_sets(self) -> NDArray[np.int64]:
-        """The size of the sets of categories of each feature, in whole words; 0 for -1, the feature of leaves."""
-        sizes = np.zeros(len(self.n_bins) + 1, dtype=np.int64)
-        for f, grouped in self.grouped.items():
-            sizes[f] = -(-len(grouped.bins) // _BITS) * _BITS
-        return sizes
-
-    @cached_property
-    def _first_category(self) -> NDArray[np.int64]:
-        """For each feature, the place of its first category in _bins_of_categories."""
-        return np.cumsum(self._bits_of_sets) - self._bits_of_sets
-
-    @cached_property
-    def _bins_of_categories(self) -> NDArray[np.int64]:
-        """The bins of the categories of all features; -1 for missing values and for the rest of the last word."""
-        bins = np.full(self._bits_of_sets.sum(), -1)
-        for f, grouped in self.grouped.items():
-            bins[self._first_category[f] :][: len(grouped.bins)] = grouped.bins
-        return bins
+    def _is_grouped(self) -> NDArray[np.bool_]:
+        """Whether each feature is categorical; false for -1, the feature of leaves."""
+        mask = np.zeros(len(self.n_bins) + 1, dtype=bool)
+        mask[list(self.grouped)] = True
+        return mask
 
     def category_sets(
         self, nodes: NDArray[np.void], left_codes: NDArray[np.uint64]
@@ -186,21 +170,19 @@ class Bins:
         """The sets of categories that go left, as in Forest; writes the index of each set to its node."""
         if not self.grouped:
             return _NO_WORDS, _NO_SETS
-        of_tree = nodes["feature"]
-        by_set = np.flatnonzero(self._bits_of_sets[of_tree])
+        words: list[NDArray[np.uint64]] = []
+        by_set = np.flatnonzero(self._is_grouped[nodes["feature"]])
         nodes["categories"][by_set] = np.arange(len(by_set))
-        features = of_tree[by_set]
-        n_bits = self._bits_of_sets[features]
-        ends = np.cumsum(n_bits)
-        # All sets at once, one after the other: the bin of each category, and the set that it is in.
-        bins = self._bins_of_categories[
-            np.repeat(self._first_category[features] - (ends - n_bits), n_bits) + np.arange(n_bits.sum())
-        ]
-        sets = np.repeat(np.arange(len(by_set)), n_bits)
+        features, missing_left = nodes["feature"][by_set].tolist(), nodes["missing_left"][by_set].tolist()
         by_bin = np.unpackbits(left_codes[by_set].view(np.uint8), axis=1, bitorder="little")
-        by_category = np.where(bins >= 0, by_bin[sets, bins], nodes["missing_left"][by_set][sets])
-        words = np.packbits(by_category, bitorder="little").view(np.uint64)
-        return words, np.concatenate([_NO_SETS, ends // _BITS])
+        for f, missing, of_node in zip(features, missing_left, by_bin, strict=True):
+            bins = self.grouped[f].bins
+            # The padding up to a full word, like all codes after it, is treated as missing.
+            by_category = np.full(-len(bins) % 64 + len(bins), missing, dtype=np.uint8)
+            np.copyto(by_category[: len(bins)], of_node[bins], where=bins >= 0)
+            words.append(np.packbits(by_category, bitorder="little").view(np.uint64))
+        start = np.cumsum([0, *(len(w) for w in words)], dtype=np.int64)
+        return np.concatenate([_NO_WORDS, *words]), start
 
     def left_codes(self, forest: Forest) -> NDArray[np.uint64]:
         """For each node of a forest that was grown with these bins, the bin codes that go left, as 256 bits."""
