@@ -32,6 +32,7 @@ COMMANDS = ["train", "predict", "compare", "tune", "inspect", "explain", "export
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")  # the narrowest usual terminal: what is said must fit
     mixed().to_csv("mixed.csv", index=False)
     return tmp_path
 
@@ -46,10 +47,7 @@ class TestTrain:
         assert re.search(r"numeric +3: size, day, times", said)
         assert re.search(r"categorical +2: colour, code", said)
         assert re.search(r"timestamps +day: converted to microseconds", said)
-        assert re.search(
-            r"rows +320 for training, of which each member holds out 10 %; 80 for testing",
-            said,
-        )
+        assert re.search(r"rows +320 for training \(10 % held out by each member\); 80 for testing", said)
         assert "sold.agbm" in said
 
         model, table = agbm.load("sold.agbm"), mixed()
@@ -70,7 +68,7 @@ class TestTrain:
         ("given", "said"),
         [
             ("early_stopping=false", "320 for training; 80"),
-            ("validation_fraction=0.3", "320 for training, of which each member holds out 30 %"),
+            ("validation_fraction=0.3", "320 for training (30 % held out by each member)"),
         ],
     )
     def test_rows_to_stop_by_are_those_of_the_model(self, given, said, here, capsys):

@@ -145,9 +145,7 @@ def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> 
     if model.early_stopping:
         n_members = _auto.n_members(model.n_members, method_of(model.method), uses_trees=True)
         share = f"{100 * model.validation_fraction:g} %"
-        train += (
-            f", of which each member holds out {share}" if n_members > 1 else f", {share} of them for early stopping"
-        )
+        train += f" ({share} held out by each member)" if n_members > 1 else f" ({share} for early stopping)"
     test = arguments.test if arguments.test is not None else f"{len(parts[1]):,}"
     if arguments.folds is not None:
         test = f"{arguments.folds}-fold cross-validation"
