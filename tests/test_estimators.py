@@ -1192,7 +1192,7 @@ class TestAutomaticTreeSizes:
         ("n_rows", "leaves", "fewest"),
         [
             (60, 8, 2), (1151, 8, 2), (1152, 9, 2), (1999, 15, 3), (2000, 15, 4), (3967, 30, 7), (3968, 31, 7),
-            (7999, 31, 10), (70_000, 31, 10),
+            (4095, 31, 8), (4096, 32, 8), (7999, 44, 10), (15_876, 63, 10), (70_000, 63, 10),
         ],
     )  # fmt: skip
     def test_of_so_many_rows(self, n_rows, leaves, fewest):
@@ -1200,11 +1200,22 @@ class TestAutomaticTreeSizes:
         X = rng.normal(size=(n_rows, 3))
         y = X @ [1.0, 2.0, 3.0] + X[:, 0] * X[:, 1] + rng.normal(size=n_rows)
         common = {"max_iter": 3, "early_stopping": False}
-        sizes = {"max_leaf_nodes": leaves, "min_samples_leaf": fewest, "l2_regularization": 1.0}
+        sizes = {"max_leaf_nodes": leaves, "min_samples_leaf": fewest, "l2_regularization": 3.0}
         by_hand = AGBMRegressor(n_members=5, colsample_bynode=0.5, max_depth=None, **sizes, **common).fit(X, y)
         model = AGBMRegressor(**common).fit(X, y)
         np.testing.assert_array_equal(model.predict(X), by_hand.predict(X))
         assert model.resolved_params_ | sizes == model.resolved_params_
+
+    def test_losses_other_than_the_squared_error_have_at_most_31_leaves(self):
+        X = np.arange(16_000.0)[:, np.newaxis]
+        one = {"n_members": 1, "max_iter": 1}
+        for model in (
+            AGBMRegressor(loss="poisson", **one),
+            AGBMRegressor(loss="absolute_error", **one),
+            AGBMClassifier(**one),
+        ):
+            found = model.fit(X, X[:, 0] % 2).resolved_params_
+            assert found["max_leaf_nodes"] == 31
 
     def test_rows_count_once_however_often_they_are_repeated(self):
         rng = np.random.default_rng(0)
@@ -1222,7 +1233,7 @@ class TestAutomaticTreeSizes:
         y = X[:, 0] * X[:, 1] + X[:, 2]
         weight = np.where(rng.random(9000) < 0.001, 1e6, 0.5)
         common = {"max_iter": 3, "early_stopping": True}
-        by_hand = AGBMRegressor(max_leaf_nodes=31, min_samples_leaf=10, **common).fit(X, y, weight)
+        by_hand = AGBMRegressor(max_leaf_nodes=45, min_samples_leaf=10, **common).fit(X, y, weight)
         np.testing.assert_array_equal(AGBMRegressor(**common).fit(X, y, weight).predict(X), by_hand.predict(X))
         X, y = binary
         model = AGBMClassifier(max_iter=3, class_weight={0: 1, 1: 100})

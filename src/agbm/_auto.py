@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ._core.losses import Exponential, LogLoss, Multinomial
+import math
+
+from ._core.losses import Exponential, HalfSquaredError, LogLoss, Loss, Multinomial
 from ._core.methods import Method
 from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
@@ -16,9 +18,11 @@ EARLY_STOPPING_ROWS_OF_MEMBERS = 75
 ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
 
-# max_leaf_nodes="auto": such that leaves have this many training rows on average, within bounds.
+# max_leaf_nodes="auto": such that leaves have this many training rows on average, within bounds. The squared error
+# exceeds the upper bound where there are more rows: its targets say more per row than classes and counts do.
 ROWS_PER_LEAF = 128
 MAX_LEAF_NODES = 8, 31
+MAX_LEAF_NODES_OF_SQUARES = 63
 
 # min_samples_leaf="auto": the number of training rows divided by this, within bounds.
 LEAVES = 500
@@ -28,7 +32,7 @@ MIN_SAMPLES_LEAF = 2, 10
 # had this many more rows with residual zero, which does not depend on the unit of y. The hessians of classification
 # losses have no unit and are the variance of the gradient, so L2_OF_CLASSES acts as a prior on leaf values. It is
 # reduced in proportion if the mean hessian is below L2_HESSIAN.
-L2_OF_COUNTS = 1.0
+L2_OF_COUNTS = 3.0
 L2_ROWS = 7.0
 L2_OF_CLASSES = 7.0
 L2_HESSIAN = 0.05
@@ -60,11 +64,16 @@ def second_order(given: bool | str, method: Method) -> bool:
     return method.second_order if isinstance(given, str) else given
 
 
-def max_leaf_nodes(given: int | str | None, n_rows: int, max_depth: int | None) -> int | None:
+def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: int | None) -> int | None:
     """The maximum number of leaves; "auto" depends on the number of training rows, not on their weights."""
     if not isinstance(given, str):
         return given
-    return None if max_depth is not None else min(max(n_rows // ROWS_PER_LEAF, MAX_LEAF_NODES[0]), MAX_LEAF_NODES[1])
+    if max_depth is not None:
+        return None
+    fewest, most = MAX_LEAF_NODES
+    if isinstance(loss, HalfSquaredError):
+        most = min(max(math.isqrt(n_rows) // 2, most), MAX_LEAF_NODES_OF_SQUARES)
+    return min(max(n_rows // ROWS_PER_LEAF, fewest), most)
 
 
 def colsample_bynode(given: float | str, method: Method) -> float:

@@ -47,7 +47,8 @@ _PARAMETERS = """
     max_leaf_nodes : int, "auto" or None, default="auto"
         The maximum number of leaves per tree; trees are then grown best-first. None: unlimited, and trees are grown
         level by level. "auto": None if max_depth is set; otherwise one leaf per 128 training rows, but between 8 and 31
-        (31 from 3,968 rows on).
+        (31 from 3,968 rows on). For the squared error, the upper bound is half the square root of the number of rows if
+        that is larger, up to 63 (15,876 rows).
     min_samples_leaf : int or "auto", default="auto"
         The minimum number of training rows per leaf. "auto": 1/500 of the training rows, but between 2 and 10 (10 from
         5,000 rows on). With integer sample weights, a row counts as often as it is repeated; otherwise every row counts
@@ -56,7 +57,7 @@ _PARAMETERS = """
         Added to the sum of hessians in the denominator of leaf values and gains; for the squared error and with
         second_order=False, added to the number of rows instead. For quantiles and the absolute error, whose hessians
         have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
-        number of rows as well. "auto": 1 if it is added to the number of rows; otherwise 7 times the mean hessian at
+        number of rows as well. "auto": 3 if it is added to the number of rows; otherwise 7 times the mean hessian at
         the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
         the mean hessian is below 0.05.
     min_split_gain : float, default=0.0

@@ -401,7 +401,7 @@ class Preparation:
         n_categories = reader.categories.counts(reader.n_features)
         return TreeLearner(
             max_depth=settings.max_depth,
-            max_leaf_nodes=_auto.max_leaf_nodes(settings.max_leaf_nodes, n, settings.max_depth),
+            max_leaf_nodes=_auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
             min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n),
             min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
             l2_regularization=_auto.l2_regularization(settings.l2_regularization, objective),
