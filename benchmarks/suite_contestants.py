@@ -13,7 +13,7 @@ library expects them. Differences between libraries that remain:
 * HistGradientBoosting accepts at most 255 categories per column. The 254 most frequent are kept; the others are merged.
 * HistGradientBoosting would predict with all iterations after early stopping, the others with those up to the best
   one. Under `given` its later iterations are removed, since the patience is not its own.
-* The exposures of validation rows are not known to agbm and ChimeraBoost, whose validation rows have weight 1.
+* The exposures of validation rows are not known to ChimeraBoost, whose validation rows have weight 1.
 * CatBoost chooses its learning rate from the numbers of rows and iterations, but not for counts (0.03).
 * `agbm, plain` is plain boosting with the trees of agbm's default: the same sizes, l2 and column sampling.
 * CatBoost and ChimeraBoost grow one tree per iteration for all classes, the others one per class.
@@ -143,7 +143,8 @@ def fit_ours(problem: Problem, run: Run, *, staged: bool = False, **parameters: 
         rows = problem.both
         model.set_params(early_stopping=True)
     elif run.given:
-        held_out = {"X_val": problem.validation.X, "y_val": problem.validation.y}
+        validation = problem.validation
+        held_out = {"X_val": validation.X, "y_val": validation.y, "sample_weight_val": validation.weight}
     seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, **held_out)
     outcome = _outcome(problem, run, seconds, _method(problem, model), model.n_trees_, model.best_iteration_)
     if not staged:

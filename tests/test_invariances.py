@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._core.training import EarlyStopping, Record
+from agbm._core.training import EarlyStopping, Record, by_loss
 from agbm.losses import Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
 from variants import like_default
 
@@ -216,12 +216,12 @@ class TestEarlyStopping:
     @pytest.mark.parametrize(("unit", "shift"), [(1.0, 0.0), (1e-9, 0.0), (1e9, 0.0), (1.0, -4.0), (1e-9, 1e-3)])
     def test_unit_and_zero_of_the_loss_do_not_matter(self, unit, shift):
         losses = [5.0, 4.0, 3.95, 3.85, 3.84, 3.83, 3.0]
-        stopping = EarlyStopping(n_iter_no_change=2, tol=0.1)
+        stopping = EarlyStopping(n_iter_no_change=2, tol=0.1, criterion=by_loss(validation=True))
         answers = [stopping(Record(i, i, 0.0, unit * loss + shift)) for i, loss in enumerate(losses)]
         assert answers == [False, False, False, False, False, True, False]
 
     def test_a_loss_that_never_falls(self):
-        stopping = EarlyStopping(n_iter_no_change=3, tol=1e-7)
+        stopping = EarlyStopping(n_iter_no_change=3, tol=1e-7, criterion=by_loss(validation=True))
         assert [stopping(Record(i, i, 0.0, 1.0 + i)) for i in range(4)] == [False, False, False, True]
 
 

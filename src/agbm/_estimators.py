@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Self, cast
@@ -19,11 +19,12 @@ from . import _threads
 from ._core.losses import CLASSIFICATION_LOSSES, LOSS_METHODS, REGRESSION_LOSSES, Array, Loss
 from ._core.methods import METHODS, Method, method_of, owners_of
 from ._core.training import Watcher
+from ._data.rows import Given
 from ._explanation import explanation
 from ._fit import check_continues, train
 from ._labels import Classes, Labels, Numbers
 from ._model import FittedModel
-from ._parameters import CONSTRAINTS, check_combinations, documentation
+from ._parameters import CONSTRAINTS, check_combinations, documentation, watched_rows
 from ._predictor import Predictor
 from ._preparation import Preparation, RowSource, checkpoints_of
 from ._storage import model as storage
@@ -89,9 +90,10 @@ class BaseAGBM(_KnowsMethods, ABC):
         dropout: float = 0.0,
         early_stopping: bool | str = "auto",
         n_members: int | str = "auto",
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = 0.1,
         n_iter_no_change: int = 20,
         tol: float = 1e-7,
+        scoring: Any = None,
         learner: Any = None,
         callbacks: Sequence[Watcher] | None = None,
         warm_start: bool = False,
@@ -124,6 +126,7 @@ class BaseAGBM(_KnowsMethods, ABC):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.scoring = scoring
         self.learner = learner
         self.callbacks = callbacks
         self.warm_start = warm_start
@@ -131,14 +134,18 @@ class BaseAGBM(_KnowsMethods, ABC):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any, source: RowSource | None = None) -> Self:
+    def _fit(
+        self, given: Given, validation: Given, watch: Mapping[str, Any] | None, source: RowSource | None = None
+    ) -> Self:
         """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
         self._validate_params()
-        check_combinations(self, X_val, y_val, checkpoints_of(self))
+        check_combinations(self, validation, checkpoints_of(self))
+        watched = watched_rows(watch)
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(self, earlier)
-        run = Preparation(self, self._kind, earlier, source).run(X, y, sample_weight, X_val, y_val)
+        preparation = Preparation(self, self._kind, earlier, source)
+        run = preparation.run(given, None if validation.X is None else validation, watched)
         return self._keep(train(run, self), notes={})
 
     def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
@@ -267,15 +274,19 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     }
     _kind = Numbers
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None,
+    ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
-        The loss of several outputs is the sum of their losses. X_val and y_val are validation rows for early stopping;
-        each has weight 1. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter. Rows
-        that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y and
-        sample_weight may be names of columns.
+        The loss of several outputs is the sum of their losses. X_val, y_val and sample_weight_val are validation rows
+        for early stopping. watch has other rows by name, as (X, y) or (X, y, sample_weight), whose losses and scores
+        are recorded in history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter.
+        Rows that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y
+        and sample_weight may be names of columns.
         """
-        return self._fit(X, y, sample_weight, X_val, y_val)
+        return self._fit(Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), watch)
 
     def predict(self, X: Any) -> Array:
         """Predicted values."""
@@ -352,9 +363,10 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         dropout: float = 0.0,
         early_stopping: bool | str = "auto",
         n_members: int | str = "auto",
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = 0.1,
         n_iter_no_change: int = 20,
         tol: float = 1e-7,
+        scoring: Any = None,
         learner: Any = None,
         callbacks: Sequence[Watcher] | None = None,
         warm_start: bool = False,
@@ -389,6 +401,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
+            scoring=scoring,
             learner=learner,
             callbacks=callbacks,
             warm_start=warm_start,
@@ -398,14 +411,18 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         )
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None,
+    ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
-        X_val and y_val are validation rows for early stopping; each has weight 1. Integers in sample_weight are numbers
-        of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as agbm.Batches
-        or as a pyarrow.dataset.Dataset; for a dataset, y and sample_weight may be names of columns.
+        X_val, y_val and sample_weight_val are validation rows for early stopping. watch has other rows by name, as
+        (X, y) or (X, y, sample_weight), whose losses and scores are recorded in history_. Integers in sample_weight are
+        numbers of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as
+        agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y and sample_weight may be names of columns.
         """
-        return self._fit(X, y, sample_weight, X_val, y_val)
+        return self._fit(Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), watch)
 
     def decision_function(self, X: Any) -> Array:
         """Log-odds of the second class for two classes; scores of shape (rows, classes) for more."""

@@ -10,13 +10,14 @@ from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble, fold
 from ._core.methods import name_of
 from ._core.replay import ReplayingFitter
-from ._core.training import EarlyStopping, MemberRun, Watcher, after, warn_diverged, watch
+from ._core.training import EarlyStopping, MemberRun, Watcher, after, by_loss, by_score, no_scores, warn_diverged, watch
 from ._data.blocks import naming
 from ._model import FittedModel
 from ._parameters import shaping_parameters
 from ._preparation import checkpoints_of
 from ._progress import progress
 from ._run import Member, Plan, Run
+from ._scoring import Scores, scorers_of
 from ._storage.identity import UnidentifiedError, fingerprints
 
 
@@ -24,7 +25,13 @@ def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
     plan = run.plan
     n_known = len(plan.earlier[0]) if plan.earlier else 0
+    scorers = scorers_of(settings)
+    scores = Scores(settings, scorers, run) if scorers or run.watched else no_scores
     members = [_member_run(plan, member, settings) for member in run.members]
+    has_validation = members[0].objective.has_validation
+    criterion = by_loss(has_validation)
+    if scorers:
+        criterion = by_score(f"{'validation' if has_validation else 'train'}_{next(iter(scorers))}")
     ensembles = [member.ensemble for member in members]
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensembles, plan.seed)
@@ -33,13 +40,13 @@ def train(run: Run, settings: Any) -> FittedModel:
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:
-            watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol))
+            watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol, criterion))
         # The learners that are left out of a step are drawn among those of all earlier steps.
-        history, diverged = watch(members, watchers, plan.members_at_once, run_ahead=settings.dropout == 0.0)
+        history, diverged = watch(members, watchers, plan.members_at_once, settings.dropout == 0.0, scores)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
-        best = history.best_iteration(by_validation=members[0].objective.has_validation)
+        best = history.best_iteration(criterion)
     for ensemble in ensembles:
         ensemble.truncate(best)
     if diverged:

@@ -60,6 +60,10 @@ class Labels(ABC):
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""
 
+    @abstractmethod
+    def decode(self, encoded: Array) -> NDArray[Any]:
+        """Encoded labels in the form in which they were passed."""
+
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
         """The classes for a stratified validation split; None if there are no classes."""
         return None
@@ -134,6 +138,10 @@ class Numbers(Labels):
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels."""
         return self._outputs_first(check_y_val(y, n_rows, numeric=True, shape=self.shape))
+
+    def decode(self, encoded: Array) -> NDArray[Any]:
+        """See Labels."""
+        return encoded.T if self.shape else encoded[0]
 
     def _outputs_first(self, y: NDArray[Any]) -> Array:
         try:
@@ -224,6 +232,10 @@ class Classes(Labels):
             known_ones = some_of(self.classes.tolist())
             raise ValueError(f"y_val has labels {some_of(unknown)} that are not in y; y has classes {known_ones}.")
         return self._codes(np.searchsorted(self.classes, y))
+
+    def decode(self, encoded: Array) -> NDArray[Any]:
+        """See Labels."""
+        return np.asarray(self.classes[encoded.ravel().astype(np.intp)])
 
     def _codes(self, codes: NDArray[np.intp]) -> Array:
         numbers = np.asarray(codes, dtype=np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from ._core.methods import METHODS, Method, method_of
 from ._data.batches import Batches
+from ._data.rows import Given
 from ._storage.checkpoint import Checkpoint
 from ._storage.ensemble import MAX_MEMBERS
 
@@ -98,19 +99,26 @@ _PARAMETERS = """
         validation loss, so every row is used for training. With X_val, or without early stopping, members differ only
         in the random numbers of `subsample`, `colsample_bytree`, `colsample_bynode` and `dropout`. "auto": 5 for
         "fading" with trees, 1 for the algorithms of the paper and for other learners.
-    validation_fraction : float, default=0.1
-        The fraction of the training rows that is held out for early stopping if X_val is not given.
+    validation_fraction : float or None, default=0.1
+        The fraction of the training rows that is held out for early stopping if X_val is not given. None: no rows are
+        held out, and training stops when the training loss no longer improves.
     n_iter_no_change : int, default=20
         The number of iterations without improvement after which training stops.
     tol : float, default=1e-7
         The minimum improvement of the validation loss, relative to its total decrease since the initial function.
+    scoring : str, callable, list or dict, default=None
+        The metric for early stopping: the name of a scorer of scikit-learn, such as "roc_auc", or a callable
+        ``scorer(estimator, X, y)``, whose estimator predicts for the rows of y and ignores X. Of several metrics, early
+        stopping uses the first; all are recorded in history_. None: the loss. Scores are computed on the validation
+        rows (the training rows if there are none) and on the rows to watch.
     learner : scikit-learn regressor, default=None
         The weak learner to use instead of trees, one per output. Tree parameters are then ignored, except for
         constraints, subsample and categorical features, which raise an error. If fit of the learner does not accept
         sample_weight, second_order=False is required unless the hessian of the loss is constant.
     callbacks : list of callables, default=None
         Each is called after every iteration with a record (iteration, trees, train_loss, validation_loss, theta,
-        momentum, cosine_residual, cosine_corrected, restart, seconds); a callback that returns True stops training.
+        momentum, cosine_residual, cosine_corrected, restart, seconds, scores); a callback that returns True stops
+        training.
         agbm.Checkpoint is a callback that saves the run to a file, from which a later fit resumes. Callbacks are not
         part of model files, pickles or copies of a fitted model; sklearn.base.clone keeps them.
     warm_start : bool, default=False
@@ -191,9 +199,10 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
     "early_stopping": [StrOptions({"auto"}), "boolean"],
     "n_members": [Interval(numbers.Integral, 1, MAX_MEMBERS, closed="both"), StrOptions({"auto"})],
-    "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+    "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither"), None],
     "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
     "tol": [Interval(numbers.Real, 0, None, closed="left")],
+    "scoring": [str, callable, list, tuple, dict, None],
     "learner": [HasMethods(["fit", "predict"]), None],
     "callbacks": [list, tuple, None],
     "verbose": ["verbose"],
@@ -208,7 +217,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 # Parameters that do not affect the model after a given number of iterations.
 _WITHOUT_EFFECT = {
-    "max_iter", "n_iter_no_change", "tol", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
+    "max_iter", "n_iter_no_change", "tol", "scoring", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
 }  # fmt: skip
 
 
@@ -219,7 +228,7 @@ def shaping_parameters(settings: Any) -> dict[str, Any]:
     return {**shaping, "method": method_of(settings.method)}
 
 
-def check_combinations(settings: Any, X_val: Any, y_val: Any, checkpoints: Sequence[Checkpoint]) -> None:
+def check_combinations(settings: Any, validation: Given, checkpoints: Sequence[Checkpoint]) -> None:
     """Raise an error if parameters of an estimator cannot be combined."""
     method_of(settings.method).check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
     if settings.learner is not None:
@@ -229,9 +238,32 @@ def check_combinations(settings: Any, X_val: Any, y_val: Any, checkpoints: Seque
             raise TypeError(f"callbacks must be callables that accept a record; got {callback!r}.")
     for checkpoint in checkpoints:
         checkpoint.check_path()
+    X_val, y_val, weight = validation
     if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # batches may contain their labels
         missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
         raise ValueError(f"{missing}=None: X_val and y_val must be given together; got only {given}.")
+    if X_val is None and weight is not None:
+        raise ValueError("sample_weight_val has the weights of X_val, which is not given; pass X_val and y_val.")
+
+
+def watched_rows(watch: Any) -> dict[str, Given]:
+    """The rows of the argument `watch` of fit, by name."""
+    rows: dict[str, Given] = {}
+    for name, given in ({} if watch is None else dict(watch)).items():
+        if not isinstance(name, str) or name in ("train", "validation"):
+            raise ValueError(f"watch: the name {name!r} must be text other than 'train' and 'validation'.")
+        if not isinstance(given, tuple) or len(given) not in (2, 3):
+            raise ValueError(f"watch[{name!r}] must be (X, y) or (X, y, sample_weight); got {type(given).__name__}.")
+        rows[name] = Given(*given)
+    return rows
+
+
+def check_scores(scoring: Any, watched: Collection[str], in_this_process: bool) -> None:
+    """Raise ValueError for scores that cannot be computed if X is not a table."""
+    if watched:
+        raise ValueError(f"watch={list(watched)} needs X as a table, not as batches or on a cluster; use X_val.")
+    if scoring is not None and not in_this_process:
+        raise ValueError(f"scoring={scoring!r} needs all validation rows in one process; on a cluster, use None.")
 
 
 def _check_learner(model: Any, saves_checkpoints: bool) -> None:

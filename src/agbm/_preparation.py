@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
@@ -35,11 +35,11 @@ from ._data.blocks import (
 )
 from ._data.hold_out import hold_out_parts, seed_of
 from ._data.reader import TableReader
-from ._data.rows import Rows, plain, weighted_rows
+from ._data.rows import VALIDATION, Given, Rows, RowSet, plain, weighted_rows
 from ._data.tables import Categories, as_table, categorical_mask
 from ._labels import Classes, Labels, StartScores
 from ._model import FittedModel
-from ._parameters import interaction_groups, shaping_parameters
+from ._parameters import check_scores, interaction_groups, shaping_parameters
 from ._run import Member, Plan, Run
 from ._storage.checkpoint import Checkpoint
 from ._storage.identity import fingerprints, identity_of
@@ -105,17 +105,19 @@ class Preparation:
         self._estimator = type(settings).__name__
         self._n_threads = _threads.resolve(settings.n_jobs)
 
-    def run(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
+    def run(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         """A run on X of any supported type."""
-        blocks = self._source.blocks_of(X, y, sample_weight)
+        blocks = self._source.blocks_of(*given)
         if blocks is None:
-            return self._on_table(X, y, sample_weight, X_val, y_val)
-        return self._on_blocks(*blocks, self._validation_blocks(X_val, y_val))
+            return self._on_table(given, validation, watched)
+        check_scores(self._settings.scoring, watched, self._source.in_this_process)
+        return self._on_blocks(*blocks, None if validation is None else self._validation_blocks(validation))
 
     # Tables.
 
-    def _on_table(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> Run:
-        reader, checked, y, sample_weight = self._check_table(X, y, sample_weight)
+    def _on_table(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
+        X = given.X
+        reader, checked, y, sample_weight = self._check_table(*given)
         kept, weights, labels, encoded = self._weigh(y, sample_weight)
         loss = self._loss(labels)
         start_scores = StartScores(self._settings.init, labels, loss)
@@ -128,10 +130,12 @@ class Preparation:
         def identity(parts: dict[str, str]) -> str:
             return identity_of(parts, [categorical, *rows.arrays()])
 
-        plan = self._plan(reader, labels, loss, rows.n, X_val is not None, identity)
+        plan = self._plan(reader, labels, loss, rows.n, validation is not None, identity)
         n_given = rows.n
-        if X_val is not None:
-            rows = rows.followed_by(*_validation_rows(reader, labels, start_scores, X_val, y_val))
+        others = watched if validation is None else {VALIDATION: validation, **watched}
+        for name, more in others.items():
+            with naming("X_val" if name == VALIDATION else f"watch[{name!r}]"):
+                rows = rows.followed_by(*_rows_of(name, more, reader, labels, start_scores))
 
         def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
             ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
@@ -139,10 +143,11 @@ class Preparation:
             learner = self._learner(plan, reader, labels, objective, seed)
             fitter = learner.bind(ordered.X, n_train, objective.train_weights, start_residual(objective))
             if order is not None and isinstance(fitter, TableFitter) and self._settings.dropout == 0.0:
-                fitter.release(lambda: rows.X[order])  # dropout needs them in every iteration
+                fitter.release(lambda: rows.take(order).X)  # dropout needs them in every iteration
             return Member(f0, objective, learner, fitter, seed, plan.earlier_of(number))
 
-        return Run(plan, reader, labels, _members(plan, member, self._parts(plan, labels, rows.y, n_given)))
+        members = _members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
+        return Run(plan, reader, labels, members, rows.watched)
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
         """The reader of the table, and the checked X, y and weights."""
@@ -161,7 +166,7 @@ class Preparation:
 
     # Blocks of rows.
 
-    def _on_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any] | None) -> Run:
+    def _on_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any, Any] | None) -> Run:
         """A run on blocks; y and sample_weight are those of all rows, or None if the blocks contain them.
 
         In `rows`, X contains the indices of the rows instead of their features.
@@ -181,9 +186,10 @@ class Preparation:
         plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
         n_rows, n_given = given.n_rows, rows.n
         if validation is not None:
-            gathered, encoded = _validation_labels(labels, *validation, given)
+            gathered, encoded, weight = _validation_labels(labels, *validation, given)
             indices = given.total + np.arange(gathered.total)
-            rows, n_rows = rows.followed_by(indices, encoded, None), n_rows + gathered.n_rows
+            rows = rows.followed_by(RowSet(VALIDATION, gathered.total, weight), indices, encoded, None)
+            n_rows = n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
 
         known: TableReader | None = None
@@ -204,8 +210,8 @@ class Preparation:
             bound, fitter = self._source.bind(block_rows, learner, objective)
             return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
-        members = _members(plan, member, self._parts(plan, labels, rows.y, n_given))
-        return Run(plan, cast(TableReader, known), labels, members)
+        members = _members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
+        return Run(plan, cast(TableReader, known), labels, members, rows.watched)
 
     def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
         """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
@@ -223,13 +229,11 @@ class Preparation:
         kept, weights, labels, encoded = self._weigh(y, sample_weight)
         return reader, labels, Rows(np.arange(len(y))[kept], encoded, weights, None), sample_weight
 
-    def _validation_blocks(self, X_val: Any, y_val: Any) -> tuple[Blocks, Any] | None:
-        """Blocks of validation rows, and their labels unless the blocks contain them."""
-        if X_val is None:
-            return None
+    def _validation_blocks(self, validation: Given) -> tuple[Blocks, Any, Any]:
+        """Blocks of validation rows, and their labels and weights unless the blocks contain them."""
         with naming("X_val"):
-            found = self._source.blocks_of(X_val, y_val, None)
-        return (OneTable(as_table(X_val), None), y_val) if found is None else found[:2]
+            found = self._source.blocks_of(*validation)
+        return (OneTable(as_table(validation.X), None), *validation[1:]) if found is None else found
 
     def _look(
         self,
@@ -290,7 +294,7 @@ class Preparation:
         settings, method = self._settings, method_of(self._settings.method)
         n_members = _auto.n_members(settings.n_members, method, settings.learner is None)
         stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation, n_members)
-        held_out = stops_early and not has_validation
+        held_out = stops_early and not has_validation and settings.validation_fraction is not None
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
         if earlier and len(earlier) != n_members:
             raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
@@ -346,8 +350,9 @@ class Preparation:
         with naming(repr(checkpoint)):
             return fingerprints(parameters)
 
-    def _parts(self, plan: Plan, labels: Labels, y: Array, n_given: int) -> list[Part]:
-        """The part of the rows of each member."""
+    def _parts(self, plan: Plan, labels: Labels, y: Array) -> list[Part]:
+        """The part of each member of the given rows."""
+        n_given = y.shape[-1]
         if not plan.held_out:
             return [(number, None, n_given) for number in range(plan.n_members)]
         settings = self._settings
@@ -373,7 +378,11 @@ class Preparation:
         if scores is None:
             scores = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
         joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
-        return start, LocalObjective(joint, rows.y, n_train, scores, rows.weights, plan.second_order, plan.n_threads)
+        return start, LocalObjective(
+            joint, rows.y, n_train, scores, None if rows.weights is None else rows.weights[:n_train],
+            plan.second_order, plan.n_threads, rows.validation_weight(n_train),
+            sum(row_set.n for row_set in rows.watched),
+        )  # fmt: skip
 
     def _learner(
         self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
@@ -467,20 +476,23 @@ def _members(plan: Plan, make: Callable[..., Member], parts: Sequence[Part]) -> 
     return members
 
 
-def _validation_rows(
-    reader: TableReader, labels: Labels, start_scores: StartScores, X_val: Any, y_val: Any
-) -> tuple[Any, Array, Array | None]:
-    """The features, encoded labels and init scores of the validation rows."""
-    try:
-        numbers = reader.numbers(X_val)
-    except ValueError as error:
-        raise ValueError(f"X_val: {error}") from error
-    return numbers, labels.encode_validation(y_val, numbers.shape[0]), start_scores(X_val)
+def _rows_of(
+    name: str, given: Given, reader: TableReader, labels: Labels, start_scores: StartScores
+) -> tuple[RowSet, Any, Array, Array | None]:
+    """The features, encoded labels and init scores of validation rows, or of others that are watched."""
+    numbers = reader.numbers(given.X)
+    weight = None if given.weight is None else check_sample_weight(given.weight, numbers).astype(np.float64)
+    y = labels.encode_validation(given.y, numbers.shape[0])
+    return RowSet(name, numbers.shape[0], weight), numbers, y, start_scores(given.X)
 
 
-def _validation_labels(labels: Labels, blocks: Blocks, y_val: Any, given: Gathered) -> tuple[Gathered, Array]:
-    """The validation rows without their features, and their encoded labels."""
+def _validation_labels(
+    labels: Labels, blocks: Blocks, y_val: Any, weight: Any, given: Gathered
+) -> tuple[Gathered, Array, Array | None]:
+    """The validation rows without their features, their encoded labels, and their weights."""
     with naming("X_val"):
-        gathered = gather(blocks, y_val, None, "y_val")
+        gathered = gather(blocks, y_val, weight, "y_val")
         check_columns(gathered.head, given.head, "X")
-    return gathered, labels.encode_validation(gathered.y, gathered.total)
+        encoded = labels.encode_validation(gathered.y, gathered.total)
+        found = None if gathered.weight is None else check_sample_weight(gathered.weight, encoded.T).astype(np.float64)
+    return gathered, encoded, found

@@ -13,6 +13,7 @@ from ._core.losses import Loss
 from ._core.methods import Method
 from ._core.objective import Objective
 from ._data.reader import TableReader
+from ._data.rows import RowSet
 from ._labels import Labels
 from ._tree import TreeLearner
 
@@ -65,6 +66,8 @@ class Run(NamedTuple):
     reader: TableReader
     labels: Labels
     members: Sequence[Member]
+    watched: Sequence[RowSet]
+    """The last rows of each member, which are only watched."""
 
     @property
     def start(self) -> Any:

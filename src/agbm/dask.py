@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import distributed
 
+from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
@@ -26,7 +27,8 @@ class _OnDask(BaseAGBM):
     """The common part of both Dask estimators."""
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, *,
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None,
         client: Any = None, checkpoint: Any = None,
     ) -> Self:  # fmt: skip
         """Fit to Dask collections with matching partitions: data frames, arrays, or lists of delayed objects.
@@ -40,7 +42,8 @@ class _OnDask(BaseAGBM):
             if checkpoint is not None:
                 self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
             with talking_to_workers(client):
-                return self._fit(X, y, sample_weight, X_val, y_val, rows)
+                given, validation = Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val)
+                return self._fit(given, validation, watch, rows)
         finally:
             rows.close()
             self.callbacks = callbacks

@@ -193,7 +193,7 @@ def test_a_gradient_of_few_rows_turns_with_their_weight():
     problem = problem_of(HalfSquaredError(), np.array([1.0, 1.0]))
     step = boosting.Step(np.array([[3.0, -2.0]]), 0.0, 0.0, None, 1.0, 1.0, r=problem.residual(problem.start))
     assert not boosting.gradient_turns(problem, problem.start, step)
-    weighted = replace(problem, weights=Weights(None, np.array([1.0, 2.0])))
+    weighted = replace(problem, train_weights=Weights(None, np.array([1.0, 2.0])))
     assert boosting.gradient_turns(weighted, problem.start, step)
 
 

@@ -209,8 +209,10 @@ def test_sums_of_problems_with_parts_of_the_rows(weighted):
 
     def problem(train, validation):
         rows = np.append(train, validation)
-        w = None if weight is None else Weights(None, weight[rows])
-        return LocalObjective(HalfSquaredError(), y[:, rows], len(train), f[:, rows], w), rows
+        weights = None if weight is None else Weights(None, weight[train])
+        w = None if weight is None else weight[validation]
+        of = LocalObjective(HalfSquaredError(), y[:, rows], len(train), f[:, rows], weights, validation_weight=w)
+        return of, rows
 
     whole, _ = problem(np.arange(n_train), np.arange(n_train, n))
     parts = [problem(np.arange(k, n_train, 3), np.arange(n_train + k, n, 3)) for k in range(3)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agbm import AGBMRegressor
-from agbm._core.training import Divergence, EarlyStopping, Record
+from agbm._core.training import Divergence, EarlyStopping, Record, by_loss
 
 
 def record(iteration, validation_loss=float("nan")):
@@ -44,7 +44,7 @@ def test_an_error_of_a_callback_reaches_the_user_as_it_is():
 
 
 def test_early_stopping_counts_iterations_without_improvement():
-    stopping = EarlyStopping(n_iter_no_change=2, tol=0.1)
+    stopping = EarlyStopping(n_iter_no_change=2, tol=0.1, criterion=by_loss(validation=True))
     answers = [stopping(record(i, loss)) for i, loss in enumerate([5.0, 4.0, 3.95, 3.85, 3.84, 3.83])]
     assert answers == [False, False, False, False, False, True]
 

@@ -106,13 +106,15 @@ def cut(problem, bins, codes, seed, n_shards):
 
     def build(i):
         rows = np.r_[train[i] : train[i + 1], behind[i] : behind[i + 1]]
+        held_out = slice(behind[i] - n_train, behind[i + 1] - n_train)
         small = LocalObjective(
             problem.loss,
             np.ascontiguousarray(problem.y[..., rows]),
             int(train[i + 1] - train[i]),
             np.ascontiguousarray(problem.start[:, rows]),
-            None if problem.weights is None else problem.weights[rows],
+            None if problem.train_weights is None else problem.train_weights[train[i] : train[i + 1]],
             problem.second_order,
+            validation_weight=None if problem.validation_weight is None else problem.validation_weight[held_out],
         )
         first_rows = [(train[i], middle[i] - train[i]), (middle[i], train[i + 1] - middle[i])]
         parts = [np.ascontiguousarray(part) for part in np.array_split(codes[:, rows], 2, axis=1)]
@@ -151,8 +153,8 @@ class _OnShards:
         self.rows = ShardRows(seed, n_shards, Untroubled() if trouble is None else trouble)
         return self
 
-    def _fit(self, X, y, sample_weight, X_val, y_val, source=None):
-        return super()._fit(X, y, sample_weight, X_val, y_val, self.rows)
+    def _fit(self, given, validation, watch, source=None):
+        return super()._fit(given, validation, watch, self.rows)
 
     @property
     def shards(self):

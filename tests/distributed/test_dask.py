@@ -256,15 +256,25 @@ def test_validation_rows(two_workers, kind, weighted, tmp_path):
     table, other = frame(), frame(700, seed=9)
     y, y_val = labels(kind, table), labels(kind, other)
     weight = weights_of("real", len(table)) if weighted else None
+    weight_val = weights_of("real", len(other)) if weighted else None
     cuts, cuts_val = cuts_of(len(table), 6), cuts_of(len(other), 3)
     early = {"early_stopping": True, "n_iter_no_change": 2, "max_iter": 12, "learning_rate": 0.9}
-    expected = local_of(kind, **early).fit(table, y, weight, other, y_val)
+    expected = local_of(kind, **early).fit(table, y, weight, other, y_val, weight_val)
     lazily = series if kind != "two outputs" else array
     model = on_dask(expected).fit(
         frames(table, cuts), lazily(y, cuts), None if weight is None else series(weight, cuts), frames(other, cuts_val),
-        lazily(y_val, cuts_val),
+        lazily(y_val, cuts_val), None if weight_val is None else series(weight_val, cuts_val),
     )  # fmt: skip
     assert_same(model, expected, tmp_path)
+
+
+def test_scores_need_one_process(two_workers):
+    table = frame()
+    X, y = frames(table, cuts_of(len(table), 2)), series(labels("numbers", table), cuts_of(len(table), 2))
+    with pytest.raises(ValueError, match="scoring='r2' needs all validation rows in one process"):
+        DaskAGBMRegressor(scoring="r2").fit(X, y)
+    with pytest.raises(ValueError, match=r"watch=\['new'\] needs X as a table"):
+        DaskAGBMRegressor().fit(X, y, watch={"new": (table, y)})
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "two outputs"])

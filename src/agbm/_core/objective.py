@@ -114,27 +114,26 @@ class LocalObjective:
     n_train: int
     start: Array
     """The start function f^0 on every row."""
-    weights: Weights | None = None
-    """Weights of all rows; None if all are 1."""
+    train_weights: Weights | None = None
+    """The weights of the training rows; None if all are 1."""
     second_order: bool = False
     """Whether learners make Newton steps."""
     n_threads: int = 1
     """Threads for operations on functions; results do not depend on their number."""
+    validation_weight: Array | None = None
+    """The weight of each validation row; None if all are 1."""
+    n_watched: int = 0
+    """Number of rows after the validation rows. They have no part in training nor in the validation loss."""
 
     @property
     def n_rows(self) -> int:
-        """Number of training and validation rows."""
+        """Number of all rows."""
         return int(self.start.shape[-1])
 
     @cached_property
     def train_y(self) -> Array:
         """The labels of the training rows."""
         return self.y[..., : self.n_train]
-
-    @cached_property
-    def train_weights(self) -> Weights | None:
-        """The weights of the training rows."""
-        return None if self.weights is None else self.weights[: self.n_train]
 
     @cached_property
     def train_weight(self) -> Array | None:
@@ -144,7 +143,12 @@ class LocalObjective:
     @cached_property
     def has_validation(self) -> bool:
         """See Objective."""
-        return self.n_rows > self.n_train
+        return self.n_rows > self.n_train + self.n_watched
+
+    @cached_property
+    def validation_rows(self) -> slice:
+        """The validation rows among all rows."""
+        return slice(self.n_train, self.n_rows - self.n_watched)
 
     def residual(self, f: Array) -> Array:
         """See Objective."""
@@ -181,7 +185,7 @@ class LocalObjective:
     @cached_property
     def validation_weight_sum(self) -> ExactSum:
         """The sum of the weights of the validation rows."""
-        return weight_sum(self._validation_weight, self.n_rows - self.n_train, self.n_threads)
+        return weight_sum(self.validation_weight, self.n_rows - self.n_watched - self.n_train, self.n_threads)
 
     def train_loss_sum(self, f: Array) -> ExactSum:
         """L(f): the sum of the losses of the training rows."""
@@ -189,7 +193,12 @@ class LocalObjective:
 
     def validation_loss_sum(self, f: Array) -> ExactSum:
         """The sum of the losses of the validation rows."""
-        return self._loss_sum(self.y[..., self.n_train :], f[..., self.n_train :], self._validation_weight)
+        rows = self.validation_rows
+        return self._loss_sum(self.y[..., rows], f[..., rows], self.validation_weight)
+
+    def mean_loss(self, y: Array, f: Array, weight: Array | None) -> float:
+        """Mean loss over any rows with labels y and scores f."""
+        return self._loss_sum(y, f, weight) / weight_sum(weight, y.shape[-1], self.n_threads)
 
     def train_loss(self, f: Array) -> float:
         """See Objective."""
@@ -249,11 +258,7 @@ class LocalObjective:
         return array
 
     def _on_training_rows(self, f: Array) -> Array:
-        return f[..., : self.n_train] if self.has_validation else f
-
-    @cached_property
-    def _validation_weight(self) -> Array | None:
-        return None if self.weights is None else self.weights.total[self.n_train :]
+        return f[..., : self.n_train] if self.n_rows > self.n_train else f
 
     def _loss_sum(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
         if is_built_in(self.loss):

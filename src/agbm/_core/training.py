@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from itertools import count
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -45,6 +46,8 @@ class Record(NamedTuple):
     restart: bool = False
     seconds: float = 0.0
     """Seconds since the start of the run."""
+    scores: Mapping[str, float] = MappingProxyType({})
+    """Metrics by name, such as "validation_roc_auc", and losses of rows that are watched."""
 
 
 Watcher = Callable[[Record], bool | None]
@@ -70,26 +73,42 @@ class History:
         """Append a record."""
         self.records.append(record)
 
-    def best_iteration(self, by_validation: bool) -> int:
-        """The first iteration with the smallest finite loss."""
-        losses = [r.validation_loss if by_validation else r.train_loss for r in self.records]
-        return int(np.nanargmin([loss if math.isfinite(loss) else math.nan for loss in losses]))
+    def best_iteration(self, criterion: Criterion) -> int:
+        """The first iteration with the smallest finite criterion."""
+        values = [criterion(record) for record in self.records]
+        return int(np.nanargmin([value if math.isfinite(value) else math.nan for value in values]))
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """One array per field of Record, as a data frame takes them."""
-        return {
-            name: np.array(values) for name, values in zip(Record._fields, zip(*self.records, strict=True), strict=True)
-        }
+        """One array per field of Record and per score, as a data frame takes them."""
+        fields = dict(zip(Record._fields, zip(*self.records, strict=True), strict=True))
+        scores = fields.pop("scores")
+        fields |= {name: tuple(of[name] for of in scores) for name in scores[0]}
+        return {name: np.array(values) for name, values in fields.items()}
+
+
+Criterion = Callable[[Record], float]
+"""What early stopping minimises."""
+
+
+def by_loss(validation: bool) -> Criterion:
+    """The validation loss, or the training loss."""
+    return lambda record: record.validation_loss if validation else record.train_loss
+
+
+def by_score(name: str) -> Criterion:
+    """A score, of which more is better."""
+    return lambda record: -record.scores[name]
 
 
 class EarlyStopping:
-    """Ends the run when the validation loss has not improved for n_iter_no_change iterations.
+    """Ends the run when a criterion has not improved for n_iter_no_change iterations.
 
-    An improvement counts if it is more than tol times the decrease of the loss since the start. This does not depend on
-    the unit of the labels, nor on a constant that is added to the loss.
+    An improvement counts if it is more than tol times the decrease since the start. This does not depend on the unit of
+    the labels, nor on a constant that is added to the loss.
     """
 
-    def __init__(self, n_iter_no_change: int, tol: float) -> None:
+    def __init__(self, n_iter_no_change: int, tol: float, criterion: Criterion) -> None:
+        self._criterion = criterion
         self._patience = n_iter_no_change
         self._tol = tol
         self._start: float | None = None
@@ -98,11 +117,11 @@ class EarlyStopping:
 
     def __call__(self, record: Record) -> bool:
         """Whether to stop."""
-        loss = record.validation_loss
+        value = self._criterion(record)
         if self._start is None:
-            self._start = self._reference = loss
-        elif loss < self._reference - self._tol * (self._start - self._reference):
-            self._reference = loss
+            self._start = self._reference = value
+        elif value < self._reference - self._tol * (self._start - self._reference):
+            self._reference = value
             self._since = 0
         else:
             self._since += 1
@@ -150,11 +169,21 @@ class MemberRun(NamedTuple):
     ensemble: Ensemble
 
 
+def no_scores(functions: Sequence[Any]) -> dict[str, float]:
+    """The scores of a run without metrics."""
+    return {}
+
+
 def watch(
-    members: Sequence[MemberRun], watchers: Sequence[Watcher], n_threads: int = 1, run_ahead: bool = False
+    members: Sequence[MemberRun],
+    watchers: Sequence[Watcher],
+    n_threads: int = 1,
+    run_ahead: bool = False,
+    scores: Callable[[Sequence[Any]], Mapping[str, float]] = no_scores,
 ) -> tuple[History, bool]:
     """Run the members and fill their ensembles. Returns the history, and whether the run diverged.
 
+    `scores` computes the scores in the record of an iteration from the functions f of all members.
     With several threads, steps of different members run at the same time. With `run_ahead`, the next step of a member
     may begin before its ensemble has the previous one, so that no thread waits for the slowest member.
     """
@@ -171,6 +200,7 @@ def watch(
         start = Record(
             0, 0, _mean([of.train_loss(of.start) for of in objectives]),
             _mean([of.validation_loss(of.start) for of in objectives]),
+            scores=scores([of.start for of in objectives]),
         )  # fmt: skip
         if divergence(start) or (objectives[0].has_validation and not math.isfinite(start.validation_loss)):
             raise ValueError(
@@ -184,7 +214,8 @@ def watch(
             for steps in _together([member.steps for member in members], n_threads, run_ahead):
                 for member, step in zip(members, steps, strict=True):
                     member.ensemble.append(step)
-                record = _record(steps, [member.ensemble for member in members], time.perf_counter() - began)
+                record = _record(steps, [member.ensemble for member in members], scores([step.f for step in steps]))
+                record = record._replace(seconds=time.perf_counter() - began)
                 del step, steps  # frees their vectors before the next steps allocate their own
                 stop = over(record)
                 if divergence(record):
@@ -231,7 +262,7 @@ def _next(run: Iterator[Step[Any]]) -> Step[Any] | None:
     return next(run, None)
 
 
-def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], seconds: float) -> Record:
+def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], scores: Mapping[str, float]) -> Record:
     return Record(
         iteration=len(ensembles[0]),
         trees=sum(ensemble.n_learners for ensemble in ensembles),
@@ -242,7 +273,7 @@ def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], seconds: 
         cosine_residual=_mean([step.cosine_residual for step in steps]),
         cosine_corrected=_mean([step.cosine_corrected for step in steps]),
         restart=any(step.restart for step in steps),
-        seconds=seconds,
+        scores=scores,
     )
 
 

@@ -66,10 +66,6 @@ class Weights:
         repeats, relative = (None if part is None else part[rows] for part in (self.repeats, self.relative))
         return Weights(repeats, relative, self.step)
 
-    def followed_by_ones(self, n: int) -> Weights:
-        """Append n rows of weight 1."""
-        return joined([self, Weights(np.ones(n, np.int64), np.ones(n))])
-
     @cached_property
     def in_steps(self) -> Array:
         """The weights as integer numbers of steps, which float64 adds without rounding."""

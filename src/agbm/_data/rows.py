@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,27 @@ def some_of(labels: list[Any]) -> str:
     return repr(labels) if more <= 0 else f"{labels[:MOST_SHOWN]} and {more:,} more"
 
 
+# The name of the row set that early stopping uses.
+VALIDATION = "validation"
+
+
+class Given(NamedTuple):
+    """Rows as passed by the user."""
+
+    X: Any
+    y: Any
+    weight: Any = None
+
+
+class RowSet(NamedTuple):
+    """Rows that a model is evaluated on while it is trained: validation rows, or others that are only watched."""
+
+    name: str
+    n: int
+    weight: Array | None
+    """The weight of each row; None if all are 1."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Checked rows: features and encoded labels, and weights and scores of an init model if there are any.
@@ -34,7 +55,10 @@ class Rows:
     X: Any
     y: Array
     weights: Weights | None
+    """The weights of the rows that are not in `followers`."""
     start: Array | None
+    followers: tuple[RowSet, ...] = ()
+    """The last rows."""
 
     @property
     def n(self) -> int:
@@ -47,23 +71,39 @@ class Rows:
         weights = (None, None) if self.weights is None else (self.weights.repeats, self.weights.relative)
         return [*parts, self.y, *weights, self.start]
 
+    def validation_weight(self, n_train: int) -> Array | None:
+        """The weight of each validation row, which are followers or those of the other rows that are held out."""
+        for rows in self.followers:
+            if rows.name == VALIDATION:
+                return rows.weight
+        return None if self.weights is None or len(self.weights) == n_train else self.weights.total[n_train:]
+
+    @property
+    def watched(self) -> tuple[RowSet, ...]:
+        """The followers that are only watched."""
+        return tuple(rows for rows in self.followers if rows.name != VALIDATION)
+
     def take(self, order: NDArray[np.intp]) -> Rows:
-        """The rows with the given indices, in their order."""
+        """The rows with the given indices, in their order, and the followers."""
+        first = self.n - sum(rows.n for rows in self.followers)
+        everything = np.concatenate([order, np.arange(first, self.n)]) if self.followers else order
         return Rows(
-            self.X[order],
-            self.y[..., order],
+            self.X[everything],
+            self.y[..., everything],
             None if self.weights is None else self.weights[order],
-            None if self.start is None else self.start[..., order],
+            None if self.start is None else self.start[..., everything],
+            self.followers,
         )
 
-    def followed_by(self, X: Any, y: Array, start: Array | None) -> Rows:
-        """These rows followed by others, which have weight 1."""
+    def followed_by(self, rows: RowSet, X: Any, y: Array, start: Array | None) -> Rows:
+        """These rows followed by others."""
         sparse = issparse(self.X) or issparse(X)
         return Rows(
             vstack([self.X, X], format="csr") if sparse else np.concatenate([self.X, X]),
             np.concatenate([self.y, y], axis=-1),
-            None if self.weights is None else self.weights.followed_by_ones(y.shape[-1]),
+            self.weights,
             None if self.start is None or start is None else np.concatenate([self.start, start], axis=-1),
+            (*self.followers, rows),
         )
 
 

@@ -10,7 +10,6 @@ from dask.delayed import delayed
 from .._core.losses import Loss, is_built_in
 from .._core.objective import LocalObjective
 from .._core.sums import weight_step
-from .._core.weights import Weights
 from .._data.blocks import Blocks, WithValidation
 from .._preparation import BlockRows
 from .._tree import TreeLearner
@@ -44,7 +43,7 @@ class DaskRows:
             _check_row_wise(rows.start_scores.loss)
         start = None if local.start.strides[-1] else local.start[:, 0].copy()
         recipe = Recipe(bins, loss, start, local.second_order)
-        make = self._maker(rows, recipe, local.weights)
+        make = self._maker(rows, recipe, local)
         self._shards.append(DaskShards(self._client, rows.table.places.n_rows, make))
         log = Log(self._shards[-1], n_outputs)
         facts = Facts(
@@ -54,7 +53,7 @@ class DaskRows:
         )  # fmt: skip
         return ClusterObjective(log, facts), ClusterFitter(learner, bins, log, local.n_train)
 
-    def _maker(self, rows: BlockRows, recipe: Recipe, weights: Weights | None) -> Callable[[Sequence[int], str], Held]:
+    def _maker(self, rows: BlockRows, recipe: Recipe, local: LocalObjective) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions."""
         found: Any = rows.table.blocks
         sources = {"": found}
@@ -66,7 +65,7 @@ class DaskRows:
             for i, (seen, block) in enumerate(zip(source.seen, source.blocks, strict=True))
         ]
         places = rows.table.places
-        plans = [PartPlan.of(of_block, places.n_train, weights) for of_block in places.of_blocks()]
+        plans = [PartPlan.of(of_block, local) for of_block in places.of_blocks()]
         # All parts need it: it travels once, and not with each.
         reader = delayed(RowReader(rows.reader, rows.labels, rows.start_scores), traverse=False)
         call = delayed(call_named, pure=False)

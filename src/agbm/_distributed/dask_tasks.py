@@ -30,22 +30,25 @@ class PartPlan(NamedTuple):
     validation: Bits | None
     """Which of the used rows are validation rows; None if there are none."""
     weights: Weights | None
-    """The weights of the used rows."""
+    """The weights of the training rows."""
+    validation_weight: Array | None
     first: int
     """The number of the first training row among all training rows."""
 
     @classmethod
-    def of(cls, places: NDArray[np.uint32], n_train: int, weights: Weights | None) -> PartPlan:
+    def of(cls, places: NDArray[np.uint32], rows: LocalObjective) -> PartPlan:
         """From the positions of the rows of a partition among all rows."""
         used = places != UNUSED
         kept = places[used]
-        validation = kept >= n_train
+        validation = kept >= rows.n_train
         training = kept[~validation]
+        weights, validation_weight = rows.train_weights, rows.validation_weight
         return cls(
             len(places),
             None if used.all() else packed(used),
             packed(validation) if validation.any() else None,
-            None if weights is None else weights[kept],
+            None if weights is None else weights[training],
+            None if validation_weight is None else validation_weight[kept[validation] - rows.n_train],
             int(training[0]) if len(training) else 0,
         )
 
@@ -61,7 +64,9 @@ class Part(NamedTuple):
 
     codes: tuple[NDArray[np.uint8], NDArray[np.uint8]]
     y: tuple[Array, Array]
-    weights: tuple[Weights, Weights] | None
+    weights: Weights | None
+    """The weights of the training rows."""
+    validation_weight: Array | None
     start: tuple[Array, Array] | None
     first: int
 
@@ -95,7 +100,8 @@ def encode_part(block: Block, rows: RowReader, plan: PartPlan) -> Part:
     return Part(
         both(codes),
         both(y),
-        None if plan.weights is None else (plan.weights[~validation], plan.weights[validation]),
+        plan.weights,
+        plan.validation_weight,
         None if start is None else both(start),
         plan.first,
     )
@@ -119,17 +125,18 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
 
     y = joined([part.y for part in parts])
     n_train = sum(part.codes[0].shape[-1] for part in parts)
-    weights = None
+    weights = validation_weight = None
     if parts[0].weights is not None:
-        pairs = [cast(Any, part.weights) for part in parts]
-        weights = joined_weights([pair[0] for pair in pairs] + [pair[1] for pair in pairs])
+        weights = joined_weights([cast(Weights, part.weights) for part in parts])
+    if parts[0].validation_weight is not None:
+        validation_weight = np.concatenate([cast(Array, part.validation_weight) for part in parts])
     if recipe.start is None:
         start = joined([cast(Any, part.start) for part in parts])
     else:
         start = np.broadcast_to(recipe.start[:, np.newaxis], (len(recipe.start), y.shape[-1]))
     n_threads = _threads_here()
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
-    objective = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads)
+    objective = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads, validation_weight)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
     first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
     return DaskShard(objective, recipe.bins, codes, first_rows, n_threads)

@@ -44,6 +44,8 @@ _HISTORY: dict[str, Any] = dict.fromkeys(Record._fields, np.float64) | {
     "trees": np.int64,
     "restart": np.uint8,
 }
+del _HISTORY["scores"]  # saved by name, one section for all
+MAX_SCORES = 1_000
 _LOSSES = {
     kind.__name__: kind
     for kind in (
@@ -156,6 +158,9 @@ def _description(saved: Saved) -> dict[str, Any]:
     }
     if saved.notes:
         described["notes"] = _checked_notes(saved.notes)
+    scores = _score_names(model)
+    if scores:
+        described["scores"] = scores
     if isinstance(model.labels, Classes):
         return described | {"class_type": _class_type(model.labels.classes)}
     return described | {"label_shape": list(cast(Numbers, model.labels).shape)}
@@ -168,8 +173,10 @@ def _checked_notes(notes: Any) -> dict[str, str]:
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
-    """The current parameters, without callbacks and without the state of a random number generator."""
+    """The current parameters, without callbacks, scorers and the state of a random number generator."""
     parameters = estimator.get_params(deep=False) | {"callbacks": None}
+    if not isinstance(parameters["scoring"], str):
+        parameters["scoring"] = None
     if not isinstance(parameters["random_state"], (int, np.integer)):
         parameters["random_state"] = None
     return cast(dict[str, Any], parameters)
@@ -184,7 +191,14 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
         arrays |= stored_values.to_arrays("classes", model.labels.classes.tolist(), "y: the class")
     for name, dtype in _HISTORY.items():
         arrays[f"history.{name}"] = model.history[name].astype(dtype)
+    scores = _score_names(model)
+    if scores:
+        arrays["history.scores"] = np.concatenate([model.history[name] for name in scores]).astype(np.float64)
     return arrays
+
+
+def _score_names(model: FittedModel) -> list[str]:
+    return [name for name in model.history if name not in _HISTORY]
 
 
 def _category_arrays(categories: Mapping[int, list[Any]]) -> dict[str, NDArray[Any]]:
@@ -339,7 +353,19 @@ def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[
         raise ModelFileError("history: iterations must be 0, 1, 2, ...")
     if len(columns["iteration"]) <= best_iteration:
         raise ModelFileError(f"sizes: the history ends before iteration {best_iteration}, the last of the model")
-    return columns | {"restart": columns["restart"].astype(bool)}
+    return columns | {"restart": columns["restart"].astype(bool)} | _restored_scores(len(columns["iteration"]), stored)
+
+
+def _restored_scores(n_records: int, stored: Stored) -> dict[str, NDArray[Any]]:
+    if "scores" not in stored.description:
+        return {}
+    names = stored.entry("scores", list)
+    if len(names) > MAX_SCORES or not all(isinstance(name, str) and name not in _HISTORY for name in names):
+        raise ModelFileError("scores: must be names of scores that are not in the history otherwise")
+    values = stored.array("history.scores", np.float64)
+    if len(set(names)) != len(names) or len(values) != len(names) * n_records:
+        raise ModelFileError("sizes: the scores do not have one name, and one number per iteration, each")
+    return dict(zip(names, values.reshape(len(names), n_records), strict=True))
 
 
 def _restored_notes(stored: Stored) -> dict[str, str]:

@@ -1,0 +1,142 @@
+"""Scores during training: metrics of scikit-learn on the validation rows and on other rows that are watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from difflib import get_close_matches
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core.losses import Array, Loss
+from ._core.objective import LocalObjective
+from ._labels import Labels
+from ._run import Run
+
+Scorer = Callable[..., float]
+
+
+def scorers_of(settings: Any) -> dict[str, Scorer]:
+    """The scorers of the parameter `scoring` of an estimator by name; early stopping uses the first."""
+    given = settings.scoring
+    if given is None:
+        return {}
+    several = given if isinstance(given, list | tuple) else [given]
+    named = given if isinstance(given, dict) else {_name(one): one for one in several}
+    if not named:
+        raise ValueError(f"scoring={given!r} has no metrics; name at least one, or use None for the loss.")
+    return {name: _scorer(name, one) for name, one in named.items()}
+
+
+def _name(scorer: Any) -> str:
+    return scorer if isinstance(scorer, str) else getattr(scorer, "__name__", "score")
+
+
+def _scorer(name: str, given: Any) -> Scorer:
+    if name == "loss":
+        raise ValueError("scoring: 'loss' is always recorded; to stop on it, use scoring=None.")
+    if callable(given):
+        return cast(Scorer, given)
+    from sklearn.metrics import get_scorer, get_scorer_names  # slow to import
+
+    if given not in get_scorer_names():
+        similar = get_close_matches(str(given), get_scorer_names(), cutoff=0.5)
+        hint = f"similar names: {', '.join(similar)}" if similar else "sklearn.metrics.get_scorer_names() lists all"
+        raise ValueError(f"scoring={given!r} must be a callable or the name of a scorer of scikit-learn; {hint}.")
+    return cast(Scorer, get_scorer(given))
+
+
+class _KnownScores(NamedTuple):
+    """The model of an estimator whose raw scores are known for some rows."""
+
+    labels: Labels
+    loss: Loss
+    raw: Array
+
+    def raw_predict(self, X: Any, n_threads: int) -> Array:
+        """The scores (output, row) of the rows."""
+        return self.raw
+
+
+class _Part(NamedTuple):
+    """Some rows of a member."""
+
+    name: str
+    from_end: int
+    """How many rows of the member are left at the first of them; the same for all members that share these rows."""
+    encoded: Array
+    y: NDArray[Any]
+    weight: Array | None
+
+    def of(self, f: Array) -> Array:
+        """The values of a function on these rows."""
+        first = f.shape[-1] - self.from_end
+        return f[..., first : first + len(self.y)]
+
+
+class Scores:
+    """Computes the scores of an iteration, named after the rows and the metric: "validation_roc_auc".
+
+    Rows that all members share are scored by the mean of the members, which is the model. Rows that each member has
+    held out for itself are scored by that member, and the mean of these scores is taken.
+    """
+
+    def __init__(self, settings: Any, scorers: Mapping[str, Scorer], run: Run) -> None:
+        self._estimator = settings
+        self._scorers = scorers
+        self._labels = run.labels
+        self._loss = run.plan.loss
+        self._held_out = run.plan.held_out
+        objectives = [cast(LocalObjective, member.objective) for member in run.members]
+        self._objective = objectives[0]
+        self._stopping = [self._stopping_rows(objective) for objective in objectives]
+        left = self._objective.n_watched
+        self._watched: list[_Part] = []
+        for watched in run.watched:
+            self._watched.append(self._part(watched.name, self._objective, left, watched.n, watched.weight))
+            left -= watched.n
+
+    def _stopping_rows(self, objective: LocalObjective) -> _Part:
+        """The rows whose scores early stopping uses."""
+        n_train, left = objective.n_train, objective.n_rows
+        if not objective.has_validation:
+            return self._part("train", objective, left, n_train, objective.train_weight)
+        left, n = left - n_train, left - n_train - objective.n_watched
+        return self._part("validation", objective, left, n, objective.validation_weight)
+
+    def _part(self, name: str, objective: LocalObjective, from_end: int, n: int, weight: Array | None) -> _Part:
+        first = objective.n_rows - from_end
+        encoded = objective.y[..., first : first + n]
+        return _Part(name, from_end, encoded, self._labels.decode(encoded), weight)
+
+    def __call__(self, functions: Sequence[Array]) -> dict[str, float]:
+        """The scores of the functions of all members."""
+        if self._held_out:
+            of_members = [self._metrics(part, part.of(f)) for part, f in zip(self._stopping, functions, strict=True)]
+            scores = {name: sum(of[name] for of in of_members) / len(of_members) for name in of_members[0]}
+        else:
+            scores = self._metrics(self._stopping[0], _mean(self._stopping[0], functions))
+        for part in self._watched:
+            raw = _mean(part, functions)
+            scores[f"{part.name}_loss"] = self._objective.mean_loss(part.encoded, raw, part.weight)
+            scores |= self._metrics(part, raw)
+        return scores
+
+    def _metrics(self, part: _Part, raw: Array) -> dict[str, float]:
+        if not self._scorers:
+            return {}
+        # A copy of the estimator that predicts from raw scores; features are not needed.
+        model = copy(self._estimator)
+        model.model_ = _KnownScores(self._labels, self._loss, np.ascontiguousarray(raw))
+        X = np.arange(len(part.y))[:, np.newaxis]
+        weights = {} if part.weight is None else {"sample_weight": part.weight}
+        return {
+            f"{part.name}_{name}": float(scorer(model, X, part.y, **weights)) for name, scorer in self._scorers.items()
+        }
+
+
+def _mean(part: _Part, functions: Sequence[Array]) -> Array:
+    """The mean of the functions of all members on rows that they share."""
+    return np.asarray(np.mean([part.of(f) for f in functions], axis=0))

@@ -1,0 +1,210 @@
+"""Metrics during training, rows that are watched, and the weights of validation rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.metrics import get_scorer, log_loss, make_scorer, mean_absolute_error, roc_auc_score
+
+import agbm
+from agbm import AGBMClassifier, AGBMRegressor
+
+FEW = {"max_iter": 12, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def halves():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+class TestScores:
+    @pytest.mark.parametrize("n_members", [1, 3])
+    def test_those_of_validation_rows_are_those_of_the_model(self, halves, n_members):
+        X, y, X_val, y_val = halves
+        weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y_val))
+        names = ["roc_auc", "neg_log_loss", "accuracy", "average_precision"]
+        model = AGBMClassifier(scoring=names, n_members=n_members, early_stopping=False, **FEW)
+        model.fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=weight)
+        for name in names:
+            scorer, found = get_scorer(name), model.history_[f"validation_{name}"]
+            assert found[-1] == pytest.approx(scorer(model, X_val, y_val, sample_weight=weight), abs=1e-12)
+            assert len(found) == 13
+        staged = [roc_auc_score(y_val, p[:, 1], sample_weight=weight) for p in model.staged_predict_proba(X_val)]
+        np.testing.assert_allclose(model.history_["validation_roc_auc"][1:], staged, atol=1e-12)
+
+    def test_those_of_rows_that_members_hold_out_are_means(self, halves):
+        X, y, *_ = halves
+        model = AGBMClassifier(scoring="accuracy", n_members=3, validation_fraction=0.2, **FEW).fit(X, y)
+        found = model.history_["validation_accuracy"]
+        assert (found > 0.5).all()
+        whole = found * 3 * 60  # each of the three accuracies is a multiple of 1 / 60
+        np.testing.assert_allclose(whole, np.rint(whole), atol=1e-9)
+
+    @pytest.mark.parametrize("n_members", [1, 3])
+    def test_rows_that_are_watched(self, halves, n_members):
+        X, y, X_new, y_new = halves
+        weight = np.arange(1.0, len(y_new) + 1)
+        watch = {"new": (X_new, y_new), "weighted": (X_new, y_new, weight)}
+        model = AGBMClassifier(scoring="roc_auc", n_members=n_members, tol=0.0, n_iter_no_change=12, **FEW)
+        plain = clone(model).fit(X, y)
+        model.fit(X, y, watch=watch)
+        assert model.best_iteration_ == plain.best_iteration_
+        np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
+        last = model.best_iteration_
+        probability = model.predict_proba(X_new)
+        assert model.history_["new_loss"][last] == pytest.approx(log_loss(y_new, probability), rel=1e-12)
+        assert model.history_["new_roc_auc"][last] == pytest.approx(roc_auc_score(y_new, probability[:, 1]), rel=1e-12)
+        of_weighted = log_loss(y_new, probability, sample_weight=weight)
+        assert model.history_["weighted_loss"][last] == pytest.approx(of_weighted, rel=1e-12)
+
+    def test_classes_of_text_and_several_outputs(self):
+        X, y = load_iris(return_X_y=True)
+        names = load_iris().target_names[y]
+        model = AGBMClassifier(scoring="f1_macro", early_stopping=False, **FEW).fit(X, names, X_val=X, y_val=names)
+        assert model.history_["validation_f1_macro"][-1] == get_scorer("f1_macro")(model, X, names)
+        X, y = load_diabetes(return_X_y=True)
+        both = np.column_stack([y, -y])
+        model = AGBMRegressor(scoring="r2", early_stopping=False, **FEW).fit(X, both, X_val=X, y_val=both)
+        assert model.history_["validation_r2"][-1] == pytest.approx(model.score(X, both), rel=1e-12)
+
+    def test_tables_and_sparse_matrices(self, halves):
+        X, y, X_new, y_new = halves
+        dense = AGBMClassifier(scoring="roc_auc", **FEW).fit(X, y, watch={"new": (X_new, y_new)})
+        frames = [pd.DataFrame(part).add_prefix("f") for part in (X, X_new)]
+        of_frame = clone(dense).fit(frames[0], y, watch={"new": (frames[1], y_new)})
+        of_sparse = clone(dense).fit(csr_matrix(X), y, watch={"new": (csr_matrix(X_new), y_new)})
+        for other in (of_frame, of_sparse):
+            np.testing.assert_array_equal(other.history_["new_roc_auc"], dense.history_["new_roc_auc"])
+
+    def test_batches_have_scores_of_validation_rows(self, halves):
+        X, y, X_val, y_val = halves
+        model = AGBMClassifier(scoring="roc_auc", **FEW)
+        whole = clone(model).fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=np.arange(len(y_val)))
+        batches = agbm.Batches(lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]))
+        model.fit(batches, X_val=X_val, y_val=y_val, sample_weight_val=np.arange(len(y_val)))
+        for name in ("validation_roc_auc", "validation_loss"):
+            np.testing.assert_array_equal(model.history_[name], whole.history_[name])
+        with pytest.raises(ValueError, match=r"watch=\['new'\] needs X as a table"):
+            model.fit(batches, watch={"new": (X_val, y_val)})
+
+
+class TestStopping:
+    def test_at_the_best_score(self, halves):
+        X, y, X_val, y_val = halves
+        model = AGBMClassifier(scoring=["roc_auc", "accuracy"], n_iter_no_change=5).fit(X, y, X_val=X_val, y_val=y_val)
+        found = model.history_["validation_roc_auc"]
+        assert model.best_iteration_ == np.argmax(found)
+        assert model.n_iter_ == model.best_iteration_ + 5
+        by_accuracy = clone(model).set_params(scoring="accuracy").fit(X, y, X_val=X_val, y_val=y_val)
+        assert by_accuracy.best_iteration_ == np.argmax(by_accuracy.history_["validation_accuracy"])
+
+    def test_by_a_metric_whose_less_is_better(self):
+        X, y = load_diabetes(return_X_y=True)
+        absolute = make_scorer(mean_absolute_error, greater_is_better=False)
+        model = AGBMRegressor(scoring={"error": absolute}, n_members=1, early_stopping=True).fit(X, y)
+        assert model.best_iteration_ == np.argmax(model.history_["validation_error"])
+        assert (model.history_["validation_error"] < 0).all()
+
+    def test_by_a_function(self, halves):
+        X, y, X_val, y_val = halves
+
+        def share_found(estimator, X, y):
+            return float(np.mean(estimator.predict(X)[y == 1]))
+
+        model = AGBMClassifier(scoring=share_found, **FEW).fit(X, y, X_val=X_val, y_val=y_val)
+        last = model.history_["validation_share_found"][model.best_iteration_]
+        assert last == np.mean(model.predict(X_val)[y_val == 1])
+
+    def test_by_the_training_loss(self):
+        X, y = load_diabetes(return_X_y=True)
+        model = AGBMRegressor(
+            early_stopping=True,
+            validation_fraction=None,
+            tol=1e-3,
+            n_iter_no_change=3,
+            learning_rate=0.5,
+            max_iter=2000,
+        )
+        model.fit(X, y)
+        loss = model.history_["train_loss"]
+        assert np.isnan(model.history_["validation_loss"]).all()
+        assert 3 < model.n_iter_ < 2000
+        assert model.best_iteration_ == np.argmin(loss)
+        assert loss[-4] - loss[-1] <= 3e-3 * (loss[0] - loss[-1])
+        scored = clone(model).set_params(scoring="r2").fit(X, y)
+        best = scored.history_["train_r2"][scored.best_iteration_]
+        assert best == pytest.approx(scored.score(X, y), rel=1e-12)
+
+    def test_weights_of_validation_rows_are_repetitions_and_change_no_tree(self, halves):
+        X, y, X_val, y_val = halves
+        counts = np.random.default_rng(1).integers(0, 4, len(y_val))
+        one = AGBMClassifier(early_stopping=False, **FEW)
+        weighted = clone(one).fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=counts)
+        rows = np.repeat(np.arange(len(y_val)), counts)
+        repeated = clone(one).fit(X, y, X_val=X_val[rows], y_val=y_val[rows])
+        plain = clone(one).fit(X, y)
+        np.testing.assert_array_equal(weighted.history_["validation_loss"], repeated.history_["validation_loss"])
+        np.testing.assert_array_equal(weighted.predict_proba(X), plain.predict_proba(X))
+        trained = clone(one).fit(X, y, np.arange(1, 301), X_val=X_val, y_val=y_val, sample_weight_val=counts)
+        assert trained.history_["validation_loss"][0] != weighted.history_["validation_loss"][0]
+
+
+class TestFiles:
+    def test_scores_are_kept(self, halves, tmp_path):
+        X, y, X_val, y_val = halves
+        model = AGBMClassifier(scoring="roc_auc", **FEW).fit(X, y, watch={"new": (X_val, y_val)})
+        model.save(tmp_path / "model.agbm")
+        loaded = agbm.load(tmp_path / "model.agbm")
+        assert list(loaded.history_) == list(model.history_)
+        for name, column in model.history_.items():
+            np.testing.assert_array_equal(loaded.history_[name], column)
+        assert loaded.scoring == "roc_auc"
+        loaded.set_params(warm_start=True, max_iter=20).fit(X, y)
+        assert len(loaded.history_["validation_roc_auc"]) == loaded.n_iter_ + 1
+
+    def test_functions_are_not(self, halves, tmp_path):
+        X, y, *_ = halves
+        model = AGBMClassifier(scoring=get_scorer("roc_auc"), **FEW).fit(X, y)
+        model.save(tmp_path / "model.agbm")
+        assert agbm.load(tmp_path / "model.agbm").scoring is None
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("scoring", "message"),
+        [
+            ("rocauc", r"scoring='rocauc' must be a callable or the name of a scorer .* roc_auc"),
+            ("?", r"get_scorer_names\(\) lists all"),
+            ([], r"scoring=\[\] has no metrics"),
+            ("loss", "'loss' is always recorded"),
+            (3, "The 'scoring' parameter"),
+        ],
+    )
+    def test_of_scoring(self, halves, scoring, message):
+        with pytest.raises(ValueError, match=message):
+            AGBMClassifier(scoring=scoring, **FEW).fit(*halves[:2])
+
+    @pytest.mark.parametrize(
+        ("watch", "message"),
+        [
+            ({"validation": (1, 2)}, "watch: the name 'validation' must be text other than"),
+            ({3: (1, 2)}, "watch: the name 3 must be text"),
+            ({"new": 1}, r"watch\['new'\] must be \(X, y\) or \(X, y, sample_weight\); got int"),
+            ({"new": (np.ones((2, 4)), [0, 1])}, r"watch\['new'\]: X has 4 features"),
+            ({"new": (np.ones((2, 30)), [0, 1], [0, 0])}, r"watch\['new'\]: sample_weight: .* at least one non-zero"),
+            ({"new": (np.ones((2, 30)), [0, 7])}, r"watch\['new'\]: .*\[7\]"),
+        ],
+    )
+    def test_of_watch(self, halves, watch, message):
+        with pytest.raises(ValueError, match=message):
+            AGBMClassifier(**FEW).fit(*halves[:2], watch=watch)
+
+    def test_of_weights(self, halves):
+        X, y, X_val, y_val = halves
+        with pytest.raises(ValueError, match="sample_weight_val has the weights of X_val, which is not given"):
+            AGBMClassifier(**FEW).fit(X, y, sample_weight_val=[1.0])
+        with pytest.raises(ValueError, match="X_val: sample_weight"):
+            AGBMClassifier(**FEW).fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=[1.0])
