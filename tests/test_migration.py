@@ -1,6 +1,7 @@
 """Settings of other libraries, and what becomes of them."""
 
 import importlib
+import re
 import warnings
 
 import lightgbm
@@ -353,3 +354,46 @@ def test_same_settings_similar_loss():
     ).predict(X[1500:])
     ours = agbm.from_params("lightgbm", params).fit(X[:1500], y[:1500]).predict(X[1500:])
     assert np.mean((ours - y[1500:]) ** 2) == pytest.approx(np.mean((theirs - y[1500:]) ** 2), rel=0.1)
+
+
+class TestForeignNames:
+    """Names of other libraries where ours are expected: errors that say what to use."""
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"num_leaves": 31}, "no parameter 'num_leaves': num_leaves is max_leaf_nodes=31 here."),
+            ({"n_estimators": 9}, "n_estimators is max_iter=9 here."),
+            ({"early_stopping_rounds": 9}, "early_stopping_rounds is n_iter_no_change=9 here."),
+            ({"scale_pos_weight": 3}, "scale_pos_weight is class_weight={0: 1.0, 1: 3.0} here."),
+            ({"objective": "binary"}, "objective is loss here."),
+            ({"num_leaves": "many"}, "num_leaves is max_leaf_nodes here."),
+            ({"reg_alpha": 1.0}, "leaf values have L2 regularization only"),
+            ({"eval_set": []}, "pass X_val and y_val"),
+            ({"verbosity": -1}, "it is not needed here."),
+            ({"max_iters": 9}, "the most similar name is max_iter."),
+        ],
+    )
+    def test_of_parameters(self, given, message):
+        for attempt, error in ((AGBMClassifier, TypeError), (AGBMClassifier().set_params, ValueError)):
+            with pytest.raises(error, match=re.escape(message)):
+                attempt(**given)
+
+    def test_names_that_nobody_has(self):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'wibble'"):
+            AGBMRegressor(wibble=1)
+        with pytest.raises(ValueError, match="Invalid parameter 'wibble'"):
+            AGBMRegressor().set_params(wibble=1)
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("eval_set", "fit has no argument 'eval_set': pass X_val and y_val, and other sets as watch="),
+            ("early_stopping_rounds", "set n_iter_no_change, a parameter of the estimator."),
+            ("sample_weights", "the most similar name is sample_weight."),
+            ("wibble", "fit has no argument 'wibble'."),
+        ],
+    )
+    def test_of_arguments(self, name, message):
+        with pytest.raises(TypeError, match=re.escape(message)):
+            AGBMRegressor().fit([[1.0], [2.0]], [1.0, 2.0], **{name: None})

@@ -7,7 +7,7 @@ from types import ModuleType as _ModuleType
 from ._core.training import Record, Watcher
 from ._data.batches import Batches
 from ._estimators import AGBMClassifier, AGBMRegressor, load
-from ._migration import from_params
+from ._migration.translation import from_params
 from ._predictor import Predictor
 from ._storage.checkpoint import Checkpoint
 from ._storage.container import ModelFileError

@@ -11,47 +11,25 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from . import _threads
 from ._core.losses import CLASSIFICATION_LOSSES, LOSS_METHODS, REGRESSION_LOSSES, Array, Loss
-from ._core.methods import METHODS, Method, method_of, owners_of
+from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
 from ._explanation import explanation
 from ._fit import check_continues, train
 from ._labels import Classes, Labels, Numbers
+from ._migration.foreign import refuse_arguments
 from ._model import FittedModel
+from ._parameter_names import KnowsNames
 from ._parameters import CONSTRAINTS, check_combinations, documentation, watched_rows
 from ._predictor import Predictor
 from ._preparation import Preparation, RowSource, checkpoints_of
 from ._storage import model as storage
-
-
-class _KnowsMethods(BaseEstimator):  # type: ignore[misc]
-    """Handles parameters of methods: accepts `method__fade=0.3`; for `fade=0.3`, an error says where to put it."""
-
-    method: str | Method
-
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        for name, value in parameters.items():
-            owners = [kind.__name__ for kind in owners_of(name)]
-            if owners:
-                raise TypeError(
-                    f"{name} is a parameter of the method, not of {cls.__name__}; pass "
-                    + " or ".join(f"method={owner}({name}={value!r})" for owner in owners)
-                    + ", from agbm.methods."
-                )
-        return cast(Self, super().__new__(cls))
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set parameters as in scikit-learn. method__x replaces a method name by a method object with that setting."""
-        named = parameters.get("method", self.method)
-        if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
-            parameters = {**parameters, "method": method_of(named)}
-        return cast(Self, super().set_params(**parameters))
 
 
 def _of_model(name: str) -> Any:
@@ -59,7 +37,7 @@ def _of_model(name: str) -> Any:
     return property(attrgetter(f"model_.{name}"))
 
 
-class BaseAGBM(_KnowsMethods, ABC):
+class BaseAGBM(KnowsNames, ABC):
     """The common part of the regressor and the classifier."""
 
     model_: FittedModel
@@ -276,7 +254,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None,
+        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
@@ -286,6 +264,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         Rows that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y
         and sample_weight may be names of columns.
         """
+        refuse_arguments(unknown)
         return self._fit(Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), watch)
 
     def predict(self, X: Any) -> Array:
@@ -413,7 +392,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None,
+        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
@@ -422,6 +401,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         numbers of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as
         agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y and sample_weight may be names of columns.
         """
+        refuse_arguments(unknown)
         return self._fit(Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), watch)
 
     def decision_function(self, X: Any) -> Array:

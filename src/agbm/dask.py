@@ -18,6 +18,7 @@ from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
 from ._estimators import AGBMClassifier, AGBMRegressor, BaseAGBM
+from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
 
 __all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor"]
@@ -29,13 +30,14 @@ class _OnDask(BaseAGBM):
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
         sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None,
-        client: Any = None, checkpoint: Any = None,
+        client: Any = None, checkpoint: Any = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to Dask collections with matching partitions: data frames, arrays, or lists of delayed objects.
 
         client is the client of the cluster, by default the current one. checkpoint is a file that the run is saved to
         every ten iterations; if the file already contains the same run, fit resumes it.
         """
+        refuse_arguments(unknown)
         client = distributed.get_client() if client is None else client
         rows, callbacks = DaskRows(client), self.callbacks
         try:

@@ -1,0 +1,49 @@
+"""Names of parameters: those of methods, and those of other libraries, which errors translate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self, cast
+
+from sklearn.base import BaseEstimator
+
+from ._core.methods import METHODS, Method, method_of, owners_of
+from ._migration.foreign import of_estimator
+
+
+class KnowsNames(BaseEstimator):  # type: ignore[misc]
+    """An estimator that accepts `method__fade=0.3`, and whose errors say where to put `fade=0.3` or `num_leaves=31`."""
+
+    method: str | Method
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        for name, value in parameters.items():
+            owners = [kind.__name__ for kind in owners_of(name)]
+            if owners:
+                raise TypeError(
+                    f"{name} is a parameter of the method, not of {cls.__name__}; pass "
+                    + " or ".join(f"method={owner}({name}={value!r})" for owner in owners)
+                    + ", from agbm.methods."
+                )
+        instead = cls._instead_of(parameters)
+        if instead:
+            raise TypeError(instead)
+        return cast(Self, super().__new__(cls))
+
+    @classmethod
+    def _instead_of(cls, parameters: Mapping[str, Any]) -> str:
+        """An error message about unknown parameters that another library has; empty if there are none."""
+        known = cls._get_param_names()
+        hints = {name: of_estimator(name, value, known) for name, value in parameters.items() if name not in known}
+        found = [f"{cls.__name__} has no parameter {name!r}: {hint}." for name, hint in hints.items() if hint]
+        return " ".join(found)
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters as in scikit-learn. method__x replaces a method name by a method object with that setting."""
+        named = parameters.get("method", self.method)
+        if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
+            parameters = {**parameters, "method": method_of(named)}
+        instead = self._instead_of({name: value for name, value in parameters.items() if "__" not in name})
+        if instead:
+            raise ValueError(instead)
+        return cast(Self, super().set_params(**parameters))
