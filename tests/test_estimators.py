@@ -782,7 +782,7 @@ class TestBadInput:
         [
             ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("max_iter", "many"), ("learning_rate", 0.0),
             ("learning_rate", "fast"), ("learning_rate", "line_search"), ("method", 3),
-            ("loss", "hinge"), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
+            ("loss", 3), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
             ("max_depth", "auto"), ("max_leaf_nodes", "few"), ("colsample_bynode", "half"),
             ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
             ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),

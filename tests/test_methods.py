@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm.losses import AbsoluteError, Huber, Poisson, Quantile, Tweedie
 from agbm.methods import AGBM, GBM, VAGBM, Fading
 from variants import METHODS
 
@@ -208,3 +209,39 @@ def test_the_version():
     from importlib.metadata import version
 
     assert agbm.__version__ == version("agbm")
+
+
+class TestLossesByName:
+    @pytest.mark.parametrize(
+        ("name", "loss"),
+        [
+            ("quantile:0.9", Quantile(0.9)), ("huber:20", Huber(20.0)), ("tweedie:1.2", Tweedie(1.2)),
+            ("absolute_error", AbsoluteError()), ("poisson", Poisson()),
+        ],
+    )  # fmt: skip
+    def test_numbers_are_parameters(self, regression, name, loss, tmp_path):
+        X, y = regression
+        named = AGBMRegressor(loss=name, max_iter=3).fit(X, y)
+        np.testing.assert_array_equal(named.predict(X), AGBMRegressor(loss=loss, max_iter=3).fit(X, y).predict(X))
+        named.save(tmp_path / "model.agbm")
+        assert agbm.load(tmp_path / "model.agbm").loss == name
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("quantile", "loss='quantile' needs a number after a colon, as in 'quantile:0.9'"),
+            ("huber:much", "loss='huber:much' needs a number after a colon"),
+            ("quantile:1.5", "quantile=1.5"),
+            ("log_loss", "loss='log_loss' must be one of 'auto', 'squared_error'"),
+            ("poisson:2", "loss='poisson:2' must be one of"),
+        ],
+    )
+    def test_errors(self, regression, name, message):
+        with pytest.raises(ValueError, match=message):
+            AGBMRegressor(loss=name).fit(*regression)
+
+    def test_of_classes(self, regression):
+        X, y = regression[0], regression[1] > 100
+        with pytest.raises(ValueError, match="loss='poisson' must be one of 'auto', 'log_loss', 'exponential', or a"):
+            AGBMClassifier(loss="poisson").fit(X, y)
+        assert AGBMClassifier(max_iter=1).fit(X, y).n_classes_ == 2

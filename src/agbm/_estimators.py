@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Self, cast
@@ -12,11 +13,11 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from . import _threads
-from ._core.losses import CLASSIFICATION_LOSSES, LOSS_METHODS, REGRESSION_LOSSES, Array, Loss
+from ._core.losses import Array, Loss
 from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
@@ -199,6 +200,21 @@ class BaseAGBM(KnowsNames, ABC):
         check_is_fitted(self)
         return self.model_.split_counts()
 
+    def at_iteration(self, iteration: int) -> Self:
+        """Return a copy of the fitted estimator whose model is that of an earlier iteration, at most best_iteration_.
+
+        Its predictions are those of staged_predict at this iteration, up to rounding. Use it to choose an iteration by
+        another criterion than the one that training stopped on.
+        """
+        check_is_fitted(self)
+        kept = self.model_.best_iteration
+        if not 0 <= iteration <= kept:
+            raise ValueError(
+                f"iteration={iteration} must be between 0 and best_iteration_={kept}; later iterations are not kept. "
+                "To keep them, fit with early_stopping=False."
+            )
+        return copy(self)._keep(self.model_.at_iteration(iteration), dict(self.notes_))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file for agbm.load; docs/model-file.md describes the format.
 
@@ -235,7 +251,7 @@ class BaseAGBM(KnowsNames, ABC):
 
 class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     __doc__ = f"""Accelerated gradient boosting for regression.
-{documentation('"auto", "squared_error", "absolute_error", "poisson", "gamma"', classifies=False)}
+{documentation(classifies=False)}
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -246,10 +262,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     (2,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CONSTRAINTS,
-        "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(LOSS_METHODS)],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
     _kind = Numbers
 
     def fit(
@@ -295,7 +308,9 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
 
 class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     __doc__ = f"""Accelerated gradient boosting for classification.
-{documentation('"auto", "log_loss", "exponential"', classifies=True)}
+{documentation(classifies=True)}
+    n_classes_ : int
+        The number of classes.
     classes_ : array
         The labels, sorted.
 
@@ -311,11 +326,11 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
-        "loss": [StrOptions(set(CLASSIFICATION_LOSSES)), HasMethods(LOSS_METHODS)],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _kind = Classes
     classes_ = _of_model("labels.classes")
+    n_classes_ = _of_model("labels.n_classes")
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ def train(run: Run, settings: Any) -> FittedModel:
     parameters = shaping_parameters(settings)
     return FittedModel(
         reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensembles=ensembles,
-        folded=fold(ensembles, run.members[0].learner, run.labels.n_outputs), parameters=parameters,
+        folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=plan.seed,
         held_out=plan.held_out, history=history.columns(),
     )  # fmt: skip

@@ -16,13 +16,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ._core.losses import (
-    CLASSIFICATION_LOSSES,
-    REGRESSION_LOSSES,
     Array,
     LogLoss,
     Loss,
     Multinomial,
     Tweedie,
+    classification_loss,
+    regression_loss,
 )
 from ._core.objective import Outputs, of_each_output
 from ._core.weights import class_factors
@@ -152,7 +152,7 @@ class Numbers(Labels):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        return REGRESSION_LOSSES[name]()
+        return regression_loss(name)
 
     def predictions(self, loss: Loss, raw: Array) -> Array:
         """Predicted values for scores (output, row)."""
@@ -173,6 +173,11 @@ class Classes(Labels):
     classes: NDArray[Any]
     """The classes, sorted."""
     numeric = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
 
     @property
     def n_outputs(self) -> int:
@@ -247,7 +252,7 @@ class Classes(Labels):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        loss = CLASSIFICATION_LOSSES[name]()
+        loss = classification_loss(name)
         if self.n_outputs == 1:
             return loss
         if not isinstance(loss, LogLoss):

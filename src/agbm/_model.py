@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._core.ensemble import Ensemble
-from ._core.learners import Model
+from ._core.ensemble import Ensemble, fold
+from ._core.learners import Model, WeightedSum
 from ._core.losses import Array, Loss
 from ._data.reader import TableReader
 from ._labels import Labels
 from ._tree import Forest
+from ._tree.forest import fold as fold_forests
 from ._tree.forest import gain_by_feature
 
 
@@ -101,6 +102,19 @@ class FittedModel:
         if len(stages) == 1:
             return stages[0]
         return (np.mean(scores, axis=0) for scores in zip(*stages, strict=True))
+
+    def at_iteration(self, iteration: int) -> FittedModel:
+        """The model of an iteration up to the best one."""
+        ensembles = [Ensemble(of.models, of.functions, of.updates) for of in self.ensembles]
+        for ensemble in ensembles:
+            ensemble.truncate(iteration)
+
+        def combine(models: Sequence[Model], weights: Sequence[Array]) -> Model:
+            if all(isinstance(model, Forest) for model in models):
+                return fold_forests(cast(list[Forest], models), weights)
+            return WeightedSum(models, weights, self.n_outputs)
+
+        return replace(self, ensembles=ensembles, folded=fold(ensembles, combine, self.n_outputs))
 
     def contributions(self, X: Any, n_threads: int) -> Array:
         """Contributions of the features to the scores: (row, output, feature + 1); the last one is the base value."""

@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.base import is_regressor
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from ._core.losses import LOSS_METHODS
 from ._core.methods import METHODS, Method, method_of
 from ._data.batches import Batches
 from ._data.rows import Given
@@ -30,10 +31,10 @@ _PARAMETERS = """
         early stopping, otherwise 100.
     learning_rate : float, default=0.1
         The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
-    loss : {{LOSSES}} or loss object, default="auto"
-        The loss to minimise. "auto": the squared error in regression and the logistic loss in classification. Losses
-        with parameters, such as Quantile, Huber and Tweedie, are passed as objects of agbm.losses; any object with the
-        methods of agbm.losses.Loss is accepted.
+    loss : {LOSSES} or a loss object, default="auto"
+        The loss to minimise. "auto": the squared error in regression and the logistic loss in classification. Numbers
+        are parameters, the same as those of the objects of agbm.losses: the quantile, the residual from which Huber's
+        loss is linear, and the power of the variance. Any object with the methods of agbm.losses.Loss is accepted.
     multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
         How to fit more than two classes, or several columns of y: one tree per class or column in every iteration, or
         one tree whose leaves have one value for each. Only with trees.
@@ -171,8 +172,15 @@ _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
 """
 
 
-def documentation(losses: str, classifies: bool) -> str:
+_LOSSES = {
+    True: '"auto", "log_loss", "exponential"',
+    False: '"auto", "squared_error", "absolute_error", "quantile:0.9", "huber:1.5", "poisson", "gamma", "tweedie:1.5"',
+}
+
+
+def documentation(classifies: bool) -> str:
     """The "Parameters" and "Attributes" sections of the docstring of an estimator."""
+    losses = _LOSSES[classifies]
     return _PARAMETERS.replace("{LOSSES}", losses).replace("{CLASS_WEIGHT}", _CLASS_WEIGHT if classifies else "")
 
 
@@ -201,6 +209,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_members": [Interval(numbers.Integral, 1, MAX_MEMBERS, closed="both"), StrOptions({"auto"})],
     "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither"), None],
     "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
+    "loss": [str, HasMethods(LOSS_METHODS)],
     "tol": [Interval(numbers.Real, 0, None, closed="left")],
     "scoring": [str, callable, list, tuple, dict, None],
     "learner": [HasMethods(["fit", "predict"]), None],

@@ -15,8 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .boosting import Step
-from .learners import Fit, Learner, Model, V, WeightedSum
+from .learners import Fit, Model, V, WeightedSum
 from .losses import Array
+
+Combine = Callable[[Sequence[Model], Sequence[Array]], Model]
+"""Makes one model of the sum of all functions of models, each times its weight."""
 
 
 class Update(NamedTuple):
@@ -200,10 +203,10 @@ class Ensemble:
             self.updates[-1] = self.updates[-1]._replace(momentum=None, alpha=0.0)
 
 
-def fold(ensembles: Sequence[Ensemble], learner: Learner, n_outputs: int) -> Model:
-    """The mean of the ensembles at their last iteration as one model, with the weights folded into the learners."""
+def fold(ensembles: Sequence[Ensemble], combine: Combine, n_outputs: int) -> Model:
+    """The mean of the ensembles at their last iteration as one model; `combine` makes one model of several."""
     models = [model for ensemble in ensembles for model in ensemble.models]
     if not models:
         return WeightedSum([], [], n_outputs)
     weights = [weight / len(ensembles) for ensemble in ensembles for weight in ensemble.folded_weights()]
-    return learner.combine(models, weights)
+    return combine(models, weights)

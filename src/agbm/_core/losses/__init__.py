@@ -10,13 +10,11 @@ from .built_in import BuiltInLoss
 from .classification import Exponential, LogLoss, Multinomial
 from .elementary import exp, log
 from .loss import LOSS_METHODS, Loss
-from .names import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, is_built_in
+from .names import classification_loss, is_built_in, regression_loss
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
 __all__ = [
-    "CLASSIFICATION_LOSSES",
     "LOSS_METHODS",
-    "REGRESSION_LOSSES",
     "AbsoluteError",
     "Array",
     "BuiltInLoss",
@@ -30,8 +28,10 @@ __all__ = [
     "Poisson",
     "Quantile",
     "Tweedie",
+    "classification_loss",
     "enough",
     "exp",
     "is_built_in",
     "log",
+    "regression_loss",
 ]
