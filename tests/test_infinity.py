@@ -160,6 +160,6 @@ def test_in_words(extreme):
 
 def test_partial_dependence_is_of_finite_numbers():
     X, y = rows()
-    figure = plot.partial_dependence(AGBMRegressor(max_iter=5).fit(X, y), X, [0, 1])
-    for axis in figure.axes:
+    axes = plot.partial_dependence(AGBMRegressor(max_iter=5).fit(X, y), X, [0, 1])
+    for axis in axes:
         assert np.isfinite(axis.lines[0].get_xdata()).all()

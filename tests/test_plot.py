@@ -1,5 +1,6 @@
 """Pictures: what is drawn must be what the model says, for people who see no colours as well."""
 
+import re
 import sys
 from importlib import import_module
 
@@ -14,6 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import partial_dependence
 from sklearn.linear_model import Ridge
+from sklearn.metrics import confusion_matrix
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, export, plot
@@ -329,8 +331,8 @@ def test_contributions_take_tables_of_every_kind():
 
 def test_lines_are_mean_predictions(houses):
     model, X = houses
-    figure = plot.partial_dependence(model, X, ["_rooms", 2])
-    for ax, name in zip(figure.axes, ["_rooms", "area in $m^2$"], strict=True):
+    axes = plot.partial_dependence(model, X, ["_rooms", 2])
+    for ax, name in zip(axes, ["_rooms", "area in $m^2$"], strict=True):
         (line,) = lines_of(ax)
         x, y = line.get_data()
         assert np.all(np.diff(x) > 0)
@@ -339,22 +341,24 @@ def test_lines_are_mean_predictions(houses):
         means = [model.predict(X.assign(**{name: value})).mean() for value in x[::7]]
         np.testing.assert_allclose(y[::7], means, rtol=1e-12)
         assert ax.get_xlabel() == name
-    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
-    assert figure.axes[0].get_ylabel() == "mean prediction"
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert axes[0].get_ylabel() == "mean prediction"
+    assert axes[0].figure is axes[1].figure
+    assert plt.get_fignums() == [axes[0].figure.number]
 
 
 @pytest.mark.parametrize("name", ["district", "kind", "code"])
 def test_categories_are_dots(houses, name):
     model, X = houses
     before = X.copy()
-    figure = plot.partial_dependence(model, X, [name], max_categories=2)
-    (dots,) = figure.axes[0].lines
+    ax = plot.partial_dependence(model, X, [name], max_categories=2)
+    (dots,) = ax.lines
     common = X[name].value_counts().index[:2]
     assert dots.get_linestyle() == "None"
     assert np.array_equal(dots.get_xdata(), [0, 1])
     values = [model.predict(X.assign(**{name: value})).mean() for value in common]
     np.testing.assert_allclose(dots.get_ydata(), values, rtol=1e-12)
-    labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    labels = [text.get_text() for text in ax.get_xticklabels()]
     assert labels == [str(int(value)) if name == "code" else value for value in common]
     pd.testing.assert_frame_equal(X, before)
 
@@ -362,25 +366,25 @@ def test_categories_are_dots(houses, name):
 def test_weights_count_in_all_panels(houses):
     model, X = houses
     weight = np.arange(300.0)
-    figure = plot.partial_dependence(model, X, ["_rooms", "kind"], sample_weight=weight)
-    for ax, name, value in zip(figure.axes, ["_rooms", "kind"], [1, X["kind"].mode()[0]], strict=True):
+    axes = plot.partial_dependence(model, X, ["_rooms", "kind"], sample_weight=weight)
+    for ax, name, value in zip(axes, ["_rooms", "kind"], [1, X["kind"].mode()[0]], strict=True):
         mean = np.average(model.predict(X.assign(**{name: value})), weights=weight)
         assert ax.lines[0].get_ydata()[0] == pytest.approx(mean, rel=1e-12)
 
 
 def test_single_rows_pairs_and_classes_are_those_of_scikit_learn(houses, iris):
     model, X = houses
-    figure = plot.partial_dependence(
+    axes = plot.partial_dependence(
         model, X, ["_rooms", "district"], kind="both", subsample=20, random_state=0, grid_resolution=8
     )
-    assert len(figure.axes[0].lines) == 21
-    assert figure.axes[0].lines[-1].get_linestyle() == "--"
-    assert len(figure.axes[1].lines) == 1
+    assert len(axes[0].lines) == 21
+    assert axes[0].lines[-1].get_linestyle() == "--"
+    assert len(axes[1].lines) == 1
     pairs = plot.partial_dependence(model, X, [("district", "code"), (1, 2)], grid_resolution=10)
-    assert (pairs.axes[0].get_ylabel(), pairs.axes[0].get_xlabel()) == ("district", "code")
-    assert (pairs.axes[1].get_xlabel(), pairs.axes[1].get_ylabel()) == ("_rooms", "area in $m^2$")
+    assert (pairs[0].get_ylabel(), pairs[0].get_xlabel()) == ("district", "code")
+    assert (pairs[1].get_xlabel(), pairs[1].get_ylabel()) == ("_rooms", "area in $m^2$")
     classifier, flowers = iris
-    ax = plot.partial_dependence(classifier, flowers, [2], target="virginica").axes[0]
+    ax = plot.partial_dependence(classifier, flowers, [2], target="virginica")
     expected = partial_dependence(classifier, flowers, [2], response_method="predict_proba")["average"][2]
     np.testing.assert_allclose(lines_of(ax)[0].get_ydata(), expected, rtol=1e-12)
     assert ax.get_ylabel() == "mean prediction of class virginica"
@@ -388,9 +392,11 @@ def test_single_rows_pairs_and_classes_are_those_of_scikit_learn(houses, iris):
 
 def test_partial_dependence_on_given_axes_and_its_errors(houses, iris):
     model, X = houses
-    figure, axes = plt.subplots(1, 2)
-    assert plot.partial_dependence(model, X, ["kind", "_rooms"], ax=axes) is figure
+    _, axes = plt.subplots(1, 2)
+    assert plot.partial_dependence(model, X, ["kind", "_rooms"], ax=axes).tolist() == axes.tolist()
+    assert plot.partial_dependence(model, X, ["kind"], ax=axes[:1]) is axes[0]
     assert len(lines_of(axes[1])) == 1
+    assert len(plt.get_fignums()) == 1
     with pytest.raises(ValueError, match=r"ax has 2 axes, features has 1 entries; pass one for each, or ax=None"):
         plot.partial_dependence(model, X, ["kind"], ax=axes)
     with pytest.raises(ValueError, match=r"features: 'garden' is not a feature of the model; it has district, _rooms"):
@@ -413,7 +419,7 @@ def test_a_feature_without_effect_is_a_flat_line():
     X = np.column_stack([np.arange(40), np.ones(40)])  # whole numbers
     X[:, 1] = X[:, 0] % 2
     model = AGBMRegressor(max_iter=3, max_depth=1, colsample_bynode=1.0).fit(X, X[:, 0])
-    line = lines_of(plot.partial_dependence(model, X.astype(int), [1]).axes[0])[0]
+    line = lines_of(plot.partial_dependence(model, X.astype(int), [1]))[0]
     assert np.ptp(line.get_ydata()) == 0.0
 
 
@@ -447,10 +453,84 @@ def test_calibration_of_labels_that_are_text(cancer):
     assert ax.get_legend() is None
 
 
-def test_calibration_says_what_is_wrong(models, cancer, iris, houses):
+def test_calibration_of_several_classes_is_that_of_the_predicted_one(iris):
+    model, X = iris
+    y = np.roll(model.predict(X), 9)  # some predictions are wrong
+    ax = plot.calibration(model, X, y, bins=4)
+    probabilities = model.predict_proba(X).max(axis=1)
+    share, mean = calibration_curve(model.predict(X) == y, probabilities, n_bins=4)
+    assert np.array_equal(ax.lines[1].get_data(), [mean, share])
+    assert 0.0 < share.min() < 1.0
+    assert ax.get_ylabel() == "share of correct predictions"
+    assert ax.figure.axes[1].get_xlabel() == "predicted probability of the predicted class"
+
+
+def test_costs_are_those_of_the_errors(models, cancer):
     X, y = cancer
-    with pytest.raises(ValueError, match=r"models: 'fading' has 3 classes, calibration needs two; .*y == 'setosa'"):
-        plot.calibration(iris[0], iris[1], iris[0].predict(iris[1]))
+    ax = plot.threshold_costs(models, X, y, false_positive=2.0, false_negative=5.0)
+    lines = [line for line in lines_of(ax) if line.get_drawstyle() == "steps-pre"]
+    assert len(lines) == len(stars_of(ax)) == len(models)
+    for line, star, model in zip(lines, stars_of(ax), models.values(), strict=True):
+        probabilities = model.predict_proba(X)[:, 1]
+        thresholds, costs = line.get_data()
+        assert (thresholds[0], thresholds[-1]) == (0.0, 1.0)
+        for threshold, cost in zip(thresholds, costs, strict=True):
+            (_, false_positives), (false_negatives, _) = confusion_matrix(y, probabilities >= threshold)
+            assert cost == pytest.approx((2.0 * false_positives + 5.0 * false_negatives) / len(y), rel=1e-12)
+        assert star == (thresholds[costs.argmin()], costs.min())
+    assert legend_of(ax) == list(models)
+    assert ax.lines[-1].get_xdata()[0] == 2.0 / 7.0
+    assert ax.get_xlabel() == "threshold of the predicted probability of class 1"
+
+
+def test_costs_of_one_class_only(models, cancer):
+    X, y = cancer
+    ax = plot.threshold_costs(models["gbm"], X[y == 1], y[y == 1])
+    _, costs = lines_of(ax)[0].get_data()
+    assert costs[0] == 0.0
+    assert np.all(np.diff(costs) >= 0.0)
+    assert ax.get_legend() is None
+
+
+def test_costs_say_what_is_wrong(models, cancer, iris, houses):
+    X, y = cancer
+    with pytest.raises(ValueError, match=r"models: 'fading' has 3 classes, threshold_costs needs two"):
+        plot.threshold_costs(iris[0], iris[1], iris[0].predict(iris[1]))
+    with pytest.raises(TypeError, match=r"models: 'fading' is not a classifier"):
+        plot.threshold_costs(houses[0], houses[1], np.zeros(300))
+    with pytest.raises(ValueError, match=r"y has labels \[2\] that 'gbm' does not know; its classes are \[0, 1\]"):
+        plot.threshold_costs(models["gbm"], X, 2 * y)
+    with pytest.raises(ValueError, match=r"false_negative must be a positive number; got 0"):
+        plot.threshold_costs(models["gbm"], X, y, false_negative=0)
+    with pytest.raises(ValueError, match=r"false_positive must be a positive number; got inf"):
+        plot.threshold_costs(models["gbm"], X, y, false_positive=np.inf)
+
+
+def test_large_numbers_are_written_in_full():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"code": rng.choice([98103.0, 98038.0], 200), "area": 1e6 * rng.random(200)})
+    y = 1e6 * (X["code"] == 98103.0) + X["area"]
+    model = AGBMRegressor(max_iter=5, categorical_features=["code"]).fit(X, y)
+    axes = [plot.convergence(model), plot.contributions(model, X), *plot.partial_dependence(model, X, ["code", "area"])]
+    for ax in axes:
+        ax.figure.canvas.draw()
+        ticks = [text.get_text() for text in (*ax.get_xticklabels(), *ax.get_yticklabels())]
+        assert not [tick for tick in ticks if re.search(r"\de\+?\d", tick)]
+        assert "1e" not in ax.yaxis.get_offset_text().get_text() + ax.xaxis.get_offset_text().get_text()
+    assert [text.get_text() for text in axes[2].get_xticklabels()] in (["98103", "98038"], ["98038", "98103"])
+    assert any("," in text.get_text() for text in axes[0].get_yticklabels())
+
+
+def test_names_with_letters_that_no_font_has():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    table = pd.DataFrame(X, columns=pd.Index(["a\0b", "half \ud800"], dtype=object))
+    model = AGBMRegressor(max_iter=3).fit(table, X.sum(axis=1))
+    labels = {text.get_text() for text in plot.importances(model).get_yticklabels()}
+    assert labels == {"a\N{REPLACEMENT CHARACTER}b", "half \N{REPLACEMENT CHARACTER}"}
+
+
+def test_calibration_says_what_is_wrong(models, cancer, houses):
+    X, y = cancer
     with pytest.raises(TypeError, match=r"models: 'fading' is not a classifier"):
         plot.calibration(houses[0], houses[1], np.zeros(300))
     with pytest.raises(ValueError, match=r"y has labels \[2\] that 'gbm' does not know; its classes are \[0, 1\]"):
@@ -464,13 +544,15 @@ def test_calibration_says_what_is_wrong(models, cancer, iris, houses):
 def test_pictures_go_where_they_are_told(models, cancer):
     X, y = cancer
     model = models["gbm"]
-    figure, axes = plt.subplots(2, 3, figsize=(18, 10), layout="constrained")
+    figure, axes = plt.subplots(2, 4, figsize=(24, 10), layout="constrained")
     draws = [
         lambda ax: plot.convergence(models, ax=ax),
         lambda ax: plot.importances(model, ax=ax),
         lambda ax: plot.contributions(model, X[:1], ax=ax),
         lambda ax: plot.contributions(model, X, ax=ax),
         lambda ax: plot.calibration(models, X, y, ax=ax),
+        lambda ax: plot.threshold_costs(models, X, y, ax=ax),
+        lambda ax: plot.partial_dependence(model, X, [0], ax=ax),
         lambda ax: plot.tree(model, ax=ax),
     ]
     for ax, draw in zip(axes.flat, draws, strict=True):

@@ -5,66 +5,128 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from .. import _report as report
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
-from .._study.evaluation import Metric, Tried
-from ._data import Model, add_file
-from ._model import evaluate, noted_metrics
-from ._output import add_command, show_json
+from .._study.evaluation import Metric, Tried, score_predictions
+from ._data import Model, as_numbers, check_column, take
+from ._files import DataFile
+from ._model import noted_metrics, open_for
+from ._options import Form, check_form, form_of
+from ._output import show_json
 from ._paths import check_files, writing, written
+from ._status import status
 
-EXAMPLES = """
-  agbm report adult.agbm --out adult.html
-  agbm report adult.agbm later.csv --target income --out later.html"""
-
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "agbm report MODEL [DATA] --out PAGE [options]",
-        help="write an HTML report about a model",
-        description="Write a report about a model as a single HTML file that needs no network access: training data, "
-        "convergence, metrics with confidence intervals, importances, trees, theory. With DATA the model is evaluated "
-        "on its rows; otherwise the metrics are those that agbm train saved.",
-        examples=EXAMPLES,
-    )
-    parser.add_argument("model", help="model file written by agbm train or model.save")
-    add_file(parser, needed=False)
-    parser.add_argument("--target", metavar="COLUMN", help="target column of DATA (default: as in training)")
-    parser.add_argument("--out", required=True, metavar="PAGE", type=Path, help="output file, such as m.html")
-    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
-    parser.set_defaults(run=run)
+METHODS_IN_WORDS = {
+    "fading": "agbm (default)",
+    "gbm": "gradient boosting (gbm)",
+    "vagbm": "accelerated, no correction (vagbm)",
+    "agbm": "accelerated, as in the paper (agbm)",
+    "agbmr": "accelerated with restarts (agbmr)",
+}
+"""Names of the methods of this library for readers who do not know them."""
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate the model if there are data, and write the report."""
     check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": arguments.out})
+    report.check_matplotlib()
     model = load(arguments.model)
-    metrics, evaluated_on = noted_metrics(model), ""
+    costs = _costs(model, arguments)
+    metrics, test = noted_metrics(model), None
     if arguments.data is not None:
         target = arguments.target or model.notes_.get("target")
         if target is None:
             raise ValueError(
                 "--target is required: the model does not record its target; give the column with the labels."
             )
-        metrics = evaluate(model, arguments.data, target, arguments.format, header=not arguments.no_header)
-        evaluated_on = arguments.data
+        with status(arguments):
+            file, features = open_labelled(model, arguments.data, target, form_of(arguments))
+            check_form(arguments, file.format)
+        test = predictions_in(model, file, features, target)
+        classes = model.classes_ if isinstance(model, AGBMClassifier) else None
+        metrics = score_predictions(test.y, test.predicted, classes)[0]
     elif arguments.target is not None:
         raise ValueError(
             f"--target {arguments.target}: there are no data to evaluate on; give DATA, or omit this option."
         )
-    write_page(arguments.out, model, metrics, float(model.history_["seconds"][-1]), evaluated_on=evaluated_on)
+    write_page(
+        arguments.out,
+        model,
+        metrics,
+        float(model.history_["seconds"][-1]),
+        test=test,
+        evaluated_on=arguments.data or "",
+        costs=costs,
+    )
     if arguments.json:
         show_json({"out": str(arguments.out), "metrics": metrics})
     else:
         print(written(arguments.out))
+
+
+def _costs(model: Model, arguments: argparse.Namespace) -> tuple[float, float]:
+    """Return the costs of a false positive and of a false negative."""
+    if arguments.costs is None:
+        return 1.0, 1.0
+    false_positive, false_negative = arguments.costs
+    given = f"--costs {false_positive:g} {false_negative:g}"
+    if not (0.0 < false_positive < np.inf and 0.0 < false_negative < np.inf):
+        raise ValueError(f"{given}: both costs must be positive numbers.")
+    if arguments.data is None:
+        raise ValueError(f"{given}: there are no data to evaluate on; give DATA, or omit this option.")
+    if not isinstance(model, AGBMClassifier) or len(model.classes_) != 2:
+        raise ValueError(f"{given}: the model must be a classifier with two classes; omit this option.")
+    return false_positive, false_negative
+
+
+def open_labelled(model: Model, path: str, target: str, form: Form) -> tuple[DataFile, list[str]]:
+    """Open a file with the features of a model and the target; return the file and the names of the features."""
+    kind = _kind(model)
+    texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
+    file, features = open_for(model, path, form, texts=texts, numbers=numbers)
+    if file.format != "svmlight":
+        check_column(target, "--target", [column.name for column in file.columns])
+    return file, features
+
+
+def _kind(model: Model) -> str:
+    return model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
+
+
+def predictions_in(model: Model, file: DataFile, features: Sequence[str], target: str) -> report.Predictions:
+    """Return the predictions of a model for the rows of a file whose target is not missing."""
+    y, absent = file.vector(target)
+    if absent.all():
+        raise ValueError(
+            f"{file.name!r}: all values of the target {target!r} are missing; the model cannot be evaluated."
+        )
+    y = y[~absent]
+    if not isinstance(model, AGBMClassifier):
+        y = as_numbers(y, "--target", target)
+    elif _kind(model) == "U":
+        y = y.astype(str)
+    return report.predictions_of(model, _present(file, features, ~absent), y)
+
+
+def _present(file: DataFile, features: Sequence[str], present: Any) -> Iterator[Any]:
+    """Yield the rows of a file that are present, in batches."""
+    begin = 0
+    for piece in file.pieces(features):
+        rows = np.flatnonzero(present[begin : begin + piece.shape[0]])
+        begin += piece.shape[0]
+        if len(rows):
+            yield take(piece, rows)
 
 
 def write_page(
@@ -73,24 +135,36 @@ def write_page(
     metrics: Sequence[Metric],
     seconds: float,
     columns: Sequence[report.Column] = (),
+    *,
+    test: report.Predictions | None = None,
     evaluated_on: str = "",
+    costs: tuple[float, float] = (1.0, 1.0),
 ) -> None:
     """Write a report about one model, with the notes on its training."""
-    notes = model.notes_
+    notes, name = model.notes_, method_in_words(name_of(model.method))
     task = "classification" if isinstance(model, AGBMClassifier) else "regression"
     data = {"task": task} | {name: notes[name] for name in ("data", "target", "rows") if name in notes}
+    if "rows" in data:
+        data["rows"] = re.sub(r"\d+", lambda found: f"{int(found[0]):,}", data["rows"])
     if evaluated_on:
-        data["evaluated on"] = evaluated_on
+        data["evaluated on"] = evaluated_on if test is None else f"{evaluated_on}: {len(test.y):,} rows"
     write_findings(
         path,
-        title=f"{notes.get('target', 'A model')}: {task} with {name_of(model.method)}",
+        title=f"{notes.get('target', 'A model')}: {task} with {name}",
         command=notes.get("command", f"model.set_params(**{report.changed_parameters(model)!r}).fit(X, y)"),
         data=data,
         columns=columns,
-        tried=[report.tried_from_model(name_of(model.method), model, metrics, seconds)],
+        tried=[report.tried_from_model(name, model, metrics, seconds)],
         model=model,
         seed=str(model.get_params()["random_state"]),
+        test=test,
+        costs=costs,
     )
+
+
+def method_in_words(name: str) -> str:
+    """Return the name of a method in plain words; other names, such as those of libraries, as they are."""
+    return METHODS_IN_WORDS.get(name.lower(), name)
 
 
 def write_findings(
@@ -103,6 +177,8 @@ def write_findings(
     tried: Sequence[Tried],
     model: Model | None,
     seed: str,
+    test: report.Predictions | None = None,
+    costs: tuple[float, float] = (1.0, 1.0),
 ) -> None:
     """Write a report, adding the version, date, seed and machine."""
     facts = {
@@ -111,5 +187,18 @@ def write_findings(
         "seed": seed,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
+    loss = next((metric.name for one in tried for metric in one.metrics), "loss")  # the libraries minimise the first
+    findings = report.Findings(
+        title=title,
+        command=command,
+        facts=facts,
+        data=data,
+        columns=columns,
+        tried=[replace(one, name=method_in_words(one.name)) for one in tried],
+        model=model,
+        test=test,
+        loss=loss if model is None else report.loss_name(model),
+        costs=costs,
+    )
     with writing(path):
-        report.write(report.Findings(title, command, facts, data, columns, tried, model), path)
+        report.write(findings, path)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .._core.losses import Array
+from .._core.losses.classification import LogLoss, Multinomial
+from .._core.losses.regression import AbsoluteError, HalfSquaredError
 from .._data.tables import as_table, categorical_mask, column_names, columns_of
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._study.evaluation import Metric, Tried
 
 Estimator = AGBMClassifier | AGBMRegressor
+
+# Contributions and partial dependence are drawn for a sample of this many rows, fewer if there are many features.
+SAMPLE_ROWS = 500
+SAMPLE_VALUES = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,34 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Predictions:
+    """Test rows with the predictions of a model."""
+
+    y: NDArray[Any]
+    predicted: Array
+    """Probabilities with a column per class, or predicted values."""
+    sample: NDArray[Any]
+    """The features of some of the rows."""
+
+
+def predictions_of(model: Estimator, tables: Iterable[Any], y: NDArray[Any]) -> Predictions:
+    """Return the predictions of a model for all test rows, which are read in parts, and a sample of the rows."""
+    from ..plot._arguments import as_array  # needs matplotlib
+
+    n_rows = min(len(y), SAMPLE_ROWS, max(1, SAMPLE_VALUES // model.n_features_in_))
+    chosen = np.zeros(len(y), dtype=bool)
+    chosen[np.random.default_rng(0).choice(len(y), n_rows, replace=False)] = True
+    predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
+    predicted, sample, begin = [], [], 0
+    for table in tables:
+        predicted.append(predict(table))
+        rows = np.flatnonzero(chosen[begin : begin + len(predicted[-1])])
+        sample.append(as_array(model, table[rows] if hasattr(table, "dtype") else table.take(rows)))
+        begin += len(predicted[-1])
+    return Predictions(y, np.concatenate(predicted), np.concatenate(sample))
+
+
+@dataclass(frozen=True)
 class Findings:
     """Everything that a report shows."""
 
@@ -44,17 +80,42 @@ class Findings:
     columns: Sequence[Column] = ()
     tried: Sequence[Tried] = ()
     model: Estimator | None = None
-    """The agbm model whose importances, trees, theory and parameters are shown."""
+    """The agbm model whose predictions, importances, trees, theory and parameters are shown."""
+    test: Predictions | None = None
+    """Test rows with the predictions of this model."""
+    loss: str = "loss"
+    """Name of the loss in the curves of `tried`; the curves of "RMSE" are mean squared errors."""
+    costs: tuple[float, float] = (1.0, 1.0)
+    """Costs of a false positive and of a false negative."""
+
+
+def whose(findings: Findings) -> str:
+    """Say which model a section is about; empty if there is only one."""
+    if len(findings.tried) < 2:
+        return ""
+    name = next((one.name for one in findings.tried if one.model is findings.model), "of agbm")
+    return f"This section is about the model {name}. "
+
+
+def loss_name(model: Estimator) -> str:
+    """Return the name of the loss that is shown for a model."""
+    loss = model.resolved_params_["loss"]
+    names = {HalfSquaredError: "RMSE", AbsoluteError: "MAE", LogLoss: "log loss", Multinomial: "log loss"}
+    return names.get(type(loss), f"loss {loss!r}")
 
 
 def tried_from_model(name: str, model: Estimator, metrics: Sequence[Metric], seconds: float) -> Tried:
     """Return the results of a fitted model."""
+    curve = {column: values.tolist() for column, values in model.history_.items()}
+    if loss_name(model) == "RMSE":  # history_ has half the squared error
+        for column in ("train_loss", "validation_loss"):
+            curve[column] = (2.0 * model.history_[column]).tolist()
     return Tried(
         name=name,
         seconds=seconds,
         trees=model.n_trees_,
         best=model.best_iteration_,
-        curve={column: values.tolist() for column, values in model.history_.items()},
+        curve=curve,
         metrics=metrics,
         parameters=changed_parameters(model),
     )

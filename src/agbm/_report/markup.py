@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 
 class Html(str):
@@ -14,7 +13,16 @@ class Html(str):
 
 
 # Elements without an end tag.
-_EMPTY = {"input", "meta", "br"}
+_EMPTY = {"meta", "br"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section with a title, linked from the top of the page."""
+
+    name: str
+    title: str
+    body: Html
 
 
 def element(tag: str, *children: str, **attributes: str | bool) -> Html:
@@ -37,10 +45,18 @@ def joined(children: Iterable[str]) -> Html:
 
 
 def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> Html:
-    """Return a table in a scrollable box. The first cell of each row is its header; `name` is the CSS class."""
+    """Return a table in a scrollable box. The first cell of each row is its header; `name` is the CSS class.
+
+    On a phone, the rows of a table of the class "stack" are lists of cells with the names of their columns.
+    """
     head = element("tr", *(element("th", cell, scope="col") for cell in header))
     body = [
-        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
+        element(
+            "tr",
+            element("th", row[0], scope="row"),
+            *(element("td", cell, data_label=label) for label, cell in zip(header[1:], row[1:], strict=True)),
+        )
+        for row in rows
     ]
     whole = element("table", element("caption", caption), element("thead", head), element("tbody", *body), class_=name)
     return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
@@ -60,7 +76,12 @@ def number(value: float, digits: int = 4) -> str:
     text = f"{value:,.{digits}g}"
     if "e" not in text:
         return text
-    return f"{value:,.0f}" if 1.0 <= abs(value) < 1e9 else text
+    return f"{value:,.0f}" if 1.0 <= abs(value) < 1e15 else text
+
+
+def percent(share: float) -> str:
+    """Format a share; NaN becomes a dash."""
+    return "–" if math.isnan(share) else f"{100 * share:.3g} %"
 
 
 def seconds(value: float) -> str:
@@ -71,11 +92,3 @@ def seconds(value: float) -> str:
         return f"{value:.3g} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes:,} min {rest} s"
-
-
-def data_block(content: Any) -> Html:
-    """Return JSON for a script element, escaped so that it cannot end the element."""
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))  # ASCII only
-    for letter in "<>&":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return Html(text)

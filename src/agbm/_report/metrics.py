@@ -9,13 +9,13 @@ from .._study.evaluation import Metric, Tried
 from .markup import Html, element, joined, number, pairs, seconds, table
 
 _NOTE = (
-    "Bars are 95 % confidence intervals. They cover only the sampling of the test rows, not other splits or seeds. "
+    "Ranges are 95 % confidence intervals. They cover only the sampling of the test rows, not other splits or seeds. "
     "↓ lower is better, ↑ higher is better."
 )
 
 
-def in_a_sentence(tried: Sequence[Tried]) -> str:
-    """Summarise the best result and whether it is clearly the best."""
+def in_a_sentence(tried: Sequence[Tried], baseline: Tried | None = None) -> str:
+    """Summarise the best result, the baseline, and whether the best result is clearly the best."""
     ranked = [one for one in _ranked(tried) if _first_metric(tried, one) is not None]
     if not ranked:
         failed = [one for one in tried if one.failure]
@@ -24,6 +24,9 @@ def in_a_sentence(tried: Sequence[Tried]) -> str:
     assert metric is not None
     interval = f"95 % interval {number(metric.low, 3)} to {number(metric.high, 3)}"
     figures = f"{number(metric.value)} ({interval}){_cost(best)}."
+    compared = _metric(baseline, metric.name) if baseline is not None else None
+    if baseline is not None and compared is not None:
+        figures += f" The {baseline.name} has {number(compared.value)}."
     if len(ranked) == 1:
         return f"On the test rows, {best.name} has {metric.name} {figures}"
     which = "lowest" if metric.lower_is_better else "highest"
@@ -40,13 +43,16 @@ def _cost(tried: Tried) -> str:
     return trees if math.isnan(tried.seconds) else f"{trees}, trained in {seconds(tried.seconds)}"
 
 
-def metrics(tried: Sequence[Tried]) -> Html:
-    """Return the table of all metrics, best model first, and the reasons why models could not be trained."""
+def metrics(tried: Sequence[Tried], baseline: Tried | None = None) -> Html:
+    """Return the table of all metrics, best model first, and the reasons why models could not be trained.
+
+    The baseline is in the last row of the table.
+    """
     ranked, failed = _ranked(tried), [one for one in tried if one.failure]
     columns = {name: [_metric(one, name) for one in ranked] for name in _metric_names(tried)}
     body = []
     if ranked:
-        body.append(_table(ranked, columns))
+        body.append(_table(ranked, columns, baseline))
     if columns:
         body.append(element("p", _NOTE, _overlap_note(columns), class_="note"))
     if failed:
@@ -55,7 +61,7 @@ def metrics(tried: Sequence[Tried]) -> Html:
     return joined(body)
 
 
-def _table(ranked: Sequence[Tried], columns: Mapping[str, Sequence[Metric | None]]) -> Html:
+def _table(ranked: Sequence[Tried], columns: Mapping[str, Sequence[Metric | None]], baseline: Tried | None) -> Html:
     arrows = [f"{name} {'↓' if _lower_is_better(column) else '↑'}" for name, column in columns.items()]
     rows = [
         [
@@ -66,7 +72,14 @@ def _table(ranked: Sequence[Tried], columns: Mapping[str, Sequence[Metric | None
         ]
         for place, one in enumerate(ranked)
     ]
-    return table("Metrics on the test rows, best first", ["model", *arrows, "trees", "fit"], rows, "metrics")
+    if baseline is not None:
+        compared = [_metric(baseline, name) for name in columns]
+        values = [
+            "–" if metric is None else element("span", number(metric.value), class_="value") for metric in compared
+        ]
+        rows.append([baseline.name, *values, "–", "–"])
+    caption = "Metrics on the test rows" + (", best first" if len(ranked) > 1 else "")
+    return table(caption, ["model", *arrows, "trees", "training time"], rows, "metrics stack")
 
 
 def _metric_cell(column: Sequence[Metric | None], place: int) -> Html:

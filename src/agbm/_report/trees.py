@@ -1,6 +1,8 @@
-"""Trees of a model as nested lists, which the style sheet draws from left to right."""
+"""Trees of a model as nested lists from top to bottom, whose branches can be collapsed."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +11,13 @@ from ..export._view import Tree, view
 from ..export.text import Labels
 from .findings import Estimator
 from .markup import Html, element, joined
+from .markup import number as plain_number
 
 # Limits on what is drawn, to keep the page readable.
 LARGEST_DEPTH = 8
 MOST_NODES = 200
 TREES_OF_THE_FIRST = 3
+LEVELS_OPEN = 3
 
 DIGITS = 4
 CATEGORIES = 6
@@ -31,8 +35,7 @@ def example_trees(model: Estimator) -> Html:
         labels = Labels(seen, number, DIGITS, CATEGORIES)
         title = f"{labels.title[0].upper()}{labels.title[1:]} (iteration {iteration:,}{of_member})"
         summary = element("summary", title)
-        drawing = element("div", _list(labels), class_="scroll", tabindex="0", role="region", aria_label=labels.title)
-        parts.append(element("details", summary, drawing, open=not parts))
+        parts.append(element("details", summary, _list(labels), open=not parts))
     return joined(parts)
 
 
@@ -60,22 +63,28 @@ def _list(labels: Labels) -> Html:
         words = labels.node(node)
         leaf = not labels.tree.inner[node]
         box = element(
-            "div",
+            "div" if leaf else "summary",
             *([element("span", answer, class_="answer")] if answer else []),
-            element("span", words.main, class_="main"),
-            element("span", " · ".join(words.facts), class_="facts"),
+            element("span", _in_full(words.main), class_="main"),
+            element("span", " · ".join(fact for fact in words.facts if not fact.startswith("gain ")), class_="facts"),
             class_=f"node {_side(labels.tree.value[node])}" if leaf else "node",
             style=f"--strength:{np.abs(labels.tree.value[node]).max() / largest:.2f}" if leaf else False,
         )
         if leaf:
             return element("li", box)
         if depth[node] >= deepest:
-            rest = element("span", f"{below[node]:,} more nodes below", class_="note")
-            return element("li", box, element("ul", element("li", rest)))
-        children = [item(child, branch) for branch, child in labels.children(node)]
-        return element("li", box, element("ul", *children))
+            children = [element("li", element("span", f"{below[node]:,} more nodes below", class_="note"))]
+        else:
+            children = [item(child, branch) for branch, child in labels.children(node)]
+        return element("li", element("details", box, element("ul", *children), open=bool(depth[node] < LEVELS_OPEN)))
 
     return element("ul", item(0, ""), class_="tree")
+
+
+def _in_full(text: str) -> str:
+    """Write the large numbers of a threshold or of a leaf without exponents."""
+    start, at_most, end = text.rpartition("<= ")
+    return start + at_most + re.sub(r"\d(\.\d+)?e\+\d+", lambda found: plain_number(float(found[0])), end)
 
 
 def _side(values: NDArray[np.float64]) -> str:

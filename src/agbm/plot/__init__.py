@@ -15,5 +15,14 @@ from ._contributions import contributions
 from ._convergence import convergence
 from ._importances import importances
 from ._partial_dependence import partial_dependence
+from ._threshold import threshold_costs
 
-__all__ = ["calibration", "contributions", "convergence", "importances", "partial_dependence", "tree"]
+__all__ = [
+    "calibration",
+    "contributions",
+    "convergence",
+    "importances",
+    "partial_dependence",
+    "threshold_costs",
+    "tree",
+]

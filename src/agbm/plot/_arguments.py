@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.methods import name_of
+from .._data.rows import some_of
 from .._estimators import AGBMClassifier
 from ..export._view import check_fitted, feature_names
 
@@ -30,6 +31,25 @@ def named_models(models: Any) -> dict[str, Any]:
     for model in named.values():
         check_fitted(model)
     return named
+
+
+def named_classifiers(models: Any) -> dict[str, AGBMClassifier]:
+    """Classifiers by name, as `named_models`."""
+    named = named_models(models)
+    for name, model in named.items():
+        if not isinstance(model, AGBMClassifier):
+            raise TypeError(f"models: {name!r} is not a classifier; this plot needs predicted probabilities.")
+    return named
+
+
+def check_labels(name: str, model: AGBMClassifier, y: Any) -> None:
+    """Raise ValueError if y has labels that are not classes of the model."""
+    classes = model.classes_.tolist()
+    unknown = [label for label in np.unique(y).tolist() if label not in classes]
+    if unknown:
+        raise ValueError(
+            f"y has labels {some_of(unknown)} that {name!r} does not know; its classes are {some_of(classes)}."
+        )
 
 
 def feature_position(model: Any, feature: Any) -> int:
@@ -73,6 +93,15 @@ def check_top(top: Any) -> None:
     """Raise ValueError unless `top` is a number of features."""
     if not isinstance(top, (int, np.integer)) or top < 1:
         raise ValueError(f"top={top!r} must be a positive integer.")
+
+
+def as_array(model: Any, X: Any) -> NDArray[Any]:
+    """A table of any kind as an array: numbers with NaN or, if there are categories, objects with None."""
+    columns = feature_columns(model, X, range(model.n_features_in_))
+    array = np.empty((len(columns[0]), len(columns)), dtype=object if model.model_.categories else np.float64)
+    for feature, column in enumerate(columns):
+        array[:, feature] = column
+    return array
 
 
 def feature_columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray[Any]]:

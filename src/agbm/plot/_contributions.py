@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._core.losses import Array
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_top, feature_columns, output_index, output_suffix
-from ._style import BLUE, GREY, ORANGE, axes_for_rows, shortened, value_text
+from ._style import BLUE, GREY, ORANGE, axes_for_rows, plain_numbers, shortened, value_text
 
 
 def contributions(model: Any, X: Any, *, target: Any = None, top: int = 12, ax: Any = None) -> Any:
@@ -52,6 +52,7 @@ def contributions(model: Any, X: Any, *, target: Any = None, top: int = 12, ax: 
     else:
         _strips(ax, parts, columns)
     score = f"raw score{output_suffix(model, output)}"
+    plain_numbers(ax.xaxis)
     ax.set_xlabel(score if len(values) == 1 else f"contribution to the {score}", parse_math=False)
     return ax
 

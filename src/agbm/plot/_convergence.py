@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from .._core.losses import Array
 from ._arguments import named_models
-from ._style import GREY, add_legend, line_style, new_axes
+from ._style import GREY, add_legend, line_style, new_axes, plain_numbers
 
 # For each value of `against`: the column of history_, and the label of the x-axis.
 _X_AXES = {"trees": ("trees", "trees"), "iterations": ("iteration", "iterations"), "seconds": ("seconds", "seconds")}
@@ -28,54 +29,76 @@ def convergence(models: Any, against: str = "trees", *, log: bool = False, ax: A
         raise ValueError(f"against={against!r} must be one of {list(_X_AXES)}.")
     column, label = _X_AXES[against]
     named = named_models(models)
-    losses = [_finite_losses(name, model, log) for name, model in named.items()]
+    losses = [finite_losses(model.history_) for model in named.values()]
+    if log:
+        _check_positive(dict(zip(named, losses, strict=True)))
+    curves = {
+        name: Curve(model.history_[column], found, int(np.nanargmin(list(found.values())[-1])))
+        for (name, model), found in zip(named.items(), losses, strict=True)
+    }
     ax = new_axes(ax, max(4.0, 0.25 * (len(named) + 4)))  # the legend has one line per model
-    handles = []
-    for number, (name, model) in enumerate(named.items()):
-        for kind, loss in losses[number].items():
-            width, dashes = (1.0, "--") if kind == "training" else (1.8, "-")
-            every = (
-                0.02 * (number % 4),
-                0.1,
-            )  # fractions of the axes, so that markers of different lines do not overlap
-            (line,) = ax.plot(
-                model.history_[column], loss, linestyle=dashes, linewidth=width, markevery=every, markersize=4.5,
-                label=name, **line_style(number),
-            )  # fmt: skip
-        best = int(np.nanargmin(loss))  # the last loss: of the validation rows if there are any
-        x, colour = model.history_[column][best], line.get_color()
-        ax.plot(x, loss[best], "*", color=colour, markersize=13, markeredgecolor="white", label="_best", zorder=3)
-        handles.append(line)
-    _explain_lines(ax, named, handles)
+    draw_curves(ax, curves)
     ax.set(xlabel=label, ylabel="loss")
     if log:
         _make_log(ax)
     return ax
 
 
-def _finite_losses(name: str, model: Any, log: bool) -> dict[str, Array]:
-    """The losses, with NaN for values that cannot be drawn; the validation loss comes last, if there is one."""
-    losses = {"training": model.history_["train_loss"], "validation": model.history_["validation_loss"]}
-    losses = {kind: np.where(np.isfinite(loss), loss, np.nan) for kind, loss in losses.items()}
-    losses = {kind: loss for kind, loss in losses.items() if not np.isnan(loss).all()}
-    for kind, loss in losses.items():
-        if log and np.nanmin(loss) <= 0.0:
-            raise ValueError(
-                f"log=True needs positive losses, but the {kind} loss of {name!r} reaches {np.nanmin(loss):.4g}; use "
-                "log=False."
-            )
-    return losses
+@dataclass(frozen=True)
+class Curve:
+    """The losses of a run against trees, iterations or seconds."""
+
+    x: Array
+    losses: Mapping[str, Array]
+    """By kind, "training" or "validation", which comes last; NaN is not drawn."""
+    best: int
+    """Index of the iteration to mark, on the line of the last loss."""
 
 
-def _explain_lines(ax: Any, named: Mapping[str, Any], handles: Sequence[Any]) -> None:
+def draw_curves(ax: Any, curves: Mapping[str, Curve]) -> None:
+    """Draw curves by the names of their models, with a legend."""
+    handles = []
+    for number, (name, curve) in enumerate(curves.items()):
+        every = (0.02 * (number % 4), 0.1)  # fractions of the axes, so that markers of different lines do not overlap
+        for kind, loss in curve.losses.items():
+            width, dashes = (1.0, "--") if kind == "training" else (1.8, "-")
+            (line,) = ax.plot(
+                curve.x, loss, linestyle=dashes, linewidth=width, markevery=every, markersize=4.5, label=name,
+                **line_style(number),
+            )  # fmt: skip
+        x, y, colour = curve.x[curve.best], loss[curve.best], line.get_color()
+        ax.plot(x, y, "*", color=colour, markersize=13, markeredgecolor="white", label="_best", zorder=3)
+        handles.append(line)
+    _explain_lines(ax, list(curves), handles, any("training" in curve.losses for curve in curves.values()))
+    plain_numbers(ax.xaxis, ax.yaxis)
+
+
+def finite_losses(history: Mapping[str, Any]) -> dict[str, Array]:
+    """The losses of a history that are known, with NaN for values that cannot be drawn; the validation loss is last."""
+    losses = {"training": history.get("train_loss", ()), "validation": history.get("validation_loss", ())}
+    finite = {kind: np.where(np.isfinite(loss), loss, np.nan) for kind, loss in losses.items()}
+    return {kind: loss for kind, loss in finite.items() if not np.isnan(loss).all()}
+
+
+def _check_positive(losses: Mapping[str, Mapping[str, Array]]) -> None:
+    for name, kinds in losses.items():
+        for kind, loss in kinds.items():
+            if np.nanmin(loss) <= 0.0:
+                raise ValueError(
+                    f"log=True needs positive losses, but the {kind} loss of {name!r} reaches {np.nanmin(loss):.4g}; "
+                    "use log=False."
+                )
+
+
+def _explain_lines(ax: Any, named: Sequence[str], handles: Sequence[Any], training: bool) -> None:
     """Add a legend: the models, if there are several, and the meaning of solid lines, dashed lines and stars."""
     several = len(named) > 1
     colour = GREY if several else handles[0].get_color()
-    meanings = {"training": Line2D([], [], color=colour, linestyle="--", linewidth=1.0)}
+    meanings = {"training": Line2D([], [], color=colour, linestyle="--", linewidth=1.0)} if training else {}
     if any(handle.get_linestyle() == "-" for handle in handles):
         meanings = {"validation": Line2D([], [], color=colour, linewidth=1.8), **meanings}
     meanings["best iteration"] = Line2D([], [], color=colour, linestyle="none", marker="*", markersize=11)
-    names = list(named) if several else []
+    names = named if several else []
     add_legend(ax, [*handles[: len(names)], *meanings.values()], [*names, *meanings])
 
 
@@ -84,5 +107,5 @@ def _make_log(ax: Any) -> None:
     ax.set_yscale("log")
     if high < 100.0 * low:  # powers of ten would be one or two ticks
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter("{x:g}")
+        plain_numbers(ax.yaxis)
         ax.yaxis.set_minor_formatter(NullFormatter())

@@ -12,7 +12,7 @@ import numpy as np
 from .._data.tables import missing
 from ..export._view import check_fitted, feature_names
 from ._arguments import feature_columns, feature_position, output_index, output_suffix
-from ._style import BLACK, BLUE, SKY, shortened, value_text
+from ._style import BLACK, BLUE, SKY, plain_numbers, shortened, value_text
 
 
 def partial_dependence(
@@ -27,11 +27,12 @@ def partial_dependence(
     ax: Any = None,
     **options: Any,
 ) -> Any:
-    """Plot how predictions depend on features, on average over the rows of X; returns the figure.
+    """Plot how predictions depend on features, on average over the rows of X.
 
     features is a list of names or positions, or pairs of them, with one panel for each; ax may be a list of as many
-    axes. kind="both" adds the lines of individual rows (ICE). target is a class, or the index of an output, if the
-    model has several. X is an array or a pandas data frame; a sample of the rows is enough.
+    axes. Returns the axes of the panel, or an array of axes if there are several, like plt.subplots. kind="both" adds
+    the lines of individual rows (ICE). target is a class, or the index of an output, if the model has several. X is an
+    array or a pandas data frame; a sample of the rows is enough.
 
     scikit-learn's PartialDependenceDisplay does the computations and the drawing; options are passed on to its
     from_estimator. It rejects missing values, infinite values and integers in the features of a panel, so these are
@@ -72,9 +73,10 @@ def partial_dependence(
                 model, table, [panel], ax=[axis], **{**settings, **lines, **options}
             )
         if not known:
-            axis.locator_params(nbins=5)
+            axis.locator_params(nbins=4)
+            plain_numbers(axis.xaxis)
     _finish_panels(model, axes, panels, output)
-    return axes[0].figure
+    return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
 
 
 def _panels(n: int, n_cols: int, ax: Any) -> list[Any]:
@@ -150,6 +152,8 @@ def _finish_panels(model: Any, axes: Sequence[Any], panels: Sequence[Sequence[in
         low, high = limits[:, 0].min(), limits[:, 1].max()
         room = 0.06 * (high - low) or 1.0
         axis.set_ylim(low - room, high + room)
+        axis.locator_params(axis="y", nbins=5)
+        plain_numbers(axis.yaxis)
         axis.grid(axis="y", alpha=0.25)
         axis.set_ylabel("")
     if single:

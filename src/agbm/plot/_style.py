@@ -61,9 +61,19 @@ def add_legend(ax: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
         text.set(text=shortened(name), parse_math=False)
 
 
+def plain_numbers(*axes: Any) -> None:
+    """Write numbers such as 1,500,000 at the ticks of an x- or y-axis, never with an offset or a common factor."""
+    for axis in axes:
+        axis.set_major_formatter("{x:,.15g}")
+
+
 def shortened(name: str, length: int = _LONGEST_NAME) -> str:
-    """A name on one line; long names lose their middle, since their ends tell them apart."""
+    """A name on one line; long names lose their middle, since their ends tell them apart.
+
+    Control characters and lone surrogates are replaced: fonts do not have them, and SVG files must not contain them.
+    """
     name = " ".join(name.split())
+    name = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
     half = length // 2
     return name if len(name) <= length else f"{name[:half]}…{name[-half + 1 :]}"
 
@@ -72,4 +82,7 @@ def value_text(value: Any) -> str:
     """The value of a feature, short enough for a label."""
     if value is None or value != value:
         return "missing"
-    return f"{value:.4g}" if isinstance(value, float) else shortened(str(value), 20)
+    if not isinstance(value, float):
+        return shortened(str(value), 20)
+    text = f"{value:.4g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < 1e15 else text
