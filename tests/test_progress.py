@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from itertools import pairwise
 from types import ModuleType
 
@@ -18,6 +19,7 @@ import pytest
 
 import agbm._progress as module
 from agbm import AGBMRegressor
+from agbm._core.losses import HalfSquaredError
 from agbm._core.training import Record
 from agbm._progress import counting, progress
 
@@ -50,7 +52,7 @@ def lines_of(text):
 def test_lines_where_there_is_no_terminal(capfd):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
-    model = AGBMRegressor(method="agbm", max_iter=20, early_stopping=False, verbose=1)
+    model = AGBMRegressor(method="agbm", loss="absolute_error", max_iter=20, early_stopping=False, verbose=1)
     losses = model.fit(X, X[:, 0], X_val=X, y_val=X[:, 0]).history_
     out, err = capfd.readouterr()
     assert out == ""
@@ -94,17 +96,17 @@ def test_losses_that_are_not_finite_are_not_the_best():
 def test_lines_come_every_few_seconds_and_more_rarely_later(clock):
     stream = io.StringIO()
     with progress("gbm", 1000, 1, stream) as lines:
-        for i in range(1000):
+        for i in range(1001):
             clock[0] = 100.0 + 0.1 * i
             lines(record(i))
     lines = stream.getvalue().splitlines()
-    at = [int(line.split()[1].split("/")[0]) for line in lines]
+    at = [int(line.split()[1].split("/")[0].replace(",", "")) for line in lines]
     assert at[:10] == list(range(20, 220, 20))
     assert all(now - before == pytest.approx(max(20, 0.1 * before), abs=2) for before, now in pairwise(at[:-1]))
-    assert at[-1] == 999
+    assert at[-1] == 1000
     assert lines[0].endswith("  2.0 s")  # one line alone has no pace
     assert lines[9].endswith("  20 s, at most 80 s left")
-    assert lines[-1].endswith("  100 s")  # nothing is left of what is over
+    assert lines[-1].endswith("  1:40")  # nothing is left of what is over
 
 
 def test_the_time_left_goes_by_the_pace_of_the_last_parts(clock):
@@ -114,9 +116,9 @@ def test_the_time_left_goes_by_the_pace_of_the_last_parts(clock):
             clock[0] += 1.0
             update(done, 2000, f"part {done}")
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "reading  1001/2000  part 1001  2.0 s"
-    assert lines[5] == "reading  1011/2000  part 1011  12 s, 16:29 left"
-    assert lines[-1] == "reading  1209/2000  part 1209  3:30"
+    assert lines[0] == "reading  1,001/2,000  part 1001  2.0 s"
+    assert lines[5] == "reading  1,011/2,000  part 1011  12 s, 16:29 left"
+    assert lines[-1] == "reading  1,209/2,000  part 1209  3:30"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,97 @@ def test_the_time_left_goes_by_the_pace_of_the_last_parts(clock):
 )
 def test_durations(seconds, text):
     assert module._duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (30382.6, 4, "30,383"),
+        (-1234.567, 6, "-1,234.57"),
+        (1200.0, 6, "1,200"),
+        (20000.0, 4, "20,000"),
+        (999.4, 3, "999"),
+        (0.0312345, 4, "0.03123"),
+        (3.2e-7, 3, "3.2e-07"),
+        (2e15, 3, "2e+15"),
+        (float("nan"), 4, "nan"),
+        (float("-inf"), 4, "-inf"),
+        (0.0, 4, "0"),
+    ],
+)
+def test_numbers_are_written_for_people(value, digits, text):
+    assert module.readable(value, digits) == text
+
+
+def test_half_the_squared_error_is_shown_as_its_root():
+    stream = io.StringIO()
+    with progress("gbm", 5, 1, stream, HalfSquaredError()) as lines:
+        for i, loss in enumerate([8e8, 5e8, 6e8, 5.1e8, 7e8, 8e8]):
+            lines(record(i, loss)._replace(train_loss=2.0))
+    assert "train RMSE 2  validation RMSE 40,000  best 31,623 at 1  " in stream.getvalue()
+
+
+def test_the_loss_is_that_of_the_fit(capfd):
+    """Half the squared error as its root, other losses as they are."""
+    X = np.arange(40.0)[:, np.newaxis]
+    options = {"max_iter": 3, "n_members": 1, "early_stopping": False, "verbose": 1}
+    losses = AGBMRegressor(loss="absolute_error", **options).fit(X, X[:, 0]).history_["train_loss"]
+    assert f"train loss {module.readable(losses[-1], 5)}  " in capfd.readouterr().err
+
+
+def test_the_last_step_may_take_longer_than_expected(clock, monkeypatch):
+    """No "0.0 s left" while it does."""
+    monkeypatch.setattr(module._Lines, "seconds_between", 0.0)
+    monkeypatch.setattr(module._Lines, "share_between", 0.0)
+    stream = io.StringIO()
+    with counting("compare", stream) as update:
+        for done, seconds in [(0, 0), (1, 2), (2, 2), (2, 1.5), (2, 0.45), (2, 8)]:
+            clock[0] += seconds
+            update(done, 3)
+        update(3, 3)
+    ends = [line.split("  ")[-1] for line in stream.getvalue().splitlines()]
+    assert ends[1:] == ["2.0 s, 4.0 s left", "4.0 s, 2.0 s left", "5.5 s, 0.5 s left", "6.0 s", "14 s", "14 s"]
+
+
+def test_steps_after_one_that_takes_longer_are_still_to_come(clock, monkeypatch):
+    monkeypatch.setattr(module._Lines, "seconds_between", 0.0)
+    stream = io.StringIO()
+    with counting("compare", stream) as update:
+        for done, seconds in [(0, 0), (1, 2), (1, 20)]:
+            clock[0] += seconds
+            update(done, 4)
+    assert stream.getvalue().splitlines()[-1] == "compare  1/4  22 s, 4.0 s left"
+
+
+def ended(error, monkeypatch, total=10):
+    """The end of a bar after three of ten iterations, with its colours."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream = Terminal()
+    with pytest.raises(error) if error else nullcontext(), progress("gbm", total, 1, stream) as bar:
+        for i in range(4):
+            bar(record(i))
+        if error:
+            raise error
+    return stream.getvalue().split("gbm ")[-1]
+
+
+def test_a_bar_that_stopped_early_is_full_and_green_and_says_so(monkeypatch):
+    complete = ended(None, monkeypatch, total=3)
+    early, failed = ended(None, monkeypatch), ended(KeyboardInterrupt, monkeypatch)
+    colour = re.match(r"(\x1b\[[\d;]*m)━+\x1b", complete)[1]
+    assert re.match(re.escape(colour) + r"━+\x1b", early)
+    assert "stopped early" in early
+    assert "stopped early" not in complete + failed
+    assert not failed.startswith(colour)
+
+
+def test_what_is_counted_does_not_stop_early():
+    """An interrupt may end it, which is said elsewhere."""
+    stream = io.StringIO()
+    with counting("compare", stream) as update:
+        update(1, 3)
+    assert "stopped early" not in stream.getvalue()
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
@@ -147,9 +240,9 @@ def test_a_bar_in_a_terminal_of_any_width(columns, monkeypatch, clock):
     assert ("validation loss 30.25" in words) == (columns >= 40)
     assert head.startswith("fading")
     if columns >= 40:
-        assert "350/1000 1:45" in head
-        assert any("349/1000 1:45, at most 3:15 left" in line for line in lines)
-        counts = {line.index("/1000") for line in lines if line.startswith("fading")}
+        assert "350/1,000 1:45, stopped early" in head
+        assert any("349/1,000 1:45, at most 3:15 left" in line for line in lines) == (columns >= 60)
+        counts = {line.index("/1,000") for line in lines if line.startswith("fading")}
         assert len(counts) == 1  # nothing moves to and fro
     assert ("━" in head) == (columns >= 60)
 
@@ -204,7 +297,7 @@ import numpy as np
 from agbm import AGBMRegressor
 
 def tell(record):
-    print("iteration", record.iteration)
+    sys.stdout.write(f"iteration {record.iteration}\\n")  # in one piece, also if interrupted
     time.sleep(0.002)
 
 X = np.arange(40.0)[:, np.newaxis]
@@ -224,7 +317,7 @@ def test_ctrl_c_in_a_real_terminal_leaves_it_as_it_was():
         command, stdout=subprocess.PIPE, start_new_session=True, env=environment, text=True
     ) as process:
         seen = b""
-        while b"/100000" not in seen:
+        while b"/100,000" not in seen:
             assert process.poll() is None
             if select.select([ours], [], [], 1.0)[0]:
                 seen += os.read(ours, 1000)
@@ -247,7 +340,7 @@ def test_ctrl_c_in_a_real_terminal_leaves_it_as_it_was():
     assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1  # the cursor was hidden, and is back
     assert text.endswith("\r\n\x1b[?25h")
     last = [line for line in lines_of(text) if line]
-    assert re.fullmatch(r"fading [━╸╺]+ +\d+/100000 \d+\.\d s", last[-2])
+    assert re.fullmatch(r"fading [━╸╺]+ +[\d,]+/100,000 \d+\.\d s", last[-2])
 
 
 NOTEBOOK = """
@@ -255,7 +348,7 @@ import numpy as np
 from agbm import AGBMRegressor
 
 X = np.random.default_rng(0).normal(size=(200, 2))
-model = AGBMRegressor(max_iter=60, n_members=1, verbose=1, early_stopping=False)
+model = AGBMRegressor(loss="absolute_error", max_iter=60, n_members=1, verbose=1, early_stopping=False)
 model.fit(X, X[:, 0], X_val=X, y_val=X[:, 0]);
 """
 
@@ -296,12 +389,12 @@ def notebook(monkeypatch):
 
 def test_a_notebook_is_updated_a_few_times_a_second_only(notebook, clock):
     with progress("fading", 1000, 1) as update:
-        for i in range(1000):
+        for i in range(1001):
             clock[0] += 0.01
             update(record(i))
-    assert [kind for kind, _ in notebook] == ["display"] + ["update"] * 40
+    assert [kind for kind, _ in notebook] == ["display"] + ["update"] * 41
     assert "text/plain" in notebook[0][1]
-    assert '<progress value="999" max="1000"' in notebook[-1][1]["text/html"]
+    assert '<progress value="1000" max="1000"' in notebook[-1][1]["text/html"]
     assert ">at most" not in notebook[-1][1]["text/html"]
     assert ", at most 5.0 s left" in notebook[20][1]["text/html"]
 

@@ -2,15 +2,22 @@
 
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
-from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-from ._core.training import Record, Watcher
-from ._data.batches import Batches
-from ._estimators import AGBMClassifier, AGBMRegressor, load
-from ._migration.translation import from_params
-from ._predictor import Predictor
-from ._storage.checkpoint import Checkpoint
-from ._storage.container import ModelFileError
+if _TYPE_CHECKING:
+    from . import dask as dask
+    from . import export as export
+    from . import losses as losses
+    from . import methods as methods
+    from . import plot as plot
+    from ._core.training import Record, Watcher
+    from ._data.batches import Batches
+    from ._estimators import AGBMClassifier, AGBMRegressor, load
+    from ._migration.translation import from_params
+    from ._predictor import Predictor
+    from ._storage.checkpoint import Checkpoint
+    from ._storage.container import ModelFileError
 
 __version__ = _version("agbm")
 
@@ -28,15 +35,33 @@ __all__ = [
     "load",
 ]
 
-# Imported when they are first used: `import agbm; agbm.losses.Quantile(0.9)`.
+# Names and modules are imported when they are first used, so that the command `agbm --help` does not wait for NumPy and
+# scikit-learn. Type checkers and editors read the imports above.
+_HOMES = {
+    "AGBMClassifier": "_estimators",
+    "AGBMRegressor": "_estimators",
+    "Batches": "_data.batches",
+    "Checkpoint": "_storage.checkpoint",
+    "ModelFileError": "_storage.container",
+    "Predictor": "_predictor",
+    "Record": "_core.training",
+    "Watcher": "_core.training",
+    "from_params": "_migration.translation",
+    "load": "_estimators",
+}
 _MODULES = ("dask", "export", "losses", "methods", "plot")
 
 
-def __getattr__(name: str) -> _ModuleType:
-    if name in _MODULES:
-        return _import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not _TYPE_CHECKING:  # type checkers would accept any name
+
+    def __getattr__(name: str) -> _Any:
+        if name in _MODULES:
+            return _import_module(f".{name}", __name__)
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(_import_module(f".{_HOMES[name]}", __name__), name)
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -36,7 +36,7 @@ def train(run: Run, settings: Any) -> FittedModel:
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensembles, plan.seed)
     watchers: list[Watcher] = [after(n_known, callback) for callback in settings.callbacks or ()]
-    with progress(name_of(settings.method), plan.max_iter, settings.verbose) as bar:
+    with progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss) as bar:
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:

@@ -12,29 +12,43 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.util import find_spec
 from typing import Any, Protocol, TextIO
 
+from ._core.losses import HalfSquaredError, Loss
 from ._core.training import Record, Watcher
 
 _clock = time.monotonic
 
 
+def readable(value: float, digits: int = 4) -> str:
+    """Format a number for people: significant digits, but all digits before the decimal point, as in 30,383."""
+    if not 1_000 <= abs(value) < 1e15:
+        return f"{value:.{digits}g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
 @contextmanager
-def progress(description: str, max_iter: int, verbose: int, stream: TextIO | None = None) -> Iterator[Watcher | None]:
-    """Yield a callback that shows the progress of a fit; if not verbose, yield None and print nothing."""
+def progress(
+    description: str, max_iter: int, verbose: int, stream: TextIO | None = None, loss: Loss | None = None
+) -> Iterator[Watcher | None]:
+    """Yield a callback that shows the progress of a fit; if not verbose, yield None and print nothing.
+
+    If the loss is half the squared error, the root mean squared error is shown, which has the unit of the labels.
+    """
     if not verbose:
         yield None
         return
-    best = _Best()
+    best, roots = _Best(), isinstance(loss, HalfSquaredError)
     with _shown(description, stream) as show:
 
         def update(record: Record) -> None:
             best(record)
-            # Training may stop early, so the remaining time is an upper bound.
-            show(State(record.iteration, max_iter, _losses(record, best), "at most "))
+            show(State(record.iteration, max_iter, _losses(record, best, roots), may_stop_early=True))
 
         yield update
 
@@ -58,8 +72,10 @@ class State:
     total: int
     words: Callable[[], Sequence[str]]
     """In increasing order of importance: the first ones are omitted if space is short."""
-    bound: str = ""
-    """Prefix of the remaining time, such as "at most "."""
+    may_stop_early: bool = False
+    """Whether the work may be complete before all steps are done. The remaining time is then an upper bound."""
+    is_complete: bool = False
+    """Whether the work ended early and without an error."""
 
 
 class _Best:
@@ -74,12 +90,17 @@ class _Best:
             self.loss, self.iteration = loss, record.iteration
 
 
-def _losses(record: Record, best: _Best) -> Callable[[], Sequence[str]]:
+def _losses(record: Record, best: _Best, roots: bool) -> Callable[[], Sequence[str]]:
+    name = "RMSE" if roots else "loss"
+
+    def number(loss: float) -> str:
+        return readable(math.sqrt(2.0 * loss) if roots else loss, 5)
+
     def words() -> Sequence[str]:
-        parts = [f"trees {record.trees}", f"train loss {record.train_loss:.5g}"]
+        parts = [f"trees {record.trees:,}", f"train {name} {number(record.train_loss)}"]
         if not math.isnan(record.validation_loss):
-            parts.append(f"validation loss {record.validation_loss:.5g}")
-        return [*parts, f"best {best.loss:.5g} at {best.iteration}"]
+            parts.append(f"validation {name} {number(record.validation_loss)}")
+        return [*parts, f"best {number(best.loss)} at {best.iteration:,}"]
 
     return words
 
@@ -88,17 +109,25 @@ class _Display(Protocol):
     def show(self, state: State) -> None:
         """Accept the latest state."""
 
-    def close(self) -> None:
-        """Show the final state, which stays visible."""
+    def close(self, state: State | None) -> None:
+        """Show the final state, which stays visible; None if nothing was shown."""
 
 
 @contextmanager
 def _shown(description: str, stream: TextIO | None) -> Iterator[Callable[[State], None]]:
-    display = _display(description, stream)
+    display, last = _display(description, stream), None
+
+    def show(state: State) -> None:
+        nonlocal last
+        last = state
+        display.show(state)
+
     try:
-        yield display.show
+        yield show
+        if last is not None and last.may_stop_early and last.done < last.total:
+            last = replace(last, is_complete=True)
     finally:
-        display.close()
+        display.close(last)
 
 
 def _display(description: str, stream: TextIO | None) -> _Display:
@@ -116,6 +145,10 @@ def _in_notebook() -> bool:
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
+SHORTEST_LEFT = 0.1
+"""Less than this many seconds are not shown: the estimate is not that exact, and the last step may take longer."""
+
+
 class _Times:
     """Elapsed time, and remaining time estimated from the most recent steps.
 
@@ -130,9 +163,12 @@ class _Times:
         return _clock() - self._began
 
     def words(self, state: State, final: bool) -> str:
+        elapsed = _duration(self.elapsed())
+        if state.is_complete:
+            return f"{elapsed}, stopped early"
         left = None if final else self._left(state)
-        remaining = "" if left is None else f", {state.bound}{_duration(left)} left"
-        return f"{_duration(self.elapsed())}{remaining}"
+        bound = "at most " if state.may_stop_early else ""
+        return elapsed if left is None else f"{elapsed}, {bound}{_duration(left)} left"
 
     def _left(self, state: State) -> float | None:
         now = _clock()
@@ -141,7 +177,10 @@ class _Times:
         (first, begun), (last, done) = self._seen[0], self._seen[-1]
         if done >= state.total or done <= begun or last <= first:
             return None
-        return max(0.0, (state.total - done) * (last - first) / (done - begun) - (now - last))
+        pace = (last - first) / (done - begun)
+        # A step that takes longer than the earlier ones did may end at any moment; those after it are still to come.
+        left = (state.total - done) * pace - min(now - last, pace)
+        return left if left >= SHORTEST_LEFT else None
 
 
 def _duration(seconds: float) -> str:
@@ -150,6 +189,10 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _count(state: State) -> str:
+    return f"{state.done:,}/{state.total:,}"
 
 
 class _Lines:
@@ -163,24 +206,23 @@ class _Lines:
         self._description = description
         self._stream = stream
         self._times = _Times()
-        self._last: State | None = None
+        self._printed: State | None = None
         self._printed_at = 0.0
 
     def show(self, state: State) -> None:
         elapsed = self._times.elapsed()
         if elapsed - self._printed_at < max(self.seconds_between, self.share_between * self._printed_at):
-            self._last = state
             return
         self._print(state, final=False)
         self._printed_at = elapsed
-        self._last = None
+        self._printed = state
 
-    def close(self) -> None:
-        if self._last is not None:
-            self._print(self._last, final=True)
+    def close(self, state: State | None) -> None:
+        if state is not None and state is not self._printed:
+            self._print(state, final=True)
 
     def _print(self, state: State, final: bool) -> None:
-        words = [self._description, f"{state.done}/{state.total}", *state.words(), self._times.words(state, final)]
+        words = [self._description, _count(state), *state.words(), self._times.words(state, final)]
         print("  ".join(words), file=self._stream, flush=True)
 
 
@@ -214,8 +256,8 @@ class _Bar:
         if first:
             self._live.start()
 
-    def close(self) -> None:
-        self._final = True
+    def close(self, state: State | None) -> None:
+        self._final, self._state = True, state
         self._live.stop()
 
     def _draw(self) -> Any:
@@ -236,12 +278,14 @@ class _Bar:
         from rich.table import Table
         from rich.text import Text
 
-        count = f"{state.done:{len(str(state.total))}}/{state.total}"
+        count = _count(state).rjust(2 * len(f"{state.total:,}") + 1)
         texts = self._description, count, self._times.words(state, self._final)
         cells: list[Any] = [Text(text, no_wrap=True, overflow="ellipsis") for text in texts]
         room = width - len(f"{self._description}  {count} {self.longest_times}")
         if room >= 10:
-            cells.insert(1, ProgressBar(total=state.total, completed=state.done, width=min(room, 40)))
+            # rich draws a bar that is full in another colour: green.
+            total = state.done if state.is_complete else state.total
+            cells.insert(1, ProgressBar(total=total, completed=state.done, width=min(room, 40)))
         grid = Table.grid(padding=(0, 1))
         grid.add_row(*cells)
         return grid
@@ -266,26 +310,25 @@ class _Notebook:
     def __init__(self, description: str) -> None:
         self._description = description
         self._times = _Times()
-        self._last: State | None = None
         self._shown_at = -math.inf
         self._handle: Any = None
 
     def show(self, state: State) -> None:
-        self._last = state
         now = _clock()
         if now - self._shown_at >= self.seconds_between:
             self._shown_at = now
             self._send(state, final=False)
 
-    def close(self) -> None:
-        if self._last is not None:
-            self._send(self._last, final=True)
+    def close(self, state: State | None) -> None:
+        if state is not None:
+            self._send(state, final=True)
 
     def _send(self, state: State, final: bool) -> None:
         from IPython.display import display
 
-        words = [f"{state.done}/{state.total}", *state.words(), self._times.words(state, final)]
-        bar = f'<progress value="{state.done}" max="{state.total}" style="vertical-align: middle"></progress>'
+        words = [_count(state), *state.words(), self._times.words(state, final)]
+        total = state.done if state.is_complete else state.total
+        bar = f'<progress value="{state.done}" max="{total}" style="vertical-align: middle"></progress>'
         cells = " ".join(
             f'<span style="margin-right: 1ex; white-space: nowrap">{escape(word)}</span>' for word in words
         )

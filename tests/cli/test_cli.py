@@ -257,7 +257,10 @@ class TestTrain:
             (["mixed.csv", "--target", "sold", "--set", "max_iter=-3"], r"'max_iter' parameter"),
             (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"expected NAME=VALUE"),
             (["mixed.csv", "--target", "sold", "--folds", "1"], r"--folds must be at least 2; got 1"),
-            (["mixed.csv", "--target", "sold", "--weight", "size"], r"sample_weight"),
+            (
+                ["mixed.csv", "--target", "sold", "--weight", "size"],
+                r"--weight size: weights must be numbers that are not",
+            ),
             (["mixed.csv", "--target", "sold", "--weight", "colour"], r"--weight colour: the column must be numeric"),
             (["mixed.csv", "--target", "sold", "--seed", "-1"], r"--seed must be between 0 and 4294967295; got -1"),
             (["mixed.csv", "--target", "sold", "--jobs", "0"], r"--jobs must not be 0; give a number of threads"),
@@ -508,7 +511,8 @@ class TestCompare:
         expected = metrics_of_classes(y[test], model.predict_proba(X.iloc[test]), model.classes_)[0].value
         assert next(c for c in found if c["name"] == "fading")["metrics"][0]["value"] == expected
 
-    def test_table_and_page(self, here, capsys):
+    def test_table_and_page(self, here, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "160")
         run("compare", "mixed.csv", "--target", "price", "--drop", "sold", "--rows", "300", *self.FEW,
             "--report", "page.html", "--quiet")  # fmt: skip
         said = capsys.readouterr()
@@ -520,19 +524,37 @@ class TestCompare:
         assert "agbm compare mixed.csv --target price" in page
         assert "216 for training, 24 for early stopping, 60 for testing" in page
 
+    def test_tables_fit_into_a_narrow_terminal(self, here, capsys):
+        table = mixed()
+        table["price"] = 20_000 * table["price"]
+        table.to_csv("mixed.csv", index=False)
+        run("compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--quiet")
+        said = capsys.readouterr().out
+        assert max(map(len, said.splitlines())) <= 80
+        assert re.search(r"RMSE +MAE +R² +trees +seconds\n", said)
+        assert re.search(
+            r"(?m)^  HistGradientBoosting +\d{3},\d{3} ± \d+,\d{3} +\d{3},\d{3} +-?0\.\d+ +\d+ +[\d.]+$", said
+        )
+        assert re.search(r"(?m)^ +fading matches it after$", said)
+        assert re.search(r"(?m)^  fading +\d+ trees, [\d.e-]+ s$", said)
+
     def test_a_library_that_is_not_there_is_said(self, here, capsys, monkeypatch):
-        monkeypatch.setattr("agbm._study.comparison.installed_peers", lambda: [])
+        monkeypatch.setattr("agbm._cli.compare.installed_peers", lambda: [])
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
         assert "pip install lightgbm" in line
 
     @pytest.mark.parametrize(
         ("more", "message"),
         [
-            (["--methods", "--peers"], r"contenders=\[\]: name at least one"),
-            (["--methods", "gbm", "--peers", "--max-iter", "0"], r"no model could be trained; gbm: .*max_iter"),
+            (["--methods", "--peers"], r"--methods and --peers are both empty; name at least one"),
+            (["--methods", "gbm", "--peers"], r"no model could be trained; gbm: RuntimeError: no memory"),
         ],
     )
-    def test_no_model_at_all_is_a_failure(self, more, message, here, capsys):
+    def test_no_model_at_all_is_a_failure(self, more, message, here, capsys, monkeypatch):
+        def broken(*_):
+            raise RuntimeError("no memory")
+
+        monkeypatch.setattr(comparison, "_fit_ours", broken)
         assert re.search(message, fails(capsys, "compare", "mixed.csv", "--target", "price", "--quiet", *more))
 
     def test_no_folder_is_said_before_the_training(self, here, capsys):

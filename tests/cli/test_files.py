@@ -16,6 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from agbm._cli import _files as files
 from agbm._cli._files import Column, open_table, write_pieces
+from agbm._cli._options import Form
 from agbm._storage.whole_file import replacing
 
 
@@ -51,7 +52,7 @@ def written(tmp_path, format):
     return path
 
 
-@pytest.mark.parametrize("format", ["csv", "csv.gz", "tsv", "parquet", "arrow", "folder"])
+@pytest.mark.parametrize("format", ["csv", "csv.gz", "csv.xz", "tsv", "parquet", "arrow", "folder"])
 def test_every_format_gives_the_same_table(format, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BLOCK_VALUES", 35)  # seven rows a piece
     file, expected = open_table(written(tmp_path, format)), frame()
@@ -97,7 +98,7 @@ def test_delimiters_headers_and_text_that_looks_like_numbers(tmp_path):
     as_text = open_table(path, text=["zip code"])
     assert as_text.table(["zip code"])["zip code"].to_pylist() == ["01234", "98765"]
     path.write_text("1,2\n3,4\n")
-    bare = open_table(path, header=False)
+    bare = open_table(path, Form(header=False))
     assert bare.n_rows == 2
     assert bare.table(["c0", "c1"]).to_pydict() == {"c0": [1.0, 3.0], "c1": [2.0, 4.0]}
 
@@ -130,18 +131,20 @@ def test_dictionaries_of_what_a_model_file_cannot_hold(tmp_path):
 
 
 def test_a_folder_without_files(tmp_path):
-    with pytest.raises(ValueError, match=r"cannot be read: found no parquet file with columns"):
+    with pytest.raises(ValueError, match=r"the folder has no files with the extensions .csv,"):
         open_table(tmp_path)
 
 
 def test_columns_that_only_later_files_have_are_not_left_out_silently(tmp_path):
     pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "0.parquet")
     pd.DataFrame({"a": [2.0], "b": [3.0]}).to_parquet(tmp_path / "1.parquet")
-    with pytest.raises(ValueError, match=r"'1.parquet' has columns \['b'\], which the first file does not have"):
+    with pytest.raises(ValueError, match=r"compared with '0.parquet', '1.parquet' also has the columns \['b'\]"):
         open_table(tmp_path)
     pd.DataFrame({"a": [1.0], "b": [None]}).to_parquet(tmp_path / "0.parquet")
+    assert open_table(tmp_path).table(["a"])["a"].to_pylist() == [1.0, 2.0]
     pd.DataFrame({"a": [2.0]}).to_parquet(tmp_path / "2.parquet")
-    assert open_table(tmp_path).table(["a"])["a"].to_pylist() == [1.0, 2.0, 2.0]
+    with pytest.raises(ValueError, match=r"compared with '0.parquet', '2.parquet' lacks the columns \['b'\]"):
+        open_table(tmp_path)
 
 
 def test_svmlight(tmp_path):

@@ -18,9 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._study import comparison
-from agbm._study.comparison import METHODS, compare
+from agbm._study.comparison import compare
+from agbm._study.contenders import METHODS, PACKAGES, installed_peers
 from agbm._study.evaluation import Split
-from agbm._study.peers import PEERS, installed_peers, matrices
+from agbm._study.peers import FITS, matrices
 from toys import three_parts
 
 TESTED = ("LightGBM", "XGBoost", "HistGradientBoosting")
@@ -210,14 +211,13 @@ def test_one_that_fails_stops_no_other_and_an_interrupt_stops_all(two_classes, m
         def fit(data, effort):
             raise error
 
-        peer = PEERS["LightGBM"]
-        return PEERS | {"LightGBM": type(peer)(peer.module, peer.package, fit)}
+        return {**FITS, "LightGBM": fit}
 
-    monkeypatch.setattr(comparison, "PEERS", fail(RuntimeError("\nno memory left\n  at line 7")))
+    monkeypatch.setattr(comparison, "FITS", fail(RuntimeError("\nno memory left\n  at line 7")))
     light, ours = run(two_classes, True, "LightGBM", "gbm")
     assert light.failure == "RuntimeError: no memory left"
     assert ours.metrics
-    monkeypatch.setattr(comparison, "PEERS", fail(KeyboardInterrupt()))
+    monkeypatch.setattr(comparison, "FITS", fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         run(two_classes, True, "LightGBM", "gbm")
     (ours,) = run(two_classes, True, "gbm", parameters={"learning_rate": -1.0})
@@ -240,7 +240,7 @@ def test_what_is_wrong_for_all_is_said_at_once(two_classes, monkeypatch):
     with pytest.raises(ValueError, match=r"\['loss', 'method'\]"):
         compare(d, True, ["gbm"], seed=0, threads=1, parameters={"method": "gbm", "loss": "exponential"})
     other = np.append(d.y_test[1:], "unclear")
-    with pytest.raises(ValueError, match=r"y_test has labels \['unclear'\]"):
+    with pytest.raises(ValueError, match=r"the test rows have labels \['unclear'\]"):
         compare(Split(d.X, d.y, d.X_val, d.y_val, d.X_test, other), True, ["gbm"], seed=0, threads=1)
     monkeypatch.setattr(comparison, "installed_peers", lambda: ["HistGradientBoosting"])
     with pytest.raises(
@@ -251,8 +251,9 @@ def test_what_is_wrong_for_all_is_said_at_once(two_classes, monkeypatch):
 
 def test_peers_are_found_without_importing_them():
     assert set(TESTED) <= set(installed_peers())
+    assert set(FITS) == set(PACKAGES)
     code = (
-        "import sys; from agbm._study.peers import installed_peers; installed_peers();"
+        "import sys; from agbm._study.contenders import installed_peers; installed_peers();"
         "assert not {'lightgbm', 'xgboost', 'catboost'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -275,7 +275,7 @@ def test_what_cannot_be_a_study(classes, tmp_path):
         with pytest.raises(ValueError, match=r"notes.txt' is not an Optuna study"):
             run(classes, path)
         assert path.read_text() == text
-    with pytest.raises(ValueError, match=r"y_test has labels \['x'\] that do not occur in the training rows"):
+    with pytest.raises(ValueError, match=r"the test rows have labels \['x'\] that do not occur in the training rows"):
         run(replace(classes, y_test=np.full(len(classes.y_test), "x")), path)
     with pytest.raises(ValueError, match="set at least one of them to limit the search"):
         run(classes, tmp_path / "study", trials=None)

@@ -12,11 +12,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from .._paper import command as paper
-from . import compare, completion, explain, export, inspect, predict, report, train, tune
-from ._output import printable
-
-COMMANDS = (train, predict, compare, tune, inspect, explain, export, report, paper, completion)
+from ._parsers import add_commands
+from ._status import printable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # column names may contain characters that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = make_parser()
-    parsed = parser.parse_args(given)
-    parsed.parser, parsed.command_line = parser, shlex.join(["agbm", *given])
+    command = next((word for word in given if not word.startswith("-")), "")
+    parsed = make_parser(command).parse_args(given)
+    parsed.command_line = shlex.join(["agbm", *given])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # those meant for users, not for developers
@@ -52,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+def make_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands; if one is named, only this one has its options, which is much faster."""
     parser = argparse.ArgumentParser(
         prog="agbm",
         description="Accelerated gradient boosting: train, apply and inspect models on tables in files.",
@@ -64,8 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     debug: dict[str, Any] = {"action": "store_true", "help": "show the traceback of an error"}
     parser.add_argument("--debug", **debug)
     commands = parser.add_subparsers(metavar="command", required=True)
-    for command in COMMANDS:
-        command.add_to(commands)
+    add_commands(commands, command)
     for added in commands.choices.values():  # also accepted after the command, where users append it
         added.add_argument("--debug", default=argparse.SUPPRESS, **debug)
     return parser

@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -21,7 +21,10 @@ from .._data.batches import Batches
 from .._data.hold_out import hold_out, seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._study.evaluation import Metric, Split, score_predictions
-from ._files import FORMATS, Column, DataFile, available_memory, open_table, pyarrow
+from ._files import Column, DataFile, available_memory, open_table, pyarrow
+from ._identifiers import identifiers
+from ._options import check_form, form_of
+from ._status import status
 from ._text_numbers import Mixed
 
 Model = AGBMClassifier | AGBMRegressor
@@ -30,71 +33,6 @@ Model = AGBMClassifier | AGBMRegressor
 MOST_CLASSES_OF_NUMBERS = 20
 # More classes than this are treated as a mistake.
 MOST_CLASSES_OF_TEXTS = 1_000
-
-
-def add_file(parser: argparse.ArgumentParser, needed: bool = True) -> None:
-    """Add the arguments that describe a file with a table."""
-    kinds = "csv, parquet, arrow or svmlight file, or folder of parquet files"
-    parser.add_argument("data", nargs=None if needed else "?", help=kinds)
-    parser.add_argument(
-        "--format", choices=list(dict.fromkeys(FORMATS.values())), help="format of the file (default: by its extension)"
-    )
-    parser.add_argument("--no-header", action="store_true", help="the csv file has no header; columns are c0, c1, ...")
-
-
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that describe a table and its target."""
-    add_file(parser)
-    parser.add_argument("--target", metavar="COLUMN", help="column to predict (not for svmlight, which has labels)")
-    parser.add_argument(
-        "--task", choices=("classification", "regression"), help="default: inferred from the target, and printed"
-    )
-    parser.add_argument("--drop", metavar="COLUMN", nargs="+", action="extend", default=[], help="columns to ignore")
-    parser.add_argument(
-        "--categorical",
-        metavar="COLUMN",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="numeric columns to treat as categories",
-    )
-    parser.add_argument(
-        "--numeric", metavar="COLUMN", nargs="+", action="extend", default=[],
-        help="text columns to read as numbers; decimal commas are supported, other text becomes missing values",
-    )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="seed of the split and of the model (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
-    parser.set_defaults(weight=None)
-
-
-def add_weight(parser: argparse.ArgumentParser) -> None:
-    """Add the option for sample weights, for commands that support them."""
-    parser.add_argument("--weight", metavar="COLUMN", help="column with sample weights for training")
-
-
-def add_parameters(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the option for parameters of the estimator."""
-    parser.add_argument(
-        "--set", metavar="NAME=VALUE", nargs="+", action="extend", default=[], dest="parameters", help=help
-    )
-
-
-def add_shares(parser: argparse.ArgumentParser) -> None:
-    """Add the options that control the split into training, validation and test rows."""
-    add_test_fraction(parser)
-    parser.add_argument(
-        "--validation-fraction", type=float, default=0.1, metavar="SHARE",
-        help="share of the remaining rows to use for early stopping (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--rows", type=int, metavar="N", help="use a random sample of N rows")
-
-
-def add_test_fraction(parser: argparse._ActionsContainer) -> None:
-    """Add the option for the share of the rows that is held out for testing."""
-    parser.add_argument(
-        "--test-fraction", type=float, default=0.2, metavar="SHARE",
-        help="share of the rows to hold out for testing (default: %(default)s)",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,6 +56,8 @@ class Question:
     """Whether the table is read in batches."""
     mixed: list[Column]
     """Features and target with values that are not numbers, if the column is read as numbers or looks numeric."""
+    identifiers: dict[str, str]
+    """Maps columns that are left out because they identify the row to the reason."""
 
     def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Split rows at random; return the remaining rows and the share that is held out."""
@@ -198,8 +138,32 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         raise ValueError(f"--seed must be between 0 and {2**32 - 1}; got {arguments.seed}.")
     if arguments.jobs == 0:
         raise ValueError("--jobs must not be 0; give a number of threads, or omit the option to use all.")
-    file = open_table(arguments.data, arguments.format, header=not arguments.no_header, numeric=arguments.numeric)
-    target = _target(arguments, file)
+    with status(arguments):
+        file = open_table(arguments.data, form_of(arguments), numeric=arguments.numeric)
+        check_form(arguments, file.format)
+        target = _target(arguments, file)
+        kinds = {column.name: column.kind for column in file.columns}
+        features, left_out = _features(arguments, file, target)
+    mixed = [column for column in file.columns if column.mixed is not None and column.name in {target, *features}]
+    settled = {*arguments.categorical, *([target] if arguments.task == "classification" else [])}
+    for column in mixed:
+        if column.kind == "category" and column.name not in settled:
+            _warn_of_text(file, column, column.name == target)
+    warn_of_missed(file)
+    y, absent = file.vector(target)
+    y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
+    return Question(
+        file=file, target=target, features=features,
+        categorical=[name for name in features if kinds[name] == "category" or name in arguments.categorical],
+        classifies=classifies, reason=reason, rows=np.flatnonzero(~absent), y=y,
+        weight=None if arguments.weight is None else _weights(file, arguments.weight),
+        streams=streams or file.bytes_in_memory(len(features)) > available_memory() // 2,
+        mixed=mixed, identifiers=left_out,
+    )  # fmt: skip
+
+
+def _features(arguments: argparse.Namespace, file: DataFile, target: str) -> tuple[list[str], dict[str, str]]:
+    """Return the features, and the identifiers that are left out."""
     kinds = {column.name: column.kind for column in file.columns}
     for option in ("weight", "drop", "categorical", "numeric"):
         given = getattr(arguments, option)
@@ -209,29 +173,30 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
             check_column(name, f"--{option}", list(kinds))
     if target in arguments.drop:
         raise ValueError(f"--drop {target}: the column is the target; remove it from --drop, or choose another target.")
-    left_out = {target, arguments.weight, *arguments.drop}
-    features = [name for name in kinds if name not in left_out]
+    features = [name for name in kinds if name not in {target, arguments.weight, *arguments.drop}]
     useless = [name for name in features if kinds[name] == "other"]
     if useless:
         raise ValueError(f"{file.name!r}: columns {useless} are neither numeric nor text; use --drop to ignore them.")
     if not features:
         raise ValueError(f"{file.name!r} has no features to predict {target!r} from; its columns are {list(kinds)}.")
-    mixed = [column for column in file.columns if column.mixed is not None and column.name in {target, *features}]
-    settled = {*arguments.categorical, *([target] if arguments.task == "classification" else [])}
-    for column in mixed:
-        if column.kind == "category" and column.name not in settled:
-            _warn_of_text(file, column, column.name == target)
-    warn_of_missed(file)
-    y, absent = file.vector(target)
-    y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
-    streams = streams or file.bytes_in_memory(len(features)) > available_memory() // 2
-    weight = None
-    if arguments.weight is not None:
-        weight = as_numbers(file.vector(arguments.weight)[0], "--weight", arguments.weight)
-    categorical = [name for name in features if kinds[name] == "category" or name in arguments.categorical]
-    return Question(
-        file, target, features, categorical, classifies, reason, np.flatnonzero(~absent), y, weight, streams, mixed
-    )
+    found = identifiers(file, [name for name in features if name not in {*arguments.categorical, *arguments.numeric}])
+    if len(found) == len(features):
+        raise ValueError(
+            f"{file.name!r}: all features look like identifiers: {', '.join(found)}. Use --categorical or --numeric to "
+            "keep them."
+        )
+    return [name for name in features if name not in found], found
+
+
+def _weights(file: DataFile, name: str) -> Array:
+    weights = as_numbers(file.vector(name)[0], "--weight", name)
+    invalid = int(np.sum(~(np.isfinite(weights) & (weights >= 0.0))))
+    if invalid:
+        raise ValueError(
+            f"--weight {name}: weights must be numbers that are not negative, but {invalid:,} of {len(weights):,} are "
+            "missing, negative or infinite."
+        )
+    return weights
 
 
 def warn_of_missed(file: DataFile) -> None:
@@ -347,10 +312,25 @@ def make_model(question: Question, arguments: argparse.Namespace) -> Model:
     return _estimator(question)(**parameters).set_params(**given_parameters(question, arguments))
 
 
-def given_parameters(question: Question, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters of the estimator that the arguments set."""
-    given = {"categorical_features": question.categorical} if arguments.categorical else {}
-    return given | _parse(arguments.parameters, _estimator(question)().get_params(deep=False))
+def given_parameters(
+    question: Question, arguments: argparse.Namespace, fixed: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the parameters of the estimator that the arguments set; raises ValueError for invalid ones.
+
+    `fixed` maps parameters that cannot be set to what to do instead.
+    """
+    model = _estimator(question)()
+    given = _parse(arguments.parameters, model.get_params(deep=False))
+    for name in given:
+        if fixed is not None and name in fixed:
+            raise ValueError(f"--set {name}={given[name]}: {fixed[name]}")
+    try:
+        model.set_params(**given)._validate_params()
+    except ValueError as error:  # scikit-learn's message begins with "The 'name' parameter of ..."
+        name = str(error).split("'")[1] if "'" in str(error) else ""
+        option = f"--set {name}={given[name]}" if name in given else "--set"
+        raise ValueError(f"{option}: {error}") from error
+    return ({"categorical_features": question.categorical} if arguments.categorical else {}) | given
 
 
 def _estimator(question: Question) -> type[AGBMClassifier] | type[AGBMRegressor]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
 
 from .. import _report as report
+from .._progress import readable
 from ._data import Question
-from ._model import DECIMAL_COMMAS, FIRST_INDEX
+from ._model import DECIMAL_COMMAS, FIRST_INDEX, FORM, note_of_form
 from ._output import listed
 
 
@@ -30,12 +32,22 @@ def describe(question: Question) -> dict[str, str]:
     times = [name for name in numbers if kinds.get(name) == "time"]
     if times:
         facts["timestamps"] = f"{listed(times)}: converted to microseconds"
+    if question.identifiers:
+        facts["left out"] = _identifiers_in_words(question.identifiers)
     without = question.file.n_rows - len(question.rows)
     if without:
         facts["dropped"] = f"{without:,} rows with a missing target"
     if question.streams:
         facts["memory"] = "the table is read in batches, in several passes"
     return facts
+
+
+def _identifiers_in_words(found: Mapping[str, str]) -> str:
+    """Return the identifiers by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in found.items():
+        by_reason.setdefault(reason, []).append(name or "the column without a name")
+    return "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
 
 
 def in_short(question: Question) -> dict[str, str]:
@@ -59,7 +71,8 @@ def describe_columns(question: Question) -> list[report.Column]:
 def _labels_in_words(question: Question) -> str:
     y = question.y[question.rows]
     if not question.classifies:
-        return f"values from {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
+        low, high, mean = (readable(float(value), 6) for value in (y.min(), y.max(), y.mean()))
+        return f"values from {low} to {high}, mean {mean}"
     classes, counts = np.unique(y, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     shares = [f"{classes[i]} {100 * counts[i] / len(y):.3g} %" for i in order]
@@ -75,6 +88,9 @@ def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
         "target": question.target,
         "rows": rows,
     }
+    form = note_of_form(question.file.form)
+    if form:
+        notes[FORM] = form
     if question.file.first_index is not None:
         notes[FIRST_INDEX] = str(question.file.first_index)
     with_commas = [column.name for column in question.file.columns if column.decimal_commas]

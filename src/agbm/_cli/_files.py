@@ -7,13 +7,10 @@ request; values that are not numbers then become missing.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -25,30 +22,17 @@ from numpy.typing import NDArray
 
 from .._data.batches import BLOCK_VALUES, tables_of
 from .._storage.whole_file import is_special, replacing
+from ._csv import check_names, check_same_columns, open_csv
+from ._options import FORMATS, USUAL, Form
+from ._sources import Source, find_source
 from ._text_numbers import Details, Mixed, Tally, tally, to_numbers
 
-FORMATS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-}
+# Most columns repeat a value in their first rows; the others are read to their end to see whether all values differ.
+FIRST_ROWS = 1_000
 
 # Memory of a fit per value: the table, the selected rows, their numeric matrix, the part of it that is not held out for
 # early stopping, and the bins. The measured peak of `agbm train` on 3 million rows and 40 columns was 37.
 BYTES_OF_A_VALUE = 8 + 8 + 8 + 8 + 2
-
-# Blank cells of a CSV file are missing values, in addition to those that Arrow recognises.
-BLANKS = [blank * length for blank in " \t" for length in range(1, 65)]
-
-# Types that Arrow may infer from the start of a CSV column and that later become floats; all others become text.
-_NARROW = "null", "int64"
 
 
 @dataclass(frozen=True)
@@ -69,6 +53,8 @@ class DataFile(ABC):
 
     name: str
     format: str
+    form: Form
+    """How a csv file is stored; `USUAL` for other formats."""
     n_rows: int
     columns: Sequence[Column]
     first_index: int | None = None
@@ -94,28 +80,29 @@ class DataFile(ABC):
     def bytes_in_memory(self, n_columns: int) -> int:
         """Estimate the memory of a fit with the whole table in memory."""
 
+    def distinct(self, names: Sequence[str]) -> list[str]:
+        """Return those of the given columns that are text or integers, all present and all different."""
+        return []
+
 
 def open_table(
     path: str | os.PathLike[str],
-    format: str | None = None,
+    form: Form | None = None,
     *,
-    header: bool = True,
     text: Collection[str] = (),
     numeric: Collection[str] = (),
     decimal_commas: Collection[str] = (),
     n_features: int | None = None,
     first_index: int | None = None,
 ) -> DataFile:
-    """Open a file, or a folder of parquet files.
+    """Open a file, a folder of files, or standard input.
 
     Parameters
     ----------
     path : str or path-like
-        The file or folder.
-    format : str, default=None
-        Format of the file. By default it is inferred from the extension.
-    header : bool, default=True
-        Whether a CSV file has a header. If not, the columns are named c0, c1 and so on.
+        The file or folder; "-" is standard input.
+    form : Form, default=None
+        How the table is stored.
     text : collection of str
         Columns of a CSV file that are text, whatever their values look like.
     numeric : collection of str
@@ -127,25 +114,11 @@ def open_table(
     first_index : int, default=None
         Index of the first column of an svmlight file, 0 or 1. By default it is 1 if the index 0 does not occur.
     """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{str(path)!r}: no such file.")
-    format = _format_of(path) if format is None else format
-    if format == "svmlight":
-        return _SparseFile(path, n_features, first_index)
-    return _ArrowFile(path, format, header, text, set(numeric), decimal_commas)
-
-
-def _format_of(path: Path) -> str:
-    if path.is_dir():
-        return "parquet"
-    ending = path.with_suffix("").suffix if path.suffix in (".gz", ".bz2", ".zst") else path.suffix
-    if ending.lower() not in FORMATS:
-        raise ValueError(
-            f"{str(path)!r} has none of the extensions {', '.join(FORMATS)}; specify its format with --format "
-            f"{'|'.join(dict.fromkeys(FORMATS.values()))}."
-        )
-    return FORMATS[ending.lower()]
+    form = (form or USUAL).completed(USUAL)
+    source = find_source(path, form)
+    if source.format == "svmlight":
+        return _SparseFile(source, n_features, first_index)
+    return _ArrowFile(source, form, text, set(numeric), decimal_commas)
 
 
 def pyarrow() -> Any:
@@ -161,29 +134,32 @@ def pyarrow() -> Any:
 
 
 class _ArrowFile(DataFile):
-    """A csv, parquet or arrow file, read with pyarrow."""
+    """Csv, parquet or arrow files, read with pyarrow."""
 
     def __init__(
         self,
-        path: Path,
-        format: str,
-        header: bool,
+        source: Source,
+        form: Form,
         text: Collection[str],
         numeric: Collection[str],
         decimal_commas: Collection[str],
     ) -> None:
-        self.name, self.format = str(path), format
-        with _said_of(path):
-            if format == "csv":
-                self._dataset, self.n_rows, tallies = _open_csv(path, header, text, numeric)
+        pyarrow()  # raises an error that says how to install it
+        self.name, self.format, self._source = source.name, source.format, source
+        self.form = form if source.format == "csv" else USUAL
+        with source.named_in_errors():
+            if source.format == "csv":
+                self._dataset, (self.n_rows, tallies) = open_csv(source, form, text, partial(_scan_csv, text, numeric))
             else:
-                self._dataset, self.n_rows, tallies = _open_typed(path, format, numeric)
+                self._dataset, self.n_rows, tallies = _open_typed(source, numeric)
             self._decimal_commas = {
-                name: found.commas > 0 or name in decimal_commas for name, found in tallies.items() if name in numeric
+                name: found.commas > 0 or name in decimal_commas or self.form.decimal == ","
+                for name, found in tallies.items()
+                if name in numeric
             }
             """Maps each text column that is read as numbers to whether it has decimal commas."""
             suspects = [name for name, found in tallies.items() if name not in numeric and found.looks_like_numbers]
-            mixed = _details(self._dataset, self._decimal_commas, suspects)
+            mixed = _details(self._dataset, self._decimal_commas, suspects, self.form.decimal or ".")
         self.columns = [
             Column(field.name, "number", mixed.get(field.name), self._decimal_commas[field.name])
             if field.name in self._decimal_commas
@@ -192,7 +168,7 @@ class _ArrowFile(DataFile):
         ]
 
     def vector(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        with _said_of(self.name):
+        with self._source.named_in_errors():
             column = _plain(self._with_numbers(self._dataset.to_table(columns=[name])), {})[name].combine_chunks()
         absent = np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
         if pyarrow().types.is_dictionary(column.type):
@@ -200,19 +176,23 @@ class _ArrowFile(DataFile):
         return np.asarray(column.to_numpy(zero_copy_only=False)), absent
 
     def table(self, names: Sequence[str]) -> Any:
-        with _said_of(self.name):
+        with self._source.named_in_errors():
             return _plain(self._with_numbers(self._dataset.to_table(columns=list(names))), self._kinds())
 
     def pieces_beside(self, names: Sequence[str], others: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         wanted = list(dict.fromkeys([*names, *others]))
         rows = max(1, BLOCK_VALUES // max(1, len(wanted)))
-        with _said_of(self.name):
+        with self._source.named_in_errors():
             for table in tables_of(self._dataset, wanted, rows):
                 features = self._with_numbers(table.select(list(names)))
                 yield _plain(features, self._kinds()), {name: table[name] for name in others}
 
     def bytes_in_memory(self, n_columns: int) -> int:
         return self.n_rows * n_columns * BYTES_OF_A_VALUE
+
+    def distinct(self, names: Sequence[str]) -> list[str]:
+        names = _distinct(self._dataset.head(FIRST_ROWS, columns=list(names))) if names else []
+        return _distinct(self._dataset.to_table(columns=names)) if names else []
 
     def _with_numbers(self, table: Any) -> Any:
         """Convert the text columns of a table that are to be read as numbers."""
@@ -226,68 +206,31 @@ class _ArrowFile(DataFile):
         return {column.name: column.kind for column in self.columns}
 
 
-@contextmanager
-def _said_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Prefix error messages with the file name, and join their lines."""
-    try:
-        yield
-    except (pyarrow().ArrowException, ValueError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"{os.fspath(path)!r} cannot be read: {line}") from error
-
-
-def _open_typed(path: Path, format: str, numeric: Collection[str]) -> tuple[Any, int, dict[str, Tally]]:
-    """Open a parquet or arrow file; return the dataset, its number of rows and tallies of text columns in `numeric`."""
+def _open_typed(source: Source, numeric: Collection[str]) -> tuple[Any, int, dict[str, Tally]]:
+    """Open parquet or arrow files; return the dataset, the number of rows and tallies of text columns in `numeric`."""
     dataset = pyarrow().dataset.dataset(
-        path, format={"parquet": "parquet", "arrow": "ipc"}[format], partitioning="hive"
+        [str(part.path) for part in source.parts],
+        format={"parquet": "parquet", "arrow": "ipc"}[source.format],
+        partitioning=None if source.folder is None else "hive",
+        partition_base_dir=None if source.folder is None else str(source.folder),
     )
     if not dataset.schema.names:
-        raise ValueError(f"found no {format} file with columns.")
+        raise ValueError(f"found no {source.format} file with columns.")
     n_rows = dataset.count_rows()
-    _check_names(dataset.schema.names)
-    _check_fragments(dataset)
+    check_names(dataset.schema.names)
+    names = [fragment.physical_schema.names for fragment in dataset.get_fragments()]
+    for part, others in zip(source.parts[1:], names[1:], strict=True):  # Arrow would ignore or fill columns silently
+        check_same_columns(source.parts[0].name, names[0], part.name, others)
     texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name in numeric]
     return dataset, n_rows, _scan(dataset.to_batches(columns=texts), texts, numeric)[1] if texts else {}
 
 
-def _open_csv(
-    path: Path, header: bool, text: Collection[str], numeric: Collection[str]
-) -> tuple[Any, int, dict[str, Tally]]:
-    """Open a CSV file with types that fit all of its values; return the dataset, its number of rows and tallies.
-
-    Tallies are kept for text columns only, except for those that are certain to be text.
-    """
-    pa = pyarrow()
-    first = _first_line(path)
-    delimiter = max(",;\t|", key=first.count)  # the most frequent one in the first line
-    names = _names_of_csv(first, delimiter, header)
-    _check_names(names)
-    types = {name: pa.string() for name in text if name in names}
-    while True:
-        options = pa.dataset.CsvFileFormat(
-            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            read_options=pa.csv.ReadOptions(column_names=None if header else names),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=types,
-                strings_can_be_null=True,
-                null_values=[*pa.csv.ConvertOptions().null_values, *BLANKS],
-            ),
-        )
-        dataset = pa.dataset.dataset(path, format=options)
-        foreign = [field.name for field in dataset.schema if pa.types.is_binary(field.type)]
-        if foreign:
-            raise ValueError(f"columns {foreign} contain text that is not UTF-8; save the file as UTF-8.")
-        try:
-            texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name not in text]
-            return dataset, *_scan(dataset.to_batches(), texts, numeric)
-        except pa.ArrowInvalid as error:
-            found = re.search(r"In CSV column #(\d+): .*conversion error to ([\w\[\]]+)", str(error))
-            if found is None:
-                raise
-            name = dataset.schema.names[int(found[1])]  # `names` is incomplete if the header spans two lines
-            if types.get(name) == pa.string():
-                raise
-            types[name] = pa.float64() if found[2] in _NARROW else pa.string()
+def _scan_csv(
+    text: Collection[str], numeric: Collection[str], dataset: Any, batches: Iterable[Any]
+) -> tuple[int, dict[str, Tally]]:
+    """Scan the text columns of a csv file, except for those that are certain to be text."""
+    texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name not in text]
+    return _scan(batches, texts, numeric)
 
 
 def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]) -> tuple[int, dict[str, Tally]]:
@@ -302,10 +245,10 @@ def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]
     return n_rows, tallies
 
 
-def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str]) -> dict[str, Mixed]:
+def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str], decimal: str) -> dict[str, Mixed]:
     """Return statistics of the values that are not numbers, for the given columns that have such values."""
-    details = {name: Details(True, commas) for name, commas in numeric.items()}
-    details |= {name: Details(False, False) for name in suspects}
+    details = {name: Details("both" if commas else ".", True) for name, commas in numeric.items()}
+    details |= {name: Details(decimal, False) for name in suspects}
     for batch in dataset.to_batches(columns=list(details)) if details else ():
         for name, found in details.items():
             found.add(_as_text(batch.column(name)))
@@ -315,6 +258,17 @@ def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str])
             examples = ", ".join(map(repr, mixed[name].examples))
             raise ValueError(f"column {name!r} must be numeric, but contains no numbers; its values are {examples}.")
     return {name: found for name, found in mixed.items() if found.not_numbers}
+
+
+def _distinct(table: Any) -> list[str]:
+    import pyarrow.compute as pc
+
+    def is_distinct(column: Any) -> bool:
+        values = _as_text(column) if _is_text(column.type) else column
+        holds = _is_text(values.type) or pyarrow().types.is_integer(values.type)
+        return bool(holds and not values.null_count and pc.count_distinct(values).as_py() == len(values))
+
+    return [name for name in table.column_names if is_distinct(table[name])]
 
 
 def _is_text(type: Any) -> bool:
@@ -329,36 +283,6 @@ def _as_text(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
-
-
-def _check_names(names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"several columns are named {twice}; column names must be unique.")
-
-
-def _check_fragments(dataset: Any) -> None:
-    """Raise ValueError if a later file has more columns than the first, since Arrow would silently ignore them."""
-    for fragment in dataset.get_fragments():
-        more = sorted(set(fragment.physical_schema.names) - set(dataset.schema.names))
-        if more:
-            raise ValueError(
-                f"{Path(fragment.path).name!r} has columns {more}, which the first file does not have; add them there."
-            )
-
-
-def _names_of_csv(first: str, delimiter: str, header: bool) -> list[str]:
-    if not first.strip():
-        raise ValueError("the first line is empty.")
-    cells = next(csv.reader([first], delimiter=delimiter))
-    if "\ufffd" in first:
-        raise ValueError(f"the first line, {cells}, is not UTF-8; save the file as UTF-8.")
-    return cells if header else [f"c{i}" for i in range(len(cells))]
-
-
-def _first_line(path: Path) -> str:
-    with io.TextIOWrapper(pyarrow().input_stream(path, compression="detect"), "utf-8-sig", "replace") as file:
-        return file.readline().rstrip("\r\n")
 
 
 def _kind_of(type: Any) -> str:
@@ -397,12 +321,12 @@ def _plain(table: Any, kinds: dict[str, str]) -> Any:
 class _SparseFile(DataFile):
     """An svmlight file: labels and a sparse matrix. It is always read into memory as a whole."""
 
-    def __init__(self, path: Path, n_features: int | None, first_index: int | None) -> None:
+    def __init__(self, source: Source, n_features: int | None, first_index: int | None) -> None:
         from sklearn.datasets import load_svmlight_file
 
-        self.name, self.format = str(path), "svmlight"
+        self.name, self.format, self.form = source.name, "svmlight", USUAL
         try:
-            X, self._y = load_svmlight_file(self.name, zero_based=True)
+            X, self._y = load_svmlight_file(str(source.parts[0].path), zero_based=True)
             self.first_index = int(X.indices.min(initial=1) > 0) if first_index is None else first_index
             self._X = _with_columns(X[:, self.first_index :], n_features)
         except ValueError as error:

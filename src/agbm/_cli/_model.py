@@ -10,12 +10,16 @@ import numpy as np
 from .._core.losses import Array
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier
+from .._progress import readable
 from .._study.evaluation import Metric, score_predictions
 from ..export._view import feature_names
 from ._data import Model, as_numbers, check_column, warn_of_missed
 from ._files import DataFile, open_table
-from ._output import listed
+from ._options import USUAL, Form, is_encoding
+from ._output import listed, unbroken
 
+FORM = "csv"
+"""Note in the model file: how the csv file with the training data was stored, where it differs from the usual."""
 FIRST_INDEX = "first index"
 """Note in the model file: the index of the first column of the svmlight training file."""
 DECIMAL_COMMAS = "decimal commas"
@@ -36,15 +40,19 @@ def training_in_words(model: Model, seconds: float) -> str:
     members = f"{n_members} members, " if n_members > 1 else ""
     return (
         f"{name_of(model.method)}: {members}{model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
-        f"{model.n_iter_:,}, {seconds:.3g} s"
+        f"{model.n_iter_:,}, {readable(seconds, 3)} s"
     )
 
 
 def shares_in_words(shares: Mapping[str, float]) -> str:
-    """Return the first shares as text, in percent."""
-    return (
-        listed([f"{name} {100 * share:.3g} %" for name, share in shares.items()], 8) or "none: the model has no splits"
-    )
+    """Return the first shares as text, in percent, for `show`."""
+    shown = [unbroken(f"{name} {100 * share:.3g} %") for name, share in shares.items()]
+    return listed(shown, 8) or "none: the model has no splits"
+
+
+def metrics_in_words(metrics: Sequence[Metric]) -> str:
+    """Return metrics with their intervals as text, for `show`."""
+    return "; ".join(unbroken(f"{metric.name} {metric}") for metric in metrics)
 
 
 def noted_metrics(model: Model) -> list[Metric]:
@@ -70,19 +78,41 @@ def _with_decimal_commas(model: Model) -> list[str]:
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
+def note_of_form(form: Form) -> str:
+    """Return the note on how a csv file was stored; empty if there is nothing unusual about it."""
+    fields = {name: value for name, value in vars(form).items() if name != "format" and value != getattr(USUAL, name)}
+    return json.dumps(fields, ensure_ascii=False) if fields else ""
+
+
+def _trained_form(model: Model) -> Form:
+    """Return how the training data were stored; fields of the note that are invalid are ignored."""
+    try:
+        found = json.loads(model.notes_.get(FORM, "{}"))
+    except ValueError:
+        found = None
+    found = found if isinstance(found, dict) else {}
+    missing, decimal, encoding = found.get("missing"), found.get("decimal"), found.get("encoding")
+    return Form(
+        header=found.get("header") is not False,
+        missing=tuple(text for text in missing if isinstance(text, str)) if isinstance(missing, list) else (),
+        decimal=decimal if decimal in (".", ",") else None,
+        encoding=encoding if isinstance(encoding, str) and is_encoding(encoding) else None,
+    )
+
+
 def open_for(
     model: Model,
     path: str,
-    format: str | None,
+    form: Form,
     *,
-    header: bool = True,
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
 ) -> tuple[DataFile, list[str]]:
     """Open a file for a model; return the file and the names of the model's features.
 
-    Columns are read with the types the model was trained with: text features as text, whatever they look like in this
-    file, and the others as numbers. `texts` and `numbers` name further columns to read as text or as numbers.
+    What `form` does not specify is as in the training data. Columns are read with the types the model was trained with:
+    text features as text, whatever they look like in this file, and the others as numbers. `texts` and `numbers` name
+    further columns to read as text or as numbers.
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     text = [
@@ -90,43 +120,50 @@ def open_for(
     ]
     first = model.notes_.get(FIRST_INDEX)
     file = open_table(
-        path, format, header=header, text=[*text, *texts],
+        path, form.completed(_trained_form(model)), text=[*text, *texts],
         numeric=[name for name in [*names, *numbers] if name not in text], decimal_commas=_with_decimal_commas(model),
         n_features=model.n_features_in_, first_index=int(first) if first in ("0", "1") else None,
     )  # fmt: skip
-    if file.n_rows == 0:
-        raise ValueError(f"{path!r} has no rows.")
-    if file.format == "svmlight":
-        if names and names != [column.name for column in file.columns]:
-            raise ValueError(
-                f"{path!r} is an svmlight file without column names; the model needs columns {names[:10]}."
-            )
-        return file, names
-    known = [column.name for column in file.columns]
-    if not names:
-        raise ValueError("the model was trained without column names, so it can only read svmlight files.")
-    missing = [name for name in names if name not in known]
-    if missing:
-        raise ValueError(f"{path!r} lacks the columns {missing} that the model needs; its columns are {known[:20]}.")
-    for column in file.columns:
-        if column.name in text and column.kind != "category" and not file.vector(column.name)[1].all():
-            raise ValueError(f"{path!r}: column {column.name!r} must be text, as in the training data of the model.")
+    _check_columns(file, names, text)
     warn_of_missed(file)
     return file, names
 
 
-def evaluate(model: Model, path: str, target: str, format: str | None, *, header: bool = True) -> list[Metric]:
+def _check_columns(file: DataFile, names: Sequence[str], text: Sequence[str]) -> None:
+    """Raise ValueError if a file lacks features of a model, or if they have other types."""
+    known = [column.name for column in file.columns]
+    if file.n_rows == 0:
+        raise ValueError(f"{file.name!r} has no rows.")
+    if file.format == "svmlight":
+        if names and names != known:
+            raise ValueError(
+                f"{file.name!r} is an svmlight file without column names; the model needs columns {names[:10]}."
+            )
+        return
+    if not names:
+        raise ValueError("the model was trained without column names, so it can only read svmlight files.")
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise ValueError(
+            f"{file.name!r} lacks the columns {missing} that the model needs; its columns are {known[:20]}."
+        )
+    for column in file.columns:
+        if column.name in text and column.kind != "category" and not file.vector(column.name)[1].all():
+            raise ValueError(
+                f"{file.name!r}: column {column.name!r} must be text, as in the training data of the model."
+            )
+
+
+def evaluate(model: Model, path: str, target: str, form: Form) -> list[Metric]:
     """Evaluate a model on the rows of a file whose target is not missing."""
     kind = model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
     texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
-    file, features = open_for(model, path, format, header=header, texts=texts, numbers=numbers)
+    file, features = open_for(model, path, form, texts=texts, numbers=numbers)
     if file.format != "svmlight":
         check_column(target, "--target", [column.name for column in file.columns])
     y, absent = file.vector(target)
     if absent.all():
-        raise ValueError(
-            f"{path!r}: all values of the target {target!r} are missing, so the model cannot be score_predictions."
-        )
+        raise ValueError(f"{path!r}: all values of the target {target!r} are missing; the model cannot be evaluated.")
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
     found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
     y = y[~absent]

@@ -13,37 +13,13 @@ from typing import Any
 import numpy as np
 
 from .._study.evaluation import Metric
+from ._status import printable
 
-WIDEST = 110
-HELP_WIDTH = 79
+WIDEST, USUAL_WIDTH = 110, 80
+"""Columns of the widest lines, and of lines that are not written to a terminal."""
 
-
-def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    usage: str,
-    *,
-    help: str,
-    description: str,
-    examples: str,
-) -> argparse.ArgumentParser:
-    """Add a command whose help ends with examples.
-
-    `usage` lists the positional arguments first: an option that takes several values would consume a file after it.
-    """
-    return commands.add_parser(
-        usage.split()[1],
-        usage=usage,
-        help=help,
-        description=textwrap.fill(description, HELP_WIDTH),
-        epilog=f"examples:{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the options that control what is printed."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
-    parser.add_argument("--quiet", action="store_true", help="do not show progress")
+# Stands for a space at which a line is not broken.
+_GLUE = "\0"
 
 
 def speaks(arguments: argparse.Namespace) -> bool:
@@ -51,30 +27,47 @@ def speaks(arguments: argparse.Namespace) -> bool:
     return not (arguments.json or arguments.quiet)
 
 
+def unbroken(text: str) -> str:
+    """Return a text in which `show` does not begin a new line."""
+    return text.replace(" ", _GLUE)
+
+
 def show(facts: Mapping[str, str]) -> None:
     """Print names and texts in two columns, with long texts wrapped."""
     width = max(map(len, facts), default=0)
-    room = max(20, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns) - width - 4)
+    room = max(20, line_width() - width - 4)
     for name, text in facts.items():
-        lines = textwrap.wrap(printable(text), room) or [""]
-        print(f"  {name:<{width}}  {lines[0]}")
-        for line in lines[1:]:
-            print(f"  {'':<{width}}  {line}")
+        lines = textwrap.wrap(_GLUE.join(map(printable, text.split(_GLUE))), room) or [""]
+        for i, line in enumerate(lines):
+            print(f"  {name if i == 0 else '':<{width}}  {line.replace(_GLUE, ' ')}")
 
 
-def printable(text: str) -> str:
-    """Escape control characters, which in text from a file could move the cursor or change colours."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def line_width() -> int:
+    """Return the number of columns for text, which is hard to read in very long lines."""
+    return min(WIDEST, terminal_width())
+
+
+def terminal_width() -> int:
+    """Return the number of columns of the terminal."""
+    return shutil.get_terminal_size((USUAL_WIDTH, 24)).columns
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table with the first column left-aligned and the others right-aligned."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    widths = _widths(header, rows)
     for row in [header, ["-" * width for width in widths], *rows]:
-        first, *others = row
+        first, *others = map(printable, row)
         cells = [f"{first:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(others, widths[1:], strict=True))]
         print("  " + "  ".join(cells).rstrip())
+
+
+def table_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return the number of columns that `show_table` needs."""
+    return sum(2 + width for width in _widths(header, rows))
+
+
+def _widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(printable(row[i])) for row in [header, *rows]) for i in range(len(header))]
 
 
 def show_json(found: Mapping[str, Any]) -> None:

@@ -78,10 +78,10 @@ def tally(column: Any) -> Tally:
 
 
 class Details:
-    """Collects statistics of a text column, batch by batch."""
+    """Collects statistics of a text column, batch by batch; `decimal` is ".", "," or "both"."""
 
-    def __init__(self, read_as_numbers: bool, decimal_commas: bool) -> None:
-        self._read_as_numbers, self._decimal_commas = read_as_numbers, decimal_commas
+    def __init__(self, decimal: str, read_as_numbers: bool) -> None:
+        self._decimal, self._read_as_numbers = decimal, read_as_numbers
         self._n_values = 0
         self._odd: Counter[str] = Counter()
         self._distinct: set[str] = set()
@@ -94,7 +94,9 @@ class Details:
         values, counts = counted.field("values"), counted.field("counts")
         plain, commas, unclear, others = _kinds(values)
         present = _any(plain, commas, unclear, others)
-        odd = pc.and_not(present, _any(plain, commas, unclear) if self._decimal_commas else plain)
+        if self._decimal == ",":
+            plain = pc.and_not(plain, _matches(values, r"\."))
+        odd = pc.and_not(present, plain if self._decimal == "." else _any(plain, commas, unclear))
         self._n_values += pc.sum(counts.filter(present)).as_py() or 0
         self._odd.update(dict(zip(values.filter(odd).to_pylist(), counts.filter(odd).to_pylist(), strict=True)))
         if not self._read_as_numbers:

@@ -3,81 +3,54 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import _report as report
 from .._auto import ITERATIONS
-from .._progress import counting
-from .._study.comparison import METHODS, compare
+from .._progress import counting, readable
+from .._study.comparison import SHARED, compare
+from .._study.contenders import METHODS, PACKAGES, installed_peers
 from .._study.evaluation import Metric, Split, Tried, paired_difference, reached
-from .._study.peers import PEERS, installed_peers
-from ._data import Question, add_parameters, add_question, add_shares, ask, divide, given_parameters, rows_in_words
+from ._data import Question, ask, divide, given_parameters, rows_in_words
 from ._describe import describe, describe_columns, in_short, title
-from ._output import add_command, add_output, show, show_json, show_table, speaks
+from ._output import line_width, show, show_json, show_table, speaks, table_width, terminal_width
 from ._paths import check_files, written
 from .report import write_findings
 
-EXAMPLES = """
-  agbm compare adult.csv --target income --report adult.html
-  agbm compare houses.parquet --target price --methods fading gbm --peers LightGBM
-  agbm compare clicks/ --target clicked --rows 200000 --peers"""
-
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "agbm compare DATA --target COLUMN [options]",
-        help="compare methods and other libraries on a table",
-        description="Train all methods, and other boosting libraries that are installed, on the same rows of a table. "
-        "All use the same validation rows and the same patience for early stopping and are evaluated on the same test "
-        "rows; all other settings are the defaults of each library.",
-        examples=EXAMPLES,
-    )
-    add_question(parser)
-    parser.add_argument(
-        "--methods",
-        nargs="*",
-        choices=METHODS,
-        default=METHODS,
-        metavar="METHOD",
-        help=f"methods of agbm: {', '.join(METHODS)}",
-    )
-    parser.add_argument(
-        "--peers", nargs="*", choices=list(PEERS), metavar="LIBRARY",
-        help=f"other libraries: {', '.join(PEERS)} (default: all that are installed)",
-    )  # fmt: skip
-    add_parameters(parser, "parameters of the agbm methods")
-    add_shares(parser)
-    parser.add_argument(
-        "--max-iter", type=int, default=ITERATIONS, help="maximum number of iterations (default: %(default)s)"
-    )
-    parser.add_argument("--report", metavar="PAGE", type=Path, help="write an HTML report, such as m.html")
-    add_output(parser)
-    parser.set_defaults(run=run)
+FIXED = dict.fromkeys(SHARED, "all contenders have the same value of this parameter; omit it.") | {
+    "method": "use --methods instead.",
+    "max_iter": "use --max-iter instead.",
+    "random_state": "use --seed instead.",
+    "n_jobs": "use --jobs instead.",
+}
+"""Parameters that --set cannot set."""
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the comparison and print the results."""
     check_files(reads={"DATA": arguments.data}, writes={"--report": arguments.report})
-    shows = speaks(arguments)
+    if arguments.report is not None:
+        report.check_matplotlib()
+    contenders = _contenders(arguments)
     question = ask(arguments)
+    parameters = given_parameters(question, arguments, FIXED)
     split = divide(question, arguments)
-    if shows:
+    if speaks(arguments):
         print(title(question))
-        show(describe(question) | {"rows": rows_in_words(split)})
-    peers = installed_peers() if arguments.peers is None else arguments.peers
-    contenders = [*arguments.methods, *peers]
-    tried = sorted(_run(split, question, contenders, arguments), key=_main)
+        show(describe(question) | {"rows": rows_in_words(split)} | _libraries_in_words(arguments))
+    tried = sorted(_run(split, question, contenders, parameters, arguments), key=_main)
     if arguments.json:
         show_json(
             {
                 "command": arguments.command_line,
+                "identifiers": list(question.identifiers),
                 "mixed_columns": question.mixed_columns,
+                "not_installed": _not_installed(arguments),
                 "contenders": [_plain(t, tried[0]) for t in tried],
             }
         )
@@ -94,6 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
             tried=tried,
             model=ours[0].model if ours else None,
             seed=str(arguments.seed),
+            test=report.predictions_of(ours[0].model, [split.X_test], split.y_test) if ours else None,
         )
         if not arguments.json:
             print(written(arguments.report))
@@ -103,12 +77,44 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"no model could be trained; {tried[0].name}: {tried[0].failure}")
 
 
-def _run(split: Split, question: Question, contenders: Sequence[str], arguments: argparse.Namespace) -> list[Tried]:
+def _contenders(arguments: argparse.Namespace) -> list[str]:
+    """Return the methods and libraries to compare; raises errors before the data are read."""
+    if arguments.max_iter is not None and arguments.max_iter < 1:
+        raise ValueError(f"--max-iter must be at least 1; got {arguments.max_iter}.")
+    installed = installed_peers()
+    peers = installed if arguments.peers is None else list(dict.fromkeys(arguments.peers))
+    absent = [name for name in peers if name not in installed]
+    if absent:
+        packages = " ".join(PACKAGES[name][1] for name in absent)
+        raise ImportError(f"--peers {' '.join(absent)}: not installed; run: pip install {packages}")
+    contenders = [*dict.fromkeys(arguments.methods), *peers]
+    if not contenders:
+        raise ValueError("--methods and --peers are both empty; name at least one method or library.")
+    return contenders
+
+
+def _not_installed(arguments: argparse.Namespace) -> list[str]:
+    """Return the libraries that would be compared if they were installed."""
+    return [name for name in PACKAGES if name not in installed_peers()] if arguments.peers is None else []
+
+
+def _libraries_in_words(arguments: argparse.Namespace) -> dict[str, str]:
+    absent = _not_installed(arguments)
+    packages = " ".join(PACKAGES[name][1] for name in absent)
+    return {"not installed": f"{', '.join(absent)}: pip install {packages}"} if absent else {}
+
+
+def _run(
+    split: Split,
+    question: Question,
+    contenders: Sequence[str],
+    parameters: Mapping[str, Any],
+    arguments: argparse.Namespace,
+) -> list[Tried]:
     """Return the results of the contenders; after an interrupt, of those that were finished."""
     runs = compare(
         split, question.classifies, contenders,
-        seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter,
-        parameters=given_parameters(question, arguments),
+        seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter or ITERATIONS, parameters=parameters,
     )  # fmt: skip
     tried: list[Tried] = []
     with counting("compare") if speaks(arguments) else nullcontext(_silent) as update:
@@ -149,22 +155,45 @@ def _show(tried: Sequence[Tried]) -> None:
     default = next((t for t in tried if t.name == METHODS[0] and not t.failure), None)
     done = [t for t in tried if not t.failure]
     if done:
-        names = [metric.name for metric in done[0].metrics]
-        header = ["", *names, "trees", "seconds", *([f"{METHODS[0]} matches it after"] if default else [])]
-        show_table(header, [_row(t, default) for t in done])
+        _show_table(done, default)
         close = [t.name for t in done[1:] if _above(t, done[0]).low <= 0.0]
         if close:
-            print(
-                f"  No significant difference from {done[0].name} on the test rows (paired, 95 %): {', '.join(close)}."
-            )
+            text = f"No significant difference from {done[0].name} on the test rows (paired, 95 %): {', '.join(close)}."
+            print(textwrap.fill(text, line_width(), initial_indent="  ", subsequent_indent="  "))
     for t in tried:
         if t.failure:
             print(f"  {t.name}: {t.failure}")
 
 
-def _row(tried: Tried, default: Tried | None) -> list[str]:
-    row = [tried.name, *map(str, tried.metrics), f"{tried.trees:,}", f"{tried.seconds:.3g}"]
+def _show_table(done: Sequence[Tried], default: Tried | None) -> None:
+    """Print the results in one table; in two narrower ones, with fewer intervals, if that does not fit."""
+    names = [metric.name for metric in done[0].metrics]
+    header, columns = ["", *names, "trees", "seconds"], [[t.name, *map(str, t.metrics), *_effort(t)] for t in done]
+    matches = [f"{METHODS[0]} matches it after"], [[_matched(t, default)] for t in done]
     if default is None:
-        return row
-    there = reached(default, min(tried.curve["validation_loss"]))
-    return [*row, "never" if there is None else f"{there[0]:,} trees, {there[1]:.3g} s"]
+        matches = [], [[] for _ in done]
+    wide = [[*row, *more] for row, more in zip(columns, matches[1], strict=True)]
+    if table_width([*header, *matches[0]], wide) <= terminal_width():
+        show_table([*header, *matches[0]], wide)
+        return
+    show_table(header, [[t.name, *_in_short(t.metrics), *_effort(t)] for t in done])
+    if default is not None:
+        print()
+        show_table(["", *matches[0]], [[t.name, *more] for t, more in zip(done, matches[1], strict=True)])
+
+
+def _in_short(metrics: Sequence[Metric]) -> list[str]:
+    """Return the metrics, with half the width of the interval of the first one."""
+    first, *others = metrics
+    return [f"{readable(first.value)} ± {readable((first.high - first.low) / 2, 2)}"] + [
+        readable(metric.value) for metric in others
+    ]
+
+
+def _effort(tried: Tried) -> list[str]:
+    return [f"{tried.trees:,}", readable(tried.seconds, 3)]
+
+
+def _matched(tried: Tried, default: Tried | None) -> str:
+    there = None if default is None else reached(default, min(tried.curve["validation_loss"]))
+    return "never" if there is None else f"{there[0]:,} trees, {readable(there[1], 3)} s"

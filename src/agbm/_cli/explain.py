@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._core.losses import Array
 from .._estimators import AGBMClassifier, load
+from .._progress import readable
 from ..export._view import feature_names
-from ._data import Model, add_file, take
+from ._data import Model, take
 from ._files import output_format, write_pieces
 from ._model import open_for
-from ._output import add_command, printable, show_json, show_table
+from ._options import check_form, form_of
+from ._output import show_json, show_table
 from ._paths import check_files
-
-EXAMPLES = """
-  agbm explain adult.agbm new.csv --rows 3
-  agbm explain adult.agbm new.csv --out contributions.parquet"""
-
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "agbm explain MODEL DATA [options]",
-        help="show how much each feature contributes to predictions",
-        description="Show how much each feature contributes to the score of a row (exact Shapley values). The "
-        "contributions of a row and the base value, the mean score, add up to its score: log-odds, or the value before "
-        "the inverse link.",
-        examples=EXAMPLES,
-    )
-    parser.add_argument("model", help="model file written by agbm train or model.save")
-    add_file(parser)
-    parser.add_argument("--rows", type=int, default=5, help="number of rows to show (default: %(default)s)")
-    parser.add_argument("--top", type=int, default=8, help="number of features to show per row (default: %(default)s)")
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="write the contributions of all rows as csv, parquet or arrow"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
-    parser.set_defaults(run=run)
+from ._status import printable, status
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -50,7 +26,9 @@ def run(arguments: argparse.Namespace) -> None:
         output_format(arguments.out)  # raises ValueError before the data are read
     check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": arguments.out})
     model = load(arguments.model)
-    file, features = open_for(model, arguments.data, arguments.format, header=not arguments.no_header)
+    with status(arguments):
+        file, features = open_for(model, arguments.data, form_of(arguments))
+        check_form(arguments, file.format)
     if arguments.out is not None:
         n_rows = write_pieces((_columns(model, piece) for piece in file.pieces(features)), arguments.out)
         if arguments.json:
@@ -123,18 +101,25 @@ def _value(row: Any, f: int) -> Any:
 
 def _show(explained: dict[str, Any], top: int) -> None:
     of = f" of {explained['of']}" if explained["of"] else ""
-    print(
-        printable(f"row {explained['row']}: prediction {explained['prediction']}, score{of} {explained['score']:.5g}")
-    )
+    prediction, score = explained["prediction"], readable(explained["score"], 5)
+    prediction = readable(prediction, 5) if isinstance(prediction, float) else prediction
+    print(printable(f"row {explained['row']}: prediction {prediction}, score{of} {score}"))
     shown = [entry for entry in explained["contributions"][:top] if entry["adds"] != 0.0]
     rest = sum(entry["adds"] for entry in explained["contributions"][len(shown) :])
-    rows = [[entry["feature"], _text(entry["value"]), f"{entry['adds']:+.4g}"] for entry in shown]
-    rows += [["all others", "", f"{rest:+.4g}"], ["base value", "", f"{explained['base']:+.4g}"]]
+    rows = [[entry["feature"], _text(entry["value"]), _signed(entry["adds"])] for entry in shown]
+    rows += [["all others", "", _signed(rest)], ["base value", "", _signed(explained["base"])]]
     show_table(["feature", "value", "contribution"], rows)
     print()
 
 
+def _signed(value: float) -> str:
+    return readable(value) if value < 0.0 else f"+{readable(value)}"
+
+
 def _text(value: Any) -> str:
+    """Return the value of a feature. Whole numbers have no separators, since they may be years or postal codes."""
     if value is None:
         return "missing"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.5g}"

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._core.losses import HalfSquaredError
 from .._estimators import AGBMClassifier, load
+from .._progress import readable
 from .._report import changed_parameters
 from ..export._view import feature_names
 from ._data import Model
-from ._model import important, noted_metrics, shares_in_words, training_in_words
-from ._output import MOST_LISTED, add_command, listed, show, show_json, size
-
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "agbm inspect MODEL [--json]",
-        help="show the contents of a model file",
-        description="Show the contents of a model file: features and target, how the model was trained, and which "
-        "features are important. Model files contain data only: loading one never runs code.",
-        examples="\n  agbm inspect adult.agbm\n  agbm inspect adult.agbm --json | jq .importances",
-    )
-    parser.add_argument("model", help="model file written by agbm train or model.save")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
-    parser.set_defaults(run=run)
+from ._model import important, metrics_in_words, noted_metrics, shares_in_words, training_in_words
+from ._output import MOST_LISTED, listed, show, show_json, size
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -74,16 +63,26 @@ def _in_words(model: Model) -> dict[str, str]:
     if categories:
         words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
     words["model"] = training_in_words(model, facts["seconds"])
-    words["loss"] = f"training {facts['train_loss']:.5g}"
-    if facts["validation_loss"] == facts["validation_loss"]:
-        words["loss"] += f", validation {facts['validation_loss']:.5g}"
-    words["parameters"] = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
-    words["parameters"] = words["parameters"] or "the defaults"
+    words |= _losses_in_words(model, facts)
+    changed = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
+    words["parameters"] = changed or "the defaults"
     words["resolved"] = ", ".join(f"{name}={value!r}" for name, value in facts["resolved_parameters"].items())
     words["importance"] = shares_in_words(facts["importances"])
     for name, text in model.notes_.items():
         words[f"note: {name}"] = text
     metrics = noted_metrics(model)
     if metrics:
-        words["note: metrics"] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
+        words["note: metrics"] = metrics_in_words(metrics)
     return words
+
+
+def _losses_in_words(model: Model, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the losses, or the root mean squared errors, which have the unit of the labels."""
+    roots = isinstance(model.model_.loss, HalfSquaredError)
+    losses = {"training": facts["train_loss"], "validation": facts["validation_loss"]}
+    shown = [
+        f"{rows} {readable(math.sqrt(2.0 * loss) if roots else loss, 5)}"
+        for rows, loss in losses.items()
+        if not math.isnan(loss)
+    ]
+    return {"RMSE" if roots else "loss": ", ".join(shown)}

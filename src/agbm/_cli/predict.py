@@ -13,48 +13,13 @@ import numpy as np
 from .. import _threads
 from .._estimators import AGBMClassifier, load
 from ..export._view import feature_names
-from ._data import Model, add_file, check_column
+from ._data import Model, check_column
 from ._files import DataFile, output_format, write_pieces
 from ._model import open_for
-from ._output import add_command, show_json
+from ._options import check_form, form_of
+from ._output import show_json
 from ._paths import check_files
-
-EXAMPLES = """
-  agbm predict adult.agbm new.csv --out predictions.csv
-  agbm predict adult.agbm new.parquet --proba --keep id --out probabilities.parquet
-  agbm predict adult.agbm new.csv --out - | head"""
-
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "agbm predict MODEL DATA --out FILE [options]",
-        help="predict the rows of a file",
-        description="Predict the rows of a file. It is read in batches and may be larger than memory. Columns are "
-        "matched by name; columns that the model does not use are ignored.",
-        examples=EXAMPLES,
-    )
-    parser.add_argument("model", help="model file written by agbm train or model.save")
-    add_file(parser)
-    parser.add_argument(
-        "--out", required=True, help="output file (csv, parquet or arrow, by its extension); - prints csv"
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--proba", action="store_true", help="write class probabilities instead of the predicted class")
-    what.add_argument(
-        "--scores", action="store_true", help="write raw scores: log-odds, or values before the inverse link"
-    )
-    parser.add_argument(
-        "--keep",
-        metavar="COLUMN",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="columns to copy to the output, such as an identifier",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
-    parser.set_defaults(run=run)
+from ._status import status
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -67,10 +32,10 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model)
     if arguments.proba and not isinstance(model, AGBMClassifier):
         raise ValueError("--proba: the model is a regressor, which predicts no probabilities; omit this option.")
-    file, features = open_for(
-        model, arguments.data, arguments.format, header=not arguments.no_header,
-        texts=_copied(model, arguments.keep) if to_csv else (),
-    )  # fmt: skip
+    with status(arguments):
+        texts = _copied(model, arguments.keep) if to_csv else []
+        file, features = open_for(model, arguments.data, form_of(arguments), texts=texts)
+        check_form(arguments, file.format)
     if arguments.keep and file.format == "svmlight":
         raise ValueError(
             f"--keep {' '.join(arguments.keep)}: svmlight files have no columns to copy; omit this option."

@@ -6,7 +6,6 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,71 +13,21 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .. import _auto
+from .. import _report as report
 from .._core.methods import method_of
 from .._storage.checkpoint import Checkpoint
 from .._study.evaluation import Metric
-from ._data import (
-    Model,
-    Question,
-    add_parameters,
-    add_question,
-    add_test_fraction,
-    add_weight,
-    ask,
-    check_column,
-    make_model,
-)
+from ._data import Model, Question, ask, check_column, make_model
 from ._describe import describe, describe_columns, notes_of, title
 from ._files import open_table
-from ._model import evaluate, important, shares_in_words, training_in_words
-from ._output import add_command, add_output, plain, show, show_json, speaks
+from ._model import evaluate, important, metrics_in_words, shares_in_words, training_in_words
+from ._options import form_of
+from ._output import plain, show, show_json, speaks
 from ._paths import check_files, saving, written
-from .report import write_page
+from ._sources import STANDARD_INPUT
+from .report import open_labelled, predictions_in, write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
-
-EXAMPLES = """
-  agbm train adult.csv --target income --out adult.agbm
-  agbm train houses.parquet --target price --out houses.agbm --folds 5 --report houses.html
-  agbm train a1a.svmlight --out a1a.agbm --set method=agbm learning_rate=0.05 max_iter=500
-  agbm train clicks/ --target clicked --out clicks.agbm --test later/ --checkpoint clicks.checkpoint"""
-
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "agbm train DATA --target COLUMN --out MODEL [options]",
-        help="train a model on a table in a file",
-        description="Train a model on a table in a file. The types of the columns and the task (classification or "
-        "regression) are inferred and printed. By default 20 % of the rows are held out as a test set, and 10 % of the "
-        "remaining rows are used for early stopping. A table that does not fit into memory is read in batches.",
-        examples=EXAMPLES,
-    )
-    add_question(parser)
-    add_weight(parser)
-    parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="output file, such as m.agbm")
-    test = parser.add_mutually_exclusive_group()
-    test.add_argument("--test", metavar="FILE", help="evaluate the model on the rows of another file")
-    add_test_fraction(test)
-    test.add_argument(
-        "--folds",
-        type=int,
-        metavar="K",
-        help="evaluate by K-fold cross-validation; the saved model is trained on all rows",
-    )
-    add_parameters(parser, "parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500")
-    parser.add_argument("--no-early-stopping", action="store_true", help="train for max_iter iterations (default: 100)")
-    parser.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        type=Path,
-        help="save checkpoints during training; the same command resumes from this file",
-    )
-    parser.add_argument("--stream", action="store_true", help="read in batches even if the table fits into memory")
-    parser.add_argument("--report", metavar="PAGE", type=Path, help="write an HTML report, such as m.html")
-    add_output(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -107,12 +56,15 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = _evaluate(question, model, parts[1], folds, arguments)
         model.notes_["metrics"] = json.dumps(plain(list(metrics)), ensure_ascii=False)
     if arguments.report is not None:
-        write_page(arguments.report, model, metrics, seconds, describe_columns(question))
+        test = _predictions(question, model, parts[1], arguments)
+        write_page(arguments.report, model, metrics, seconds, describe_columns(question), test=test)
     _say(arguments, question, model, metrics, seconds)
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise errors that would otherwise occur after the training."""
+    if arguments.test == STANDARD_INPUT:
+        raise ValueError("--test -: only DATA can be standard input; use a file for --test.")
     if not 0.0 <= arguments.test_fraction < 1.0:
         raise ValueError(f"--test-fraction must be at least 0 and below 1; got {arguments.test_fraction}.")
     if arguments.folds is not None and arguments.folds < 2:
@@ -122,13 +74,13 @@ def _check(arguments: argparse.Namespace) -> None:
         writes={"--out": arguments.out, "--report": arguments.report},
         resumes={"--checkpoint": arguments.checkpoint},
     )
+    if arguments.report is not None:
+        report.check_matplotlib()
 
 
 def _check_test(question: Question, arguments: argparse.Namespace) -> None:
     """Raise ValueError if the test file lacks the target or a feature."""
-    test = open_table(
-        arguments.test, arguments.format, header=not arguments.no_header, n_features=len(question.features)
-    )
+    test = open_table(arguments.test, form_of(arguments), n_features=len(question.features))
     if "svmlight" not in (test.format, question.file.format):
         for name in [*question.features, question.target]:
             check_column(name, f"--test {arguments.test}", [column.name for column in test.columns])
@@ -159,11 +111,21 @@ def _evaluate(
     question: Question, model: Model, test: NDArray[np.intp], folds: Sequence[Fold], arguments: argparse.Namespace
 ) -> Sequence[Metric]:
     if arguments.test is not None:
-        return evaluate(model, arguments.test, question.target, arguments.format, header=not arguments.no_header)
+        return evaluate(model, arguments.test, question.target, form_of(arguments))
     if folds:
         verbose = clone(model).set_params(verbose=int(speaks(arguments)))
         return _cross_validate(question, verbose, folds)
     return question.evaluate([(model, test)]) if len(test) else []
+
+
+def _predictions(
+    question: Question, model: Model, test: NDArray[np.intp], arguments: argparse.Namespace
+) -> report.Predictions | None:
+    """Return the predictions for the test rows; None for folds, whose rows other models predict."""
+    if arguments.test is not None:
+        file, features = open_labelled(model, arguments.test, question.target, form_of(arguments))
+        return predictions_in(model, file, features, question.target)
+    return report.predictions_of(model, [question.table(test)], question.y[test]) if len(test) else None
 
 
 def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
@@ -198,6 +160,7 @@ def _say(
             "target": question.target,
             "features": question.features,
             "categories": question.categorical,
+            "identifiers": list(question.identifiers),
             "mixed_columns": question.mixed_columns,
             "trees": model.n_trees_,
             "iterations": model.n_iter_,
@@ -212,7 +175,7 @@ def _say(
     facts = {"model": training_in_words(model, seconds)}
     if metrics:
         label = f"{arguments.folds} folds" if arguments.folds is not None else "test"
-        facts[label] = "; ".join(f"{metric.name} {metric}" for metric in metrics)
+        facts[label] = metrics_in_words(metrics)
     facts["importance"] = shares_in_words(important(model))
     facts["saved to"] = written(arguments.out)
     if arguments.report is not None:

@@ -20,17 +20,16 @@ from .. import _threads
 from .._auto import ITERATIONS
 from .._core.losses import Array
 from .._estimators import AGBMClassifier, AGBMRegressor
+from .contenders import METHODS, PACKAGES, installed_peers
 from .evaluation import Split, Tried, check_labels, score_predictions
-from .peers import PEERS, Effort, Fitted, Numbers, installed_peers, matrices
+from .peers import FITS, Effort, Fitted, Numbers, matrices
 
-METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
-"""Methods of this library. All use the leaves and tree sizes of the default, which also has several members."""
 PATIENCE = 20
 
-# Parameters that must be the same for all contenders, or define the contenders.
-_SHARED = {
+SHARED = {
     "method", "max_iter", "n_iter_no_change", "early_stopping", "random_state", "n_jobs", "loss", "callbacks",
 }  # fmt: skip
+"""Parameters that must be the same for all contenders, or define the contenders."""
 
 
 def compare(
@@ -64,7 +63,7 @@ def compare(
         try:
             if name in METHODS:
                 return _tried(name, _fit_ours(split, classifies, name, effort, parameters), split, classes)
-            return _tried(name, PEERS[name].fit(numbers(), effort), split, classes)
+            return _tried(name, FITS[name](numbers(), effort), split, classes)
         except Exception as error:  # a library may raise anything, and the others should still run
             return Tried(name, failure=_in_one_line(error))
 
@@ -73,17 +72,17 @@ def compare(
 
 def _check(split: Split, classifies: bool, contenders: Sequence[str], parameters: Mapping[str, Any]) -> None:
     """Raise errors that concern all contenders, before any of them runs."""
-    known = [*METHODS, *PEERS]
+    known = [*METHODS, *PACKAGES]
     if not contenders:
         raise ValueError(f"contenders=[]: name at least one of {known}.")
     unknown = [name for name in contenders if name not in known]
     if unknown:
         raise ValueError(f"contenders={list(contenders)}: {unknown} are unknown; known are {known}.")
-    absent = [name for name in contenders if name in PEERS and name not in installed_peers()]
+    absent = [name for name in contenders if name in PACKAGES and name not in installed_peers()]
     if absent:
-        packages = " ".join(PEERS[name].package for name in absent)
+        packages = " ".join(PACKAGES[name][1] for name in absent)
         raise ImportError(f"contenders={list(contenders)}: {absent} are not installed: pip install {packages}")
-    shared = sorted(_SHARED & set(parameters))
+    shared = sorted(SHARED & set(parameters))
     if shared:
         raise ValueError(f"parameters has {shared}, which are the same for all contenders; remove them.")
     if classifies:

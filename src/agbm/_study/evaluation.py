@@ -1,4 +1,4 @@
-"""Evaluation on test rows: metrics with confidence intervals, and the record of a model that was score_predictions.
+"""Evaluation on test rows: metrics with confidence intervals, and the record of a model that was evaluated.
 
 The 95 % intervals cover the sampling of the test rows only, not other splits or seeds. They use normal approximations
 for means over rows, Wilson's interval for proportions, and DeLong's for the area under the ROC curve.
@@ -17,6 +17,7 @@ from scipy.stats import binomtest, rankdata
 
 from .._core.losses import Array
 from .._data.rows import some_of
+from .._progress import readable
 
 Z = 1.959963984540054  # 95 % of a standard normal distribution are within ± Z
 
@@ -32,7 +33,7 @@ class Metric:
     lower_is_better: bool
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{readable(self.value)} [{readable(self.low)}, {readable(self.high)}]"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Tried:
-    """A model that was trained and score_predictions, or the reason why it was not."""
+    """A model that was trained and evaluated, or the reason why it was not."""
 
     name: str
     seconds: float = math.nan
@@ -83,11 +84,12 @@ def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
 
 def check_labels(split: Split) -> None:
     """Raise ValueError if a validation or test row has a class that no training row has."""
-    for name, labels in (("y_val", split.y_val), ("y_test", split.y_test)):
+    for rows, labels in (("validation", split.y_val), ("test", split.y_test)):
         unknown = np.setdiff1d(labels, split.y).tolist()
         if unknown:
             raise ValueError(
-                f"{name} has labels {some_of(unknown)} that do not occur in the training rows; use another split."
+                f"the {rows} rows have labels {some_of(unknown)} that do not occur in the training rows; use another "
+                "seed or split."
             )
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -71,15 +70,6 @@ class Fitted:
     parameters: Mapping[str, Any]
     model: Any = None
     """The fitted estimator, if it is one of this library."""
-
-
-@dataclass(frozen=True)
-class Peer:
-    """One library."""
-
-    module: str
-    package: str
-    fit: Callable[[Numbers, Effort], Fitted]
 
 
 def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any], NDArray[np.bool_]]:
@@ -289,14 +279,10 @@ def _fit_hist_gradient_boosting(data: Numbers, effort: Effort) -> Fitted:
     )
 
 
-PEERS: Mapping[str, Peer] = {
-    "LightGBM": Peer("lightgbm", "lightgbm", _fit_lightgbm),
-    "XGBoost": Peer("xgboost", "xgboost", _fit_xgboost),
-    "CatBoost": Peer("catboost", "catboost", _fit_catboost),
-    "HistGradientBoosting": Peer("sklearn", "scikit-learn", _fit_hist_gradient_boosting),
+FITS: Mapping[str, Callable[[Numbers, Effort], Fitted]] = {
+    "LightGBM": _fit_lightgbm,
+    "XGBoost": _fit_xgboost,
+    "CatBoost": _fit_catboost,
+    "HistGradientBoosting": _fit_hist_gradient_boosting,
 }
-
-
-def installed_peers() -> list[str]:
-    """The libraries that are installed. None of them is imported."""
-    return [name for name, peer in PEERS.items() if find_spec(peer.module) is not None]
+"""The libraries of `contenders.PACKAGES`."""
