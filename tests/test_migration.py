@@ -371,7 +371,7 @@ class TestForeignNames:
             ({"reg_alpha": 1.0}, "leaf values have L2 regularization only"),
             ({"eval_set": []}, "pass X_val and y_val"),
             ({"verbosity": -1}, "it is not needed here."),
-            ({"max_iters": 9}, "the most similar name is max_iter."),
+            ({"max_iters": 9}, "did you mean 'max_iter'?"),
         ],
     )
     def test_of_parameters(self, given, message):
@@ -390,7 +390,7 @@ class TestForeignNames:
         [
             ("eval_set", "fit has no argument 'eval_set': pass X_val and y_val, and other sets as watch="),
             ("early_stopping_rounds", "set n_iter_no_change, a parameter of the estimator."),
-            ("sample_weights", "the most similar name is sample_weight."),
+            ("sample_weights", "did you mean 'sample_weight'?"),
             ("wibble", "fit has no argument 'wibble'."),
         ],
     )

@@ -146,7 +146,7 @@ def test_what_is_not_finite_is_left_out(iris):
     broken.history_["train_loss"] = np.array([1.0, 0.5, np.inf, 2.0])
     ax = plot.convergence([model, broken], "iterations", log=True)
     np.testing.assert_array_equal(lines_of(ax)[1].get_ydata(), [1.0, 0.5, np.nan, 2.0])
-    assert stars_of(ax)[1] == (1, 0.5)
+    assert stars_of(ax)[1] == (3, 2.0)  # the iteration that the model uses
 
 
 def test_no_iteration_at_all():

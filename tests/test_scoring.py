@@ -152,6 +152,30 @@ class TestStopping:
         assert trained.history_["validation_loss"][0] != weighted.history_["validation_loss"][0]
 
 
+class TestSeen:
+    def test_the_bar_names_the_scores_and_the_best(self, halves, capsys):
+        X, y, X_val, y_val = halves
+        model = AGBMClassifier(scoring="auc", verbose=1, **FEW).fit(X, y, watch={"new": (X_val, y_val)})
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert "validation auc 0.9" in last
+        assert "new loss" in last
+        assert f"at {model.best_iteration_}" in last
+
+    def test_a_chart_of_a_metric(self, halves):
+        X, y, X_val, y_val = halves
+        model = AGBMClassifier(scoring="accuracy", **FEW).fit(X, y, watch={"new": (X_val, y_val)})
+        ax = agbm.plot.convergence(model, "iterations", metric="accuracy")
+        lines = {len(line.get_xdata()): line.get_ydata() for line in ax.lines}
+        assert set(lines) == {13, 1}
+        drawn = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 13]
+        np.testing.assert_array_equal(drawn, [model.history_[f"{name}_accuracy"] for name in ("new", "validation")])
+        best = model.best_iteration_
+        assert (lines[1][0], ax.get_ylabel()) == (model.history_["validation_accuracy"][best], "accuracy")
+        assert [text.get_text() for text in ax.get_legend().texts] == ["validation", "new", "best iteration"]
+        with pytest.raises(ValueError, match="metric='r2': 'fading' has not recorded it; fit with scoring='r2'"):
+            agbm.plot.convergence(model, metric="r2")
+
+
 class TestFiles:
     def test_scores_are_kept(self, halves, tmp_path):
         X, y, X_val, y_val = halves
@@ -177,6 +201,7 @@ class TestErrors:
         ("scoring", "message"),
         [
             ("rocauc", r"scoring='rocauc' must be a callable or the name of a scorer .* roc_auc"),
+            ("rmse", "similar names: neg_root_mean_squared_error"),
             ("?", r"get_scorer_names\(\) lists all"),
             ([], r"scoring=\[\] has no metrics"),
             ("loss", "'loss' is always recorded"),

@@ -29,14 +29,14 @@ def train(run: Run, settings: Any) -> FittedModel:
     scores = Scores(settings, scorers, run) if scorers or run.watched else no_scores
     members = [_member_run(plan, member, settings) for member in run.members]
     has_validation = members[0].objective.has_validation
-    criterion = by_loss(has_validation)
-    if scorers:
-        criterion = by_score(f"{'validation' if has_validation else 'train'}_{next(iter(scorers))}")
+    stopping = f"{'validation' if has_validation else 'train'}_{next(iter(scorers))}" if scorers else None
+    criterion = by_loss(has_validation) if stopping is None else by_score(stopping)
     ensembles = [member.ensemble for member in members]
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensembles, plan.seed)
     watchers: list[Watcher] = [after(n_known, callback) for callback in settings.callbacks or ()]
-    with progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss) as bar:
+    shown = progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
+    with shown as bar:
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:

@@ -35,7 +35,7 @@ class KnowsNames(BaseEstimator):  # type: ignore[misc]
         """An error message about unknown parameters that another library has; empty if there are none."""
         known = cls._get_param_names()
         hints = {name: of_estimator(name, value, known) for name, value in parameters.items() if name not in known}
-        found = [f"{cls.__name__} has no parameter {name!r}: {hint}." for name, hint in hints.items() if hint]
+        found = [f"{cls.__name__} has no parameter {name!r}: {hint}" for name, hint in hints.items() if hint]
         return " ".join(found)
 
     def set_params(self, **parameters: Any) -> Self:

@@ -34,16 +34,18 @@ def readable(value: float, digits: int = 4) -> str:
 
 @contextmanager
 def progress(
-    description: str, max_iter: int, verbose: int, stream: TextIO | None = None, loss: Loss | None = None
-) -> Iterator[Watcher | None]:
+    description: str, max_iter: int, verbose: int, stream: TextIO | None = None, loss: Loss | None = None,
+    score: str | None = None,
+) -> Iterator[Watcher | None]:  # fmt: skip
     """Yield a callback that shows the progress of a fit; if not verbose, yield None and print nothing.
 
     If the loss is half the squared error, the root mean squared error is shown, which has the unit of the labels.
+    `score` names the score that early stopping uses, if it does not use the loss.
     """
     if not verbose:
         yield None
         return
-    best, roots = _Best(), isinstance(loss, HalfSquaredError)
+    best, roots = _Best(score), isinstance(loss, HalfSquaredError)
     with _shown(description, stream) as show:
 
         def update(record: Record) -> None:
@@ -79,15 +81,23 @@ class State:
 
 
 class _Best:
-    """The lowest validation loss so far and its iteration; the training loss if there are no validation rows."""
+    """The lowest validation loss, or the highest score, so far and its iteration.
 
-    def __init__(self) -> None:
-        self.loss, self.iteration = math.inf, 0
+    The training loss counts if there are no validation rows.
+    """
+
+    def __init__(self, score: str | None) -> None:
+        self.score, self.value, self.iteration = score, math.inf if score is None else -math.inf, 0
 
     def __call__(self, record: Record) -> None:
-        loss = record.train_loss if math.isnan(record.validation_loss) else record.validation_loss
-        if loss < self.loss:
-            self.loss, self.iteration = loss, record.iteration
+        if self.score is not None:
+            value = record.scores[self.score]
+            better = value > self.value
+        else:
+            value = record.train_loss if math.isnan(record.validation_loss) else record.validation_loss
+            better = value < self.value
+        if better:
+            self.value, self.iteration = value, record.iteration
 
 
 def _losses(record: Record, best: _Best, roots: bool) -> Callable[[], Sequence[str]]:
@@ -100,7 +110,9 @@ def _losses(record: Record, best: _Best, roots: bool) -> Callable[[], Sequence[s
         parts = [f"trees {record.trees:,}", f"train {name} {number(record.train_loss)}"]
         if not math.isnan(record.validation_loss):
             parts.append(f"validation {name} {number(record.validation_loss)}")
-        return [*parts, f"best {number(best.loss)} at {best.iteration:,}"]
+        parts += [f"{score.replace('_', ' ')} {readable(value)}" for score, value in record.scores.items()]
+        value = number(best.value) if best.score is None else readable(best.value)
+        return [*parts, f"best {value} at {best.iteration:,}"]
 
     return words
 

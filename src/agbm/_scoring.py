@@ -17,6 +17,14 @@ from ._run import Run
 
 Scorer = Callable[..., float]
 
+_OTHER_NAMES = {"auc": "roc_auc", "aucpr": "average_precision"}
+"""Names of metrics in other libraries."""
+_ERRORS = {
+    "rmse": "neg_root_mean_squared_error", "mse": "neg_mean_squared_error", "mae": "neg_mean_absolute_error",
+    "mape": "neg_mean_absolute_percentage_error", "logloss": "neg_log_loss",
+}  # fmt: skip
+"""Metrics of which less is better, in other libraries. Scores have the opposite sign, so the names are only hints."""
+
 
 def scorers_of(settings: Any) -> dict[str, Scorer]:
     """The scorers of the parameter `scoring` of an estimator by name; early stopping uses the first."""
@@ -41,8 +49,10 @@ def _scorer(name: str, given: Any) -> Scorer:
         return cast(Scorer, given)
     from sklearn.metrics import get_scorer, get_scorer_names  # slow to import
 
+    given = _OTHER_NAMES.get(given, given)
     if given not in get_scorer_names():
-        similar = get_close_matches(str(given), get_scorer_names(), cutoff=0.5)
+        known = _ERRORS.get(str(given))
+        similar = [known] if known is not None else get_close_matches(str(given), get_scorer_names(), cutoff=0.5)
         hint = f"similar names: {', '.join(similar)}" if similar else "sklearn.metrics.get_scorer_names() lists all"
         raise ValueError(f"scoring={given!r} must be a callable or the name of a scorer of scikit-learn; {hint}.")
     return cast(Scorer, get_scorer(given))

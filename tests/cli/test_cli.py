@@ -38,6 +38,13 @@ def here(tmp_path, monkeypatch):
 
 
 class TestTrain:
+    def test_a_metric_stops(self, here, capsys):
+        run(*SOLD, "--metric", "auc")
+        capsys.readouterr()
+        model = agbm.load("sold.agbm")
+        assert model.scoring == "auc"
+        assert model.best_iteration_ == model.history_["validation_auc"].argmax()
+
     def test_what_is_inferred_is_shown_and_what_is_said_is_true(self, here, capsys):
         run(*SOLD)
         said = capsys.readouterr().out
@@ -250,6 +257,11 @@ class TestTrain:
             ),
             (["mixed.csv", "--target", "day"], r"--target day: the column is neither numeric nor text"),
             (["mixed.csv", "--target", "sold", "--set", "max_itr=3"], r"no parameter 'max_itr'; did you mean 'max_it"),
+            (["mixed.csv", "--target", "sold", "--set", "num_leaves=3"], r"num_leaves is max_leaf_nodes=3 here"),
+            (
+                ["mixed.csv", "--target", "sold", "--metric", "rmse"],
+                r"--metric 'rmse' must .* neg_root_mean_sq",
+            ),
             (
                 ["mixed.csv", "--target", "sold", "--set", "momentum=1"],
                 r"use method__momentum, a parameter of VAGBM and AGBM",

@@ -20,6 +20,8 @@ from .._core.methods import METHODS, owners_of
 from .._data.batches import Batches
 from .._data.hold_out import hold_out, seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
+from .._migration.foreign import of_estimator
+from .._scoring import scorers_of
 from .._study.evaluation import Metric, Split, score_predictions
 from ._files import Column, DataFile, available_memory, open_table, pyarrow
 from ._identifiers import identifiers
@@ -309,7 +311,12 @@ def make_model(question: Question, arguments: argparse.Namespace) -> Model:
     """Return the unfitted estimator."""
     parameters: dict[str, Any] = {"random_state": arguments.seed, "n_jobs": arguments.jobs}
     parameters["early_stopping"] = not arguments.no_early_stopping
-    return _estimator(question)(**parameters).set_params(**given_parameters(question, arguments))
+    model = _estimator(question)(**parameters, scoring=arguments.metric)
+    try:
+        scorers_of(model)
+    except ValueError as error:
+        raise ValueError(str(error).replace("scoring=", "--metric ", 1)) from error
+    return model.set_params(**given_parameters(question, arguments))
 
 
 def given_parameters(
@@ -351,15 +358,14 @@ def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
     method = parsed.get("method", "fading")
     of_method = METHODS[method].get_params(deep=False) if method in METHODS else {}
     for name in parsed:
-        _check_known(name, [*known, *(f"method__{parameter}" for parameter in of_method)])
+        _check_known(name, parsed[name], [*known, *(f"method__{parameter}" for parameter in of_method)])
     return parsed
 
 
-def _check_known(name: str, known: Sequence[str]) -> None:
+def _check_known(name: str, value: Any, known: list[str]) -> None:
     if name in known:
         return
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"the parameters are {', '.join(sorted(known))}."
+    hint = of_estimator(name, value, known) or f"the parameters are {', '.join(sorted(known))}."
     owners = [kind.__name__ for kind in owners_of(name)]
     if owners:
         hint = f"use method__{name}, a parameter of {' and '.join(owners)}."

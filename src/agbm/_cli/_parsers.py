@@ -53,6 +53,10 @@ def _train(commands: Commands, help: str) -> None:
         help="evaluate by K-fold cross-validation; the saved model is trained on all rows",
     )  # fmt: skip
     add_parameters(parser, "parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500")
+    parser.add_argument(
+        "--metric", metavar="NAME",
+        help="metric for early stopping, the name of a scorer of scikit-learn such as roc_auc (default: the loss)",
+    )  # fmt: skip
     parser.add_argument("--no-early-stopping", action="store_true", help="train for max_iter iterations (default: 100)")
     parser.add_argument(
         "--checkpoint", metavar="FILE", type=Path,

@@ -33,17 +33,16 @@ def of_estimator(name: str, value: Any, known: list[str]) -> str | None:
     for library in LIBRARIES.values():
         found = _counterpart(library, name, value)
         if found is not None:
-            return found
-    if name in _OF_FIT:
-        return _OF_FIT[name]
-    return _similar(name, known)
+            return f"{found}."
+    return f"{_OF_FIT[name]}." if name in _OF_FIT else _similar(name, known)
 
 
 def refuse_arguments(unknown: Iterable[str]) -> None:
     """Raise TypeError for unknown arguments of fit."""
     for name in unknown:
-        hint = _OF_FIT.get(name) or _similar(name, ["sample_weight", "X_val", "y_val", "sample_weight_val", "watch"])
-        raise TypeError(f"fit has no argument {name!r}{': ' + hint if hint else ''}.")
+        known = ["sample_weight", "X_val", "y_val", "sample_weight_val", "watch"]
+        hint = f"{_OF_FIT[name]}." if name in _OF_FIT else _similar(name, known)
+        raise TypeError(f"fit has no argument {name!r}{'.' if hint is None else ': ' + hint}")
 
 
 def _counterpart(library: Library, name: str, value: Any) -> str | None:
@@ -62,4 +61,4 @@ def _counterpart(library: Library, name: str, value: Any) -> str | None:
 
 def _similar(name: str, known: list[str]) -> str | None:
     similar = get_close_matches(name, known, n=1)
-    return f"the most similar name is {similar[0]}" if similar else None
+    return f"did you mean {similar[0]!r}?" if similar else None

@@ -18,27 +18,31 @@ from ._style import GREY, add_legend, line_style, new_axes, plain_numbers
 _X_AXES = {"trees": ("trees", "trees"), "iterations": ("iteration", "iterations"), "seconds": ("seconds", "seconds")}
 
 
-def convergence(models: Any, against: str = "trees", *, log: bool = False, ax: Any = None) -> Any:
+def convergence(models: Any, against: str = "trees", *, metric: str = "loss", log: bool = False, ax: Any = None) -> Any:
     """Plot the training loss (dashed) and the validation loss (solid) per iteration, with a star at the best one.
 
     models is a fitted model, a dict of models by name, or a list. against, the x-axis, is "trees", "iterations" or
     "seconds". A model that was fitted without validation rows has only a training loss; to see both, fit it with X_val
-    and y_val, or with early_stopping=True.
+    and y_val, or with early_stopping=True. metric is the loss or a metric of `scoring`; other rows that were watched in
+    fit are drawn dotted.
     """
     if against not in _X_AXES:
         raise ValueError(f"against={against!r} must be one of {list(_X_AXES)}.")
     column, label = _X_AXES[against]
     named = named_models(models)
-    losses = [finite_losses(model.history_) for model in named.values()]
+    losses = [finite_losses(model.history_, metric) for model in named.values()]
+    for name, found in zip(named, losses, strict=True):
+        if not found:
+            raise ValueError(f"metric={metric!r}: {name!r} has not recorded it; fit with scoring={metric!r}.")
     if log:
         _check_positive(dict(zip(named, losses, strict=True)))
     curves = {
-        name: Curve(model.history_[column], found, int(np.nanargmin(list(found.values())[-1])))
+        name: Curve(model.history_[column], found, model.best_iteration_)
         for (name, model), found in zip(named.items(), losses, strict=True)
     }
     ax = new_axes(ax, max(4.0, 0.25 * (len(named) + 4)))  # the legend has one line per model
     draw_curves(ax, curves)
-    ax.set(xlabel=label, ylabel="loss")
+    ax.set(xlabel=label, ylabel=metric.replace("_", " "))
     if log:
         _make_log(ax)
     return ax
@@ -50,7 +54,7 @@ class Curve:
 
     x: Array
     losses: Mapping[str, Array]
-    """By kind, "training" or "validation", which comes last; NaN is not drawn."""
+    """By rows: "training", names of rows that were watched, "validation", which comes last; NaN is not drawn."""
     best: int
     """Index of the iteration to mark, on the line of the last loss."""
 
@@ -61,7 +65,7 @@ def draw_curves(ax: Any, curves: Mapping[str, Curve]) -> None:
     for number, (name, curve) in enumerate(curves.items()):
         every = (0.02 * (number % 4), 0.1)  # fractions of the axes, so that markers of different lines do not overlap
         for kind, loss in curve.losses.items():
-            width, dashes = (1.0, "--") if kind == "training" else (1.8, "-")
+            width, dashes = _line_of(kind)
             (line,) = ax.plot(
                 curve.x, loss, linestyle=dashes, linewidth=width, markevery=every, markersize=4.5, label=name,
                 **line_style(number),
@@ -69,13 +73,20 @@ def draw_curves(ax: Any, curves: Mapping[str, Curve]) -> None:
         x, y, colour = curve.x[curve.best], loss[curve.best], line.get_color()
         ax.plot(x, y, "*", color=colour, markersize=13, markeredgecolor="white", label="_best", zorder=3)
         handles.append(line)
-    _explain_lines(ax, list(curves), handles, any("training" in curve.losses for curve in curves.values()))
+    _explain_lines(ax, list(curves), handles, list(dict.fromkeys(kind for c in curves.values() for kind in c.losses)))
     plain_numbers(ax.xaxis, ax.yaxis)
 
 
-def finite_losses(history: Mapping[str, Any]) -> dict[str, Array]:
+def _line_of(kind: str) -> tuple[float, str]:
+    """The width and the style of the line of some rows."""
+    return {"training": (1.0, "--"), "validation": (1.8, "-")}.get(kind, (1.4, ":"))
+
+
+def finite_losses(history: Mapping[str, Any], metric: str = "loss") -> dict[str, Array]:
     """The losses of a history that are known, with NaN for values that cannot be drawn; the validation loss is last."""
-    losses = {"training": history.get("train_loss", ()), "validation": history.get("validation_loss", ())}
+    rows = [name.removesuffix(f"_{metric}") for name in history if name.endswith(f"_{metric}")]
+    rows.sort(key=lambda name: (name == "validation", name != "train"))
+    losses = {"training" if name == "train" else name: history[f"{name}_{metric}"] for name in rows}
     finite = {kind: np.where(np.isfinite(loss), loss, np.nan) for kind, loss in losses.items()}
     return {kind: loss for kind, loss in finite.items() if not np.isnan(loss).all()}
 
@@ -90,13 +101,14 @@ def _check_positive(losses: Mapping[str, Mapping[str, Array]]) -> None:
                 )
 
 
-def _explain_lines(ax: Any, named: Sequence[str], handles: Sequence[Any], training: bool) -> None:
-    """Add a legend: the models, if there are several, and the meaning of solid lines, dashed lines and stars."""
+def _explain_lines(ax: Any, named: Sequence[str], handles: Sequence[Any], kinds: Sequence[str]) -> None:
+    """Add a legend: the models, if there are several, and what lines and stars mean."""
     several = len(named) > 1
     colour = GREY if several else handles[0].get_color()
-    meanings = {"training": Line2D([], [], color=colour, linestyle="--", linewidth=1.0)} if training else {}
-    if any(handle.get_linestyle() == "-" for handle in handles):
-        meanings = {"validation": Line2D([], [], color=colour, linewidth=1.8), **meanings}
+    meanings = {}
+    for kind in sorted(kinds, key=lambda kind: (kind != "validation", kind != "training")):
+        width, style = _line_of(kind)
+        meanings[kind] = Line2D([], [], color=colour, linewidth=width, linestyle=style)
     meanings["best iteration"] = Line2D([], [], color=colour, linestyle="none", marker="*", markersize=11)
     names = named if several else []
     add_legend(ax, [*handles[: len(names)], *meanings.values()], [*names, *meanings])
