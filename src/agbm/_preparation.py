@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
@@ -134,8 +135,7 @@ class Preparation:
         n_given = rows.n
         others = watched if validation is None else {VALIDATION: validation, **watched}
         for name, more in others.items():
-            with naming("X_val" if name == VALIDATION else f"watch[{name!r}]"):
-                rows = rows.followed_by(*_rows_of(name, more, reader, labels, start_scores))
+            rows = rows.followed_by(*_rows_of(name, more, reader, labels, start_scores))
 
         def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
             ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
@@ -480,9 +480,12 @@ def _rows_of(
     name: str, given: Given, reader: TableReader, labels: Labels, start_scores: StartScores
 ) -> tuple[RowSet, Any, Array, Array | None]:
     """The features, encoded labels and init scores of validation rows, or of others that are watched."""
-    numbers = reader.numbers(given.X)
-    weight = None if given.weight is None else check_sample_weight(given.weight, numbers).astype(np.float64)
-    y = labels.encode_validation(given.y, numbers.shape[0])
+    watched = name != VALIDATION
+    with naming(f"watch[{name!r}]" if watched else "X_val"):
+        numbers = reader.numbers(given.X)
+        weight = None if given.weight is None else check_sample_weight(given.weight, numbers).astype(np.float64)
+    with naming(f"watch[{name!r}]") if watched else nullcontext():  # these errors name y_val
+        y = labels.encode_validation(given.y, numbers.shape[0])
     return RowSet(name, numbers.shape[0], weight), numbers, y, start_scores(given.X)
 
 
@@ -493,6 +496,5 @@ def _validation_labels(
     with naming("X_val"):
         gathered = gather(blocks, y_val, weight, "y_val")
         check_columns(gathered.head, given.head, "X")
-        encoded = labels.encode_validation(gathered.y, gathered.total)
-        found = None if gathered.weight is None else check_sample_weight(gathered.weight, encoded.T).astype(np.float64)
-    return gathered, encoded, found
+        found = None if gathered.weight is None else check_sample_weight(gathered.weight, gathered.y).astype(float)
+    return gathered, labels.encode_validation(gathered.y, gathered.total), found
