@@ -20,7 +20,7 @@ PUBLIC = ["agbm", "agbm.dask", "agbm.export", "agbm.losses", "agbm.methods", "ag
 MAX_LINES = 500
 MAX_LINES_OF_FUNCTION = 60
 # scikit-learn reads an estimator's parameters off the signature of its own __init__.
-LONG_BY_DESIGN = {"_estimators.BaseAGBM.__init__", "_estimators.AGBMClassifier.__init__"}
+LONG_BY_DESIGN = {"_base_estimator.BaseAGBM.__init__", "_estimators.AGBMClassifier.__init__"}
 
 # Names with an underscore that other packages offer: named tuples, scikit-learn's estimators, Dask's collections.
 OF_OTHER_PACKAGES = {"_asdict", "_fields", "_make", "_replace", "_validate_params", "_meta"}

@@ -14,7 +14,7 @@ from ._core.training import EarlyStopping, MemberRun, Watcher, after, by_loss, b
 from ._data.blocks import naming
 from ._model import FittedModel
 from ._parameters import shaping_parameters
-from ._preparation import checkpoints_of
+from ._planning import checkpoints_of
 from ._progress import progress
 from ._run import Member, Plan, Run
 from ._scoring import Scores, scorers_of

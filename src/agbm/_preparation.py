@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_monotonic_cst, _check_y
+from sklearn.utils.validation import _check_y
 
-from . import _auto, _threads
-from ._core.ensemble import Ensemble
-from ._core.learners import Fitter, Learner, RegressorLearner
-from ._core.losses import Array, BuiltInLoss, Loss
-from ._core.methods import method_of
+from ._core.learners import Fitter
+from ._core.losses import Array
 from ._core.objective import LocalObjective, Objective, start_residual
 from ._core.weights import Weights, check_sample_weight
 from ._data.batches import blocks_of
@@ -34,20 +30,16 @@ from ._data.blocks import (
     gather,
     naming,
 )
-from ._data.hold_out import hold_out_parts, seed_of
 from ._data.reader import TableReader
-from ._data.rows import VALIDATION, Given, Rows, RowSet, plain, weighted_rows
+from ._data.rows import VALIDATION, Given, Rows, RowSet, plain
 from ._data.tables import Categories, as_table, categorical_mask
-from ._labels import Classes, Labels, StartScores
+from ._labels import Labels, StartScores
 from ._model import FittedModel
-from ._parameters import check_scores, interaction_groups, shaping_parameters
+from ._parameters import check_scores
+from ._planning import Part, Planning
 from ._run import Member, Plan, Run
-from ._storage.checkpoint import Checkpoint
-from ._storage.identity import fingerprints, identity_of
+from ._storage.identity import identity_of
 from ._tree import TableFitter, TreeFitter, TreeLearner
-
-Part = tuple[int, "NDArray[np.intp] | None", int]
-"""The number of a member, the order of its rows with training rows first (None: as given), and their number."""
 
 
 class RowSource(Protocol):
@@ -92,19 +84,15 @@ class LocalRows:
         return local, learner.bind_codes(reader.bins, matrix, local.n_train, local.train_weights)
 
 
-class Preparation:
+class Preparation(Planning):
     """Prepares runs of an estimator; `settings` is the estimator with its parameters."""
 
     def __init__(
         self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None
     ) -> None:
         """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start."""
-        self._settings = settings
-        self._kind = kind
-        self._earlier = earlier
         self._source = LocalRows() if source is None else source
-        self._estimator = type(settings).__name__
-        self._n_threads = _threads.resolve(settings.n_jobs)
+        super().__init__(settings, kind, earlier, self._source.in_this_process)
 
     def run(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         """A run on X of any supported type."""
@@ -259,206 +247,6 @@ class Preparation:
         yield from looked.category_weight.values()
         yield np.asarray(looked.sample, dtype=np.float64)
         yield from ([] if looked.start is None else [looked.start])
-
-    # Common to tables and blocks.
-
-    def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
-        """The rows with positive weight, their weights times those of their classes, their labels, and these encoded.
-
-        Rows of weight zero must not affect anything: neither bins nor classes nor a validation split.
-        """
-        kept: Any = slice(None)  # all rows, without copying
-        if sample_weight is not None:
-            kept = weighted_rows(sample_weight, "sample_weight")
-            sample_weight = sample_weight[kept]
-        of_class = None
-        if issubclass(self._kind, Classes):
-            of_class = self._kind.weights(self._settings.class_weight, y[kept], sample_weight)
-        if of_class is not None:
-            rows = weighted_rows(of_class, "class_weight")
-            kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
-            sample_weight = None if sample_weight is None else sample_weight[rows]
-        labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
-        return kept, Weights.of(sample_weight, of_class), labels, encoded
-
-    def _loss(self, labels: Labels) -> Loss:
-        given = self._settings.loss
-        loss: Any = labels.loss_of(given) if isinstance(given, str) else given
-        return _with_threads(loss, self._n_threads)
-
-    def _plan(
-        self, reader: TableReader, labels: Labels, loss: Loss, n_rows: int, has_validation: bool,
-        identity: Callable[[dict[str, str]], str],
-    ) -> Plan:  # fmt: skip
-        """The plan; `identity` combines the fingerprints of parameters with those of the rows."""
-        settings, method = self._settings, method_of(self._settings.method)
-        n_members = _auto.n_members(settings.n_members, method, settings.learner is None)
-        stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation, n_members)
-        held_out = stops_early and not has_validation and settings.validation_fraction is not None
-        earlier, seed = self._earlier_run(reader, labels, held_out, identity)
-        if earlier and len(earlier) != n_members:
-            raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
-        at_once, n_threads = 1, self._n_threads
-        if settings.learner is None and isinstance(loss, BuiltInLoss) and self._source.in_this_process:
-            at_once, n_threads = _threads.divide(n_threads, n_members)
-        return Plan(
-            method, loss, _auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
-            held_out, n_members, at_once, n_threads, earlier, seed,
-        )  # fmt: skip
-
-    def _max_iter(self, stops_early: bool) -> int:
-        given, wanted = self._settings.max_iter, _auto.max_iter(self._settings.max_iter, stops_early)
-        if self._earlier is not None and wanted < self._earlier.best_iteration:
-            here = f" (here {wanted})" if isinstance(given, str) else ""
-            raise ValueError(
-                f"With warm_start=True, max_iter={given!r}{here} must be at least "
-                f"best_iteration_={self._earlier.best_iteration}, the iterations that the model already has; use a "
-                "larger value, or warm_start=False."
-            )
-        return wanted
-
-    def _earlier_run(
-        self, reader: TableReader, labels: Labels, held_out: bool, identity: Callable[[dict[str, str]], str]
-    ) -> tuple[Sequence[Ensemble], int]:
-        """The ensembles of the run to resume, from warm_start or a checkpoint, and its seed."""
-        ensembles: Sequence[Ensemble] = ()
-        seed = seed_of(self._settings.random_state)
-        if self._earlier is not None:
-            if held_out != self._earlier.held_out:
-                held, given = ("no rows", "not given") if held_out else ("some rows", "given")
-                raise ValueError(
-                    f"warm_start=True needs the training rows of the previous fit, which held out {held} for early "
-                    f"stopping; with X_val {given}, the training rows differ. Pass X_val as before, or use "
-                    "warm_start=False."
-                )
-            ensembles, seed = self._earlier.ensembles, self._earlier.seed
-        for checkpoint in checkpoints_of(self._settings):
-            parts = self._fingerprints(checkpoint, reader, seed, held_out)
-            saved = checkpoint.load(identity(parts), reader.n_features, labels.n_outputs)
-            if saved is not None and len(saved[0][0]) > (len(ensembles[0]) if ensembles else 0):
-                ensembles, seed = saved
-        return ensembles, seed
-
-    def _fingerprints(self, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool) -> dict[str, str]:
-        """Fingerprints of everything except rows that the run of a checkpoint depends on."""
-        settings, parameters = self._settings, shaping_parameters(self._settings)
-        parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
-        parameters["held_out"] = held_out
-        parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
-        if not isinstance(settings.init, str):  # its scores are digested with the rows
-            parameters["init"] = None
-        with naming(repr(checkpoint)):
-            return fingerprints(parameters)
-
-    def _parts(self, plan: Plan, labels: Labels, y: Array) -> list[Part]:
-        """The part of each member of the given rows."""
-        n_given = y.shape[-1]
-        if not plan.held_out:
-            return [(number, None, n_given) for number in range(plan.n_members)]
-        settings = self._settings
-        try:
-            parts = hold_out_parts(n_given, settings.validation_fraction, plan.n_members, labels.strata(y), plan.seed)
-        except ValueError as error:
-            raise ValueError(
-                f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
-                f"{error} Pass X_val and y_val, or use early_stopping=False."
-            ) from error
-        return [(number, np.concatenate(part), len(part[0])) for number, part in enumerate(parts)]
-
-    def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
-        """The start function, and the objective; the first n_train rows are for training."""
-        rows.y.setflags(write=False)  # a user-defined loss must not change it
-        for of_output in rows.y if rows.y.ndim == 2 else [rows.y]:  # the training labels, then all labels
-            plan.loss.check(of_output[:n_train])
-            plan.loss.check(of_output)
-        start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
-        if isinstance(start, str):
-            start = _start_constants(start, plan.loss, labels.n_outputs, rows.y[..., :n_train], rows.weights)
-        scores = rows.start
-        if scores is None:
-            scores = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
-        joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
-        return start, LocalObjective(
-            joint, rows.y, n_train, scores, None if rows.weights is None else rows.weights[:n_train],
-            plan.second_order, plan.n_threads, rows.validation_weight(n_train),
-            sum(row_set.n for row_set in rows.watched),
-        )  # fmt: skip
-
-    def _learner(
-        self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
-    ) -> Learner:
-        if self._settings.learner is None:
-            return self._tree_learner(plan, reader, labels, objective, seed)
-        given = self._settings.learner
-        learner = RegressorLearner(given, seed, labels.n_outputs)
-        if reader.categories.of:
-            raise ValueError(
-                f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
-                f"learner={given!r}. Encode them, or use categorical_features=None."
-            )
-        if plan.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
-            raise ValueError(
-                f"second_order=True needs a learner whose fit accepts sample_weight; got learner={given!r}. "
-                "Use second_order=False."
-            )
-        return learner
-
-    def _tree_learner(
-        self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
-    ) -> TreeLearner:
-        settings, n = self._settings, objective.n_train
-        n_categories = reader.categories.counts(reader.n_features)
-        return TreeLearner(
-            max_depth=settings.max_depth,
-            max_leaf_nodes=_auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
-            min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n),
-            min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
-            l2_regularization=_auto.l2_regularization(settings.l2_regularization, objective),
-            min_split_gain=settings.min_split_gain,
-            max_bins=settings.max_bins,
-            shared_structure=plan.method.two_values_per_leaf,
-            vector_leaves=settings.multi_strategy == "multi_output_tree",
-            n_categories=n_categories,
-            monotone=self._monotone(reader, labels, n_categories > 0),
-            interactions=interaction_groups(settings.interaction_cst, reader.n_features),
-            subsample=settings.subsample,
-            colsample_bytree=settings.colsample_bytree,
-            colsample_bynode=_auto.colsample_bynode(settings.colsample_bynode, plan.method),
-            seed=seed,
-            n_threads=plan.n_threads,
-        )
-
-    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[int]:
-        """The monotonic constraint of each feature; empty if no feature is constrained."""
-        given = self._settings.monotonic_cst
-        monotone: NDArray[np.int8] = _check_monotonic_cst(reader.columns, given)
-        both = np.flatnonzero((monotone != 0) & categorical)
-        if len(both):
-            raise ValueError(
-                f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
-            )
-        if not monotone.any():
-            return ()
-        labels.check_monotone(given)
-        return cast(list[int], monotone.tolist())
-
-
-def _with_threads(loss: Any, n_threads: int) -> Loss:
-    return cast(Loss, loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss)
-
-
-def checkpoints_of(settings: Any) -> list[Checkpoint]:
-    """The checkpoints among the callbacks of an estimator."""
-    return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
-
-
-def _start_constants(init: str, loss: Loss, n_outputs: int, y: Array, weights: Weights | None) -> Array:
-    if init == "zero":
-        return np.zeros(n_outputs)
-    weight = None if weights is None else weights.total[: y.shape[-1]]
-    if y.ndim == 1:
-        return np.asarray(loss.best_constant(y, weight), dtype=np.float64)
-    return np.array([float(loss.best_constant(labels, weight)) for labels in y])
 
 
 def _members(plan: Plan, make: Callable[..., Member], parts: Sequence[Part]) -> list[Member]:

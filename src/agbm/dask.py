@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 import distributed
 
+from ._base_estimator import BaseAGBM
 from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
-from ._estimators import AGBMClassifier, AGBMRegressor, BaseAGBM
+from ._estimators import AGBMClassifier, AGBMRegressor
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
 

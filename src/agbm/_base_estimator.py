@@ -1,0 +1,256 @@
+"""The common part of the scikit-learn estimators: parameters, fit and what every fitted model can do."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import partial
+from operator import attrgetter
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from . import _threads
+from ._core.losses import Array, Loss
+from ._core.methods import Method
+from ._core.training import Watcher
+from ._data.rows import Given
+from ._explanation import explanation
+from ._fit import check_continues, train
+from ._labels import Labels
+from ._model import FittedModel
+from ._parameter_names import KnowsNames
+from ._parameters import check_combinations, watched_rows
+from ._planning import checkpoints_of
+from ._predictor import Predictor
+from ._preparation import Preparation, RowSource
+from ._storage import model as storage
+
+ESTIMATORS: dict[str, type[BaseAGBM]] = {}
+"""The estimators that model files can contain, by name."""
+
+
+def of_model(name: str) -> Any:
+    """A fitted attribute: read-only, and missing before fit."""
+    return property(attrgetter(f"model_.{name}"))
+
+
+class BaseAGBM(KnowsNames, ABC):
+    """The common part of the regressor and the classifier."""
+
+    model_: FittedModel
+    _kind: ClassVar[type[Labels]]
+
+    def __init__(
+        self,
+        *,
+        method: str | Method = "fading",
+        max_iter: int | str = "auto",
+        learning_rate: float = 0.1,
+        loss: str | Loss = "auto",
+        multi_strategy: str = "one_output_per_tree",
+        second_order: bool | str = "auto",
+        init: Any = "prior",
+        max_depth: int | None = None,
+        max_leaf_nodes: int | str | None = "auto",
+        min_samples_leaf: int | str = "auto",
+        l2_regularization: float | str = "auto",
+        min_split_gain: float = 0.0,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float | str = "auto",
+        dropout: float = 0.0,
+        early_stopping: bool | str = "auto",
+        n_members: int | str = "auto",
+        validation_fraction: float | None = 0.1,
+        n_iter_no_change: int = 20,
+        tol: float = 1e-7,
+        scoring: Any = None,
+        learner: Any = None,
+        callbacks: Sequence[Watcher] | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.method = method
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.loss = loss
+        self.multi_strategy = multi_strategy
+        self.second_order = second_order
+        self.init = init
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.min_split_gain = min_split_gain
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
+        self.dropout = dropout
+        self.early_stopping = early_stopping
+        self.n_members = n_members
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.scoring = scoring
+        self.learner = learner
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _fit(
+        self, given: Given, validation: Given, watch: Mapping[str, Any] | None, source: RowSource | None = None
+    ) -> Self:
+        """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
+        self._validate_params()
+        check_combinations(self, validation, checkpoints_of(self))
+        watched = watched_rows(watch)
+        earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
+        if earlier is not None:
+            check_continues(self, earlier)
+        preparation = Preparation(self, self._kind, earlier, source)
+        run = preparation.run(given, None if validation.X is None else validation, watched)
+        return self._keep(train(run, self), notes={})
+
+    def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
+        """Set the attributes that fit sets."""
+        self.model_, self.notes_ = model, notes
+        return self
+
+    n_iter_ = of_model("n_iter")
+    best_iteration_ = of_model("best_iteration")
+    n_trees_ = of_model("n_trees")
+    history_ = of_model("history")
+    resolved_params_ = of_model("resolved")
+    n_features_in_ = of_model("n_features")
+    feature_names_in_ = of_model("feature_names")
+
+    def _raw_predict(self, X: Any) -> Array:
+        """Scores (output, row)."""
+        if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
+            check_is_fitted(self)
+        return self.model_.raw_predict(X, _threads.resolve(self.n_jobs))
+
+    def _staged(self, X: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
+        """The results of `finish` after each iteration."""
+        check_is_fitted(self)
+        loss = self.model_.loss
+        yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, _threads.resolve(self.n_jobs)))
+
+    def predict_contributions(self, X: Any) -> Array:
+        """SHAP values of the raw scores, of shape (rows, features + 1) or (rows, outputs, features + 1).
+
+        These are the contributions of the features. The raw score is the result of decision_function, or of predict
+        before the inverse link. The last column is the base value, the expected score if no feature is known; each row
+        sums to its score. See docs/explain.md.
+        """
+        check_is_fitted(self)
+        total = self.model_.contributions(X, _threads.resolve(self.n_jobs))
+        return total[:, 0] if self._one_column() else total
+
+    @abstractmethod
+    def _one_column(self) -> bool:
+        """Whether contributions have no axis for outputs."""
+
+    def explain(self, X: Any) -> Any:
+        """Return predict_contributions(X) as a shap.Explanation, for the plots of the shap package (extra: explain)."""
+        check_is_fitted(self)
+        return explanation(self, X, self.model_.reader.numbers)
+
+    def _predictor(self, finish: str) -> Predictor:
+        """A predictor of the current model; `finish` names the method of its labels that is applied to the scores."""
+        check_is_fitted(self)
+        model = self.model_
+        if model.categories:
+            raise ValueError(
+                f"predictor() accepts numbers only, but features {sorted(model.categories)} of the model are "
+                "categorical; use predict."
+            )
+        if not isinstance(model.start, np.ndarray):
+            raise ValueError(f"predictor() needs init='prior' or init='zero'; the model has init={model.start!r}.")
+        model.check_has_trees("predictor")
+        start, threads = model.start[:, np.newaxis].copy(), _threads.resolve(self.n_jobs)
+        result = partial(getattr(model.labels, finish), model.loss)
+        return Predictor(model.n_features, model.folded, start, result, threads)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Total gain of the splits on each feature, trees multiplied by their weights, normalised to sum to 1."""
+        check_is_fitted(self)
+        return self.model_.importances()
+
+    @property
+    def split_counts_(self) -> NDArray[np.intp]:
+        """Number of splits on each feature, in trees with nonzero weight."""
+        check_is_fitted(self)
+        return self.model_.split_counts()
+
+    def at_iteration(self, iteration: int) -> Self:
+        """Return a copy of the fitted estimator whose model is that of an earlier iteration, at most best_iteration_.
+
+        Its predictions are those of staged_predict at this iteration, up to rounding. Use it to choose an iteration by
+        another criterion than the one that training stopped on.
+        """
+        check_is_fitted(self)
+        kept = self.model_.best_iteration
+        if not 0 <= iteration <= kept:
+            raise ValueError(
+                f"iteration={iteration} must be between 0 and best_iteration_={kept}; later iterations are not kept. "
+                "To keep them, fit with early_stopping=False."
+            )
+        return copy(self)._keep(self.model_.at_iteration(iteration), dict(self.notes_))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file for agbm.load; docs/model-file.md describes the format.
+
+        The file contains everything needed for predictions, staged predictions and warm_start, but no callbacks and no
+        code. Raises ValueError, before anything is written, for models that could not be loaded again: models with a
+        learner, a user-defined loss or an init estimator, subclasses, and models whose classes or categories are
+        neither text nor numbers.
+        """
+        check_is_fitted(self)
+        if type(self) not in ESTIMATORS.values():
+            raise ValueError(
+                f"{type(self).__name__} cannot be saved: model files contain no code, so only "
+                f"{' and '.join(ESTIMATORS)} are supported, not subclasses. Pickle the model instead."
+            )
+        storage.save(storage.Saved(self, self.model_, self.notes_), path)
+
+    def __getstate__(self) -> Any:
+        """The state for pickles and copies, without the callbacks of a fitted model.
+
+        Callbacks may hold files, connections or lambdas, which cannot be pickled.
+        """
+        state = super().__getstate__()
+        return {**state, "callbacks": None} if self.__sklearn_is_fitted__() else state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.learner is None
+        tags.input_tags.sparse = True
+        return tags
+
+
+def loaded(path: str | os.PathLike[str]) -> BaseAGBM:
+    """The fitted estimator in a model file."""
+    saved = storage.load(path, ESTIMATORS)
+    return cast(BaseAGBM, saved.estimator)._keep(saved.model, saved.notes)
