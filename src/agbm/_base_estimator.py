@@ -138,7 +138,7 @@ class BaseAGBM(KnowsNames, ABC):
     n_trees_ = of_model("n_trees")
     history_ = of_model("history")
     resolved_params_ = of_model("resolved")
-    n_features_in_ = of_model("n_features")
+    n_features_in_ = of_model("n_columns")
     feature_names_in_ = of_model("feature_names")
 
     def _raw_predict(self, X: Any) -> Array:
@@ -182,6 +182,7 @@ class BaseAGBM(KnowsNames, ABC):
                 f"predictor() accepts numbers only, but features {sorted(model.categories)} of the model are "
                 "categorical; use predict."
             )
+        model.check_has_numbers("predictor() accepts numbers only")
         if not isinstance(model.start, np.ndarray):
             raise ValueError(f"predictor() needs init='prior' or init='zero'; the model has init={model.start!r}.")
         model.check_has_trees("predictor")

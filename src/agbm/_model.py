@@ -48,13 +48,18 @@ class FittedModel:
     history: dict[str, NDArray[Any]]
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns seen in fit."""
+        return self.reader.n_columns
+
+    @property
     def n_features(self) -> int:
-        """Number of features seen in fit."""
+        """Number of features that trees see; dates have several."""
         return self.reader.n_features
 
     @property
     def feature_names(self) -> NDArray[Any]:
-        """Names of the features; missing if the table of fit had none, as scikit-learn's feature_names_in_ is."""
+        """Names of the columns; missing if the table of fit had none, as scikit-learn's feature_names_in_ is."""
         if self.reader.names is None:
             raise AttributeError("the table that the model was fitted to has no column names")
         return self.reader.names
@@ -68,6 +73,11 @@ class FittedModel:
     def categories(self) -> dict[int, list[Any]]:
         """The categories of each categorical feature, ordered by code."""
         return self.reader.categories.of
+
+    @property
+    def listed_values(self) -> dict[int, list[Any]]:
+        """The values of columns that have a list of them: the categories, ordered ones included."""
+        return {**self.reader.derivation.ordered, **self.categories}
 
     @property
     def n_iter(self) -> int:
@@ -117,14 +127,19 @@ class FittedModel:
         return replace(self, ensembles=ensembles, folded=fold(ensembles, combine, self.n_outputs))
 
     def contributions(self, X: Any, n_threads: int) -> Array:
-        """Contributions of the features to the scores: (row, output, feature + 1); the last one is the base value."""
+        """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value."""
         self.check_has_trees("predict_contributions")
         numbers = self.reader.numbers(X)
         total = np.zeros((numbers.shape[0], self.n_outputs, self.n_features + 1))
         if isinstance(self.folded, Forest):  # otherwise the model has no trees
             total = self.folded.contributions(numbers, n_threads)[0].transpose(1, 0, 2)
         total[..., self.n_features] += self.start_scores(X).T
-        return total
+        if self.n_features == self.n_columns:
+            return total
+        of_columns = np.append(total[..., : self.n_columns], total[..., -1:], axis=-1)
+        for feature, column in enumerate(self.reader.sources[self.n_columns :], self.n_columns):
+            of_columns[..., column] += total[..., feature]
+        return of_columns
 
     def start_scores(self, X: Any) -> Array:
         """The start function on the rows of a table: (output, row), or (output, 1) if it is constant."""
@@ -135,26 +150,36 @@ class FittedModel:
         if not isinstance(self.folded, Forest) and self.models:
             raise ValueError(f"{name}() works with trees only; this model has learner={self.parameters['learner']!r}.")
 
+    def check_has_numbers(self, why: str) -> None:
+        """Raise ValueError if columns are dates or ordered categories; `why` says what needs numbers."""
+        if self.reader.derived:
+            raise ValueError(
+                f"{why}, but columns {self.reader.derived} of the model are dates or ordered categories; use predict, "
+                "or convert them to numbers before fit."
+            )
+
     def gains(self) -> tuple[NDArray[np.int64], Array]:
-        """The features that trees split on, and the total gain of each; trees are multiplied by their weights."""
+        """The columns that trees split on, and the total gain of each; trees are multiplied by their weights."""
         forests, weights = self._weighted_forests("feature_importances_")
         if not forests:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
-        return gain_by_feature(forests, [weight.sum() for weight in weights])
+        features, gains = gain_by_feature(forests, [weight.sum() for weight in weights])
+        columns, places = np.unique(self.reader.sources[features], return_inverse=True)
+        return columns.astype(np.int64), np.bincount(places, gains).astype(np.float64)
 
     def importances(self) -> Array:
-        """The share of each feature in the total gain of all splits."""
-        features, gains = self.gains()
-        total = np.zeros(self.n_features)
-        total[features] = gains
+        """The share of each column in the total gain of all splits."""
+        columns, gains = self.gains()
+        total = np.zeros(self.n_columns)
+        total[columns] = gains
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
 
     def split_counts(self) -> NDArray[np.intp]:
-        """Number of splits on each feature, in trees with nonzero weight."""
+        """Number of splits on each column, in trees with nonzero weight."""
         forests, weights = self._weighted_forests("split_counts_")
         used = [forest.nodes["feature"] for forest, weight in zip(forests, weights, strict=True) if weight.any()]
         feature = np.concatenate([np.zeros(0, dtype=np.int32), *used])
-        return np.bincount(feature[feature >= 0], minlength=self.n_features)
+        return np.bincount(self.reader.sources[feature[feature >= 0]], minlength=self.n_columns)
 
     def _weighted_forests(self, name: str) -> tuple[list[Forest], list[Array]]:
         """The forests, and the weights of their functions."""

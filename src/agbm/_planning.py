@@ -205,7 +205,7 @@ class Planning:
             vector_leaves=settings.multi_strategy == "multi_output_tree",
             n_categories=n_categories,
             monotone=self._monotone(reader, labels, n_categories > 0),
-            interactions=interaction_groups(settings.interaction_cst, reader.n_features),
+            interactions=reader.with_parts(interaction_groups(settings.interaction_cst, reader.n_columns)),
             subsample=settings.subsample,
             colsample_bytree=settings.colsample_bytree,
             colsample_bynode=_auto.colsample_bynode(settings.colsample_bynode, plan.method),
@@ -217,15 +217,21 @@ class Planning:
         """The monotonic constraint of each feature; empty if no feature is constrained."""
         given = self._settings.monotonic_cst
         monotone: NDArray[np.int8] = _check_monotonic_cst(reader.columns, given)
-        both = np.flatnonzero((monotone != 0) & categorical)
+        both = np.flatnonzero((monotone != 0) & categorical[: reader.n_columns])
         if len(both):
             raise ValueError(
                 f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
             )
         if not monotone.any():
             return ()
+        of_dates = [f for f in reader.derivation.dates if monotone[f]]
+        if of_dates:
+            raise ValueError(
+                f"monotonic_cst={given!r}: columns {of_dates} are dates, of which parts repeat; use 0 for them, or "
+                "convert them to numbers."
+            )
         labels.check_monotone(given)
-        return cast(list[int], monotone.tolist())
+        return cast(list[int], [*monotone.tolist(), *[0] * (reader.n_features - reader.n_columns)])
 
 
 def _with_threads(loss: Any, n_threads: int) -> Loss:

@@ -30,9 +30,10 @@ from ._data.blocks import (
     gather,
     naming,
 )
+from ._data.derivation import Derivation, has_more_than_numbers, look
 from ._data.reader import TableReader
 from ._data.rows import VALIDATION, Given, Rows, RowSet, plain
-from ._data.tables import Categories, as_table, categorical_mask
+from ._data.tables import Categories, as_table, categorical_mask, named_mask
 from ._labels import Labels, StartScores
 from ._model import FittedModel
 from ._parameters import check_scores
@@ -145,11 +146,15 @@ class Preparation(Planning):
             reader = self._earlier.reader
             checked, y = reader.numbers_and_labels(X, y, numeric)
         else:
-            table = as_table(X)
-            mask = categorical_mask(table, self._settings.categorical_features)
-            weight = None if sample_weight is None or not mask.any() else check_sample_weight(sample_weight, table)
-            categories = Categories.learn(table, mask, weight)
-            reader, checked, y = TableReader.of_table(self._estimator, X, y, categories, numeric)
+            table, wanted = as_table(X), self._settings.categorical_features
+            weight = None
+            if sample_weight is not None and has_more_than_numbers(table):
+                weight = check_sample_weight(sample_weight, table)
+            derivation = Derivation.of([look(table, weight)], named_mask(table, wanted))
+            mask = derivation.others(categorical_mask(table, wanted))
+            reader = TableReader.of_columns(self._estimator, X).with_derivation(derivation)
+            reader = reader.with_categories(Categories.learn(table, mask, weight))
+            checked, y = reader.numbers_and_labels(X, y, numeric)
         return reader, checked, y, None if sample_weight is None else check_sample_weight(sample_weight, checked)
 
     # Blocks of rows.
@@ -164,12 +169,12 @@ class Preparation(Planning):
                 f"learner={self._settings.learner!r} needs all rows at once; use learner=None, or pass X as a table."
             )
         given = gather(blocks, y, sample_weight)
-        reader, labels, rows, sample_weight = self._check_blocks(given)
+        reader, labels, rows, sample_weight = self._check_blocks(blocks, given)
         start_scores = StartScores(self._settings.init, labels, self._loss(labels))
         table = BlockTable(blocks, Places(given.n_rows, rows.X, rows.n))
 
         def identity(parts: dict[str, str]) -> str:
-            return identity_of(parts, [*rows.arrays()[1:], *self._digested(table, start_scores)])
+            return identity_of(parts, [*rows.arrays()[1:], *self._digested(table, reader, start_scores)])
 
         plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
         n_rows, n_given = given.n_rows, rows.n
@@ -187,7 +192,7 @@ class Preparation(Planning):
             ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
             table = BlockTable(blocks, Places(n_rows, ordered.X, n_train))
             weights = None if ordered.weights is None else ordered.weights[:n_train]
-            looked = self._look(table, start_scores, sample_weight, weights)
+            looked = self._look(table, reader, start_scores, sample_weight, weights)
             if known is None:  # the categories are those of all rows, the same for every member
                 known = reader.with_categories(looked.categories)
             f0, objective = self._objective(plan, labels, replace(ordered, start=looked.start), n_train)
@@ -201,7 +206,7 @@ class Preparation(Planning):
         members = _members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
         return Run(plan, cast(TableReader, known), labels, members, rows.watched)
 
-    def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
+    def _check_blocks(self, blocks: Blocks, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
         """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
         if self._earlier is None:
             reader = TableReader.of_columns(self._estimator, given.head)
@@ -215,6 +220,10 @@ class Preparation(Planning):
         y = _check_y(given.y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
         sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
         kept, weights, labels, encoded = self._weigh(y, sample_weight)
+        if given.more_than_numbers and self._earlier is None:
+            named = named_mask(given.head, self._settings.categorical_features)
+            every_row = BlockTable(blocks, Places(given.n_rows, np.arange(len(y)), len(y)))
+            reader = reader.with_derivation(every_row.derivation(named, sample_weight))
         return reader, labels, Rows(np.arange(len(y))[kept], encoded, weights, None), sample_weight
 
     def _validation_blocks(self, validation: Given) -> tuple[Blocks, Any, Any]:
@@ -226,14 +235,16 @@ class Preparation(Planning):
     def _look(
         self,
         table: BlockTable,
+        reader: TableReader,
         start_scores: StartScores,
         sample_weight: NDArray[Any] | None,
         train_weights: Weights | None,
     ) -> Looked:
         known = None if self._earlier is None else self._earlier.reader.categories
-        return table.look(self._settings.categorical_features, start_scores, sample_weight, train_weights, known)
+        wanted = self._settings.categorical_features
+        return table.look(wanted, start_scores, sample_weight, train_weights, known, reader.derivation)
 
-    def _digested(self, table: BlockTable, start_scores: StartScores) -> Iterator[NDArray[Any]]:
+    def _digested(self, table: BlockTable, reader: TableReader, start_scores: StartScores) -> Iterator[NDArray[Any]]:
         """The arrays by which a checkpoint recognises the features of blocks: categories, a sample, scores of init.
 
         The sample does not contain categories. Instead, each row gets a random weight, and the sums of these weights
@@ -242,7 +253,7 @@ class Preparation(Planning):
         n_rows = table.places.n_train
         largest = 2 ** (52 - n_rows.bit_length())  # such that sums are exact
         random = Weights(np.random.default_rng(0).integers(1, largest, n_rows), None)
-        looked = self._look(table, start_scores, None, random)
+        looked = self._look(table, reader, start_scores, None, random)
         yield np.array([repr(looked.categories.of)])
         yield from looked.category_weight.values()
         yield np.asarray(looked.sample, dtype=np.float64)

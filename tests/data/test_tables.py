@@ -1,6 +1,5 @@
 """Tables of every kind, and categories in them."""
 
-import datetime
 import pickle
 import re
 import subprocess
@@ -558,23 +557,9 @@ class TestBadTables:
     def test_columns(self, mixed):
         columns, y = mixed
         dates = {"number": np.array(["2020-01-01"] * 600, dtype="datetime64[s]")}
+        model = AGBMRegressor(max_iter=2).fit(pd.DataFrame(columns), y)
         with pytest.raises(ValueError, match="column 'number' has dates"):
-            AGBMRegressor().fit(pd.DataFrame({**columns, **dates}), y)
-
-    @pytest.mark.parametrize(
-        "table",
-        [
-            pd.DataFrame({"when": pd.to_datetime(["2020-01-01"] * 30), "x": range(30)}),
-            pd.DataFrame({"when": pd.to_datetime(["2020-01-01"] * 30, utc=True)}),
-            pl.DataFrame({"when": [datetime.date(2020, 1, 1)] * 30}),
-            pl.DataFrame({"when": [datetime.timedelta(days=1)] * 30}),
-            np.array(["2020-01-01"] * 30, dtype="M8[D]")[:, np.newaxis],
-        ],
-        ids=lambda table: type(table).__module__ + str(table.shape),
-    )
-    def test_dates(self, table):
-        with pytest.raises(ValueError, match=r"column ('when'|0) .*numbers"):
-            AGBMRegressor().fit(table, np.arange(30.0))
+            model.predict(pd.DataFrame({**columns, **dates}))
 
     def test_na_in_an_object_column(self, mixed):
         columns, y = mixed

@@ -352,6 +352,19 @@ def test_more_categories_than_bins(two_workers, tmp_path):
     assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
 
 
+def test_dates_and_orders(two_workers, tmp_path):
+    table = frame()
+    hours = np.random.default_rng(4).integers(0, 900 * 24, len(table))
+    table["when"] = pd.Timestamp("2021-01-01") + pd.to_timedelta(hours, unit="h")
+    table["text"] = table["when"].dt.strftime("%d/%m/%Y")
+    table["size"] = pd.Categorical(np.array(["s", "m", "l"])[hours % 3], categories=["s", "m", "l"], ordered=True)
+    y = labels("numbers", table) + hours % 24
+    cuts = cuts_of(len(table), 6)
+    expected = local_of("numbers").fit(table, y)
+    assert len(expected.model_.reader.derivation.parts) == 7
+    assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
+
+
 def test_files(two_workers, tmp_path):
     """Dask would put small columns of several files together: those of y, but not those of X."""
     table = frame()

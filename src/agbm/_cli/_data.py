@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .._core.losses import Array
 from .._core.methods import METHODS, owners_of
 from .._data.batches import Batches
+from .._data.derivation import DateColumn, Derivation, look
 from .._data.hold_out import hold_out, seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._migration.foreign import of_estimator
@@ -58,6 +59,8 @@ class Question:
     """Whether the table is read in batches."""
     mixed: list[Column]
     """Features and target with values that are not numbers, if the column is read as numbers or looks numeric."""
+    dates: dict[str, DateColumn]
+    """Features that are dates or times."""
     identifiers: dict[str, str]
     """Maps columns that are left out because they identify the row to the reason."""
 
@@ -145,7 +148,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         check_form(arguments, file.format)
         target = _target(arguments, file)
         kinds = {column.name: column.kind for column in file.columns}
-        features, left_out = _features(arguments, file, target)
+        features, dates, left_out = _features(arguments, file, target)
     mixed = [column for column in file.columns if column.mixed is not None and column.name in {target, *features}]
     settled = {*arguments.categorical, *([target] if arguments.task == "classification" else [])}
     for column in mixed:
@@ -156,16 +159,22 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
     y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
     return Question(
         file=file, target=target, features=features,
-        categorical=[name for name in features if kinds[name] == "category" or name in arguments.categorical],
+        categorical=[
+            name
+            for name in features
+            if name not in dates and (kinds[name] == "category" or name in arguments.categorical)
+        ],
         classifies=classifies, reason=reason, rows=np.flatnonzero(~absent), y=y,
         weight=None if arguments.weight is None else _weights(file, arguments.weight),
         streams=streams or file.bytes_in_memory(len(features)) > available_memory() // 2,
-        mixed=mixed, identifiers=left_out,
+        mixed=mixed, dates=dates, identifiers=left_out,
     )  # fmt: skip
 
 
-def _features(arguments: argparse.Namespace, file: DataFile, target: str) -> tuple[list[str], dict[str, str]]:
-    """Return the features, and the identifiers that are left out."""
+def _features(
+    arguments: argparse.Namespace, file: DataFile, target: str
+) -> tuple[list[str], dict[str, DateColumn], dict[str, str]]:
+    """Return the features, those that are dates, and the identifiers that are left out."""
     kinds = {column.name: column.kind for column in file.columns}
     for option in ("weight", "drop", "categorical", "numeric"):
         given = getattr(arguments, option)
@@ -181,13 +190,23 @@ def _features(arguments: argparse.Namespace, file: DataFile, target: str) -> tup
         raise ValueError(f"{file.name!r}: columns {useless} are neither numeric nor text; use --drop to ignore them.")
     if not features:
         raise ValueError(f"{file.name!r} has no features to predict {target!r} from; its columns are {list(kinds)}.")
-    found = identifiers(file, [name for name in features if name not in {*arguments.categorical, *arguments.numeric}])
+    free = [name for name in features if name not in {*arguments.categorical, *arguments.numeric}]
+    dates = _dates(file, [name for name in free if kinds[name] in ("category", "time")])
+    found = identifiers(file, [name for name in free if name not in dates])
     if len(found) == len(features):
         raise ValueError(
             f"{file.name!r}: all features look like identifiers: {', '.join(found)}. Use --categorical or --numeric to "
             "keep them."
         )
-    return [name for name in features if name not in found], found
+    return [name for name in features if name not in found], dates, found
+
+
+def _dates(file: DataFile, names: Sequence[str]) -> dict[str, DateColumn]:
+    """Return the columns of dates or times."""
+    if not names:
+        return {}
+    found = Derivation.of([look(piece) for piece in file.pieces(names)])
+    return {names[f]: column for f, column in found.dates.items()}
 
 
 def _weights(file: DataFile, name: str) -> Array:
@@ -337,7 +356,7 @@ def given_parameters(
         name = str(error).split("'")[1] if "'" in str(error) else ""
         option = f"--set {name}={given[name]}" if name in given else "--set"
         raise ValueError(f"{option}: {error}") from error
-    return ({"categorical_features": question.categorical} if arguments.categorical else {}) | given
+    return ({"categorical_features": arguments.categorical} if arguments.categorical else {}) | given
 
 
 def _estimator(question: Question) -> type[AGBMClassifier] | type[AGBMRegressor]:

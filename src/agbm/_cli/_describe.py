@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from .. import _report as report
+from .._data.derivation import DateColumn
 from .._progress import readable
 from ._data import Question
 from ._model import DECIMAL_COMMAS, FIRST_INDEX, FORM, note_of_form
@@ -22,16 +23,14 @@ def title(question: Question) -> str:
 
 def describe(question: Question) -> dict[str, str]:
     """Return the lines that `agbm train` prints about the target and the features."""
-    kinds = {column.name: column.kind for column in question.file.columns}
-    numbers = [name for name in question.features if name not in question.categorical]
+    numbers = [name for name in question.features if name not in {*question.categorical, *question.dates}]
     facts = {"target": f"{question.target}: {_labels_in_words(question)}"}
     facts["task"] = f"{question.task}: {question.reason}"
     facts["numeric"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
     if question.categorical:
         facts["categorical"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
-    times = [name for name in numbers if kinds.get(name) == "time"]
-    if times:
-        facts["timestamps"] = f"{listed(times)}: converted to microseconds"
+    if question.dates:
+        facts["dates"] = "; ".join(_date_in_words(name, column) for name, column in question.dates.items())
     if question.identifiers:
         facts["left out"] = _identifiers_in_words(question.identifiers)
     without = question.file.n_rows - len(question.rows)
@@ -40,6 +39,12 @@ def describe(question: Question) -> dict[str, str]:
     if question.streams:
         facts["memory"] = "the table is read in batches, in several passes"
     return facts
+
+
+def _date_in_words(name: str, column: DateColumn) -> str:
+    """Return what trees see of a column of dates."""
+    form = f" ({column.form})" if column.form else ""
+    return f"{name}{form}: {', '.join(['elapsed time', *column.parts])}"
 
 
 def _identifiers_in_words(found: Mapping[str, str]) -> str:
@@ -57,7 +62,8 @@ def in_short(question: Question) -> dict[str, str]:
         "target": question.target,
         "task": question.task,
         "labels": _labels_in_words(question),
-        "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categorical",
+        "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categorical"
+        + (f", {len(question.dates):,} dates" if question.dates else ""),
     }
 
 
@@ -65,7 +71,8 @@ def describe_columns(question: Question) -> list[report.Column]:
     """Return the columns for a report; missing and distinct values are counted only if the table is in memory."""
     if not question.streams:
         return report.describe_columns(question.table(question.rows), question.categorical or "from_dtype")
-    return [report.Column(name, "category" if name in question.categorical else "number") for name in question.features]
+    kinds = dict.fromkeys(question.categorical, "category") | dict.fromkeys(question.dates, "date")
+    return [report.Column(name, kinds.get(name, "number")) for name in question.features]
 
 
 def _labels_in_words(question: Question) -> str:

@@ -1,6 +1,6 @@
 """Reading and writing tables, whole or in batches: csv, parquet and arrow with pyarrow, svmlight with scikit-learn.
 
-Columns are numbers or categories. Booleans are read as 0 and 1, timestamps as microseconds. CSV files have no types, so
+Columns are numbers, categories or dates. Booleans are read as 0 and 1. CSV files have no types, so
 the whole file is scanned first: the type of a column must fit all of its values. Text columns can be read as numbers on
 request; values that are not numbers then become missing.
 """
@@ -297,22 +297,20 @@ def _kind_of(type: Any) -> str:
         return "truth"
     if _is_text(type):
         return "category"
-    if types.is_timestamp(type) or types.is_date(type):
+    if types.is_temporal(type):
         return "time"
     return "other"
 
 
 def _plain(table: Any, kinds: dict[str, str]) -> Any:
-    """Convert numeric columns, booleans and timestamps to floats; other columns keep their values."""
+    """Convert numeric columns and booleans to floats; other columns keep their values."""
     pa = pyarrow()
     for i, field in enumerate(table.schema):
         kind = kinds.get(field.name, "")
         column = table.column(i)
-        if kind == "time":  # the same number for the same time, whatever the unit and time zone of the file
-            column = column.cast(pa.timestamp("us", tz=getattr(field.type, "tz", None)), safe=False).cast(pa.int64())
         if pa.types.is_string_view(field.type):  # `take` does not support string views
             column = column.cast(pa.large_string())
-        if kind in ("number", "truth", "time") and field.type != pa.float32():
+        if kind in ("number", "truth") and field.type != pa.float32():
             column = column.cast(pa.float64(), safe=False)
         table = table.set_column(i, field.name, column)
     return table

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import Block, Labels, LocalBlocks
+from .derivation import has_more_than_numbers
 
 # How many values of a dataset are read at a time: whole rows of about 64 MB in total, at least one row.
 BLOCK_VALUES = 8_000_000
@@ -133,14 +134,17 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
 
     def read_labels() -> Iterator[Labels]:
         head = dataset.schema.empty_table().select(features)
+        more = has_more_than_numbers(head)
         columns = sorted({name for name in named.values() if name is not None})
         if not columns:  # a table without columns has no rows
             n_rows = dataset.count_rows()
-            yield from (Labels(min(block_rows, n_rows - i), None, None, head) for i in range(0, n_rows, block_rows))
+            yield from (
+                Labels(min(block_rows, n_rows - i), None, None, head, more) for i in range(0, n_rows, block_rows)
+            )
             return
         for table in tables_of(dataset, columns, block_rows):
             vectors = [None if name is None else _vector(table[name]) for name in named.values()]
-            yield Labels(table.num_rows, vectors[0], vectors[1], head)
+            yield Labels(table.num_rows, vectors[0], vectors[1], head, more)
 
     given = [None if isinstance(vector, str) else vector for vector in (y, sample_weight)]
     return LocalBlocks(read, read_labels, batches.folder_of_bins), *given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import validate_data
 
+from .derivation import NO_DERIVATION, Derivation
 from .rows import plain
 from .tables import Categories, as_table, explain, needs_reading
 
@@ -42,35 +44,48 @@ class TableReader:
 
     estimator: str
     """The class name of the estimator, for error messages."""
-    n_features: int
+    n_columns: int
     names: NDArray[Any] | None
     """Names of the columns; None if the table of fit had none."""
     categories: Categories
+    derivation: Derivation = NO_DERIVATION
+    """How dates and ordered categories become numbers."""
 
     @classmethod
     def of_columns(cls, estimator: str, X: Any) -> TableReader:
         """A reader of tables with the columns of X, all of them numeric."""
         columns = _named_like(estimator)()
         validate_data(columns, X, skip_check_array=True)
-        return cls._of(columns, Categories())
-
-    @classmethod
-    def of_table(
-        cls, estimator: str, X: Any, y: Any, categories: Categories, numeric_y: bool
-    ) -> tuple[TableReader, Any, NDArray[Any]]:
-        """A reader of tables like X, and the checked X and y, with codes for categories."""
-        columns = _named_like(estimator)()
-        X, y = _checked(columns, X, y, categories, numeric_y, reset=True)
-        return cls._of(columns, categories), X, y
-
-    @classmethod
-    def _of(cls, columns: _Columns, categories: Categories) -> TableReader:
         names = getattr(columns, "feature_names_in_", None)
-        return cls(type(columns).__name__, columns.n_features_in_, names, categories)
+        return cls(estimator, columns.n_features_in_, names, Categories())
 
     def with_categories(self, categories: Categories) -> TableReader:
         """The same columns, some of which are categorical."""
         return replace(self, categories=categories)
+
+    def with_derivation(self, derivation: Derivation) -> TableReader:
+        """The same columns, some of which are dates or ordered categories."""
+        return replace(self, derivation=derivation)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that trees see: those of the columns, then parts of dates."""
+        return self.n_columns + len(self.derivation.parts)
+
+    @property
+    def sources(self) -> NDArray[np.intp]:
+        """The column that each feature comes from."""
+        return self.derivation.sources(self.n_columns)
+
+    def with_parts(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Groups of columns as groups of features: parts of dates go with their columns."""
+        parts = list(enumerate(self.sources[self.n_columns :].tolist(), self.n_columns))
+        return [[*group, *(feature for feature, column in parts if column in group)] for group in groups]
+
+    @property
+    def derived(self) -> list[int]:
+        """The columns that become numbers in a way of their own: dates and ordered categories."""
+        return sorted([*self.derivation.dates, *self.derivation.ordered])
 
     def check_columns(self, X: Any) -> None:
         """Raise ValueError if X has different columns."""
@@ -78,33 +93,34 @@ class TableReader:
 
     def numbers(self, X: Any) -> Any:
         """X as a matrix of numbers for the kernels, with codes for categories."""
-        return plain(_checked(self.columns, X, "no_validation", self.categories, False, reset=False))
+        return plain(_checked(X, "no_validation", self, False))
 
     def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, NDArray[Any]]:
         """X as a matrix of numbers, with codes for categories, and the checked y."""
-        X, y = _checked(self.columns, X, y, self.categories, numeric_y, reset=False)
+        X, y = _checked(X, y, self, numeric_y)
         return X, y
 
     @property
     def columns(self) -> _Columns:
         """The columns in the form that scikit-learn's checks need."""
         columns = _named_like(self.estimator)()
-        columns.n_features_in_ = self.n_features
+        columns.n_features_in_ = self.n_columns
         if self.names is not None:
             columns.feature_names_in_ = self.names
         return columns
 
 
-def _checked(columns: _Columns, X: Any, y: Any, categories: Categories, numeric_y: bool, reset: bool) -> Any:
-    """X, or X and y, after scikit-learn's checks; with `reset`, the columns of X become those of fit."""
+def _checked(X: Any, y: Any, reader: TableReader, numeric_y: bool) -> Any:
+    """X, or X and y, after scikit-learn's checks."""
+    columns, categories, derivation = reader.columns, reader.categories, reader.derivation
     has_y = not (isinstance(y, str) and y == "no_validation")
     labels = {"y_numeric": numeric_y, "multi_output": numeric_y} if has_y else {}
     try:
         table = as_table(X)
-        if not categories.of and not needs_reading(table):
-            return validate_data(columns, X, y, reset=reset, **_OPTIONS, **labels)
-        validate_data(columns, X, reset=reset, skip_check_array=True)  # names and number of features
-        encoded = categories.encode(table)
+        if not categories.of and not derivation and not needs_reading(table):
+            return validate_data(columns, X, y, reset=False, **_OPTIONS, **labels)
+        validate_data(columns, X, reset=False, skip_check_array=True)  # names and number of features
+        encoded = categories.encode(derivation.apply(table))
         if has_y:
             return check_X_y(encoded, y, estimator=columns, **_OPTIONS, **labels)
         return check_array(encoded, estimator=columns, input_name="X", **_OPTIONS)

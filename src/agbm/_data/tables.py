@@ -164,14 +164,23 @@ def as_table(X: Any) -> Any:
 
 
 def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
-    """A mask of the columns of X that the parameter `categorical_features` selects."""
+    """A mask of the columns of X that are categorical by the parameter `categorical_features`, or by their type.
+
+    Names and positions add to what the types say; a mask says it for every column.
+    """
+    named = named_mask(X, wanted)
+    if wanted is None or (not isinstance(wanted, str) and np.asarray(wanted).dtype.kind == "b"):
+        return named
+    return named if issparse(X) else named | _mask_from_types(X, _n_columns(X))
+
+
+def named_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
+    """A mask of the columns of X that the parameter `categorical_features` names."""
     n_features = _n_columns(X)
-    if wanted is None:
+    if wanted is None or (isinstance(wanted, str) and wanted == "from_dtype"):
         return np.zeros(n_features, dtype=bool)
     if not isinstance(wanted, str) and len({isinstance(w, str) for w in np.asarray(wanted, dtype=object).flat}) > 1:
         raise ValueError(f"categorical_features={wanted!r} must be names or positions, not both.")
-    if isinstance(wanted, str) and wanted == "from_dtype":
-        return _mask_from_types(X, n_features)
     chosen = np.asarray(wanted)
     if issparse(X) and chosen.size:
         raise ValueError(f"categorical_features={wanted!r}: a sparse X contains only numbers; pass a dense table.")
@@ -205,7 +214,7 @@ def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
 
 def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
     """A mask of the columns with text or categories."""
-    frame = _frame(X)
+    frame = as_frame(X)
     if frame is not None:
         import narwhals as nw
 
@@ -231,7 +240,7 @@ def missing_columns(X: Any, features: Sequence[int]) -> list[int]:
 
 def needs_reading(X: Any) -> bool:
     """Whether scikit-learn's checks would reject X although it can be read (text, NA), or accept dates."""
-    frame = _frame(X)
+    frame = as_frame(X)
     if frame is not None:
         return not all(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.schema.values())
     if isinstance(X, np.ndarray) and X.ndim == 2:
@@ -251,7 +260,7 @@ def _is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray)
 
 
-def _frame(X: Any) -> Any:
+def as_frame(X: Any) -> Any:
     """X as a narwhals data frame; None if it is not a data frame, or if narwhals is not installed and not needed."""
     if not _is_frame(X):
         return None
@@ -281,13 +290,13 @@ def _n_columns(X: Any) -> int:
 
 def column_names(X: Any) -> list[Any]:
     """The names of the columns, or their positions if they have none."""
-    frame = _frame(X)
+    frame = as_frame(X)
     return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
 
 
 def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
     """A function that returns the values of a column and a mask of the missing ones."""
-    frame = _frame(X)
+    frame = as_frame(X)
     if frame is None:
         return lambda f: (X[:, f], missing(X[:, f]))
 
@@ -308,7 +317,7 @@ class Factors(NamedTuple):
 
 def factors_of(X: Any) -> Callable[[int], Factors]:
     """A function that returns a column as Factors; raises ValueError for values that cannot be categories."""
-    frame, names, column = _frame(X), column_names(X), columns_of(X)
+    frame, names, column = as_frame(X), column_names(X), columns_of(X)
 
     def factors(f: int) -> Factors:
         try:
@@ -350,7 +359,7 @@ def contents(X: Any) -> Iterator[NDArray[Any]]:
         rows = X.tocsr()
         yield from (rows.data, rows.indices, rows.indptr)
         return
-    frame = _frame(X)
+    frame = as_frame(X)
     if frame is None:
         yield np.asarray(X)
         return

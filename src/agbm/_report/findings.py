@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from .._core.losses import Array
 from .._core.losses.classification import LogLoss, Multinomial
 from .._core.losses.regression import AbsoluteError, HalfSquaredError
-from .._data.tables import as_table, categorical_mask, column_names, columns_of
+from .._data.derivation import Derivation, look
+from .._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._study.evaluation import Metric, Tried
 
@@ -153,8 +154,11 @@ def describe_columns(X: Any, categorical_features: Any = "from_dtype") -> list[C
     if hasattr(table, "tocsr"):
         return [Column(name, "number") for name in names]
     found, column = [], columns_of(table)
-    for f, (name, categorical) in enumerate(zip(names, categorical_mask(table, categorical_features), strict=True)):
+    derivation = Derivation.of([look(table)], named_mask(table, categorical_features))
+    categorical = derivation.others(categorical_mask(table, categorical_features))
+    for f, name in enumerate(names):
         values, absent = column(f)
         distinct = len(set(values[~absent].tolist()))
-        found.append(Column(name, "category" if categorical else "number", float(np.mean(absent)), distinct))
+        kind = "category" if categorical[f] or f in derivation.ordered else "number"
+        found.append(Column(name, "date" if f in derivation.dates else kind, float(np.mean(absent)), distinct))
     return found

@@ -112,8 +112,9 @@ def _contributions(model: Estimator, X: Any, target: Any, rows: str) -> Section:
 
 
 def _dependence(model: Estimator, X: Any, target: Any, rows: str) -> list[Section]:
-    order = np.argsort(-model.feature_importances_, kind="stable")
-    shown = [f for f in order.tolist() if model.split_counts_[f] > 0 and _has_values(X[:, f])][:PANELS]
+    order, dates = np.argsort(-model.feature_importances_, kind="stable"), model.model_.reader.derivation.dates
+    shown = [f for f in order.tolist() if model.split_counts_[f] > 0 and f not in dates and _has_values(X[:, f])]
+    shown = shown[:PANELS]
     if not shown:
         return []
     X = X if len(X) > 2 else np.tile(X, (3, 1))  # scikit-learn takes two rows for two classes

@@ -34,6 +34,7 @@ from .._tree import Forest
 from .._tree.forest import Stack
 from . import container as model_file
 from . import values as stored_values
+from .columns import category_arrays, described_derivation, restored_categories, restored_derivation
 from .container import ModelFileError, Stored
 from .ensemble import ensembles_of, stack_of, to_arrays
 
@@ -154,8 +155,10 @@ def _description(saved: Saved) -> dict[str, Any]:
         "held_out": model.held_out,
         "loss": _encode("loss", model.loss),
         "start": _encode("start", model.start),
-        "n_features": model.n_features,
+        "n_features": model.n_columns,
     }
+    if model.reader.derivation:
+        described["derivation"] = described_derivation(model.reader.derivation)
     if saved.notes:
         described["notes"] = _checked_notes(saved.notes)
     scores = _score_names(model)
@@ -186,7 +189,9 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
     folded = model.folded.value if isinstance(model.folded, Forest) else np.zeros(0)
     arrays = {**to_arrays(model.ensembles), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
     arrays |= stored_values.to_arrays("feature_names", _names(model), "X: the name")
-    arrays |= _category_arrays(model.categories)
+    arrays |= category_arrays("categories", model.categories)
+    if model.reader.derivation:
+        arrays |= category_arrays("ordered", model.reader.derivation.ordered)
     if isinstance(model.labels, Classes):
         arrays |= stored_values.to_arrays("classes", model.labels.classes.tolist(), "y: the class")
     for name, dtype in _HISTORY.items():
@@ -199,16 +204,6 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
 
 def _score_names(model: FittedModel) -> list[str]:
     return [name for name in model.history if name not in _HISTORY]
-
-
-def _category_arrays(categories: Mapping[int, list[Any]]) -> dict[str, NDArray[Any]]:
-    features = sorted(categories)
-    values = [value for feature in features for value in categories[feature]]
-    return {
-        "categories.feature": np.array(features, dtype=np.int64),
-        "categories.count": np.array([len(categories[feature]) for feature in features], dtype=np.int64),
-        **stored_values.to_arrays("categories", values, "X: the category"),
-    }
 
 
 def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
@@ -271,21 +266,9 @@ def _restored_reader(estimator: str, stored: Stored) -> TableReader:
     names = stored_values.from_arrays("feature_names", stored)
     if names and (len(names) != n_features or not all(isinstance(name, str) for name in names)):
         raise ModelFileError(f"sizes: feature_names must be {n_features} texts, or empty")
-    categories = Categories(_restored_categories(n_features, stored))
-    return TableReader(estimator, n_features, np.array(names, dtype=object) if names else None, categories)
-
-
-def _restored_categories(n_features: int, stored: Stored) -> dict[int, list[Any]]:
-    features = stored.array("categories.feature", np.int64)
-    counts = stored.array("categories.count", np.int64)
-    values = stored_values.from_arrays("categories", stored)
-    if (features < 0).any() or (features >= n_features).any() or (np.diff(features) <= 0).any():
-        raise ModelFileError(f"sizes: section 'categories.feature' must increase within 0 to {n_features - 1}")
-    if len(counts) != len(features) or (counts < 0).any() or sum(counts.tolist()) != len(values):
-        raise ModelFileError("sizes: section 'categories.count' does not add up to the number of categories")
-    ends = np.cumsum(counts).tolist()
-    begins = [0, *ends[:-1]]
-    return {f: values[begin:end] for f, begin, end in zip(features.tolist(), begins, ends, strict=False)}
+    reader = TableReader(estimator, n_features, np.array(names, dtype=object) if names else None, Categories())
+    reader = reader.with_categories(Categories(restored_categories("categories", n_features, stored)))
+    return reader.with_derivation(restored_derivation(n_features, reader.categories.of, stored))
 
 
 def _restored_labels(classifies: bool, stored: Stored) -> Labels:

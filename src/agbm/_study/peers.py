@@ -21,7 +21,8 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array
 
 from .._core.losses import Array
-from .._data.tables import Categories, as_table, categorical_mask, needs_reading
+from .._data.derivation import Derivation, look
+from .._data.tables import Categories, as_table, categorical_mask, named_mask, needs_reading
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,14 @@ class Fitted:
 def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any], NDArray[np.bool_]]:
     """Convert tables to numeric matrices, with categories as codes; also return which columns are categorical.
 
-    The codes are those of the first table; categories that it does not have become NaN.
+    The codes are those of the first table; categories that it does not have become NaN. Dates become the numbers that
+    our trees see: no library would read them in the same way.
     """
     tables = [as_table(table) for table in tables]
-    mask = categorical_mask(tables[0], categorical_features)
+    derivation = Derivation.of([look(tables[0])], named_mask(tables[0], categorical_features))
+    mask = derivation.others(categorical_mask(tables[0], categorical_features))
+    mask = np.append(mask, np.zeros(len(derivation.parts), dtype=bool))
+    tables = [derivation.apply(table) for table in tables]
     if not mask.any() and not any(map(needs_reading, tables)):
         return [_checked(table) for table in tables], mask
     categories = Categories.learn(tables[0], mask, None)

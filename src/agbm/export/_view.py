@@ -132,7 +132,7 @@ def view(model: Any) -> View:
     classes = getattr(model, "classes_", None)
     trees = list(_trees(forest, categories)) if isinstance(forest, Forest) else _no_trees(len(start))
     return View(
-        feature_names=feature_names(model),
+        feature_names=fitted.reader.derivation.feature_names(feature_names(model)),
         categories=categories,
         trees=trees,
         start=start,
@@ -146,8 +146,9 @@ def view(model: Any) -> View:
 def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """X as a matrix of the given type, in the form that exported models accept.
 
-    Categories become their codes in the model; categories that were not seen in fit get the code after the last.
-    Missing values become NaN.
+    Categories become their codes in the model; categories that were not seen in fit get the code after the last. Dates
+    become days since 1970-01-01, followed after the last column by those of their parts that the model uses; ordered
+    categories become their positions. Missing values become NaN.
     """
     check_fitted(model)
     table = model.model_.reader.numbers(X)

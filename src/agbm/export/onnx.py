@@ -37,6 +37,8 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
     "probabilities", of shape (rows, classes).
     """
     graph, fitted = _Graph(dtype), view(model)
+    if columns:
+        model.model_.check_has_numbers("columns=True reads numbers and categories")
     X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
     scores = graph.add(
         "Add",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.methods import name_of
+from .._data.dates import from_days
 from .._data.rows import some_of
 from .._estimators import AGBMClassifier
 from ..export._view import check_fitted, feature_names
@@ -96,11 +97,12 @@ def check_top(top: Any) -> None:
 
 
 def as_array(model: Any, X: Any) -> NDArray[Any]:
-    """A table of any kind as an array: numbers with NaN or, if there are categories, objects with None."""
-    columns = feature_columns(model, X, range(model.n_features_in_))
-    array = np.empty((len(columns[0]), len(columns)), dtype=object if model.model_.categories else np.float64)
+    """A table of any kind as an array: numbers with NaN or, if there are categories or dates, objects with None."""
+    columns, dates = feature_columns(model, X, range(model.n_features_in_)), model.model_.reader.derivation.dates
+    all_numbers = not dates and not model.model_.listed_values
+    array = np.empty((len(columns[0]), len(columns)), dtype=np.float64 if all_numbers else object)
     for feature, column in enumerate(columns):
-        array[:, feature] = column
+        array[:, feature] = list(from_days(column)) if feature in dates else column
     return array
 
 
@@ -111,7 +113,7 @@ def feature_columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray
     numbers = np.array(table.toarray() if hasattr(table, "toarray") else table, dtype=np.float64)
     columns: list[NDArray[Any]] = []
     for feature, column in zip(features, numbers.T, strict=True):
-        known = model.model_.categories.get(feature)
+        known = model.model_.listed_values.get(feature)
         if known is not None:
             names = np.empty(len(column), dtype=object)  # np.array would make an axis of categories that are tuples
             names[:] = [None if np.isnan(code) else known[int(code)] for code in column]

@@ -47,6 +47,7 @@ def partial_dependence(
         raise ValueError(f"features={features!r} must be a list, such as [{features!r}].")
     entries = [entry if isinstance(entry, (tuple, list)) else (entry,) for entry in features]
     panels = [tuple(feature_position(model, feature) for feature in entry) for entry in entries]
+    _check_no_dates(model, panels)
     axes = _panels(len(panels), n_cols, ax)
     lines: dict[str, Any] = {"line_kw": {"color": BLUE, "linewidth": 1.8}}
     if kind != "average":
@@ -55,7 +56,8 @@ def partial_dependence(
             "pd_line_kw": {"color": BLACK, "linestyle": "--", "linewidth": 1.8},
         }
     for axis, panel in zip(axes, panels, strict=True):
-        known = {feature: model.model_.categories[feature] for feature in panel if feature in model.model_.categories}
+        listed = model.model_.listed_values
+        known = {feature: listed[feature] for feature in panel if feature in listed}
         table = _with_all_values(model, X, panel)
         if len(panel) == 1 and known:
             asked = {name: value for name, value in options.items() if name in ("response_method", "sample_weight")}
@@ -77,6 +79,15 @@ def partial_dependence(
             plain_numbers(axis.xaxis)
     _finish_panels(model, axes, panels, output)
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
+
+
+def _check_no_dates(model: Any, panels: Sequence[Sequence[int]]) -> None:
+    dates = [feature_names(model)[f] for panel in panels for f in panel if f in model.model_.reader.derivation.dates]
+    if dates:
+        raise ValueError(
+            f"features: {dates} are dates, which partial dependence cannot vary; choose others, or see the "
+            "contributions of dates with plot.contributions."
+        )
 
 
 def _panels(n: int, n_cols: int, ax: Any) -> list[Any]:

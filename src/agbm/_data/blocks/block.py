@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..derivation import has_more_than_numbers
 from ..tables import as_table
 
 
@@ -26,6 +27,8 @@ class Labels(NamedTuple):
     weight: NDArray[Any] | None
     head: Any
     """X without its rows, for the column names."""
+    more_than_numbers: bool
+    """Whether X has columns of other types than numbers."""
 
 
 def labels_of(block: Block) -> Labels:
@@ -40,7 +43,7 @@ def labels_of(block: Block) -> Labels:
         if vector is not None and (vector.ndim == 0 or len(vector) != n_rows):
             raise ValueError(f"{name} has shape {vector.shape}, X has {n_rows} rows; pass one entry per row.")
         vectors.append(vector)
-    return Labels(n_rows, vectors[0], vectors[1], _head(X))
+    return Labels(n_rows, vectors[0], vectors[1], _head(X), has_more_than_numbers(X))
 
 
 def _head(X: Any) -> Any:

@@ -25,6 +25,8 @@ class Gathered:
     weight: Any
     head: Any
     """X of a block without its rows."""
+    more_than_numbers: bool
+    """Whether X has columns of other types than numbers."""
 
     @property
     def total(self) -> int:
@@ -54,7 +56,7 @@ def gather(blocks: Blocks, y: Any, weight: Any, name_of_y: str = "y") -> Gathere
                 f"{name} has {n_rows_of(given)} rows, the {blocks.noun}s of X have {sum(n_rows)}; they must be the "
                 "same number."
             )
-    return Gathered(n_rows, y, weight, known.head)
+    return Gathered(n_rows, y, weight, known.head, any(part.more_than_numbers for part in parts))
 
 
 def check_columns(head: Any, known: Any, where: str) -> None:

@@ -22,8 +22,10 @@ from ..._core.sums import weight_step, whole_weights
 from ..._core.weights import Weights
 from ..._tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
 from ..._tree.learner import TreeLearner
+from .. import derivation as columns
+from ..derivation import NO_DERIVATION, Derivation
 from ..rows import plain
-from ..tables import Categories, as_table, by_weight, categorical_mask, category_sums, needs_reading
+from ..tables import Categories, as_table, by_weight, categorical_mask, category_sums, named_mask, needs_reading
 from ..tables import missing_columns as missing_columns_of
 from .block import Block, n_rows_of
 from .places import UNUSED, Places
@@ -59,13 +61,17 @@ class BlockTable:
         sample_weight: NDArray[Any] | None,
         train_weights: Weights | None,
         known: Categories | None = None,
+        derivation: Derivation = NO_DERIVATION,
     ) -> Looked:
         """Pass 1. `sample_weight` is as given, without validation rows; `known` comes from an earlier fit."""
         places = self.places
         whole, step = (None, 1.0) if train_weights is None else (train_weights.in_steps, train_weights.step)
         weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
         features = categorical_features if known is None else sorted(known.of)
-        arguments = [(features, start_values, *both) for both in zip(places.sample(), weights, strict=True)]
+        exactly = known is not None
+        arguments = [
+            (features, exactly, derivation, start_values, *both) for both in zip(places.sample(), weights, strict=True)
+        ]
         looks: list[Look] = self.blocks.map(look, arguments)
         given = looks[: self._n_given_blocks]  # validation rows do not define categories
         sums = merged([found.sums for found in given])
@@ -77,6 +83,12 @@ class BlockTable:
         start = np.concatenate(starts, axis=-1)[:, places.order] if starts else None
         category_weight = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
         return Looked(known, category_weight, np.concatenate([found.sample for found in looks]), start)
+
+    def derivation(self, named: NDArray[np.bool_], sample_weight: NDArray[Any] | None) -> Derivation:
+        """How dates and ordered categories become numbers; an additional pass for blocks that may have some."""
+        n_rows = self.places.n_rows
+        weights = [None] * len(n_rows) if sample_weight is None else self.places.cut(sample_weight)
+        return Derivation.of(self.blocks.map(look_at_columns, [(weight,) for weight in weights]), named)
 
     def _whole_weights(self, sample_weight: NDArray[Any] | None) -> list[NDArray[Any]]:
         """Weights in steps, per block; those of validation rows, which come last, are zero."""
@@ -161,20 +173,25 @@ class Look(NamedTuple):
 def look(
     block: Block,
     categorical_features: Any,
+    exactly: bool,
+    derivation: Derivation,
     start_values: Callable[[Any], Array | None],
     sample: NDArray[np.intp],
     weights: tuple[NDArray[Any], NDArray[Any]],
 ) -> Look:
-    """Pass 1: a sample of a block for thresholds, and the weights of its categories in all and in training rows."""
+    """Pass 1: a sample of a block for thresholds, and the weights of its categories in all and in training rows.
+
+    With `exactly`, no other features are categorical than those named.
+    """
     table = as_table(block.X)
     n_rows = n_rows_of(table)
+    taken = np.empty((0, table.shape[1] + len(derivation.parts)), dtype=np.float32)
     if n_rows == 0:
-        return Look(0, np.zeros(0, dtype=bool), {}, np.empty((0, table.shape[1]), dtype=np.float32), None)
-    categorical = categorical_mask(table, categorical_features)
+        return Look(0, np.zeros(0, dtype=bool), {}, taken, None)
+    categorical = derivation.others((named_mask if exactly else categorical_mask)(table, categorical_features))
     sums = category_sums(table, categorical, weights) if categorical.any() else {}
-    taken = np.empty((0, table.shape[1]), dtype=np.float32)
     if len(sample) > 0:
-        taken = _numbers(_safe_indexing(table, sample), Categories({f: [] for f in sums}))
+        taken = _numbers(derivation.apply(_safe_indexing(table, sample)), Categories({f: [] for f in sums}))
     return Look(n_rows, categorical, sums, taken, start_values(block.X))
 
 
@@ -184,6 +201,11 @@ def _numbers(table: Any, categories: Categories) -> NDArray[Any]:
     if not categories.of and not needs_reading(table):
         return np.asarray(check_array(table, **NUMBERS))
     return np.asarray(categories.encode(table))
+
+
+def look_at_columns(block: Block, weights: NDArray[Any] | None) -> columns.Look:
+    """What the columns of a block have that are no numbers; rows of weight zero do not count."""
+    return columns.look(as_table(block.X), weights)
 
 
 def missing_columns(block: Block, features: Sequence[int]) -> list[int]:
