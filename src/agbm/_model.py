@@ -89,14 +89,17 @@ class FittedModel:
         """The fitted models of all members."""
         return [model for ensemble in self.ensembles for model in ensemble.models]
 
-    def raw_predict(self, X: Any, n_threads: int) -> Array:
-        """Scores of the rows of a table."""
-        values = self.folded.predict(self.reader.numbers(X), n_threads)[0]
-        return np.asarray(self.start_scores(X) + values)
+    def raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Array:
+        """Scores of the rows of a table, plus offsets if there are any."""
+        numbers = self.reader.numbers(X)
+        scores = np.asarray(self.start_scores(X) + self.folded.predict(numbers, n_threads)[0])
+        return scores if offset is None else scores + self.labels.encode_offset(offset, numbers.shape[0])
 
-    def staged_raw_predict(self, X: Any, n_threads: int) -> Iterator[Array]:
-        """Scores after each iteration, up to the best one."""
+    def staged_raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Iterator[Array]:
+        """Scores after each iteration, up to the best one, plus offsets if there are any."""
         numbers, start = self.reader.numbers(X), self.start_scores(X)
+        if offset is not None:
+            start = start + self.labels.encode_offset(offset, numbers.shape[0])
         start = np.broadcast_to(start, (len(start), numbers.shape[0]))
         stages = [ensemble.staged(numbers, start, n_threads) for ensemble in self.ensembles]
         if len(stages) == 1:
