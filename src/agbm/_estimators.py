@@ -39,7 +39,8 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None, watch: Mapping[str, Any] | None = None, **unknown: Any,
+        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
+        watch: Mapping[str, Any] | None = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
@@ -185,7 +186,8 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None, watch: Mapping[str, Any] | None = None, **unknown: Any,
+        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
+        watch: Mapping[str, Any] | None = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 

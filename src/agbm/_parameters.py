@@ -42,8 +42,9 @@ _PARAMETERS = """
         If True, use Newton leaves (sums of residuals divided by sums of hessians) instead of the gradient leaves of the
         paper (means of residuals). "auto": True for "fading", False for the algorithms of the paper.
     init : "prior", "zero" or fitted estimator, default="prior"
-        The initial function f^0: the best constant, zero, or the predictions of a fitted model, which is not fitted
-        again. Offsets are added to it, and the best constant is the best given the offsets. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator will be cloned.
+        The initial function f^0: the best constant given the offsets, zero, or the predictions of a fitted model, which
+        is not fitted again. Offsets are added to it. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator
+        will be cloned.
     max_depth : int or None, default=None
         The maximum number of split levels. None: unlimited (at most 4,096).
     max_leaf_nodes : int, "auto" or None, default="auto"

@@ -163,7 +163,7 @@ class Planning:
             scores = start_function(start, scores, rows.n)
         joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
         return start, LocalObjective(
-            joint, rows.y, n_train, scores, None if rows.weights is None else rows.weights[:n_train],
+            joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
             plan.second_order, plan.n_threads, rows.validation_weight(n_train),
             sum(row_set.n for row_set in rows.watched),
         )  # fmt: skip

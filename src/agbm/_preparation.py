@@ -182,8 +182,8 @@ class Preparation(Planning):
         plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
         n_rows, n_given = given.n_rows, rows.n
         if validation is not None:
-            gathered, *row_set = _validation_labels(labels, *validation, given)
-            rows = rows.followed_by(*row_set)
+            gathered, following = _validation_labels(labels, *validation, given)
+            rows = rows.followed_by(*following)
             n_rows = n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
 
@@ -292,8 +292,8 @@ def _rows_of(
 
 def _validation_labels(
     labels: Labels, blocks: Blocks, y_val: Any, weight: Any, offset: Any, given: Gathered
-) -> tuple[Gathered, RowSet, NDArray[np.intp], Array, Array | None]:
-    """The validation rows without their features: as gathered, with weights, by index, encoded labels, and offsets."""
+) -> tuple[Gathered, tuple[RowSet, NDArray[np.intp], Array, Array | None]]:
+    """The validation rows without their features; and with weights, by index, their encoded labels, and offsets."""
     with naming("X_val"):
         gathered = gather(blocks, y_val, weight, offset, "y_val")
         check_columns(gathered.head, given.head, "X")
@@ -301,4 +301,4 @@ def _validation_labels(
     check_both(given.offset is not None, gathered.offset is not None, "offset_val")
     n = gathered.total
     encoded, offsets = labels.encode_validation(gathered.y, n), labels.encode_offset(gathered.offset, n, "offset_val")
-    return gathered, RowSet(VALIDATION, n, found), given.total + np.arange(n), encoded, offsets
+    return gathered, (RowSet(VALIDATION, n, found), given.total + np.arange(n), encoded, offsets)

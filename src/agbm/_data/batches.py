@@ -75,9 +75,7 @@ class Batches:
         return "" if self.bins == "memory" else str(self.folder or tempfile.gettempdir())
 
 
-def blocks_of(
-    X: Any, y: Any, sample_weight: Any, offset: Any = None
-) -> tuple[LocalBlocks, Any, Any, Any] | None:
+def blocks_of(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[LocalBlocks, Any, Any, Any] | None:
     """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
     if isinstance(X, Iterator):
         raise TypeError(

@@ -18,7 +18,9 @@ def check_offset(offset: Any, n_rows: int, n_outputs: int, for_each: bool, name:
     try:
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must contain numbers, raw scores that are added to those of the model: {error}.") from error
+        raise ValueError(
+            f"{name} must contain numbers, raw scores that are added to those of the model: {error}."
+        ) from error
     shape = (n_rows, n_outputs)
     if numbers.shape not in ((n_rows, n_outputs), *([] if for_each and n_outputs > 1 else [(n_rows,), (n_rows, 1)])):
         one = "" if for_each and n_outputs > 1 else f"({n_rows},) or "
@@ -33,7 +35,9 @@ def check_offset(offset: Any, n_rows: int, n_outputs: int, for_each: bool, name:
 def check_both(of_training: bool, given: bool, name: str) -> None:
     """Raise ValueError if only the training rows or only the rows to evaluate on have offsets; `name` is theirs."""
     if of_training and not given:
-        raise ValueError(f"{name}=None, but the training rows have offsets; pass {name}, zeros if these rows have none.")
+        raise ValueError(
+            f"{name}=None, but the training rows have offsets; pass {name}, zeros if these rows have none."
+        )
     if given and not of_training:
         raise ValueError(f"{name} is given, but the training rows have no offsets; pass offset, or omit {name}.")
 

@@ -139,7 +139,7 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
         weights = joined_weights([cast(Weights, part.weights) for part in parts])
     if parts[0].validation_weight is not None:
         validation_weight = np.concatenate([cast(Array, part.validation_weight) for part in parts])
-    start = None if parts[0].start is None else joined([cast(Any, part.start) for part in parts])
+    start: Any = None if parts[0].start is None else joined([cast(Any, part.start) for part in parts])
     if recipe.start is not None:
         start = start_function(recipe.start, start, y.shape[-1])
     n_threads = _threads_here()

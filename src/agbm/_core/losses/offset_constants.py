@@ -96,7 +96,7 @@ def _curvature(probability: Array, expected: Array, weight: Array | None) -> Arr
         for k in range(j + 1):
             curvature[j, k] = curvature[k, j] = -exact_mean(probability[j] * probability[k], weight)
     np.fill_diagonal(curvature, np.diagonal(curvature) + expected)
-    return curvature + np.diagonal(curvature).max() / n_classes
+    return np.asarray(curvature + np.diagonal(curvature).max() / n_classes)
 
 
 def _solved(matrix: Array, right: Array) -> Array | None:

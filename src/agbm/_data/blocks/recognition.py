@@ -33,8 +33,9 @@ class Seen(NamedTuple):
     def of(cls, block: Block) -> Seen:
         """The checksums of a block that `labels_of` accepts."""
         X = as_table(block.X)
-        vectors = [None if given is None else np.asarray(given) for given in block[1:]]
-        return cls(n_rows_of(X), *(_checksum([vector]) for vector in vectors), _checksum(contents(_some_rows(X))))
+        vectors = (None if given is None else np.asarray(given) for given in (block.y, block.weight, block.offset))
+        y, weight, offset = (_checksum([vector]) for vector in vectors)
+        return cls(n_rows_of(X), y, weight, offset, _checksum(contents(_some_rows(X))))
 
     def check(self, block: Block) -> None:
         """Raise ValueError if this is a different block."""
