@@ -217,7 +217,7 @@ class TestErrors:
         [
             ({"validation": (1, 2)}, "watch: the name 'validation' must be text other than"),
             ({3: (1, 2)}, "watch: the name 3 must be text"),
-            ({"new": 1}, r"watch\['new'\] must be \(X, y\) or \(X, y, sample_weight\); got int"),
+            ({"new": 1}, r"watch\['new'\] must be \(X, y\), .* or \(X, y, sample_weight, offset\); got int"),
             ({"new": (np.ones((2, 4)), [0, 1])}, r"watch\['new'\]: X has 4 features"),
             ({"new": (np.ones((2, 30)), [0, 1], [0, 0])}, r"watch\['new'\]: sample_weight: .* at least one non-zero"),
             ({"new": (np.ones((2, 30)), [0, 7])}, r"watch\['new'\]: .*\[7\]"),

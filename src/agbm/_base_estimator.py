@@ -141,24 +141,24 @@ class BaseAGBM(KnowsNames, ABC):
     n_features_in_ = of_model("n_columns")
     feature_names_in_ = of_model("feature_names")
 
-    def _raw_predict(self, X: Any) -> Array:
+    def _raw_predict(self, X: Any, offset: Any) -> Array:
         """Scores (output, row)."""
         if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
             check_is_fitted(self)
-        return self.model_.raw_predict(X, _threads.resolve(self.n_jobs))
+        return self.model_.raw_predict(X, _threads.resolve(self.n_jobs), offset)
 
-    def _staged(self, X: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    def _staged(self, X: Any, offset: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """The results of `finish` after each iteration."""
         check_is_fitted(self)
-        loss = self.model_.loss
-        yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, _threads.resolve(self.n_jobs)))
+        loss, n_threads = self.model_.loss, _threads.resolve(self.n_jobs)
+        yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, n_threads, offset))
 
     def predict_contributions(self, X: Any) -> Array:
         """SHAP values of the raw scores, of shape (rows, features + 1) or (rows, outputs, features + 1).
 
         These are the contributions of the features. The raw score is the result of decision_function, or of predict
         before the inverse link. The last column is the base value, the expected score if no feature is known; each row
-        sums to its score. See docs/explain.md.
+        sums to its score without an offset. See docs/explain.md.
         """
         check_is_fitted(self)
         total = self.model_.contributions(X, _threads.resolve(self.n_jobs))

@@ -39,31 +39,38 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None, **unknown: Any,
+        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
+        watch: Mapping[str, Any] | None = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
         The loss of several outputs is the sum of their losses. X_val, y_val and sample_weight_val are validation rows
-        for early stopping. watch has other rows by name, as (X, y) or (X, y, sample_weight), whose losses and scores
-        are recorded in history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter.
-        Rows that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y
-        and sample_weight may be names of columns.
+        for early stopping. watch has other rows by name, as (X, y), (X, y, sample_weight) or
+        (X, y, sample_weight, offset), whose losses and scores are recorded in history_. Integers in sample_weight are
+        numbers of repetitions; for floats, only ratios matter. offset, of shape (rows) or (rows, outputs), is the raw
+        score that the model of a row is added to, such as log(exposure) for a loss with a log link; offset_val is that
+        of X_val. Rows that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a
+        dataset, y, sample_weight and offset may be names of columns.
         """
         refuse_arguments(unknown)
-        return self._fit(Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), watch)
+        validation = Given(X_val, y_val, sample_weight_val, offset_val)
+        return self._fit(Given(X, y, sample_weight, offset), validation, watch)
 
-    def predict(self, X: Any) -> Array:
-        """Predicted values."""
-        raw = self._raw_predict(X)
+    def predict(self, X: Any, offset: Any = None) -> Array:
+        """Predicted values. offset is added to the raw scores; None: 0, as for an exposure of 1."""
+        raw = self._raw_predict(X, offset)
         return self._labels.predictions(self.model_.loss, raw)
 
     def predictor(self) -> Predictor:
-        """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks."""
+        """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks.
+
+        It accepts no offset: with a log link, multiply its results by the exposure instead.
+        """
         return self._predictor("predictions")
 
-    def staged_predict(self, X: Any) -> Iterator[Array]:
+    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[Array]:
         """Predicted values after each iteration, up to best_iteration_."""
-        return self._staged(X, lambda loss, raw: self._labels.predictions(loss, raw))
+        return self._staged(X, offset, lambda loss, raw: self._labels.predictions(loss, raw))
 
     @property
     def _labels(self) -> Numbers:
@@ -179,54 +186,60 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None, **unknown: Any,
+        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
+        watch: Mapping[str, Any] | None = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
         X_val, y_val and sample_weight_val are validation rows for early stopping. watch has other rows by name, as
-        (X, y) or (X, y, sample_weight), whose losses and scores are recorded in history_. Integers in sample_weight are
-        numbers of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as
-        agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y and sample_weight may be names of columns.
+        (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset), whose losses and scores are recorded in
+        history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter. offset is the
+        raw score that the model of a row is added to: log-odds of shape (rows), or scores of shape (rows, classes) for
+        more than two classes; offset_val is that of X_val. Rows that do not fit into memory can be passed as
+        agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y, sample_weight and offset may be names of
+        columns.
         """
         refuse_arguments(unknown)
-        return self._fit(Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), watch)
+        validation = Given(X_val, y_val, sample_weight_val, offset_val)
+        return self._fit(Given(X, y, sample_weight, offset), validation, watch)
 
-    def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class for two classes; scores of shape (rows, classes) for more."""
-        raw = self._raw_predict(X)
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
+        """Log-odds of the second class for two classes; scores of shape (rows, classes) for more; plus offset."""
+        raw = self._raw_predict(X, offset)
         return self._labels.scores(self.model_.loss, raw)
 
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities, of shape (rows, classes)."""
-        raw = self._raw_predict(X)
+    def predict_proba(self, X: Any, offset: Any = None) -> Array:
+        """Class probabilities, of shape (rows, classes). offset is added to the raw scores; None: 0."""
+        raw = self._raw_predict(X, offset)
         return self._labels.probabilities(self.model_.loss, raw)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class."""
-        raw = self._raw_predict(X)
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """The most probable class. offset is added to the raw scores; None: 0."""
+        raw = self._raw_predict(X, offset)
         return self._labels.predictions(self.model_.loss, raw)
 
     def predictor(self, method: str = "predict") -> Predictor:
         """Return a function equivalent to a method for numeric arrays; it is faster, since it skips most checks.
 
-        method is "predict", "predict_proba" or "decision_function".
+        method is "predict", "predict_proba" or "decision_function". The function accepts no offset; add one to the
+        results for "decision_function".
         """
         finish = {"predict": "predictions", "predict_proba": "probabilities", "decision_function": "scores"}
         if method not in finish:
             raise ValueError(f"method={method!r} must be one of {list(finish)}.")
         return self._predictor(finish[method])
 
-    def staged_decision_function(self, X: Any) -> Iterator[Array]:
+    def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[Array]:
         """The decision function after each iteration, up to best_iteration_."""
-        return self._staged(X, lambda loss, raw: self._labels.scores(loss, raw))
+        return self._staged(X, offset, lambda loss, raw: self._labels.scores(loss, raw))
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Array]:
+    def staged_predict_proba(self, X: Any, offset: Any = None) -> Iterator[Array]:
         """Class probabilities, of shape (rows, classes), after each iteration, up to best_iteration_."""
-        return self._staged(X, lambda loss, raw: self._labels.probabilities(loss, raw))
+        return self._staged(X, offset, lambda loss, raw: self._labels.probabilities(loss, raw))
 
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[NDArray[Any]]:
         """The most probable class after each iteration, up to best_iteration_."""
-        return self._staged(X, lambda loss, raw: self._labels.predictions(loss, raw))
+        return self._staged(X, offset, lambda loss, raw: self._labels.predictions(loss, raw))
 
     @property
     def _labels(self) -> Classes:

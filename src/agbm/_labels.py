@@ -26,6 +26,7 @@ from ._core.losses import (
 )
 from ._core.objective import Outputs, of_each_output
 from ._core.weights import class_factors
+from ._data.offsets import check_offset
 from ._data.rows import check_y_val, refuse_dates, some_of
 from ._data.tables import missing
 
@@ -63,6 +64,12 @@ class Labels(ABC):
     @abstractmethod
     def decode(self, encoded: Array) -> NDArray[Any]:
         """Encoded labels in the form in which they were passed."""
+
+    def encode_offset(self, offset: Any, n_rows: int, name: str = "offset") -> Array | None:
+        """Offsets as scores (output, row). One per row applies to all outputs, unless the loss sees these together."""
+        if offset is None:
+            return None
+        return check_offset(offset, n_rows, self.n_outputs, self.one_for_all_outputs, name)
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
         """The classes for a stratified validation split; None if there are no classes."""

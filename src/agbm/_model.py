@@ -99,19 +99,25 @@ class FittedModel:
         """The fitted models of all members."""
         return [model for ensemble in self.ensembles for model in ensemble.models]
 
-    def raw_predict(self, X: Any, n_threads: int) -> Array:
-        """Scores of the rows of a table."""
-        values = self.folded.predict(self.reader.numbers(X), n_threads)[0]
-        return np.asarray(self.start_scores(X) + values)
+    def raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Array:
+        """Scores of the rows of a table, plus offsets if there are any."""
+        numbers = self.reader.numbers(X)
+        scores = np.asarray(self.start_scores(X) + self.folded.predict(numbers, n_threads)[0])
+        return self._plus(scores, offset, numbers.shape[0])
 
-    def staged_raw_predict(self, X: Any, n_threads: int) -> Iterator[Array]:
-        """Scores after each iteration, up to the best one."""
-        numbers, start = self.reader.numbers(X), self.start_scores(X)
+    def staged_raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Iterator[Array]:
+        """Scores after each iteration, up to the best one, plus offsets if there are any."""
+        numbers = self.reader.numbers(X)
+        start = self._plus(self.start_scores(X), offset, numbers.shape[0])
         start = np.broadcast_to(start, (len(start), numbers.shape[0]))
         stages = [ensemble.staged(numbers, start, n_threads) for ensemble in self.ensembles]
         if len(stages) == 1:
             return stages[0]
         return (np.mean(scores, axis=0) for scores in zip(*stages, strict=True))
+
+    def _plus(self, scores: Array, offset: Any, n_rows: int) -> Array:
+        found = self.labels.encode_offset(offset, n_rows)
+        return scores if found is None else scores + found
 
     def at_iteration(self, iteration: int) -> FittedModel:
         """The model of an iteration up to the best one."""

@@ -42,8 +42,9 @@ _PARAMETERS = """
         If True, use Newton leaves (sums of residuals divided by sums of hessians) instead of the gradient leaves of the
         paper (means of residuals). "auto": True for "fading", False for the algorithms of the paper.
     init : "prior", "zero" or fitted estimator, default="prior"
-        The initial function f^0: the best constant, zero, or the predictions of a fitted model, which is not fitted
-        again. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator will be cloned.
+        The initial function f^0: the best constant given the offsets, zero, or the predictions of a fitted model, which
+        is not fitted again. Offsets are added to it. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator
+        will be cloned.
     max_depth : int or None, default=None
         The maximum number of split levels. None: unlimited (at most 4,096).
     max_leaf_nodes : int, "auto" or None, default="auto"
@@ -247,12 +248,14 @@ def check_combinations(settings: Any, validation: Given, checkpoints: Sequence[C
             raise TypeError(f"callbacks must be callables that accept a record; got {callback!r}.")
     for checkpoint in checkpoints:
         checkpoint.check_path()
-    X_val, y_val, weight = validation
+    X_val, y_val, weight, offset = validation
     if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # batches may contain their labels
         missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
         raise ValueError(f"{missing}=None: X_val and y_val must be given together; got only {given}.")
     if X_val is None and weight is not None:
         raise ValueError("sample_weight_val has the weights of X_val, which is not given; pass X_val and y_val.")
+    if X_val is None and offset is not None:
+        raise ValueError("offset_val has the offsets of X_val, which is not given; pass X_val and y_val.")
 
 
 def watched_rows(watch: Any) -> dict[str, Given]:
@@ -261,8 +264,11 @@ def watched_rows(watch: Any) -> dict[str, Given]:
     for name, given in ({} if watch is None else dict(watch)).items():
         if not isinstance(name, str) or name in ("train", "validation"):
             raise ValueError(f"watch: the name {name!r} must be text other than 'train' and 'validation'.")
-        if not isinstance(given, tuple) or len(given) not in (2, 3):
-            raise ValueError(f"watch[{name!r}] must be (X, y) or (X, y, sample_weight); got {type(given).__name__}.")
+        if not isinstance(given, tuple) or len(given) not in (2, 3, 4):
+            raise ValueError(
+                f"watch[{name!r}] must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset); got "
+                f"{type(given).__name__}."
+            )
         rows[name] = Given(*given)
     return rows
 

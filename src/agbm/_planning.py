@@ -13,9 +13,9 @@ from sklearn.utils.validation import _check_monotonic_cst
 from . import _auto, _threads
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
-from ._core.losses import Array, BuiltInLoss, Loss
+from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with
 from ._core.methods import method_of
-from ._core.objective import LocalObjective
+from ._core.objective import LocalObjective, start_function
 from ._core.weights import Weights
 from ._data.blocks import (
     naming,
@@ -157,14 +157,13 @@ class Planning:
             plan.loss.check(of_output[:n_train])
             plan.loss.check(of_output)
         start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
-        if isinstance(start, str):
-            start = _start_constants(start, plan.loss, labels.n_outputs, rows.y[..., :n_train], rows.weights)
         scores = rows.start
-        if scores is None:
-            scores = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
+        if isinstance(start, str):
+            start = _start_constants(start, plan.loss, labels.n_outputs, rows, n_train)
+            scores = start_function(start, scores, rows.n)
         joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
         return start, LocalObjective(
-            joint, rows.y, n_train, scores, None if rows.weights is None else rows.weights[:n_train],
+            joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
             plan.second_order, plan.n_threads, rows.validation_weight(n_train),
             sum(row_set.n for row_set in rows.watched),
         )  # fmt: skip
@@ -243,10 +242,13 @@ def checkpoints_of(settings: Any) -> list[Checkpoint]:
     return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
 
 
-def _start_constants(init: str, loss: Loss, n_outputs: int, y: Array, weights: Weights | None) -> Array:
+def _start_constants(init: str, loss: Loss, n_outputs: int, rows: Rows, n_train: int) -> Array:
+    """The constants of the start function, given the offsets of the training rows."""
     if init == "zero":
         return np.zeros(n_outputs)
-    weight = None if weights is None else weights.total[: y.shape[-1]]
+    y, weight = rows.y[..., :n_train], None if rows.weights is None else rows.weights.total[:n_train]
+    offset = None if rows.start is None else rows.start[:, :n_train]
     if y.ndim == 1:
-        return np.asarray(loss.best_constant(y, weight), dtype=np.float64)
-    return np.array([float(loss.best_constant(labels, weight)) for labels in y])
+        return np.asarray(best_constant_with(loss, y, weight, offset), dtype=np.float64)
+    offsets = [None] * len(y) if offset is None else list(offset)
+    return np.array([float(best_constant_with(loss, *one)) for one in zip(y, [weight] * len(y), offsets, strict=True)])

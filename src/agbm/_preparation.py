@@ -31,6 +31,7 @@ from ._data.blocks import (
     naming,
 )
 from ._data.derivation import Derivation, has_more_than_numbers, look
+from ._data.offsets import added, check_both
 from ._data.reader import TableReader
 from ._data.rows import VALIDATION, Given, Rows, RowSet, plain
 from ._data.tables import Categories, as_table, categorical_mask, named_mask
@@ -49,8 +50,8 @@ class RowSource(Protocol):
     in_this_process: bool
     """Whether kernels run in this process, on its threads."""
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
-        """The blocks of X, and y and sample_weight of all rows unless the blocks contain them; None for a table."""
+    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
+        """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
 
     def bind(self, rows: BlockRows, learner: TreeLearner, local: LocalObjective) -> tuple[Objective[Any], Fitter[Any]]:
         """The objective and the fitter for binned blocks; `local` is the objective without features."""
@@ -64,6 +65,9 @@ class BlockRows:
     reader: BlockReader
     labels: Labels
     start_scores: StartScores
+    constants: Array | None
+    """The constants of the start function; None if it is an init model."""
+    has_offsets: bool
 
 
 class LocalRows:
@@ -71,9 +75,9 @@ class LocalRows:
 
     in_this_process = True
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
         """See RowSource."""
-        return blocks_of(X, y, sample_weight)
+        return blocks_of(X, y, sample_weight, offset)
 
     def bind(
         self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
@@ -107,11 +111,11 @@ class Preparation(Planning):
 
     def _on_table(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         X = given.X
-        reader, checked, y, sample_weight = self._check_table(*given)
+        reader, checked, y, sample_weight = self._check_table(X, given.y, given.weight)
         kept, weights, labels, encoded = self._weigh(y, sample_weight)
         loss = self._loss(labels)
         start_scores = StartScores(self._settings.init, labels, loss)
-        start = start_scores(X)
+        start = added(start_scores(X), labels.encode_offset(given.offset, len(y)))
         if encoded.shape[-1] < len(y):
             checked, start = checked[kept], None if start is None else start[:, kept]
         rows = Rows(plain(checked), encoded, weights, start)
@@ -124,6 +128,8 @@ class Preparation(Planning):
         n_given = rows.n
         others = watched if validation is None else {VALIDATION: validation, **watched}
         for name, more in others.items():
+            name_of_offset = "offset_val" if name == VALIDATION else f"offset of watch[{name!r}]"
+            check_both(given.offset is not None, more.offset is not None, name_of_offset)
             rows = rows.followed_by(*_rows_of(name, more, reader, labels, start_scores))
 
         def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
@@ -159,8 +165,10 @@ class Preparation(Planning):
 
     # Blocks of rows.
 
-    def _on_blocks(self, blocks: Blocks, y: Any, sample_weight: Any, validation: tuple[Blocks, Any, Any] | None) -> Run:
-        """A run on blocks; y and sample_weight are those of all rows, or None if the blocks contain them.
+    def _on_blocks(
+        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, validation: tuple[Blocks, Any, Any, Any] | None
+    ) -> Run:
+        """A run on blocks; y, weights and offsets are those of all rows, or None if the blocks contain them.
 
         In `rows`, X contains the indices of the rows instead of their features.
         """
@@ -168,7 +176,7 @@ class Preparation(Planning):
             raise ValueError(
                 f"learner={self._settings.learner!r} needs all rows at once; use learner=None, or pass X as a table."
             )
-        given = gather(blocks, y, sample_weight)
+        given = gather(blocks, y, sample_weight, offset)
         reader, labels, rows, sample_weight = self._check_blocks(blocks, given)
         start_scores = StartScores(self._settings.init, labels, self._loss(labels))
         table = BlockTable(blocks, Places(given.n_rows, rows.X, rows.n))
@@ -179,9 +187,8 @@ class Preparation(Planning):
         plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
         n_rows, n_given = given.n_rows, rows.n
         if validation is not None:
-            gathered, encoded, weight = _validation_labels(labels, *validation, given)
-            indices = given.total + np.arange(gathered.total)
-            rows = rows.followed_by(RowSet(VALIDATION, gathered.total, weight), indices, encoded, None)
+            gathered, following = _validation_labels(labels, *validation, given)
+            rows = rows.followed_by(*following)
             n_rows = n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
 
@@ -195,11 +202,14 @@ class Preparation(Planning):
             looked = self._look(table, reader, start_scores, sample_weight, weights)
             if known is None:  # the categories are those of all rows, the same for every member
                 known = reader.with_categories(looked.categories)
-            f0, objective = self._objective(plan, labels, replace(ordered, start=looked.start), n_train)
+            ordered = replace(ordered, start=added(looked.start, ordered.start))
+            f0, objective = self._objective(plan, labels, ordered, n_train)
             learner = cast(TreeLearner, self._learner(plan, known, labels, objective, seed))
             bins = table.bins(looked, learner, objective.train_weights, start_residual(objective))
             del looked  # frees the memory of the sample before the matrix is allocated
-            block_rows = BlockRows(table, BlockReader(known.numbers, bins), labels, start_scores)
+            constants = f0 if isinstance(f0, np.ndarray) else None
+            has_offsets, codes = given.offset is not None, BlockReader(known.numbers, bins)
+            block_rows = BlockRows(table, codes, labels, start_scores, constants, has_offsets)
             bound, fitter = self._source.bind(block_rows, learner, objective)
             return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
@@ -224,10 +234,12 @@ class Preparation(Planning):
             named = named_mask(given.head, self._settings.categorical_features)
             every_row = BlockTable(blocks, Places(given.n_rows, np.arange(len(y)), len(y)))
             reader = reader.with_derivation(every_row.derivation(named, sample_weight))
-        return reader, labels, Rows(np.arange(len(y))[kept], encoded, weights, None), sample_weight
+        offset = labels.encode_offset(given.offset, len(y))
+        rows = Rows(np.arange(len(y))[kept], encoded, weights, None if offset is None else offset[:, kept])
+        return reader, labels, rows, sample_weight
 
-    def _validation_blocks(self, validation: Given) -> tuple[Blocks, Any, Any]:
-        """Blocks of validation rows, and their labels and weights unless the blocks contain them."""
+    def _validation_blocks(self, validation: Given) -> tuple[Blocks, Any, Any, Any]:
+        """Blocks of validation rows, and their labels, weights and offsets unless the blocks contain them."""
         with naming("X_val"):
             found = self._source.blocks_of(*validation)
         return (OneTable(as_table(validation.X), None), *validation[1:]) if found is None else found
@@ -283,17 +295,21 @@ def _rows_of(
     with naming(f"watch[{name!r}]" if watched else "X_val"):
         numbers = reader.numbers(given.X)
         weight = None if given.weight is None else check_sample_weight(given.weight, numbers).astype(np.float64)
-    with naming(f"watch[{name!r}]") if watched else nullcontext():  # these errors name y_val
+    with naming(f"watch[{name!r}]") if watched else nullcontext():  # these errors name y_val and offset_val
         y = labels.encode_validation(given.y, numbers.shape[0])
-    return RowSet(name, numbers.shape[0], weight), numbers, y, start_scores(given.X)
+        offset = labels.encode_offset(given.offset, numbers.shape[0], "offset" if watched else "offset_val")
+    return RowSet(name, numbers.shape[0], weight), numbers, y, added(start_scores(given.X), offset)
 
 
 def _validation_labels(
-    labels: Labels, blocks: Blocks, y_val: Any, weight: Any, given: Gathered
-) -> tuple[Gathered, Array, Array | None]:
-    """The validation rows without their features, their encoded labels, and their weights."""
+    labels: Labels, blocks: Blocks, y_val: Any, weight: Any, offset: Any, given: Gathered
+) -> tuple[Gathered, tuple[RowSet, NDArray[np.intp], Array, Array | None]]:
+    """The validation rows without their features; and with weights, by index, their encoded labels, and offsets."""
     with naming("X_val"):
-        gathered = gather(blocks, y_val, weight, "y_val")
+        gathered = gather(blocks, y_val, weight, offset, "y_val")
         check_columns(gathered.head, given.head, "X")
         found = None if gathered.weight is None else check_sample_weight(gathered.weight, gathered.y).astype(float)
-    return gathered, labels.encode_validation(gathered.y, gathered.total), found
+    check_both(given.offset is not None, gathered.offset is not None, "offset_val")
+    n = gathered.total
+    encoded, offsets = labels.encode_validation(gathered.y, n), labels.encode_offset(gathered.offset, n, "offset_val")
+    return gathered, (RowSet(VALIDATION, n, found), given.total + np.arange(n), encoded, offsets)

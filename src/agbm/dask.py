@@ -30,13 +30,13 @@ class _OnDask(BaseAGBM):
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, watch: Mapping[str, Any] | None = None,
-        client: Any = None, checkpoint: Any = None, **unknown: Any,
+        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
+        watch: Mapping[str, Any] | None = None, client: Any = None, checkpoint: Any = None, **unknown: Any,
     ) -> Self:  # fmt: skip
         """Fit to Dask collections with matching partitions: data frames, arrays, or lists of delayed objects.
 
         client is the client of the cluster, by default the current one. checkpoint is a file that the run is saved to
-        every ten iterations; if the file already contains the same run, fit resumes it.
+        every ten iterations; if the file already contains the same run, fit resumes it. offset is a collection like y.
         """
         refuse_arguments(unknown)
         client = distributed.get_client() if client is None else client
@@ -45,24 +45,29 @@ class _OnDask(BaseAGBM):
             if checkpoint is not None:
                 self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
             with talking_to_workers(client):
-                given, validation = Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val)
-                return self._fit(given, validation, watch, rows)
+                validation = Given(X_val, y_val, sample_weight_val, offset_val)
+                return self._fit(Given(X, y, sample_weight, offset), validation, watch, rows)
         finally:
             rows.close()
             self.callbacks = callbacks
 
-    def _lazily(self, method: str, X: Any) -> Any:
-        """The results of a method as a lazy Dask collection with the partitions of X."""
+    def _lazily(self, method: str, X: Any, offset: Any) -> Any:
+        """The results of a method as a lazy Dask collection with the partitions of X, which are those of offset."""
         check_is_fitted(self)
         model, kind = self.to_local(), self._predicted(method)
         columns, dtype = kind
+        if offset is not None:
+            _check_partitions(X, offset)
         if hasattr(X, "map_partitions"):
-            return X.map_partitions(_predict_frame, model, method, kind, meta=_frame(X._meta.iloc[:0], kind))
+            meta = _frame(X._meta.iloc[:0], kind)
+            return X.map_partitions(_predict_frame, offset, model, method, kind, meta=meta)
         if hasattr(X, "map_blocks"):
-            X = X.rechunk({1: -1})
+            X, offset = X.rechunk({1: -1}), _as_columns(offset)
             shape: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (len(columns),))}
-            return X.map_blocks(_predict, model, method, kind, dtype=dtype, meta=kind.empty(), **shape)
-        return [delayed(_predict)(part, model, method, kind) for part in partitions_of("X", X)]
+            return X.map_blocks(_predict, offset, model, method, kind, dtype=dtype, meta=kind.empty(), **shape)
+        parts = partitions_of("X", X)
+        offsets = [None] * len(parts) if offset is None else partitions_of("offset", offset)
+        return [delayed(_predict)(*both, model, method, kind) for both in zip(parts, offsets, strict=True)]
 
     @abstractmethod
     def _predicted(self, method: str) -> Predicted:
@@ -95,14 +100,32 @@ class Predicted(NamedTuple):
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
 
-def _predict(X: Any, model: Any, method: str, kind: Predicted) -> NDArray[Any]:
+def _check_partitions(X: Any, offset: Any) -> None:
+    """Raise an error if offset is another kind of Dask collection than X, or has other partitions."""
+    kinds = [next((name for name in ("map_partitions", "map_blocks") if hasattr(of, name)), "") for of in (X, offset)]
+    if kinds[0] != kinds[1]:
+        raise TypeError(
+            f"offset must be a Dask collection like X ({type(X).__name__}), with the same partitions; got "
+            f"{type(offset).__name__}."
+        )
+    n_X, n_offset = len(partitions_of("X", X)), len(partitions_of("offset", offset))
+    if n_X != n_offset:
+        raise ValueError(f"offset has {n_offset} partitions, X has {n_X}; they must have as many, with the same rows.")
+
+
+def _as_columns(offset: Any) -> Any:
+    """A Dask array of offsets with two axes, so that its blocks correspond to those of X."""
+    return offset if offset is None else offset[:, np.newaxis] if offset.ndim == 1 else offset.rechunk({1: -1})
+
+
+def _predict(X: Any, offset: Any, model: Any, method: str, kind: Predicted) -> NDArray[Any]:
     """A Dask task: predictions for a partition, which may be empty."""
-    return kind.empty() if X.shape[0] == 0 else cast(NDArray[Any], getattr(model, method)(X))
+    return kind.empty() if X.shape[0] == 0 else cast(NDArray[Any], getattr(model, method)(X, offset=offset))
 
 
-def _predict_frame(X: Any, model: Any, method: str, kind: Predicted) -> Any:
+def _predict_frame(X: Any, offset: Any, model: Any, method: str, kind: Predicted) -> Any:
     """A Dask task: predictions for a partition of a data frame, with its index."""
-    return _frame(X, kind, _predict(X, model, method, kind))
+    return _frame(X, kind, _predict(X, offset, model, method, kind))
 
 
 def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
@@ -118,9 +141,9 @@ def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
 class DaskAGBMRegressor(_OnDask, AGBMRegressor):
     """AGBMRegressor on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Predicted values; lazy for a Dask collection."""
-        return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
+        return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
     def _predicted(self, method: str) -> Predicted:
         return Predicted(list(range(self.model_.n_outputs)) if self._labels.shape else None, np.float64)
@@ -129,13 +152,13 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
 class DaskAGBMClassifier(_OnDask, AGBMClassifier):
     """AGBMClassifier on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """The most probable class of each row; lazy for a Dask collection."""
-        return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
+        return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Probabilities (row, class); lazy for a Dask collection."""
-        return self._lazily("predict_proba", X) if _is_lazy(X) else super().predict_proba(X)
+        return self._lazily("predict_proba", X, offset) if _is_lazy(X) else super().predict_proba(X, offset)
 
     def _predicted(self, method: str) -> Predicted:
         return (

@@ -131,8 +131,8 @@ class ShardRows:
     def __init__(self, seed, n_shards, trouble):
         self._seed, self._n_shards, self._trouble = seed, n_shards, trouble
 
-    def blocks_of(self, X, y, sample_weight):
-        return LocalBlocks(lambda: iter([Block(X, y, sample_weight)])), None, None
+    def blocks_of(self, X, y, sample_weight, offset):
+        return LocalBlocks(lambda: iter([Block(X, y, sample_weight, offset)])), None, None, None
 
     def bind(self, rows, learner, local):
         bins, n_outputs = rows.reader.bins, rows.labels.n_outputs

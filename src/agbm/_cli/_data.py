@@ -26,6 +26,7 @@ from .._scoring import scorers_of
 from .._study.evaluation import Metric, Split, score_predictions
 from ._files import Column, DataFile, available_memory, open_table, pyarrow
 from ._identifiers import identifiers
+from ._offsets import OffsetColumn, of_rows, offset_column
 from ._options import check_form, form_of
 from ._status import status
 from ._text_numbers import Mixed
@@ -55,6 +56,8 @@ class Question:
     y: NDArray[Any]
     """The target of all rows."""
     weight: Array | None
+    offset: Array | None
+    offset_column: OffsetColumn | None
     streams: bool
     """Whether the table is read in batches."""
     mixed: list[Column]
@@ -74,7 +77,7 @@ class Question:
         if self.streams:
             return model.fit(Batches(lambda: self._batches(rows)))
         weight = None if self.weight is None else self.weight[rows]
-        return model.fit(self.table(rows), self.y[rows], sample_weight=weight)
+        return model.fit(self.table(rows), self.y[rows], sample_weight=weight, offset=of_rows(self.offset, rows))
 
     def table(self, rows: NDArray[np.intp]) -> Any:
         """Return the features of some rows; these must fit into memory even if the whole table does not."""
@@ -106,13 +109,13 @@ class Question:
         """Return class probabilities, or predicted values for regression."""
         predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
         if not self.streams:
-            return predict(self.table(rows))
-        return np.concatenate([predict(piece) for piece, _ in self._pieces(rows)])
+            return predict(self.table(rows), of_rows(self.offset, rows))
+        return np.concatenate([predict(piece, of_rows(self.offset, part)) for piece, part in self._pieces(rows)])
 
     def _batches(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, ...]]:
         for piece, numbers in self._pieces(rows):
-            vectors = [self.y] if self.weight is None else [self.y, self.weight]
-            yield piece, *(vector[numbers] for vector in vectors)
+            vectors = (self.y, self.weight, self.offset)
+            yield piece, *(None if vector is None else vector[numbers] for vector in vectors)
 
     def _pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield batches with only the given rows, which must be in ascending order, and the indices of these rows."""
@@ -156,6 +159,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
             _warn_of_text(file, column, column.name == target)
     warn_of_missed(file)
     y, absent = file.vector(target)
+    beside = offset_column(arguments)
     y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
     return Question(
         file=file, target=target, features=features,
@@ -166,6 +170,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         ],
         classifies=classifies, reason=reason, rows=np.flatnonzero(~absent), y=y,
         weight=None if arguments.weight is None else _weights(file, arguments.weight),
+        offset=None if beside is None else beside.scores(file), offset_column=beside,
         streams=streams or file.bytes_in_memory(len(features)) > available_memory() // 2,
         mixed=mixed, dates=dates, identifiers=left_out,
     )  # fmt: skip
@@ -176,7 +181,7 @@ def _features(
 ) -> tuple[list[str], dict[str, DateColumn], dict[str, str]]:
     """Return the features, those that are dates, and the identifiers that are left out."""
     kinds = {column.name: column.kind for column in file.columns}
-    for option in ("weight", "drop", "categorical", "numeric"):
+    for option in ("weight", "offset", "exposure", "drop", "categorical", "numeric"):
         given = getattr(arguments, option)
         for name in [given] if isinstance(given, str) else given or []:
             if file.format == "svmlight":
@@ -184,7 +189,11 @@ def _features(
             check_column(name, f"--{option}", list(kinds))
     if target in arguments.drop:
         raise ValueError(f"--drop {target}: the column is the target; remove it from --drop, or choose another target.")
-    features = [name for name in kinds if name not in {target, arguments.weight, *arguments.drop}]
+    beside = offset_column(arguments)
+    if beside is not None and beside.name == target:
+        raise ValueError(f"{beside}: the column is the target; choose another one.")
+    not_features = {target, arguments.weight, arguments.offset, arguments.exposure, *arguments.drop}
+    features = [name for name in kinds if name not in not_features]
     useless = [name for name in features if kinds[name] == "other"]
     if useless:
         raise ValueError(f"{file.name!r}: columns {useless} are neither numeric nor text; use --drop to ignore them.")

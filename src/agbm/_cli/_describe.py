@@ -13,6 +13,7 @@ from .._data.derivation import DateColumn
 from .._progress import readable
 from ._data import Question
 from ._model import DECIMAL_COMMAS, FIRST_INDEX, FORM, note_of_form
+from ._offsets import note_column
 from ._output import listed
 
 
@@ -31,6 +32,8 @@ def describe(question: Question) -> dict[str, str]:
         facts["categorical"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
     if question.dates:
         facts["dates"] = "; ".join(_date_in_words(name, column) for name, column in question.dates.items())
+    if question.offset_column is not None:
+        facts[question.offset_column.kind] = question.offset_column.name
     if question.identifiers:
         facts["left out"] = _identifiers_in_words(question.identifiers)
     without = question.file.n_rows - len(question.rows)
@@ -103,4 +106,5 @@ def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
     with_commas = [column.name for column in question.file.columns if column.decimal_commas]
     if with_commas:
         notes[DECIMAL_COMMAS] = json.dumps(with_commas, ensure_ascii=False)
+    note_column(question.offset_column, notes)
     return notes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from .._study.evaluation import Metric, score_predictions
 from ..export._view import feature_names
 from ._data import Model, as_numbers, check_column, warn_of_missed
 from ._files import DataFile, open_table
+from ._offsets import noted_column, of_rows, offsets_in
 from ._options import USUAL, Form, is_encoding
 from ._output import listed, unbroken
 
@@ -24,6 +26,8 @@ FIRST_INDEX = "first index"
 """Note in the model file: the index of the first column of the svmlight training file."""
 DECIMAL_COMMAS = "decimal commas"
 """Note in the model file: the columns of the training file with decimal commas."""
+NEEDED = "add it, since a model with offsets is evaluated with them"
+"""What to do if the rows to evaluate a model on have no offsets."""
 
 
 def important(model: Model) -> dict[str, float]:
@@ -154,10 +158,20 @@ def _check_columns(file: DataFile, names: Sequence[str], text: Sequence[str]) ->
             )
 
 
+def pieces_with(file: DataFile, features: Sequence[str], offset: Array | None) -> Iterator[tuple[Any, Array | None]]:
+    """Yield the features of a file in batches, each with the offsets of its rows, if there are any."""
+    begin = 0
+    for piece in file.pieces(features):
+        yield piece, of_rows(offset, slice(begin, begin + piece.shape[0]))
+        begin += piece.shape[0]
+
+
 def evaluate(model: Model, path: str, target: str, form: Form) -> list[Metric]:
     """Evaluate a model on the rows of a file whose target is not missing."""
     kind = model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
     texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
+    column = noted_column(model)
+    numbers += [] if column is None else [column.name]
     file, features = open_for(model, path, form, texts=texts, numbers=numbers)
     if file.format != "svmlight":
         check_column(target, "--target", [column.name for column in file.columns])
@@ -165,7 +179,8 @@ def evaluate(model: Model, path: str, target: str, form: Form) -> list[Metric]:
     if absent.all():
         raise ValueError(f"{path!r}: all values of the target {target!r} are missing; the model cannot be evaluated.")
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
-    found: Array = np.concatenate([predict(piece) for piece in file.pieces(features)])[~absent]
+    offset = offsets_in(file, column, NEEDED)
+    found: Array = np.concatenate([predict(*both) for both in pieces_with(file, features, offset)])[~absent]
     y = y[~absent]
     if not isinstance(model, AGBMClassifier):
         return score_predictions(as_numbers(y, "--target", target), found, None)[0]

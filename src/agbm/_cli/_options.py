@@ -159,11 +159,22 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and of the model (default: %(default)s)")
     parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
-    parser.set_defaults(weight=None)
+    parser.set_defaults(weight=None, offset=None, exposure=None)
 
 
 def _add_columns(parser: argparse.ArgumentParser, option: str, help: str) -> None:
     parser.add_argument(option, metavar="COLUMN", nargs="+", action="extend", default=[], help=help)
+
+
+def add_offset(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add the options for a column with offsets."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--offset", metavar="COLUMN", help="column with raw scores that the model is added to")
+    group.add_argument(
+        "--exposure", metavar="COLUMN",
+        help="column with exposures, whose logarithms are offsets; for loss=poisson, gamma and tweedie",
+    )  # fmt: skip
+    return group
 
 
 def add_parameters(parser: argparse.ArgumentParser, help: str) -> None:

@@ -14,6 +14,7 @@ from ._options import (
     add_command,
     add_file,
     add_model,
+    add_offset,
     add_output,
     add_parameters,
     add_question,
@@ -39,11 +40,14 @@ def _train(commands: Commands, help: str) -> None:
   agbm train adult.csv --target income --out adult.agbm
   agbm train houses.parquet --target price --out houses.agbm --folds 5
   agbm train export.csv --target y --out y.agbm --decimal , --encoding latin-1
+  agbm train policies.csv --target claims --exposure years --set loss=poisson \\
+      --task regression --out claims.agbm
   agbm train a1a.svmlight --out a1a.agbm --set method=agbm learning_rate=0.05
   agbm train clicks/ --target clicked --out clicks.agbm --test later/""",
     )
     add_question(parser)
     parser.add_argument("--weight", metavar="COLUMN", help="column with sample weights for training")
+    add_offset(parser)
     parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="output file, such as m.agbm")
     test = parser.add_mutually_exclusive_group()
     test.add_argument("--test", metavar="FILE", help="evaluate the model on the rows of another file")
@@ -74,8 +78,9 @@ def _predict(commands: Commands, help: str) -> None:
         "agbm predict MODEL DATA --out FILE [options]",
         help=help,
         description="Predict the rows of a file. It is read in batches and may be larger than memory. Columns are "
-        "matched by name; columns that the model does not use are ignored. The texts for missing values, the decimal "
-        "mark and the encoding are those of the training data, unless options say otherwise.",
+        "matched by name; columns that the model does not use are ignored. Offsets or exposures, the texts for "
+        "missing values, the decimal mark and the encoding are those of the training data, unless options say "
+        "otherwise.",
         examples="""
   agbm predict adult.agbm new.csv --out predictions.csv
   agbm predict adult.agbm new.parquet --proba --keep id --out probabilities.csv
@@ -90,6 +95,10 @@ def _predict(commands: Commands, help: str) -> None:
     what.add_argument("--proba", action="store_true", help="write class probabilities instead of the predicted class")
     what.add_argument(
         "--scores", action="store_true", help="write raw scores: log-odds, or values before the inverse link"
+    )
+    offsets = add_offset(parser)
+    offsets.add_argument(
+        "--no-offset", action="store_true", help="ignore the column of offsets or exposures of training"
     )
     parser.add_argument(
         "--keep", metavar="COLUMN", nargs="+", action="extend", default=[],

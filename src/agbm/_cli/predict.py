@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from .. import _threads
+from .._core.losses import Array
 from .._estimators import AGBMClassifier, load
 from ..export._view import feature_names
 from ._data import Model, check_column
 from ._files import DataFile, output_format, write_pieces
 from ._model import open_for
+from ._offsets import OffsetColumn, noted_column, of_rows, offset_column, offsets_in
 from ._options import check_form, form_of
 from ._output import show_json
 from ._paths import check_files
@@ -33,32 +35,50 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.proba and not isinstance(model, AGBMClassifier):
         raise ValueError("--proba: the model is a regressor, which predicts no probabilities; omit this option.")
     with status(arguments):
-        texts = _copied(model, arguments.keep) if to_csv else []
-        file, features = open_for(model, arguments.data, form_of(arguments), texts=texts)
+        column = _offset_column(model, arguments)
+        texts = _copied(model, arguments.keep, column) if to_csv else []
+        numbers = [] if column is None else [column.name]
+        file, features = open_for(model, arguments.data, form_of(arguments), texts=texts, numbers=numbers)
         check_form(arguments, file.format)
+        offset = offsets_in(file, column, "use --no-offset to predict without it (an exposure of 1, or an offset of 0)")
     if arguments.keep and file.format == "svmlight":
         raise ValueError(
             f"--keep {' '.join(arguments.keep)}: svmlight files have no columns to copy; omit this option."
         )
     for name in arguments.keep:
         check_column(name, "--keep", [column.name for column in file.columns])
-    n_rows = write_pieces(_predictions(model, file, features, arguments), sys.stdout.buffer if out is None else out)
+    n_rows = write_pieces(
+        _predictions(model, file, features, offset, arguments), sys.stdout.buffer if out is None else out
+    )
     if arguments.json:
         show_json({"rows": n_rows, "out": arguments.out})
     elif out is not None:
         print(f"{arguments.out}: {n_rows:,} rows")
 
 
-def _copied(model: Model, keep: Sequence[str]) -> list[str]:
+def _offset_column(model: Model, arguments: argparse.Namespace) -> OffsetColumn | None:
+    """Return the column with offsets: the one that an option names, or else that of the training data."""
+    if arguments.no_offset:
+        return None
+    column = offset_column(arguments) or noted_column(model)
+    if column is not None:
+        column.check_loss(model.model_.loss)
+    return column
+
+
+def _copied(model: Model, keep: Sequence[str], column: OffsetColumn | None) -> list[str]:
     """Return the columns to copy from CSV to CSV as text, so that 007 stays 007."""
-    return [name for name in keep if name not in feature_names(model)]
+    as_numbers = {*feature_names(model), *([] if column is None else [column.name])}
+    return [name for name in keep if name not in as_numbers]
 
 
 def _predictions(
-    model: Model, file: DataFile, features: list[str], arguments: argparse.Namespace
+    model: Model, file: DataFile, features: list[str], offset: Array | None, arguments: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
+    begin = 0
     for X, kept in file.pieces_beside(features, arguments.keep):
-        found = _columns(model, X, arguments)
+        found = _columns(model, X, of_rows(offset, slice(begin, begin + X.shape[0])), arguments)
+        begin += X.shape[0]
         both = [name for name in kept if name in found]
         if both:
             raise ValueError(
@@ -67,15 +87,15 @@ def _predictions(
         yield {**kept, **found}
 
 
-def _columns(model: Model, X: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+def _columns(model: Model, X: Any, offset: Array | None, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the predictions of a batch by column name."""
     if arguments.proba:
-        return _named("probability", model.predict_proba(X), [str(label) for label in model.classes_])
+        return _named("probability", model.predict_proba(X, offset), [str(label) for label in model.classes_])
     if arguments.scores:
-        scores = model.model_.raw_predict(X, _threads.resolve(model.n_jobs)).T
+        scores = model.model_.raw_predict(X, _threads.resolve(model.n_jobs), offset).T
         names = [str(label) for label in model.classes_] if isinstance(model, AGBMClassifier) else None
         return _named("score", scores if scores.shape[1] > 1 else scores[:, 0], names)
-    return _named("prediction", np.asarray(model.predict(X)), None)
+    return _named("prediction", np.asarray(model.predict(X, offset)), None)
 
 
 def _named(what: str, values: Any, names: Sequence[str] | None) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from .._estimators import AGBMClassifier, load
 from .._study.evaluation import Metric, Tried, score_predictions
 from ._data import Model, as_numbers, check_column, take
 from ._files import DataFile
-from ._model import noted_metrics, open_for
+from ._model import NEEDED, noted_metrics, open_for
+from ._offsets import noted_column, of_rows, offsets_in
 from ._options import Form, check_form, form_of
 from ._output import show_json
 from ._paths import check_files, writing, written
@@ -94,6 +95,8 @@ def open_labelled(model: Model, path: str, target: str, form: Form) -> tuple[Dat
     """Open a file with the features of a model and the target; return the file and the names of the features."""
     kind = _kind(model)
     texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
+    column = noted_column(model)
+    numbers += [] if column is None else [column.name]
     file, features = open_for(model, path, form, texts=texts, numbers=numbers)
     if file.format != "svmlight":
         check_column(target, "--target", [column.name for column in file.columns])
@@ -116,7 +119,8 @@ def predictions_in(model: Model, file: DataFile, features: Sequence[str], target
         y = as_numbers(y, "--target", target)
     elif _kind(model) == "U":
         y = y.astype(str)
-    return report.predictions_of(model, _present(file, features, ~absent), y)
+    offset = of_rows(offsets_in(file, noted_column(model), NEEDED), ~absent)
+    return report.predictions_of(model, _present(file, features, ~absent), y, offset)
 
 
 def _present(file: DataFile, features: Sequence[str], present: Any) -> Iterator[Any]:

@@ -21,6 +21,7 @@ from ._data import Model, Question, ask, check_column, make_model
 from ._describe import describe, describe_columns, notes_of, title
 from ._files import open_table
 from ._model import evaluate, important, metrics_in_words, shares_in_words, training_in_words
+from ._offsets import of_rows
 from ._options import form_of
 from ._output import plain, show, show_json, speaks
 from ._paths import check_files, saving, written
@@ -40,6 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
     parts = _parts(question, arguments)
     folds = [] if arguments.folds is None else _folds(question, arguments)
     model = make_model(question, arguments)
+    if question.offset_column is not None:
+        question.offset_column.check_loss(model.loss)
     if shows:
         print(title(question))
         show(describe(question) | _rows_in_words(parts, model, arguments))
@@ -82,7 +85,8 @@ def _check_test(question: Question, arguments: argparse.Namespace) -> None:
     """Raise ValueError if the test file lacks the target or a feature."""
     test = open_table(arguments.test, form_of(arguments), n_features=len(question.features))
     if "svmlight" not in (test.format, question.file.format):
-        for name in [*question.features, question.target]:
+        beside = [] if question.offset_column is None else [question.offset_column.name]
+        for name in [*question.features, question.target, *beside]:
             check_column(name, f"--test {arguments.test}", [column.name for column in test.columns])
 
 
@@ -125,7 +129,9 @@ def _predictions(
     if arguments.test is not None:
         file, features = open_labelled(model, arguments.test, question.target, form_of(arguments))
         return predictions_in(model, file, features, question.target)
-    return report.predictions_of(model, [question.table(test)], question.y[test]) if len(test) else None
+    if not len(test):
+        return None
+    return report.predictions_of(model, [question.table(test)], question.y[test], of_rows(question.offset, test))
 
 
 def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:

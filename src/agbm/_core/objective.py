@@ -266,6 +266,12 @@ class LocalObjective:
         return exact_sum(self.loss.value(y, f), weight, self.n_threads)
 
 
+def start_function(constants: Array, scores: Array | None, n_rows: int) -> Array:
+    """Constants, one per output, as a function of the rows; plus scores of each row if there are any."""
+    column = constants[:, np.newaxis]
+    return np.broadcast_to(column, (len(constants), n_rows)) if scores is None else column + scores
+
+
 def start_residual(objective: LocalObjective) -> Array:
     """The residual of the start function; raises ValueError if its squares underflow."""
     residual = objective.residual(objective.start)

@@ -29,9 +29,10 @@ class Batches:
     ----------
     source : callable or pyarrow.dataset.Dataset
         A function without arguments that returns a new iterator of batches in every call, always with the same rows. A
-        batch is a table X (pandas, polars, arrow, array, sparse), or a tuple (X, y) or (X, y, sample_weight). If the
-        batches do not contain y, pass the labels of all rows to fit. For a dataset, y and sample_weight of fit may be
-        names of columns; all other columns are features.
+        batch is a table X (pandas, polars, arrow, array, sparse), or a tuple (X, y), (X, y, sample_weight) or
+        (X, y, sample_weight, offset), in which sample_weight may be None. If the batches do not contain y, pass the
+        labels of all rows to fit. For a dataset, y, sample_weight and offset of fit may be names of columns; all other
+        columns are features.
     bins : {"memory", "mmap"}, default="memory"
         Where the bins, two bytes per value, are stored: in memory, or in memory-mapped files that the operating system
         may write to disk and read again.
@@ -75,8 +76,8 @@ class Batches:
         return "" if self.bins == "memory" else str(self.folder or tempfile.gettempdir())
 
 
-def blocks_of(X: Any, y: Any, sample_weight: Any) -> tuple[LocalBlocks, Any, Any] | None:
-    """The blocks of X, and y and sample_weight of all rows unless the blocks contain them; None for a table."""
+def blocks_of(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[LocalBlocks, Any, Any, Any] | None:
+    """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
     if isinstance(X, Iterator):
         raise TypeError(
             f"X={X!r} can be read only once, but fit reads its rows several times; pass agbm.Batches(make), where "
@@ -86,14 +87,15 @@ def blocks_of(X: Any, y: Any, sample_weight: Any) -> tuple[LocalBlocks, Any, Any
     if not isinstance(batches, Batches):
         return None
     if _is_dataset(batches.source):
-        return _of_dataset(batches, y, sample_weight)
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        return _of_dataset(batches, y, sample_weight, offset)
+    for name, given in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
         if isinstance(given, str):
             raise TypeError(
                 f"{name}={given!r}: names of columns work with datasets only; pass {name} of all rows, or None if the "
                 "batches contain it."
             )
-    return LocalBlocks(lambda: _read_batches(batches.source), None, batches.folder_of_bins), y, sample_weight
+    blocks = LocalBlocks(lambda: _read_batches(batches.source), None, batches.folder_of_bins)
+    return blocks, y, sample_weight, offset
 
 
 def _is_dataset(X: Any) -> bool:
@@ -104,17 +106,18 @@ def _is_dataset(X: Any) -> bool:
 
 def _read_batches(make: Callable[[], Iterable[Any]]) -> Iterator[Block]:
     for i, batch in enumerate(make()):
-        if isinstance(batch, tuple) and not 1 <= len(batch) <= 3:
+        if isinstance(batch, tuple) and not 1 <= len(batch) <= 4:
             raise ValueError(
-                f"block {i}: a batch must be X, (X, y) or (X, y, sample_weight); got a tuple of length {len(batch)}."
+                f"block {i}: a batch must be X, (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset); got a "
+                f"tuple of length {len(batch)}."
             )
         yield Block(*batch) if isinstance(batch, tuple) else Block(batch)
 
 
-def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBlocks, Any, Any]:
-    """Blocks with equal numbers of rows. Labels and weights that are columns are read first, without the features."""
+def _of_dataset(batches: Batches, y: Any, sample_weight: Any, offset: Any) -> tuple[LocalBlocks, Any, Any, Any]:
+    """Blocks with equal numbers of rows. Vectors that are columns are read first, without the features."""
     dataset, all_names = batches.source, list(batches.source.schema.names)
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
+    for name, given in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
         if isinstance(given, str) and given not in all_names:
             raise ValueError(f"{name}={given!r}: the dataset has no such column; its columns are {all_names}.")
     if y is None:
@@ -122,6 +125,7 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
     named = {
         "y": y if isinstance(y, str) else None,
         "weight": sample_weight if isinstance(sample_weight, str) else None,
+        "offset": offset if isinstance(offset, str) else None,
     }
     features = [name for name in all_names if name not in named.values()]
     if not features:
@@ -144,10 +148,10 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any) -> tuple[LocalBloc
             return
         for table in tables_of(dataset, columns, block_rows):
             vectors = [None if name is None else _vector(table[name]) for name in named.values()]
-            yield Labels(table.num_rows, vectors[0], vectors[1], head, more)
+            yield Labels(table.num_rows, vectors[0], vectors[1], head, more, vectors[2])
 
-    given = [None if isinstance(vector, str) else vector for vector in (y, sample_weight)]
-    return LocalBlocks(read, read_labels, batches.folder_of_bins), *given
+    given = [None if isinstance(vector, str) else vector for vector in (y, sample_weight, offset)]
+    return LocalBlocks(read, read_labels, batches.folder_of_bins), given[0], given[1], given[2]
 
 
 def tables_of(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:

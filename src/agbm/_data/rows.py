@@ -34,6 +34,7 @@ class Given(NamedTuple):
     X: Any
     y: Any
     weight: Any = None
+    offset: Any = None
 
 
 class RowSet(NamedTuple):
@@ -47,7 +48,7 @@ class RowSet(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows: features and encoded labels, and weights and scores of an init model if there are any.
+    """Checked rows: features and encoded labels, and weights and start scores if there are any.
 
     Rows are on the first axis of X and on the last of everything else.
     """
@@ -57,6 +58,7 @@ class Rows:
     weights: Weights | None
     """The weights of the rows that are not in `followers`."""
     start: Array | None
+    """Scores of an init model, offsets, or their sum."""
     followers: tuple[RowSet, ...] = ()
     """The last rows."""
 

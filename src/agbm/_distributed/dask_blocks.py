@@ -19,10 +19,10 @@ class DaskBlocks:
 
     noun = "partition"
 
-    def __init__(self, client: Any, X: Any, y: Any, weight: Any) -> None:
+    def __init__(self, client: Any, X: Any, y: Any, weight: Any, offset: Any = None) -> None:
         self._client = client
         parts = {"X": partitions_of("X", X)}
-        for name, given in (("y", y), ("sample_weight", weight)):
+        for name, given in (("y", y), ("sample_weight", weight), ("offset", offset)):
             if given is not None:
                 parts[name] = partitions_of(name, given)
                 if len(parts[name]) != len(parts["X"]):
@@ -31,7 +31,7 @@ class DaskBlocks:
                         "with the same rows in each."
                     )
         missing = [None] * len(parts["X"])
-        columns = [parts["X"], parts.get("y", missing), parts.get("sample_weight", missing)]
+        columns = [parts.get(name, missing) for name in ("X", "y", "sample_weight", "offset")]
         make = delayed(Block, pure=True)
         self.blocks = [make(*row) for row in zip(*columns, strict=True)]
         self.seen: list[Seen | None] = [None] * len(self.blocks)

@@ -30,9 +30,9 @@ class DaskRows:
         self._client = client
         self._shards: list[DaskShards] = []
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Blocks, Any, Any] | None:
+    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
         """See RowSource."""
-        return DaskBlocks(self._client, X, y, sample_weight), None, None
+        return DaskBlocks(self._client, X, y, sample_weight, offset), None, None, None
 
     def bind(
         self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
@@ -41,8 +41,7 @@ class DaskRows:
         loss, bins, n_outputs = local.loss, rows.reader.bins, rows.labels.n_outputs
         if local.second_order:
             _check_row_wise(rows.start_scores.loss)
-        start = None if local.start.strides[-1] else local.start[:, 0].copy()
-        recipe = Recipe(bins, loss, start, local.second_order)
+        recipe = Recipe(bins, loss, rows.constants, local.second_order)
         make = self._maker(rows, recipe, local)
         self._shards.append(DaskShards(self._client, rows.table.places.n_rows, make))
         log = Log(self._shards[-1], n_outputs)
@@ -67,7 +66,7 @@ class DaskRows:
         places = rows.table.places
         plans = [PartPlan.of(of_block, local) for of_block in places.of_blocks()]
         # All parts need it: it travels once, and not with each.
-        reader = delayed(RowReader(rows.reader, rows.labels, rows.start_scores), traverse=False)
+        reader = delayed(RowReader(rows.reader, rows.labels, rows.start_scores, rows.has_offsets), traverse=False)
         call = delayed(call_named, pure=False)
         parts = [
             call(encode_part, noun, i, seen, block, reader, plan)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 import distributed
 
 from .._core.losses import Array, Loss
-from .._core.objective import LocalObjective, Outputs
+from .._core.objective import LocalObjective, Outputs, start_function
 from .._core.weights import Weights
 from .._core.weights import joined as joined_weights
 from .._data.blocks import UNUSED, Block, BlockReader
+from .._data.offsets import added
 from .._labels import Labels, StartScores
 from .._tree.bins import Bins
 from .dask_blocks import Bits, packed, unpacked
@@ -68,31 +69,39 @@ class Part(NamedTuple):
     """The weights of the training rows."""
     validation_weight: Array | None
     start: tuple[Array, Array] | None
+    """Scores of an init model, offsets, or their sum; None if there are neither."""
     first: int
 
 
 class RowReader(NamedTuple):
-    """How partitions become codes, labels and start values; it is sent to workers."""
+    """How partitions become codes, labels and start scores; it is sent to workers."""
 
     reader: BlockReader
     labels: Labels
     start_scores: StartScores
+    has_offsets: bool
+
+    def start_of(self, block: Block, used: NDArray[np.bool_]) -> Array | None:
+        """The scores that the used rows of a partition start from, without constants; None if there are none."""
+        if used.any():
+            offset = self.labels.encode_offset(block.offset, len(used))
+            scores = added(self.start_scores(block.X), offset)
+            return None if scores is None else scores[:, used]
+        # Neither checks of offsets nor init models accept no rows.
+        there_are = self.has_offsets or not isinstance(self.start_scores.init, str)
+        return np.empty((self.labels.n_outputs, 0)) if there_are else None
 
 
 def encode_part(block: Block, rows: RowReader, plan: PartPlan) -> Part:
     """A task: encode a partition."""
     used, validation = plan.rows()
     codes = rows.reader.bins.encode(rows.reader.numbers(block, used), _threads_here()).columns()
-    start = None
+    start = rows.start_of(block, used)
     if used.any():
         # Labels of rows without weight need not belong to a class.
         y = rows.labels.encode_validation(np.asarray(block.y)[used], len(validation))
-        scores = rows.start_scores(block.X)
-        start = None if scores is None else scores[:, used]
-    else:  # neither checks of labels nor init models accept no rows
+    else:  # checks of labels do not accept no rows
         y = rows.labels.of_no_rows()
-        if not isinstance(rows.start_scores.init, str):
-            start = np.empty((rows.labels.n_outputs, 0))
 
     def both(x: NDArray[Any]) -> tuple[Any, Any]:
         return np.ascontiguousarray(x[..., ~validation]), np.ascontiguousarray(x[..., validation])
@@ -113,7 +122,7 @@ class Recipe(NamedTuple):
     bins: Bins
     loss: Loss | Outputs
     start: Array | None
-    """Constants; None if the parts have the values of an init model."""
+    """Constants, which the start scores of the parts are added to; None if these are values of an init model."""
     second_order: bool
 
 
@@ -130,10 +139,9 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
         weights = joined_weights([cast(Weights, part.weights) for part in parts])
     if parts[0].validation_weight is not None:
         validation_weight = np.concatenate([cast(Array, part.validation_weight) for part in parts])
-    if recipe.start is None:
-        start = joined([cast(Any, part.start) for part in parts])
-    else:
-        start = np.broadcast_to(recipe.start[:, np.newaxis], (len(recipe.start), y.shape[-1]))
+    start: Any = None if parts[0].start is None else joined([cast(Any, part.start) for part in parts])
+    if recipe.start is not None:
+        start = start_function(recipe.start, start, y.shape[-1])
     n_threads = _threads_here()
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
     objective = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads, validation_weight)

@@ -22,6 +22,10 @@ _OF_FIT = {
     **dict.fromkeys(("cat_features", "categorical_feature"), "set categorical_features, a parameter of the estimator"),
     **dict.fromkeys(("init_model", "xgb_model"), "set init to a fitted model, or warm_start=True to continue"),
     **dict.fromkeys(("verbose", "callbacks"), "it is a parameter of the estimator"),
+    **dict.fromkeys(
+        ("init_score", "base_margin", "baseline"), "pass offset, one raw score per row, and offset_val for X_val"
+    ),
+    **dict.fromkeys(("eval_init_score", "base_margin_eval_set"), "pass offset_val, one raw score per row of X_val"),
     "use_best_model": "the best iteration is always kept",
     "feature_name": "the names of columns are used",
     "weight": "pass sample_weight",
@@ -40,7 +44,7 @@ def of_estimator(name: str, value: Any, known: list[str]) -> str | None:
 def refuse_arguments(unknown: Iterable[str]) -> None:
     """Raise TypeError for unknown arguments of fit."""
     for name in unknown:
-        known = ["sample_weight", "X_val", "y_val", "sample_weight_val", "watch"]
+        known = ["sample_weight", "X_val", "y_val", "sample_weight_val", "offset", "offset_val", "watch"]
         hint = f"{_OF_FIT[name]}." if name in _OF_FIT else _similar(name, known)
         raise TypeError(f"fit has no argument {name!r}{'.' if hint is None else ': ' + hint}")
 

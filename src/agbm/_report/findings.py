@@ -50,7 +50,9 @@ class Predictions:
     """The features of some of the rows."""
 
 
-def predictions_of(model: Estimator, tables: Iterable[Any], y: NDArray[Any]) -> Predictions:
+def predictions_of(
+    model: Estimator, tables: Iterable[Any], y: NDArray[Any], offset: Array | None = None
+) -> Predictions:
     """Return the predictions of a model for all test rows, which are read in parts, and a sample of the rows."""
     from ..plot._arguments import as_array  # needs matplotlib
 
@@ -60,7 +62,7 @@ def predictions_of(model: Estimator, tables: Iterable[Any], y: NDArray[Any]) -> 
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
     predicted, sample, begin = [], [], 0
     for table in tables:
-        predicted.append(predict(table))
+        predicted.append(predict(table, None if offset is None else offset[begin : begin + table.shape[0]]))
         rows = np.flatnonzero(chosen[begin : begin + len(predicted[-1])])
         sample.append(as_array(model, table[rows] if hasattr(table, "dtype") else table.take(rows)))
         begin += len(predicted[-1])

@@ -11,6 +11,7 @@ from .classification import Exponential, LogLoss, Multinomial
 from .elementary import exp, log
 from .loss import LOSS_METHODS, Loss
 from .names import classification_loss, is_built_in, regression_loss
+from .offset_constants import best_constant_with
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Poisson",
     "Quantile",
     "Tweedie",
+    "best_constant_with",
     "classification_loss",
     "enough",
     "exp",

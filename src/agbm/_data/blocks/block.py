@@ -12,11 +12,12 @@ from ..tables import as_table
 
 
 class Block(NamedTuple):
-    """Some of the rows as the source returns them, with labels and weights if the source has them."""
+    """Some of the rows as the source returns them, with labels, weights and offsets if the source has them."""
 
     X: Any
     y: Any = None
     weight: Any = None
+    offset: Any = None
 
 
 class Labels(NamedTuple):
@@ -29,6 +30,7 @@ class Labels(NamedTuple):
     """X without its rows, for the column names."""
     more_than_numbers: bool
     """Whether X has columns of other types than numbers."""
+    offset: NDArray[Any] | None = None
 
 
 def labels_of(block: Block) -> Labels:
@@ -38,12 +40,12 @@ def labels_of(block: Block) -> Labels:
         raise ValueError(f"X must be a table with rows and columns, got {type(X).__name__}.")
     n_rows = n_rows_of(X)
     vectors = []
-    for name, given in (("y", block.y), ("sample_weight", block.weight)):
+    for name, given in (("y", block.y), ("sample_weight", block.weight), ("offset", block.offset)):
         vector = None if given is None else np.array(given)  # a copy: a view would keep the block in memory
         if vector is not None and (vector.ndim == 0 or len(vector) != n_rows):
             raise ValueError(f"{name} has shape {vector.shape}, X has {n_rows} rows; pass one entry per row.")
         vectors.append(vector)
-    return Labels(n_rows, vectors[0], vectors[1], _head(X), has_more_than_numbers(X))
+    return Labels(n_rows, vectors[0], vectors[1], _head(X), has_more_than_numbers(X), vectors[2])
 
 
 def _head(X: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The labels and weights of all blocks as vectors."""
+"""The labels, weights and offsets of all blocks as vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sources import Blocks, naming
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """The labels and weights of all rows."""
+    """The labels, weights and offsets of all rows."""
 
     n_rows: list[int]
     """Number of rows per block."""
@@ -27,6 +27,7 @@ class Gathered:
     """X of a block without its rows."""
     more_than_numbers: bool
     """Whether X has columns of other types than numbers."""
+    offset: Any = None
 
     @property
     def total(self) -> int:
@@ -34,8 +35,8 @@ class Gathered:
         return sum(self.n_rows)
 
 
-def gather(blocks: Blocks, y: Any, weight: Any, name_of_y: str = "y") -> Gathered:
-    """Gather everything but the features. y and weight are for all rows, or None if the blocks have them."""
+def gather(blocks: Blocks, y: Any, weight: Any, offset: Any = None, name_of_y: str = "y") -> Gathered:
+    """Gather everything but the features. y, weight and offset are for all rows, or None if the blocks have them."""
     parts = blocks.labels()
     full = [(i, part) for i, part in enumerate(parts) if part.n_rows > 0 or part.head.shape[1] > 0]
     if not any(part.n_rows for part in parts):
@@ -50,13 +51,15 @@ def gather(blocks: Blocks, y: Any, weight: Any, name_of_y: str = "y") -> Gathere
     y = _joined(blocks.noun, name_of_y, [part.y for part in parts], n_rows) if y is None else y
     if weight is None and any(part.weight is not None for part in parts):
         weight = _joined(blocks.noun, "sample_weight", [part.weight for part in parts], n_rows)
-    for name, given in ((name_of_y, y), ("sample_weight", weight)):
+    if offset is None and any(part.offset is not None for part in parts):
+        offset = _joined(blocks.noun, "offset", [part.offset for part in parts], n_rows)
+    for name, given in ((name_of_y, y), ("sample_weight", weight), ("offset", offset)):
         if given is not None and n_rows_of(given) != sum(n_rows):
             raise ValueError(
                 f"{name} has {n_rows_of(given)} rows, the {blocks.noun}s of X have {sum(n_rows)}; they must be the "
                 "same number."
             )
-    return Gathered(n_rows, y, weight, known.head, any(part.more_than_numbers for part in parts))
+    return Gathered(n_rows, y, weight, known.head, any(part.more_than_numbers for part in parts), offset)
 
 
 def check_columns(head: Any, known: Any, where: str) -> None:

@@ -21,19 +21,21 @@ MAX_VALUES = 1_000_000
 
 
 class Seen(NamedTuple):
-    """What identifies a block when it is read again: checksums of all labels and weights, and of some rows."""
+    """What identifies a block when it is read again: checksums of all labels, weights and offsets, and of some rows."""
 
     n_rows: int
     y: int
     sample_weight: int
+    offset: int
     X: int
 
     @classmethod
     def of(cls, block: Block) -> Seen:
         """The checksums of a block that `labels_of` accepts."""
         X = as_table(block.X)
-        y, weight = (None if given is None else np.asarray(given) for given in (block.y, block.weight))
-        return cls(n_rows_of(X), _checksum([y]), _checksum([weight]), _checksum(contents(_some_rows(X))))
+        vectors = (None if given is None else np.asarray(given) for given in (block.y, block.weight, block.offset))
+        y, weight, offset = (_checksum([vector]) for vector in vectors)
+        return cls(n_rows_of(X), y, weight, offset, _checksum(contents(_some_rows(X))))
 
     def check(self, block: Block) -> None:
         """Raise ValueError if this is a different block."""
