@@ -30,7 +30,7 @@ def make_rides(n: int, seed: int) -> pd.DataFrame:
 
 def main() -> None:
     """Fit the mean and two quantiles, and draw what the mean depends on."""
-    train, test = make_rides(4000, seed=0), make_rides(2000, seed=1)
+    train, test = make_rides(2000, seed=0), make_rides(1000, seed=1)
     X_train, y_train = train.drop(columns="rides"), train["rides"]
     X_test, y_test = test.drop(columns="rides"), test["rides"]
 
@@ -39,7 +39,7 @@ def main() -> None:
     print(f"R2 {model.score(X_test, y_test):.3f}, RMSE {error:.1f} rides")
 
     # Quantiles of the training rows tend to be too narrow for new rows. The other rows show by how much.
-    fit, rest = slice(0, 3000), slice(3000, None)
+    fit, rest = slice(0, 1500), slice(1500, None)
     low, high = (AGBMRegressor(loss=f"quantile:{level}").fit(X_train[fit], y_train[fit]) for level in (0.05, 0.95))
     outside = np.maximum(low.predict(X_train[rest]) - y_train[rest], y_train[rest] - high.predict(X_train[rest]))
     for name, wider in (("as fitted", 0.0), ("conformal", np.quantile(outside, 0.9))):
