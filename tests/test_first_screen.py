@@ -1,4 +1,4 @@
-"""What users see first: the figures are those of docs/quality.md, and the words that people search for lead somewhere."""
+"""What users see first: its figures are those of docs/quality.md, and words that people search for lead somewhere."""
 
 import math
 import re
