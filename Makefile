@@ -6,6 +6,7 @@
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
 # make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
 # make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
+# make figures  draw the first figure of the README from docs/quality.md, and those of docs/examples.md from its code
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
@@ -38,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-kills test-install lint docs paper bench bench-quick bench-kernels bench-ablation bench-dask \
+.PHONY: demo test test-fast test-kills test-install lint docs figures paper bench bench-quick bench-kernels bench-ablation bench-dask \
   bench-sparse bench-suite \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
@@ -82,6 +83,10 @@ test-install: $(TEST_SET_UP)
 
 docs: $(TEST_SET_UP)
 	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs
+
+figures: $(TEST_SET_UP)
+	$(BIN)/python benchmarks/suite_figure.py
+	$(BIN)/python tests/support/draw_gallery.py
 
 paper: $(SET_UP)
 	$(BIN)/agbm paper all --out out/paper

@@ -1,6 +1,8 @@
 """Contributions of features to predictions: exact Shapley values, which add up to the score.
 
-python examples/explain_predictions.py
+python examples/explain_predictions.py        (needs pip install '.[plot]' pandas)
+
+Writes contributions.png, a beeswarm plot: a dot per row and feature.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from agbm import AGBMRegressor
+from agbm import AGBMRegressor, plot
 
 
 def main() -> None:
@@ -30,6 +32,7 @@ def main() -> None:
     importance = np.abs(contributions[:, :-1]).mean(axis=0)
     ranked = [f"{data.feature_names[f]} {importance[f]:.1f}" for f in np.argsort(-importance)[:4]]
     print("mean absolute contribution:", ", ".join(ranked))
+    plot.contributions(model, data.data, top=8).figure.savefig("contributions.png")
 
 
 if __name__ == "__main__":

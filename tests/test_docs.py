@@ -56,7 +56,8 @@ class Reader:
 
     def _run(self, words):
         program, *arguments = words
-        check = {"agbm": self._agbm, "make": make, "pip": pip, "python": python}.get(program)
+        checks = {"agbm": self._agbm, "make": make, "pip": pip, "python": python, "python3": venv, "source": activate}
+        check = checks.get(program)
         assert check is not None, f"{shlex.join(words)}: no test knows what {program} does"
         check(arguments)
 
@@ -86,6 +87,14 @@ def pip(arguments):
 
 def python(arguments):
     assert (ROOT / arguments[0]).is_file()
+
+
+def venv(arguments):
+    assert arguments == ["-m", "venv", ".venv"]
+
+
+def activate(arguments):
+    assert arguments == [".venv/bin/activate"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -50,6 +50,36 @@ def test_first_model(run):
     assert numbers(r"test accuracy: ([\d.]+)", text) > 0.95
 
 
+def test_classification(run, tmp_path):
+    text, _ = run("classification.py")
+    assert numbers(r"ROC AUC ([\d.]+)", text) > 0.8
+    thresholds, costs = numbers(r"threshold ([\d.]+): cost per row ([\d.]+)", text).T
+    assert thresholds.tolist() == [0.5, 0.048]
+    assert costs[1] < 0.8 * costs[0], "a threshold that follows from the costs is better than 0.5"
+    assert (tmp_path / "threshold_costs.png").stat().st_size > 10_000
+
+
+def test_regression(run, tmp_path):
+    text, _ = run("regression.py")
+    assert numbers(r"R2 ([\d.]+)", text) > 0.95
+    as_fitted, corrected = numbers(r"([\d.]+)% of the test rows inside", text)
+    assert abs(corrected - 90.0) < abs(as_fitted - 90.0)
+    assert 85.0 < corrected < 95.0
+    assert (tmp_path / "partial_dependence.png").stat().st_size > 10_000
+
+
+def test_compare_libraries(run, monkeypatch):
+    for name in ("xgboost", "catboost"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # which the example sets, and which is undone
+    text, _ = run("compare_libraries.py")
+    assert re.findall(r"(\w+) is not installed", text) == ["XGBoost", "CatBoost"]
+    errors, more = numbers(r"([\d.]+), agbm's plus +([\d.-]+)", text).T
+    assert len(errors) == 3
+    np.testing.assert_allclose(errors - errors[0], more, atol=0.011)
+    assert np.all((errors > 50.0) & (errors < 70.0))
+
+
 def test_categories_and_missing(run):
     text, _ = run("categories_and_missing.py")
     assert numbers(r"R2 on new flats: ([\d.]+)", text) > 0.97
@@ -120,8 +150,9 @@ def test_on_a_cluster():
     assert "byte for byte: True" in text
 
 
-def test_explain_predictions(run):
+def test_explain_predictions(run, tmp_path):
     text, _ = run("explain_predictions.py")
+    assert (tmp_path / "contributions.png").stat().st_size > 10_000
     predicted, mean = numbers(r"([\d.]+) predicted, ([\d.]+) on average", text)[0]
     assert numbers(r"\n +([+-][\d.]+)  ", text).sum() == pytest.approx(predicted - mean, abs=0.31), "rounded to tenths"
     assert numbers(r"at most ([\d.e-]+)", text) < 1e-9
