@@ -2,7 +2,7 @@
 
 import gzip
 import os
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -66,8 +66,8 @@ def test_every_format_gives_the_same_table(format, tmp_path, monkeypatch):
     np.testing.assert_allclose(whole["number"].to_numpy(), expected["number"])
     assert whole["text"].to_pylist() == [None if pd.isna(text) else text for text in expected["text"]]
     np.testing.assert_array_equal(whole["truth"].to_numpy(), expected["truth"].astype(float))
-    first = datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1e6
-    np.testing.assert_array_equal(whole["day"].to_numpy(), first + 86_400e6 * np.arange(30))
+    days = np.datetime64("2026-01-01") + np.arange(30)
+    np.testing.assert_array_equal(whole["day"].to_numpy().astype("datetime64[D]"), days)
     values, absent = file.vector("text")
     assert absent.tolist() == expected["text"].isna().tolist()
     assert values[1] == expected["text"][1]
@@ -115,7 +115,8 @@ def test_types_of_other_programs(tmp_path):
     file = open_table(tmp_path / "table.arrow")
     assert file.columns == [Column("text", "category"), Column("moment", "time")]
     read = file.table(["text", "moment"]).take([2, 1, 0])
-    assert read.to_pydict() == {"text": ["b", None, "a"], "moment": [None, 1.0, 1.0]}
+    assert read["text"].to_pylist() == ["b", None, "a"]
+    assert read["moment"].cast(pa.int64()).to_pylist() == [None, 1999, 1001]
     assert file.vector("text")[1].tolist() == [False, True, False]
 
 

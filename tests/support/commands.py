@@ -45,5 +45,5 @@ SOLD = ["train", "mixed.csv", "--target", "sold", "--drop", "price", "id", "--ou
 
 def agbm_table():
     X = pd.read_csv("mixed.csv")[["size", "colour", "code", "day", "times"]]
-    X["day"] = pd.to_datetime(X["day"]).astype("datetime64[us]").astype("int64").astype(float)
+    X["day"] = pd.to_datetime(X["day"])
     return X

@@ -31,14 +31,13 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
 
     The input is a matrix "X" of shape (rows, features), as returned by `encode`; NaN is a missing value. With
     columns=True, every feature is a separate named input of shape (rows, 1), and the graph looks up categories: text
-    columns are string inputs, in which "" is a missing value.
+    columns are string inputs, in which "" is a missing value. Inputs of dates and ordered categories are the numbers that
+    `encode` returns.
 
     A regressor has the output "prediction", the result of predict; a classifier has the outputs "label" and
     "probabilities", of shape (rows, classes).
     """
     graph, fitted = _Graph(dtype), view(model)
-    if columns:
-        model.model_.check_has_numbers("columns=True reads numbers and categories")
     X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
     scores = graph.add(
         "Add",
