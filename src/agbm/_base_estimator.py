@@ -164,6 +164,16 @@ class BaseAGBM(KnowsNames, ABC):
         total = self.model_.contributions(X, _threads.resolve(self.n_jobs))
         return total[:, 0] if self._one_column() else total
 
+    def apply(self, X: Any) -> NDArray[np.int32]:
+        """The index of the leaf that each row reaches in each tree, of shape (rows, n_trees_).
+
+        Leaves are counted from 0 in each tree, as in LightGBM's pred_leaf and in agbm.export. The trees of a member
+        follow each other in the order of training. An iteration has one tree per output, or one for all outputs if
+        multi_strategy="multi_output_tree"; methods with a second tree for the momentum have this one after it.
+        """
+        check_is_fitted(self)
+        return self.model_.leaves(X, _threads.resolve(self.n_jobs))
+
     @abstractmethod
     def _one_column(self) -> bool:
         """Whether contributions have no axis for outputs."""

@@ -126,6 +126,14 @@ class FittedModel:
         total[..., self.n_features] += self.start_scores(X).T
         return total
 
+    def leaves(self, X: Any, n_threads: int) -> NDArray[np.int32]:
+        """The index of the leaf that each row reaches in each tree of the best iteration: (row, tree)."""
+        self.check_has_trees("apply")
+        numbers = self.reader.numbers(X)
+        if not isinstance(self.folded, Forest):  # the model has no trees
+            return np.zeros((numbers.shape[0], 0), dtype=np.int32)
+        return self.folded.leaves(numbers, n_threads)
+
     def start_scores(self, X: Any) -> Array:
         """The start function on the rows of a table: (output, row), or (output, 1) if it is constant."""
         return self.labels.start_scores(self.start, self.loss, X)

@@ -54,7 +54,7 @@ class _OnDask(BaseAGBM):
     def _lazily(self, method: str, X: Any) -> Any:
         """The results of a method as a lazy Dask collection with the partitions of X."""
         check_is_fitted(self)
-        model, kind = self.to_local(), self._predicted(method)
+        model, kind = self.to_local(), self._form_of(method)
         columns, dtype = kind
         if hasattr(X, "map_partitions"):
             return X.map_partitions(_predict_frame, model, method, kind, meta=_frame(X._meta.iloc[:0], kind))
@@ -64,9 +64,16 @@ class _OnDask(BaseAGBM):
             return X.map_blocks(_predict, model, method, kind, dtype=dtype, meta=kind.empty(), **shape)
         return [delayed(_predict)(part, model, method, kind) for part in partitions_of("X", X)]
 
+    def apply(self, X: Any) -> Any:
+        """The index of the leaf of each row in each tree; lazy for a Dask collection."""
+        return self._lazily("apply", X) if _is_lazy(X) else super().apply(X)
+
+    def _form_of(self, method: str) -> Predicted:
+        return Predicted(list(range(self.n_trees_)), np.int32) if method == "apply" else self._predicted(method)
+
     @abstractmethod
     def _predicted(self, method: str) -> Predicted:
-        """The form of the results of a method."""
+        """The form of the predictions of a method."""
 
     def to_local(self) -> Any:
         """The same model as an AGBMRegressor or AGBMClassifier, which does not depend on Dask."""
