@@ -46,6 +46,8 @@ class FittedModel:
     held_out: bool
     """Whether validation rows were held out of the given rows."""
     history: dict[str, NDArray[Any]]
+    updates: Sequence[tuple[str, int]] = ()
+    """For each update since the fit, its mode and the iteration that it began at."""
 
     @property
     def n_features(self) -> int:

@@ -88,11 +88,12 @@ class Preparation(Planning):
     """Prepares runs of an estimator; `settings` is the estimator with its parameters."""
 
     def __init__(
-        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None
-    ) -> None:
-        """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start."""
+        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None,
+        updated: FittedModel | None = None,
+    ) -> None:  # fmt: skip
+        """See Planning."""
         self._source = LocalRows() if source is None else source
-        super().__init__(settings, kind, earlier, self._source.in_this_process)
+        super().__init__(settings, kind, earlier, self._source.in_this_process, updated)
 
     def run(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         """A run on X of any supported type."""
@@ -141,8 +142,8 @@ class Preparation(Planning):
         """The reader of the table, and the checked X, y and weights."""
         self._kind.check(y)
         numeric = self._kind.numeric
-        if self._earlier is not None:
-            reader = self._earlier.reader
+        if self._known is not None:
+            reader = self._known.reader
             checked, y = reader.numbers_and_labels(X, y, numeric)
         else:
             table = as_table(X)
@@ -203,10 +204,10 @@ class Preparation(Planning):
 
     def _check_blocks(self, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
         """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
-        if self._earlier is None:
+        if self._known is None:
             reader = TableReader.of_columns(self._estimator, given.head)
         else:
-            reader = self._earlier.reader
+            reader = self._known.reader
             reader.check_columns(given.head)
         if given.y is None:
             raise ValueError("y=None: pass the labels of all rows, or batches (X, y).")
@@ -230,7 +231,7 @@ class Preparation(Planning):
         sample_weight: NDArray[Any] | None,
         train_weights: Weights | None,
     ) -> Looked:
-        known = None if self._earlier is None else self._earlier.reader.categories
+        known = None if self._known is None else self._known.reader.categories
         return table.look(self._settings.categorical_features, start_scores, sample_weight, train_weights, known)
 
     def _digested(self, table: BlockTable, start_scores: StartScores) -> Iterator[NDArray[Any]]:

@@ -21,6 +21,7 @@ from ._distributed.dask_shards import talking_to_workers
 from ._estimators import AGBMClassifier, AGBMRegressor
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
+from ._update import Wanted
 
 __all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor"]
 
@@ -50,6 +51,25 @@ class _OnDask(BaseAGBM):
         finally:
             rows.close()
             self.callbacks = callbacks
+
+    def update(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
+        old_weight: float | None = None, client: Any = None,
+    ) -> Self:  # fmt: skip
+        """Change the fitted model with new rows, which are Dask collections; see AGBMClassifier.update.
+
+        mode is "trees" or "all": the other modes need the rows on one machine.
+        """
+        check_is_fitted(self)
+        client = distributed.get_client() if client is None else client
+        rows = DaskRows(client)
+        try:
+            with talking_to_workers(client):
+                given, validation = Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val)
+                return self._update(given, validation, Wanted(mode, max_iter, old_weight), rows)
+        finally:
+            rows.close()
 
     def _lazily(self, method: str, X: Any) -> Any:
         """The results of a method as a lazy Dask collection with the partitions of X."""

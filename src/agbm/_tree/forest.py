@@ -123,13 +123,13 @@ class Forest:
             nodes = np.concatenate([forest.leaf_nodes(rows, n_threads) for rows in self._used_values(X)])
         else:
             nodes = self._native_forest.leaf_nodes(X, n_threads)
-        return self._leaf_numbers[nodes]
+        return np.asarray(self._leaf_numbers[nodes])
 
     @cached_property
     def _leaf_numbers(self) -> NDArray[np.int32]:
         """For each leaf, its index among the leaves of its tree, in the order of the nodes."""
-        is_leaf = self.nodes["feature"] < 0
-        before = np.cumsum(is_leaf) - is_leaf
+        is_leaf: NDArray[np.bool_] = self.nodes["feature"] < 0
+        before: NDArray[np.intp] = np.cumsum(is_leaf) - is_leaf
         first = before[self.roots]  # the nodes of a tree are contiguous, root first
         of_tree = np.searchsorted(self.roots, np.arange(len(self.nodes)), side="right") - 1
         return np.asarray(before - first[of_tree], dtype=np.int32)
