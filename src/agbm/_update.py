@@ -73,7 +73,7 @@ class Wanted(NamedTuple):
         return OLD_WEIGHT if self.old_weight is None else float(self.old_weight)
 
 
-OLD_WEIGHT = 0.1
+OLD_WEIGHT = 0.3
 
 
 def updated(

@@ -55,7 +55,6 @@ def reweigh(objective: LocalObjective, parts: Sequence[Array], shifts: bool) -> 
         before = loss = problem.loss(found, penalty)
         for halving in range(MOST_HALVINGS):
             tried = found + step * 0.5**halving
-            tried[: len(parts)] = np.maximum(tried[: len(parts)], 0.0)  # weights of learners must not be negative
             loss = problem.loss(tried, penalty)
             if loss < before:
                 found = tried
@@ -99,7 +98,8 @@ class _Problem:
         scales = np.arange(n) < self._n_scales
         slope[scales] -= penalty * (coefficients[scales] - 1.0)
         curvature[scales, scales] += penalty
-        return np.linalg.lstsq(curvature, slope, rcond=None)[0], penalty
+        lower = np.where(scales, -coefficients, -np.inf)  # weights of learners must not be negative
+        return _bounded_step(curvature, slope, lower), penalty
 
     def _function(self, coefficients: Array) -> Array:
         f = self._objective.start
@@ -109,6 +109,19 @@ class _Problem:
 
     def _inner(self, x: Array, y: Array) -> ExactSum:
         return inner_sums(x, y, self._objective.train_weight, self._objective.n_threads)[1]
+
+
+def _bounded_step(curvature: Array, slope: Array, lower: Array) -> Array:
+    """The Newton step, in which numbers that would pass their lower bounds stop there."""
+    bounded = np.zeros(len(slope), dtype=bool)
+    while True:
+        step, free = np.where(bounded, lower, 0.0), ~bounded
+        right = slope[free] - curvature[np.ix_(free, bounded)] @ lower[bounded]
+        step[free] = np.linalg.lstsq(curvature[np.ix_(free, free)], right, rcond=None)[0]
+        passed = free & (step < lower)
+        if not passed.any():
+            return np.asarray(step)
+        bounded |= passed
 
 
 def _one_output(objective: LocalObjective, output: int) -> Array:

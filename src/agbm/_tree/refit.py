@@ -167,10 +167,10 @@ class LeafStatistics(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = prior[:, np.newaxis] * self.hessian / n_rows
             total = np.maximum(self.hessian, min_hessian) + l2 + weight
-            numerator = self.residual
+            value = self.residual / total
             if self.quantile is not None:
-                numerator = np.where(np.isnan(self.quantile), numerator, self.hessian * self.quantile)
-            value = (numerator + weight * old) / total
+                value = np.where(np.isnan(self.quantile), value, self.hessian / total * self.quantile)
+            value += weight * old / total
         return np.where(n_rows == 0, old, np.where(total > 0.0, value, 0.0))
 
 
