@@ -205,7 +205,8 @@ class _KnownModel:
             wanted = iterations[1] - iterations[0]
             trained = follow(self.run, self.settings, [one(wanted) for one in runs])
             found = _followed_by(found, trained, learner) if found.best_iteration else _begun(found, trained, learner)
-            if len(trained.ensembles[0]) < wanted:  # it diverged, or a callback has ended it
+            # The last run, or one that diverged or that a callback has ended.
+            if iterations[1] == model.best_iteration or len(trained.ensembles[0]) < wanted:
                 break
             objective = replace(objective, start=_end_of(objective, trained.ensembles, fitters))
         return replace(found, updates=(*model.updates, ("leaves", 0)), held_out=False)

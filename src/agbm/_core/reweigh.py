@@ -18,7 +18,7 @@ from .losses import Array
 from .objective import LocalObjective
 from .sums import ExactSum, exact_sum, inner_sums
 
-SPREAD = 0.5
+SPREAD = 1.0
 """The standard deviation of scales around 1 that the penalty corresponds to."""
 MOST_STEPS = 20
 MOST_HALVINGS = 20
