@@ -25,7 +25,7 @@ from .._update import MODES
 from ._data import Model, as_numbers, take
 from ._files import DataFile, available_memory
 from ._options import check_form, form_of
-from ._output import plain, show, show_json, show_table, speaks
+from ._output import plain, show, show_json, show_table, speaks, table_width, terminal_width
 from ._paths import check_files, save, written
 from ._status import status
 from .report import open_labelled
@@ -192,16 +192,25 @@ def _say(arguments: argparse.Namespace, tried: Sequence[Tried]) -> None:
         out = None if arguments.out is None else str(arguments.out)
         show_json({"model": arguments.model, "out": out, "models": found, "command": arguments.command_line})
         return
-    names = [metric.name for metric in before.metrics]
-    loss = "log loss" if isinstance(before.model, AGBMClassifier) else "squared error"
-    change = [f"change of {loss}"] if names else []
-    rows = []
-    for one in tried:
-        difference = one.change(before)
-        changes = ["" if difference is None else str(difference)] if change else []
-        values = [readable(metric.value) for metric in one.metrics]
-        seconds = "" if one is before else readable(one.seconds, 3)
-        rows.append([one.name, *values, *changes, f"{one.model.n_trees_:,}", seconds])
-    show_table(["model", *names, *change, "trees", "seconds"], rows)
+    header, rows = _table(tried)
+    if table_width(header, rows) > terminal_width():  # seconds matter least
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    show_table(header, rows)
     if arguments.out is not None:
         show({"saved to": written(arguments.out)})
+
+
+def _table(tried: Sequence[Tried]) -> tuple[list[str], list[list[str]]]:
+    """The metrics of the models, and how much their losses differ from that of the first one."""
+    before = tried[0]
+    names = [metric.name for metric in before.metrics]
+    loss = "log loss" if isinstance(before.model, AGBMClassifier) else "squared error"
+    rows = []
+    for one in tried:
+        change = one.change(before)
+        values = [readable(metric.value) for metric in one.metrics] + (
+            ["" if change is None else str(change)] if names else []
+        )
+        seconds = "" if one is before else readable(one.seconds, 3)
+        rows.append([one.name, *values, f"{one.model.n_trees_:,}", seconds])
+    return ["model", *names, *([f"change of {loss}"] if names else []), "trees", "seconds"], rows
