@@ -1,13 +1,17 @@
 // Bindings of predictions and of the contributions of features to them.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "bindings.hpp"
+#include "leaf_numbers.hpp"
 #include "predict.hpp"
 #include "python_arrays.hpp"
 #include "shap.hpp"
+#include "tree_inputs.hpp"
 
 namespace agbm {
 namespace {
@@ -43,6 +47,38 @@ nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x,
 }
 
 template <class T>
+nb::ndarray<nb::numpy, std::int32_t> leaf_nodes(const Forest& forest, const Matrix<T>& x, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == forest.n_features(), "X: wrong number of features");
+  const std::size_t n_trees = forest.arrays().roots.size();
+  std::vector<std::int32_t> out(x.shape(0) * n_trees);
+  {
+    nb::gil_scoped_release release;
+    find_leaf_nodes(forest, x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+  }
+  return to_numpy(std::move(out), x.shape(0), n_trees);
+}
+
+nb::ndarray<nb::numpy, double> leaf_sums(const Vector<double>& x, const Vector<std::int32_t>& leaf, int n_leaves,
+                                         const std::optional<Vector<std::int64_t>>& repeats, int n_threads) {
+  const std::size_t n_rows = x.size();
+  require(leaf.size() == n_rows && (!repeats || repeats->size() == n_rows),
+          "leaf, repeats: must have as many rows as x");
+  for (std::size_t i = 0; i < n_rows; ++i) {
+    require(leaf.data()[i] >= 0 && leaf.data()[i] < n_leaves, "leaf: must be from 0 to n_leaves - 1");
+    require(std::isfinite(x.data()[i]), "x: must be finite");
+    require(!repeats || (repeats->data()[i] >= 1 && repeats->data()[i] <= kMostRepeats),
+            "repeats: must be from 1 to 2^31");
+  }
+  std::vector<double> sums;
+  {
+    nb::gil_scoped_release release;
+    sums = sums_of_leaves(x.data(), leaf.data(), repeats ? repeats->data() : nullptr, n_rows,
+                          static_cast<std::size_t>(std::max(n_leaves, 0)), n_threads);
+  }
+  return to_numpy(std::move(sums), sums.size());
+}
+
+template <class T>
 nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matrix<T>& x, int n_threads) {
   require(static_cast<int>(x.shape(1)) == of.n_features(), "X: wrong number of features");
   const std::size_t n_places = static_cast<std::size_t>(of.n_features()) + 1;
@@ -61,7 +97,13 @@ void bind_forest(nb::module_& m) {
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
            "nodes"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(), "value"_a.noconvert())
       .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
-      .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a, "Sum of the trees' values, (row, output).");
+      .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a, "Sum of the trees' values, (row, output).")
+      .def("leaf_nodes", &leaf_nodes<double>, "X"_a.noconvert(), "n_threads"_a)
+      .def("leaf_nodes", &leaf_nodes<float>, "X"_a.noconvert(), "n_threads"_a,
+           "The nodes of the leaves that rows reach, (row, tree).");
+  m.def("leaf_sums", &leaf_sums, "x"_a.noconvert(), "leaf"_a.noconvert(), "n_leaves"_a,
+        "repeats"_a.noconvert().none() = nb::none(), "n_threads"_a = 1,
+        "The sum of x over the rows of each leaf, with the bits of the sums of a tree that is grown.");
   nb::class_<Contributions>(m, "Contributions", "Contributions of each feature to the predictions of a forest.")
       .def(
           "__init__",

@@ -76,6 +76,17 @@ class Forest {
   const Arrays& arrays() const { return a_; }
   bool is_leaf(std::int32_t node) const { return a_.nodes[node].left == node; }
 
+  // The child that a row goes to from a node; a leaf leads to itself, but reads a feature.
+  template <class T>
+  std::uint32_t next_node(std::uint32_t at, const T* row, std::ptrdiff_t feature_stride) const {
+    const Node& node = a_.nodes[at];
+    const double x = static_cast<double>(row[node.feature * feature_stride]);
+    const bool missing = x != x;
+    bool right = !(x <= node.threshold) & !(missing & node.missing_left);
+    if (node.categories >= 0) right = !a_.has_category(node, x);
+    return static_cast<std::uint32_t>(node.left) + right;
+  }
+
   // out (row, column) += sum over trees. Rows are at x[row * row_stride + feature * feature_stride].
   template <class T>
   void add_predictions(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride,
@@ -239,14 +250,7 @@ class Forest {
   void walk(std::uint32_t (&at)[kWalks], const T* const (&rows)[kWalks], std::ptrdiff_t feature_stride,
             int depth) const {
     for (int step = 0; step < depth; ++step) {
-      for (std::size_t k = 0; k < kWalks; ++k) {
-        const Node& node = a_.nodes[at[k]];
-        const double x = static_cast<double>(rows[k][node.feature * feature_stride]);
-        const bool missing = x != x;
-        bool right = !(x <= node.threshold) & !(missing & node.missing_left);
-        if (node.categories >= 0) right = !a_.has_category(node, x);
-        at[k] = static_cast<std::uint32_t>(node.left) + right;
-      }
+      for (std::size_t k = 0; k < kWalks; ++k) at[k] = next_node(at[k], rows[k], feature_stride);
     }
   }
 

@@ -29,6 +29,7 @@ from ._planning import checkpoints_of
 from ._predictor import Predictor
 from ._preparation import Preparation, RowSource
 from ._storage import model as storage
+from ._update import Wanted, updated
 
 ESTIMATORS: dict[str, type[BaseAGBM]] = {}
 """The estimators that model files can contain, by name."""
@@ -128,6 +129,37 @@ class BaseAGBM(KnowsNames, ABC):
         run = preparation.run(given, None if validation.X is None else validation, watched)
         return self._keep(train(run, self), notes={})
 
+    def update(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
+        old_weight: float | None = None,
+    ) -> Self:  # fmt: skip
+        """Change the fitted model with new rows, and return the estimator; if it fails, the estimator is unchanged.
+
+        The rows are passed as to fit. The parameters are those of the fit, and columns, categories and classes stay
+        those of the model: categories that it does not know count as unknown, and y must not have new classes. mode is
+
+        - "trees": up to max_iter further iterations are trained on the new rows, on top of the model. Momentum starts
+          afresh. Early stopping works as in fit, with rows that are held out of the new ones, or with X_val and y_val.
+        - "leaves": the structure of all trees stays. The algorithm runs again on the new rows and gives every leaf a
+          new value. old_weight (default: 0.3) is how many new rows an old training row counts for; leaves without new
+          rows keep their values.
+        - "weights": the trees stay. The weights of groups of iterations, and the constant that the model starts from,
+          are fitted to the new rows.
+        - "all": a new model is trained on the new rows.
+
+        After an update, except with mode="all", warm_start=True raises an error: the run cannot be resumed on one data
+        set.
+        """
+        check_is_fitted(self)
+        return self._update(
+            Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), Wanted(mode, max_iter, old_weight)
+        )
+
+    def _update(self, given: Given, validation: Given, wanted: Wanted, source: RowSource | None = None) -> Self:
+        self._validate_params()
+        return self._keep(updated(self, self._kind, given, validation, wanted, source), dict(self.notes_))
+
     def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
         """Set the attributes that fit sets."""
         self.model_, self.notes_ = model, notes
@@ -163,6 +195,16 @@ class BaseAGBM(KnowsNames, ABC):
         check_is_fitted(self)
         total = self.model_.contributions(X, _threads.resolve(self.n_jobs))
         return total[:, 0] if self._one_column() else total
+
+    def apply(self, X: Any) -> NDArray[np.int32]:
+        """The index of the leaf that each row reaches in each tree, of shape (rows, n_trees_).
+
+        Leaves are counted from 0 in each tree, as in LightGBM's pred_leaf and in agbm.export. The trees of a member
+        follow each other in the order of training. An iteration has one tree per output, or one for all outputs if
+        multi_strategy="multi_output_tree"; methods with a second tree for the momentum have this one after it.
+        """
+        check_is_fitted(self)
+        return self.model_.leaves(X, _threads.resolve(self.n_jobs))
 
     @abstractmethod
     def _one_column(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble, fold
@@ -21,13 +23,31 @@ from ._scoring import Scores, scorers_of
 from ._storage.identity import UnidentifiedError, fingerprints
 
 
+class Trained(NamedTuple):
+    """The result of a run: one ensemble per member at the best iteration, and the history."""
+
+    ensembles: list[Ensemble]
+    history: dict[str, NDArray[Any]]
+
+
 def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
+    ensembles, history = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
+    parameters = shaping_parameters(settings)
+    return FittedModel(
+        reader=run.reader, labels=run.labels, loss=run.plan.loss, start=run.start, ensembles=ensembles,
+        folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
+        fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=run.plan.seed,
+        held_out=run.plan.held_out, history=history,
+    )  # fmt: skip
+
+
+def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
+    """Run the members to their end, with callbacks, early stopping and progress."""
     plan = run.plan
     n_known = len(plan.earlier[0]) if plan.earlier else 0
     scorers = scorers_of(settings)
     scores = Scores(settings, scorers, run) if scorers or run.watched else no_scores
-    members = [_member_run(plan, member, settings) for member in run.members]
     has_validation = members[0].objective.has_validation
     stopping = f"{'validation' if has_validation else 'train'}_{next(iter(scorers))}" if scorers else None
     criterion = by_loss(has_validation) if stopping is None else by_score(stopping)
@@ -51,16 +71,10 @@ def train(run: Run, settings: Any) -> FittedModel:
         ensemble.truncate(best)
     if diverged:
         warn_diverged(history, best)
-    parameters = shaping_parameters(settings)
-    return FittedModel(
-        reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensembles=ensembles,
-        folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
-        fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=plan.seed,
-        held_out=plan.held_out, history=history.columns(),
-    )  # fmt: skip
+    return Trained(ensembles, history.columns())
 
 
-def _member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
+def member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
     """The run of a member; it first replays the earlier run, if there is one."""
     objective, ensemble = member.objective, Ensemble()
     fitter = member.fitter
@@ -74,6 +88,12 @@ def _member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
 
 def check_continues(settings: Any, earlier: FittedModel) -> None:
     """Raise ValueError if parameters that affect the earlier iterations have changed since the previous fit."""
+    if earlier.updates:
+        mode, _ = earlier.updates[-1]
+        raise ValueError(
+            f"warm_start=True cannot resume this model: update(mode={mode!r}) has changed it with other rows, and a "
+            "run is resumed on the rows of one fit. Use update(mode='trees') for more trees, or warm_start=False."
+        )
     parameters = shaping_parameters(settings)
     with naming("warm_start=True"):
         now = fingerprints(parameters)

@@ -58,6 +58,10 @@ class Labels(ABC):
         """The labels of the training rows, and their encoding; `known` are the labels of a run that is resumed."""
 
     @abstractmethod
+    def encode(self, y: NDArray[Any]) -> Array:
+        """The labels of other training rows, for a model that is updated, as numbers; like encode_validation."""
+
+    @abstractmethod
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""
 
@@ -95,6 +99,8 @@ class Labels(ABC):
         """The start function f^0 on the rows of X, as passed by the user: (output, row), or (output, 1) if constant."""
         if isinstance(start, np.ndarray):
             return start[:, np.newaxis]
+        if isinstance(start, RawScores):
+            return start(X)
         n_rows = _num_samples(X)
         if isinstance(start, BaseEstimator):
             check_is_fitted(start)
@@ -141,6 +147,12 @@ class Numbers(Labels):
             )
         labels = cls(y.shape[1:])
         return labels, labels._outputs_first(y)
+
+    def encode(self, y: NDArray[Any]) -> Array:
+        """See Labels."""
+        if self.shape != y.shape[1:]:
+            raise ValueError(f"y has shape {y.shape}; its shape per row must be that of the model: {self.shape}.")
+        return self._outputs_first(y)
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels."""
@@ -235,6 +247,18 @@ class Classes(Labels):
                 raise ValueError(f"class_weight={class_weight!r}: weights must be finite and not negative.")
         return class_factors(class_weight, codes, labels, sample_weight)
 
+    def encode(self, y: NDArray[Any]) -> Array:
+        """See Labels."""
+        found, codes = _unique(y)
+        known = self.classes.tolist()
+        unknown = [label for label in found.tolist() if label not in set(known)]
+        if unknown:
+            raise ValueError(
+                f"y has classes {some_of(unknown)} that the model does not have; it has {some_of(known)}. An update "
+                "cannot add classes: fit a new model."
+            )
+        return self._codes(np.array([known.index(label) for label in found.tolist()], dtype=np.intp)[codes])
+
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels."""
         y = check_y_val(y, n_rows, numeric=False, shape=())
@@ -303,6 +327,23 @@ class Classes(Labels):
                 "be the same."
             )
         return model.decision_function  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class RawScores:
+    """A fitted model as the start function of its update."""
+
+    model: Any
+    """A FittedModel."""
+    n_threads: int
+
+    def __call__(self, X: Any) -> Array:
+        """Scores (output, row)."""
+        return np.ascontiguousarray(self.model.raw_predict(X, self.n_threads))
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Itself, since a fitted model does not change."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,6 +46,8 @@ class FittedModel:
     held_out: bool
     """Whether validation rows were held out of the given rows."""
     history: dict[str, NDArray[Any]]
+    updates: Sequence[tuple[str, int]] = ()
+    """For each update since the fit, its mode and the iteration that it began at."""
 
     @property
     def n_columns(self) -> int:
@@ -146,6 +148,14 @@ class FittedModel:
         for feature, column in enumerate(self.reader.sources[self.n_columns :], self.n_columns):
             of_columns[..., column] += total[..., feature]
         return of_columns
+
+    def leaves(self, X: Any, n_threads: int) -> NDArray[np.int32]:
+        """The index of the leaf that each row reaches in each tree of the best iteration: (row, tree)."""
+        self.check_has_trees("apply")
+        numbers = self.reader.numbers(X)
+        if not isinstance(self.folded, Forest):  # the model has no trees
+            return np.zeros((numbers.shape[0], 0), dtype=np.int32)
+        return self.folded.leaves(numbers, n_threads)
 
     def start_scores(self, X: Any) -> Array:
         """The start function on the rows of a table: (output, row), or (output, 1) if it is constant."""

@@ -38,11 +38,20 @@ Part = tuple[int, "NDArray[np.intp] | None", int]
 class Planning:
     """The part of preparing a run that tables and blocks have in common; `settings` is the estimator."""
 
-    def __init__(self, settings: Any, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool) -> None:
-        """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start."""
+    def __init__(
+        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool,
+        updated: FittedModel | None = None,
+    ) -> None:  # fmt: skip
+        """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start.
+
+        `updated` is a model whose columns, categories and classes stay, and nothing else.
+        """
         self._settings = settings
         self._kind = kind
         self._earlier = earlier
+        self._updated = updated
+        self._known = earlier if updated is None else updated
+        """The model whose columns and categories the rows must have."""
         self._in_this_process = in_this_process
         self._estimator = type(settings).__name__
         self._n_threads = _threads.resolve(settings.n_jobs)
@@ -63,7 +72,10 @@ class Planning:
             rows = weighted_rows(of_class, "class_weight")
             kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
             sample_weight = None if sample_weight is None else sample_weight[rows]
-        labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
+        if self._updated is not None:
+            labels, encoded = self._updated.labels, self._updated.labels.encode(y[kept])
+        else:
+            labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
         return kept, Weights.of(sample_weight, of_class), labels, encoded
 
     def _loss(self, labels: Labels) -> Loss:

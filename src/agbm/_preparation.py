@@ -93,11 +93,12 @@ class Preparation(Planning):
     """Prepares runs of an estimator; `settings` is the estimator with its parameters."""
 
     def __init__(
-        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None
-    ) -> None:
-        """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start."""
+        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None,
+        updated: FittedModel | None = None,
+    ) -> None:  # fmt: skip
+        """See Planning."""
         self._source = LocalRows() if source is None else source
-        super().__init__(settings, kind, earlier, self._source.in_this_process)
+        super().__init__(settings, kind, earlier, self._source.in_this_process, updated)
 
     def run(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         """A run on X of any supported type."""
@@ -148,8 +149,8 @@ class Preparation(Planning):
         """The reader of the table, and the checked X, y and weights."""
         self._kind.check(y)
         numeric = self._kind.numeric
-        if self._earlier is not None:
-            reader = self._earlier.reader
+        if self._known is not None:
+            reader = self._known.reader
             checked, y = reader.numbers_and_labels(X, y, numeric)
         else:
             table, wanted = as_table(X), self._settings.categorical_features
@@ -218,10 +219,10 @@ class Preparation(Planning):
 
     def _check_blocks(self, blocks: Blocks, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
         """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
-        if self._earlier is None:
+        if self._known is None:
             reader = TableReader.of_columns(self._estimator, given.head)
         else:
-            reader = self._earlier.reader
+            reader = self._known.reader
             reader.check_columns(given.head)
         if given.y is None:
             raise ValueError("y=None: pass the labels of all rows, or batches (X, y).")
@@ -230,7 +231,7 @@ class Preparation(Planning):
         y = _check_y(given.y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
         sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
         kept, weights, labels, encoded = self._weigh(y, sample_weight)
-        if given.more_than_numbers and self._earlier is None:
+        if given.more_than_numbers and self._known is None:
             named = named_mask(given.head, self._settings.categorical_features)
             every_row = BlockTable(blocks, Places(given.n_rows, np.arange(len(y)), len(y)))
             reader = reader.with_derivation(every_row.derivation(named, sample_weight))
@@ -252,7 +253,7 @@ class Preparation(Planning):
         sample_weight: NDArray[Any] | None,
         train_weights: Weights | None,
     ) -> Looked:
-        known = None if self._earlier is None else self._earlier.reader.categories
+        known = None if self._known is None else self._known.reader.categories
         wanted = self._settings.categorical_features
         return table.look(wanted, start_scores, sample_weight, train_weights, known, reader.derivation)
 

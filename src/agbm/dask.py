@@ -21,6 +21,7 @@ from ._distributed.dask_shards import talking_to_workers
 from ._estimators import AGBMClassifier, AGBMRegressor
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
+from ._update import Wanted
 
 __all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor"]
 
@@ -51,10 +52,29 @@ class _OnDask(BaseAGBM):
             rows.close()
             self.callbacks = callbacks
 
+    def update(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
+        old_weight: float | None = None, client: Any = None,
+    ) -> Self:  # fmt: skip
+        """Change the fitted model with new rows, which are Dask collections; see AGBMClassifier.update.
+
+        mode is "trees" or "all": the other modes need the rows on one machine.
+        """
+        check_is_fitted(self)
+        client = distributed.get_client() if client is None else client
+        rows = DaskRows(client)
+        try:
+            with talking_to_workers(client):
+                given, validation = Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val)
+                return self._update(given, validation, Wanted(mode, max_iter, old_weight), rows)
+        finally:
+            rows.close()
+
     def _lazily(self, method: str, X: Any, offset: Any) -> Any:
         """The results of a method as a lazy Dask collection with the partitions of X, which are those of offset."""
         check_is_fitted(self)
-        model, kind = self.to_local(), self._predicted(method)
+        model, kind = self.to_local(), self._form_of(method)
         columns, dtype = kind
         if offset is not None:
             _check_partitions(X, offset)
@@ -69,9 +89,16 @@ class _OnDask(BaseAGBM):
         offsets = [None] * len(parts) if offset is None else partitions_of("offset", offset)
         return [delayed(_predict)(*both, model, method, kind) for both in zip(parts, offsets, strict=True)]
 
+    def apply(self, X: Any) -> Any:
+        """The index of the leaf of each row in each tree; lazy for a Dask collection."""
+        return self._lazily("apply", X, None) if _is_lazy(X) else super().apply(X)
+
+    def _form_of(self, method: str) -> Predicted:
+        return Predicted(list(range(self.n_trees_)), np.int32) if method == "apply" else self._predicted(method)
+
     @abstractmethod
     def _predicted(self, method: str) -> Predicted:
-        """The form of the results of a method."""
+        """The form of the predictions of a method."""
 
     def to_local(self) -> Any:
         """The same model as an AGBMRegressor or AGBMClassifier, which does not depend on Dask."""
@@ -120,7 +147,10 @@ def _as_columns(offset: Any) -> Any:
 
 def _predict(X: Any, offset: Any, model: Any, method: str, kind: Predicted) -> NDArray[Any]:
     """A Dask task: predictions for a partition, which may be empty."""
-    return kind.empty() if X.shape[0] == 0 else cast(NDArray[Any], getattr(model, method)(X, offset=offset))
+    if X.shape[0] == 0:
+        return kind.empty()
+    options = {} if offset is None else {"offset": offset}
+    return cast(NDArray[Any], getattr(model, method)(X, **options))
 
 
 def _predict_frame(X: Any, offset: Any, model: Any, method: str, kind: Predicted) -> Any:

@@ -108,6 +108,36 @@ def _predict(commands: Commands, help: str) -> None:
     parser.set_defaults(run=partial(_run, "predict"))
 
 
+def _update(commands: Commands, help: str) -> None:
+    parser = add_command(
+        commands,
+        "agbm update MODEL DATA [--mode MODE --out NEW] [options]",
+        help=help,
+        description="Change a model with the rows of a file, and show its metrics before and after on rows of the file "
+        "that are held out at random. trees: more trees on top of the model; leaves: new values of all leaves; "
+        "weights: new weights of the trees; all: a new model with the same settings. Without --mode all four are "
+        "compared, and nothing is saved.",
+        examples="""
+  agbm update demand.agbm june.csv
+  agbm update demand.agbm june.csv --mode leaves --out demand-june.agbm
+  agbm update demand.agbm june.csv --mode trees --max-iter 50 --out new.agbm""",
+    )
+    add_model(parser)
+    add_file(parser)
+    parser.add_argument("--mode", choices=("trees", "leaves", "weights", "all"), help="what to change")
+    parser.add_argument("--out", metavar="NEW", type=Path, help="output file for the updated model")
+    parser.add_argument("--target", metavar="COLUMN", help="target column of DATA (default: as in training)")
+    add_test_fraction(parser)
+    parser.add_argument("--max-iter", type=int, help="maximum number of further iterations, for trees and all")
+    parser.add_argument(
+        "--old-weight", type=float, metavar="W", help="for leaves: new rows that an old row counts for (default: 0.3)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
+    add_output(parser)
+    parser.set_defaults(run=partial(_run, "update"))
+
+
 def _compare(commands: Commands, help: str) -> None:
     parser = add_command(
         commands,
@@ -270,6 +300,7 @@ def _completion(commands: Commands, help: str) -> None:
 COMMANDS: dict[str, tuple[str, Callable[[Commands, str], None]]] = {
     "train": ("train a model on a table in a file", _train),
     "predict": ("predict the rows of a file", _predict),
+    "update": ("change a model with new rows", _update),
     "compare": ("compare methods and other libraries on a table", _compare),
     "tune": ("search for better parameters than the defaults", _tune),
     "inspect": ("show the contents of a model file", _inspect),

@@ -93,6 +93,29 @@ class Ensemble:
         del self.models[max((model for model, _ in self.functions), default=-1) + 1 :]
         self._drop_idle_momentum()
 
+    def followed_by(self, other: Ensemble) -> Ensemble:
+        """These iterations, then a restart, then those of another ensemble, which started from these."""
+        n_models, n_functions, n_updates = len(self.models), len(self.functions), len(self.updates)
+        later = [
+            update._replace(
+                primary=update.primary + n_functions,
+                momentum=None if update.momentum is None else update.momentum + n_functions,
+                restart=update.restart or i == 0,
+                dropped=tuple(iteration + n_updates for iteration in update.dropped),
+            )
+            for i, update in enumerate(other.updates)
+        ]
+        functions = [(model + n_models, number) for model, number in other.functions]
+        return Ensemble([*self.models, *other.models], [*self.functions, *functions], [*self.updates, *later])
+
+    def scaled(self, scales: Sequence[float]) -> Ensemble:
+        """The same learners, those of each iteration times a number, in f and h of this and of all later iterations."""
+        updates = [
+            update._replace(eta=update.eta * scale, alpha=update.alpha * scale)
+            for update, scale in zip(self.updates, scales, strict=True)
+        ]
+        return Ensemble(self.models, self.functions, updates)
+
     def coefficients(self, iteration: int | None = None) -> tuple[Array, Array]:
         """Weights (a, d) of all functions in f and h after an iteration (the last by default)."""
         return deque(islice(self._weights(), None if iteration is None else iteration + 1), maxlen=1)[0]
@@ -145,7 +168,7 @@ class Ensemble:
                 evaluated, functions = model, self.models[model].predict(X, n_threads)
             return np.asarray(functions[number])
 
-        return (f for f, _ in self._replay(values, start))
+        return (f for f, _ in self.replay(values, start))
 
     def _weights(self) -> Iterator[tuple[Array, Array]]:
         """Weights of all functions in f and h: before the first step, and after each."""
@@ -164,8 +187,8 @@ class Ensemble:
                 d[update.momentum] += update.alpha
             yield a, d
 
-    def _replay(self, values: Callable[[int], Array], start: Array) -> Iterator[tuple[Array, Array]]:
-        """Replay the steps on the values of the functions: (f, h) after each."""
+    def replay(self, values: Callable[[int], Array], start: Array) -> Iterator[tuple[Array, Array]]:
+        """Replay the steps on the values (output, row) of the functions, given by index: (f, h) after each."""
         f = h = start
         none = np.zeros(0)
         drops = any(update.dropped for update in self.updates)

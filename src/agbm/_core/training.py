@@ -289,5 +289,5 @@ def warn_diverged(history: History, kept: int) -> None:
         f"{history.records[0].train_loss:.6g}); the model of iteration {kept} is kept. "
         "Lower learning_rate, entry, momentum or correction.",
         ConvergenceWarning,
-        stacklevel=5,  # the line that called fit
+        stacklevel=6,  # the line that called fit
     )

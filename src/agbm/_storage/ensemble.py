@@ -16,6 +16,7 @@ from .._tree.forest import NODE, Forest, Sizes, Stack
 from .container import ModelFileError, Stored, whole
 
 MAX_MEMBERS = 1_000
+MAX_UPDATES = 100_000
 
 # Arrays and their types, for the stack of forests, the functions and the updates.
 _STACK: dict[str, Any] = {
@@ -159,3 +160,13 @@ def _updates(stored: Stored, n_functions: int, n_members: int) -> list[Update]:
     if used != n_functions:
         raise ModelFileError(f"sizes: the iterations use {used} functions, but there are {n_functions}")
     return updates
+
+
+def model_updates_of(stored: Stored) -> tuple[tuple[str, int], ...]:
+    """The updates of a model since its fit: pairs of a mode and the iteration that it began at."""
+    pairs = stored.entry("updates", list) if "updates" in stored.description else []
+    valid = all(isinstance(pair, list) and [type(part) for part in pair] == [str, int] for pair in pairs)
+    firsts = [first for mode, first in pairs if mode == "trees"] if valid else []
+    if not valid or min(firsts, default=0) < 0 or sorted(firsts) != firsts or len(pairs) > MAX_UPDATES:
+        raise ModelFileError("updates: must be pairs of a mode and an iteration, in order")
+    return tuple((mode, first) for mode, first in pairs)

@@ -36,7 +36,7 @@ from . import container as model_file
 from . import values as stored_values
 from .columns import category_arrays, described_derivation, restored_categories, restored_derivation
 from .container import ModelFileError, Stored
-from .ensemble import ensembles_of, stack_of, to_arrays
+from .ensemble import ensembles_of, model_updates_of, stack_of, to_arrays
 
 KIND = "model"
 
@@ -164,6 +164,8 @@ def _description(saved: Saved) -> dict[str, Any]:
     scores = _score_names(model)
     if scores:
         described["scores"] = scores
+    if model.updates:
+        described["updates"] = [list(update) for update in model.updates]
     if isinstance(model.labels, Classes):
         return described | {"class_type": _class_type(model.labels.classes)}
     return described | {"label_shape": list(cast(Numbers, model.labels).shape)}
@@ -232,6 +234,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
         seed=model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max),
         held_out=stored.entry("held_out", bool),
         history=_restored_history(len(ensembles[0]), stored),
+        updates=model_updates_of(stored),
     )
     return Saved(estimator, model, _restored_notes(stored))
 

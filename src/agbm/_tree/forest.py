@@ -116,6 +116,24 @@ class Forest:
             columns = self._native_forest.predict(X, n_threads)
         return columns.reshape(-1, self.n_outputs, self.n_functions).T
 
+    def leaves(self, X: Any, n_threads: int) -> NDArray[np.int32]:
+        """The index of the leaf that each row reaches in each tree, among the leaves of the tree: (row, tree)."""
+        if issparse(X):
+            forest = self._native_forest_of_used
+            nodes = np.concatenate([forest.leaf_nodes(rows, n_threads) for rows in self._used_values(X)])
+        else:
+            nodes = self._native_forest.leaf_nodes(X, n_threads)
+        return np.asarray(self._leaf_numbers[nodes])
+
+    @cached_property
+    def _leaf_numbers(self) -> NDArray[np.int32]:
+        """For each leaf, its index among the leaves of its tree, in the order of the nodes."""
+        is_leaf: NDArray[np.bool_] = self.nodes["feature"] < 0
+        before: NDArray[np.intp] = np.cumsum(is_leaf) - is_leaf
+        first = before[self.roots]  # the nodes of a tree are contiguous, root first
+        of_tree = np.searchsorted(self.roots, np.arange(len(self.nodes)), side="right") - 1
+        return np.asarray(before - first[of_tree], dtype=np.int32)
+
     def values_on(self, matrix: _native.BinnedMatrix, left_codes: NDArray[np.uint64], n_threads: int) -> Array:
         """The same sums on all rows of a matrix of bin codes; see Bins.left_codes. Trees must not share columns."""
         columns = matrix.values(

@@ -233,6 +233,10 @@ class TableFitter(TreeFitter):
         """Keep no reference to the features, which may be a copy; `features` makes them again when they are needed."""
         self._features = features
 
+    def leaves(self, forest: Forest) -> NDArray[np.int32]:
+        """The index of the leaf of every row in each tree: (tree, row)."""
+        return np.ascontiguousarray(forest.leaves(self._features(), self._learner.n_threads).T)
+
     def values(self, model: Model) -> Sequence[Array]:
         """See Fitter. Trees of an earlier run may have been grown with other bins."""
         return list(model.predict(self._features(), self._learner.n_threads))

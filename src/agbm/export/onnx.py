@@ -31,8 +31,8 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
 
     The input is a matrix "X" of shape (rows, features), as returned by `encode`; NaN is a missing value. With
     columns=True, every feature is a separate named input of shape (rows, 1), and the graph looks up categories: text
-    columns are string inputs, in which "" is a missing value. Inputs of dates and ordered categories are the numbers that
-    `encode` returns.
+    columns are string inputs, in which "" is a missing value. Inputs of dates and ordered categories are the numbers
+    that `encode` returns.
 
     A regressor has the output "prediction", the result of predict; a classifier has the outputs "label" and
     "probabilities", of shape (rows, classes).

@@ -1,0 +1,131 @@
+"""New weights for the iterations of a fitted model, from other rows.
+
+The model is start + sum over groups g of s_g u_g, where u_g is the part of a group of consecutive iterations. The first
+group is the first iteration, and each other group has twice as many as the one before: a few numbers, which little data
+suffices for. The scales s_g, and constants that are added to the start, minimise the loss of the rows plus a penalty
+that pulls scales to 1. Newton's method finds them, from exact sums, so the result does not depend on the order of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .losses import Array
+from .objective import LocalObjective
+from .sums import ExactSum, exact_sum, inner_sums
+
+SPREAD = 1.0
+"""The standard deviation of scales around 1 that the penalty corresponds to."""
+MOST_STEPS = 20
+MOST_HALVINGS = 20
+TOLERANCE = 1e-10
+
+
+class Reweighed(NamedTuple):
+    """The scales of groups, and the constants that are added to the start, one per output."""
+
+    scales: Array
+    shift: Array
+
+
+def groups_of(n_iterations: int) -> list[range]:
+    """Consecutive iterations: 1, 2, 4, 8, ... of them."""
+    firsts = [2**k - 1 for k in range(n_iterations.bit_length())]
+    return [range(first, min(2 * first + 1, n_iterations)) for first in firsts]
+
+
+def reweigh(objective: LocalObjective, parts: Sequence[Array], shifts: bool) -> Reweighed:
+    """Fit scales of the parts (output, row) of a model; its start function is that of the objective.
+
+    `shifts` says whether constants may be added to the start.
+    """
+    objective = replace(objective, second_order=True)
+    n_outputs = len(objective.start)
+    directions = [np.ascontiguousarray(part) for part in parts]
+    directions += [_one_output(objective, k) for k in range(n_outputs)] if shifts else []
+    found = np.array([1.0] * len(parts) + [0.0] * (len(directions) - len(parts)))
+    problem = _Problem(objective, directions, len(parts))
+    loss = problem.loss(found, penalty=0.0)
+    for _ in range(MOST_STEPS):
+        step, penalty = problem.newton_step(found)
+        before = loss = problem.loss(found, penalty)
+        for halving in range(MOST_HALVINGS):
+            tried = found + step * 0.5**halving
+            loss = problem.loss(tried, penalty)
+            if loss < before:
+                found = tried
+                break
+        if not loss < before - TOLERANCE * abs(before):
+            break
+    return Reweighed(found[: len(parts)], found[len(parts) :] if shifts else np.zeros(n_outputs))
+
+
+class _Problem:
+    """The loss of a combination of directions, and Newton steps on its coefficients."""
+
+    def __init__(self, objective: LocalObjective, directions: Sequence[Array], n_scales: int) -> None:
+        self._objective = objective
+        self._directions = directions
+        self._n_scales = n_scales
+
+    def loss(self, coefficients: Array, penalty: float) -> float:
+        scales = coefficients[: self._n_scales]
+        total = self._objective.train_loss_sum(self._function(coefficients))
+        return float(total) + 0.5 * penalty * float(np.sum((scales - 1.0) ** 2))
+
+    def newton_step(self, coefficients: Array) -> tuple[Array, float]:
+        """The step, and the strength of the penalty.
+
+        The penalty is in units of the loss: a residual varies by r^2 / hessian, which is 1 for a log-likelihood.
+        """
+        objective, n = self._objective, len(self._directions)
+        f = self._function(coefficients)
+        r, hessian = objective.residual(f), objective.hessian(f)
+        trained = [direction[:, : objective.n_train] for direction in self._directions]
+        slope = np.array([float(self._inner(r, direction)) for direction in trained])
+        curvature = np.zeros((n, n))
+        for i in range(n):
+            bent = trained[i] if hessian is None else np.ascontiguousarray(trained[i] * hessian)
+            for j in range(i + 1):
+                curvature[i, j] = curvature[j, i] = float(self._inner(bent, trained[j]))
+        ones = np.ones_like(r) if hessian is None else hessian
+        noise = self._inner(r, r) / exact_sum(ones, objective.train_weight, objective.n_threads)
+        penalty = noise / SPREAD**2
+        scales = np.arange(n) < self._n_scales
+        slope[scales] -= penalty * (coefficients[scales] - 1.0)
+        curvature[scales, scales] += penalty
+        lower = np.where(scales, -coefficients, -np.inf)  # weights of learners must not be negative
+        return _bounded_step(curvature, slope, lower), penalty
+
+    def _function(self, coefficients: Array) -> Array:
+        f = self._objective.start
+        for coefficient, direction in zip(coefficients.tolist(), self._directions, strict=True):
+            f = self._objective.mix(1.0, f, coefficient, direction)
+        return f
+
+    def _inner(self, x: Array, y: Array) -> ExactSum:
+        return inner_sums(x, y, self._objective.train_weight, self._objective.n_threads)[1]
+
+
+def _bounded_step(curvature: Array, slope: Array, lower: Array) -> Array:
+    """The Newton step, in which numbers that would pass their lower bounds stop there."""
+    bounded = np.zeros(len(slope), dtype=bool)
+    while True:
+        step, free = np.where(bounded, lower, 0.0), ~bounded
+        right = slope[free] - curvature[np.ix_(free, bounded)] @ lower[bounded]
+        step[free] = np.linalg.lstsq(curvature[np.ix_(free, free)], right, rcond=None)[0]
+        passed = free & (step < lower)
+        if not passed.any():
+            return np.asarray(step)
+        bounded |= passed
+
+
+def _one_output(objective: LocalObjective, output: int) -> Array:
+    """The function that is 1 in one output and 0 in the others."""
+    one = np.zeros((len(objective.start), objective.n_rows))
+    one[output] = 1.0
+    return one
