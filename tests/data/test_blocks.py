@@ -607,7 +607,7 @@ class TestErrors:
     def test_batches(self):
         X, y = numbers()
         with pytest.raises(ValueError, match="block 1: a batch must be X"):
-            self.fit((X, y), (X, y, y, y))
+            self.fit((X, y), (X, y, y, y, y))
         with pytest.raises(ValueError, match="block 0: X must be a table with rows and columns, got ndarray"):
             self.fit((y, y))
         with pytest.raises(ValueError, match="X has no rows in its 2 blocks"):
