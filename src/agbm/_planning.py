@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_monotonic_cst
 
 from . import _auto, _threads
+from ._constraints import interaction_groups, monotone_features
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
 from ._core.losses import Array, BuiltInLoss, Loss
@@ -25,7 +25,7 @@ from ._data.reader import TableReader
 from ._data.rows import Rows, weighted_rows
 from ._labels import Classes, Labels
 from ._model import FittedModel
-from ._parameters import interaction_groups, shaping_parameters
+from ._parameters import shaping_parameters
 from ._run import Plan
 from ._storage.checkpoint import Checkpoint
 from ._storage.identity import fingerprints
@@ -205,7 +205,7 @@ class Planning:
             vector_leaves=settings.multi_strategy == "multi_output_tree",
             n_categories=n_categories,
             monotone=self._monotone(reader, labels, n_categories > 0),
-            interactions=interaction_groups(settings.interaction_cst, reader.n_features),
+            interactions=interaction_groups(settings.interaction_cst, reader.names, reader.n_features),
             subsample=settings.subsample,
             colsample_bytree=settings.colsample_bytree,
             colsample_bynode=_auto.colsample_bynode(settings.colsample_bynode, plan.method),
@@ -216,7 +216,7 @@ class Planning:
     def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[int]:
         """The monotonic constraint of each feature; empty if no feature is constrained."""
         given = self._settings.monotonic_cst
-        monotone: NDArray[np.int8] = _check_monotonic_cst(reader.columns, given)
+        monotone = monotone_features(given, reader.columns)
         both = np.flatnonzero((monotone != 0) & categorical)
         if len(both):
             raise ValueError(
