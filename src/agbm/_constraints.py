@@ -59,6 +59,6 @@ def _position(column: Any, names: Sequence[Any] | NDArray[Any] | None, n_feature
         raise ValueError(f"{where}: X has no column {column!r}{hint}.")
     if not isinstance(column, Integral) or isinstance(column, bool):
         raise ValueError(f"{where}: columns are given by their names or positions; got {column!r}.")
-    if not 0 <= column < n_features:
+    if not 0 <= int(column) < n_features:
         raise ValueError(f"{where}: X has columns 0 to {n_features - 1}; got [{int(column)}].")
     return int(column)

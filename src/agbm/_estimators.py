@@ -15,6 +15,7 @@ from ._core.losses import Array, Loss
 from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
+from ._label_matrices import LabelSets
 from ._labels import Classes, Numbers
 from ._migration.foreign import refuse_arguments
 from ._parameters import CONSTRAINTS, documentation
@@ -82,9 +83,9 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     __doc__ = f"""Accelerated gradient boosting for classification.
 {documentation(classifies=True)}
     n_classes_ : int
-        The number of classes.
+        The number of classes, or of labels if rows have several.
     classes_ : array
-        The labels, sorted.
+        The classes, sorted; for several labels per row, the positions of their columns.
 
     Examples
     --------
@@ -183,6 +184,8 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
+        y has one class per row or, for several labels per row (multi-label), is a matrix (rows, labels) of 0 and 1,
+        which may be sparse. Every label then has its own log-odds, and their losses add up.
         X_val, y_val and sample_weight_val are validation rows for early stopping. watch has other rows by name, as
         (X, y) or (X, y, sample_weight), whose losses and scores are recorded in history_. Integers in sample_weight are
         numbers of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as
@@ -192,17 +195,24 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._fit(Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), watch)
 
     def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class for two classes; scores of shape (rows, classes) for more."""
+        """Log-odds of the second class for two classes; scores of shape (rows, classes) for more.
+
+        For several labels per row, the log-odds of each label, of shape (rows, labels).
+        """
         raw = self._raw_predict(X)
         return self._labels.scores(self.model_.loss, raw)
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities, of shape (rows, classes)."""
+        """Class probabilities, of shape (rows, classes).
+
+        For several labels per row, the probability of each label, of shape (rows, labels), as in scikit-learn's
+        MLPClassifier and OneVsRestClassifier.
+        """
         raw = self._raw_predict(X)
         return self._labels.probabilities(self.model_.loss, raw)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class."""
+        """The most probable class; for several labels per row, a matrix (rows, labels) of 0 and 1."""
         raw = self._raw_predict(X)
         return self._labels.predictions(self.model_.loss, raw)
 
@@ -229,11 +239,16 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._staged(X, lambda loss, raw: self._labels.predictions(loss, raw))
 
     @property
-    def _labels(self) -> Classes:
-        return cast(Classes, self.model_.labels)
+    def _labels(self) -> Classes | LabelSets:
+        return cast(Classes | LabelSets, self.model_.labels)
 
     def _one_column(self) -> bool:
         return self._labels.n_outputs == 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 ESTIMATORS |= {kind.__name__: kind for kind in (AGBMClassifier, AGBMRegressor)}

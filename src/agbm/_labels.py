@@ -56,6 +56,11 @@ class Labels(ABC):
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
         """The labels of the training rows, and their encoding; `known` are the labels of a run that is resumed."""
 
+    @staticmethod
+    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
+        """The weight of the class of each row; None if class_weight is None."""
+        return None
+
     @abstractmethod
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""
@@ -214,7 +219,7 @@ class Classes(Labels):
     def weights(
         class_weight: dict[Any, float] | str | None, y: NDArray[Any], sample_weight: NDArray[Any] | None
     ) -> Array | None:
-        """The weight of the class of each row; None if class_weight is None."""
+        """See Labels."""
         if class_weight is None:
             return None
         classes, codes = _unique(y)

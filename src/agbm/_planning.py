@@ -23,7 +23,8 @@ from ._data.blocks import (
 from ._data.hold_out import hold_out_parts, seed_of
 from ._data.reader import TableReader
 from ._data.rows import Rows, weighted_rows
-from ._labels import Classes, Labels
+from ._label_matrices import kind_of
+from ._labels import Labels
 from ._model import FittedModel
 from ._parameters import shaping_parameters
 from ._run import Plan
@@ -47,6 +48,15 @@ class Planning:
         self._estimator = type(settings).__name__
         self._n_threads = _threads.resolve(settings.n_jobs)
 
+    def _recognise(self, y: Any) -> None:
+        """Find out which kind of labels y are, which must be that of a run that is continued."""
+        self._kind = kind_of(self._kind, y)
+        if self._earlier is not None and type(self._earlier.labels) is not self._kind:
+            raise ValueError(
+                "y: with warm_start=True labels must be of the same kind as in the previous fit, one class or several "
+                "labels per row; use warm_start=False."
+            )
+
     def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
         """The rows with positive weight, their weights times those of their classes, their labels, and these encoded.
 
@@ -56,9 +66,7 @@ class Planning:
         if sample_weight is not None:
             kept = weighted_rows(sample_weight, "sample_weight")
             sample_weight = sample_weight[kept]
-        of_class = None
-        if issubclass(self._kind, Classes):
-            of_class = self._kind.weights(self._settings.class_weight, y[kept], sample_weight)
+        of_class = self._kind.weights(getattr(self._settings, "class_weight", None), y[kept], sample_weight)
         if of_class is not None:
             rows = weighted_rows(of_class, "class_weight")
             kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]

@@ -19,6 +19,7 @@ from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
 from ._estimators import AGBMClassifier, AGBMRegressor
+from ._label_matrices import LabelSets
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
 
@@ -130,7 +131,7 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
     """AGBMClassifier on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
     def predict(self, X: Any) -> Any:
-        """The most probable class of each row; lazy for a Dask collection."""
+        """The most probable class of each row, or its labels (row, label); lazy for a Dask collection."""
         return self._lazily("predict", X) if _is_lazy(X) else super().predict(X)
 
     def predict_proba(self, X: Any) -> Any:
@@ -138,9 +139,10 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
         return self._lazily("predict_proba", X) if _is_lazy(X) else super().predict_proba(X)
 
     def _predicted(self, method: str) -> Predicted:
-        return (
-            Predicted(None, self.classes_.dtype) if method == "predict" else Predicted(list(self.classes_), np.float64)
-        )
+        if method != "predict":
+            return Predicted(list(self.classes_), np.float64)
+        several = isinstance(self._labels, LabelSets)
+        return Predicted(list(self.classes_) if several else None, self.classes_.dtype)
 
 
 _LOCAL: dict[type, Callable[[], Any]] = {DaskAGBMRegressor: AGBMRegressor, DaskAGBMClassifier: AGBMClassifier}

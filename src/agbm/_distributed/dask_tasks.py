@@ -14,7 +14,7 @@ from .._core.losses import Array, Loss
 from .._core.objective import LocalObjective, Outputs
 from .._core.weights import Weights
 from .._core.weights import joined as joined_weights
-from .._data.blocks import UNUSED, Block, BlockReader
+from .._data.blocks import UNUSED, Block, BlockReader, dense
 from .._labels import Labels, StartScores
 from .._tree.bins import Bins
 from .dask_blocks import Bits, packed, unpacked
@@ -86,7 +86,7 @@ def encode_part(block: Block, rows: RowReader, plan: PartPlan) -> Part:
     start = None
     if used.any():
         # Labels of rows without weight need not belong to a class.
-        y = rows.labels.encode_validation(np.asarray(block.y)[used], len(validation))
+        y = rows.labels.encode_validation(np.asarray(dense(block.y))[used], len(validation))
         scores = rows.start_scores(block.X)
         start = None if scores is None else scores[:, used]
     else:  # neither checks of labels nor init models accept no rows
