@@ -12,20 +12,35 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_monotonic_cst
 
+from ._labels import Labels
 
-def monotone_features(given: Any, columns: Any) -> NDArray[np.int8]:
-    """The monotonic constraint of each column, from the parameter `monotonic_cst`.
+
+def monotone_outputs(given: Any, columns: Any, labels: Labels) -> NDArray[np.int8]:
+    """The monotonic constraints (output, column), from the parameter `monotonic_cst`.
 
     `columns` has n_features_in_ and, if the columns have names, feature_names_in_.
     """
+    where = f"monotonic_cst={given!r}"
+    of_classes: dict[int, Mapping[Any, Any]] = {}
     if isinstance(given, Mapping):
         names, n_features = getattr(columns, "feature_names_in_", None), columns.n_features_in_
-        of_column = np.zeros(n_features, dtype=object)
+        plain: list[Any] = [0] * n_features
         for column, constraint in given.items():
-            of_column[_position(column, names, n_features, f"monotonic_cst={given!r}")] = constraint
-        given = of_column.tolist()
-    constraints: NDArray[np.int8] = _check_monotonic_cst(columns, given)
-    return constraints
+            position = _position(column, names, n_features, where)
+            if isinstance(constraint, Mapping):
+                of_classes[position] = constraint
+            else:
+                plain[position] = constraint
+    constraints = _check_monotonic_cst(columns, plain if isinstance(given, Mapping) else given)
+    if constraints.any():
+        labels.check_monotone(given)
+    monotone = np.tile(np.asarray(constraints, dtype=np.int8), (labels.n_outputs, 1))
+    for position, signs in of_classes.items():
+        wrong = [sign for sign in signs.values() if isinstance(sign, bool) or sign not in (-1, 0, 1)]
+        if wrong:
+            raise ValueError(f"{where}: constraints must be -1, 0 or 1; got {wrong}.")
+        monotone[:, position] = labels.monotone_outputs(signs, where)
+    return monotone
 
 
 def interaction_groups(given: Any, names: NDArray[Any] | None, n_features: int) -> list[list[int]]:

@@ -74,8 +74,9 @@ _PARAMETERS = """
         values. Only with trees.
     monotonic_cst : list of {-1, 0, 1}, or dict from names or positions to these, default=None
         Monotonic constraints per feature: 1 increasing, -1 decreasing, 0 none. They apply to the prediction of a
-        regressor, and to the probability of the second class of a binary classifier. An init model is not constrained.
-        Only with trees.
+        regressor, and to the probability of the second class of a binary classifier. With more classes, name the class
+        whose probability is monotone, one per feature: {"income": {"rich": 1}}. An init model is not constrained. Only
+        with trees.
     interaction_cst : "no_interactions", "pairwise" or list of lists of names or positions, default=None
         Groups of features that may interact: all features on a path of a tree must belong to one group. Features that
         are in none of the given groups form one more group. Only with trees.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _auto, _threads
-from ._constraints import interaction_groups, monotone_features
+from ._constraints import interaction_groups, monotone_outputs
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
 from ._core.losses import Array, BuiltInLoss, Loss
@@ -221,19 +221,25 @@ class Planning:
             n_threads=plan.n_threads,
         )
 
-    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[int]:
-        """The monotonic constraint of each feature; empty if no feature is constrained."""
+    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[Sequence[int]]:
+        """The monotonic constraints of each output, a single list if they are the same; see TreeLearner."""
         given = self._settings.monotonic_cst
-        monotone = monotone_features(given, reader.columns)
-        both = np.flatnonzero((monotone != 0) & categorical)
+        monotone = monotone_outputs(given, reader.columns, labels)
+        constrained = monotone.any(axis=0)
+        both = np.flatnonzero(constrained & categorical)
         if len(both):
             raise ValueError(
                 f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
             )
-        if not monotone.any():
+        if not constrained.any():
             return ()
-        labels.check_monotone(given)
-        return cast(list[int], monotone.tolist())
+        same = bool((monotone == monotone[0]).all())
+        if not same and self._settings.multi_strategy == "multi_output_tree":
+            raise ValueError(
+                f"monotonic_cst={given!r} differs between outputs, which share each tree with "
+                "multi_strategy='multi_output_tree'; use multi_strategy='one_output_per_tree'."
+            )
+        return cast(list[list[int]], monotone[:1].tolist() if same else monotone.tolist())
 
 
 def _with_threads(loss: Any, n_threads: int) -> Loss:

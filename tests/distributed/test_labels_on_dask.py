@@ -52,3 +52,14 @@ def test_several_labels():
     assert np.array_equal(found, expected.predict_proba(X))
     with pytest.raises(ValueError, match="class_weight='balanced' needs one class per row"):
         DaskAGBMClassifier(class_weight="balanced").fit(lazy, in_parts(Y))
+
+
+def test_monotone_classes():
+    X, signal = rows()
+    parameters = {**SMALL, "early_stopping": False, "monotonic_cst": {0: {1: 1}, 3: {2: -1}}}
+    expected = AGBMClassifier(**parameters).fit(X, signal.argmax(axis=1)).predict_proba(X)
+    lazy = in_parts(X)
+    model = DaskAGBMClassifier(**parameters).fit(lazy, in_parts(signal.argmax(axis=1)))
+    assert np.array_equal(model.predict_proba(lazy).compute(), expected)
+    free = AGBMClassifier(**parameters | {"monotonic_cst": None}).fit(X, signal.argmax(axis=1)).predict_proba(X)
+    assert not np.array_equal(free, expected)

@@ -98,7 +98,7 @@ class TestMonotone:
         free = AGBMRegressor(max_iter=10).fit(X, y).predict(X)
         assert np.array_equal(AGBMRegressor(max_iter=10, monotonic_cst=[0, 0, 0]).fit(X, y).predict(X), free)
 
-    def test_of_many_classes_there_is_no_such_thing(self):
+    def test_of_many_classes_one_must_be_named(self):
         X, y = noisy(3)
         with pytest.raises(ValueError, match=r"monotonic_cst=\[1, 0, 0\] supports only two classes; y has 3"):
             AGBMClassifier(monotonic_cst=[1, 0, 0]).fit(X, np.digitize(y, [-1, 1]))
