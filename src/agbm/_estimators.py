@@ -44,7 +44,8 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
-        The loss of several outputs is the sum of their losses. X_val, y_val and sample_weight_val are validation rows
+        The loss of several outputs is the sum of their losses. With loss="cross_entropy", y and the predictions are
+        probabilities from 0 to 1. X_val, y_val and sample_weight_val are validation rows
         for early stopping. watch has other rows by name, as (X, y) or (X, y, sample_weight), whose losses and scores
         are recorded in history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter.
         Rows that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y
@@ -185,7 +186,8 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
         y has one class per row or, for several labels per row (multi-label), is a matrix (rows, labels) of 0 and 1,
-        which may be sparse. Every label then has its own log-odds, and their losses add up.
+        which may be sparse. Every label then has its own log-odds, and their losses add up. With loss="cross_entropy",
+        y are probabilities (rows, classes) of the classes 0, 1, ..., or the probability of the second of two classes.
         X_val, y_val and sample_weight_val are validation rows for early stopping. watch has other rows by name, as
         (X, y) or (X, y, sample_weight), whose losses and scores are recorded in history_. Integers in sample_weight are
         numbers of repetitions; for floats, only ratios matter. Rows that do not fit into memory can be passed as

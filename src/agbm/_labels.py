@@ -77,6 +77,10 @@ class Labels(ABC):
     def loss_of(self, name: str) -> Loss:
         """The loss with the given name."""
 
+    def check_loss(self, loss: Loss) -> None:
+        """Raise ValueError for a loss object that is for other labels."""
+        return
+
     def joint(self, loss: Loss) -> Loss | Outputs:
         """The loss of all outputs together."""
         return loss if self.one_for_all_outputs else of_each_output(loss)

@@ -33,7 +33,8 @@ _PARAMETERS = """
     loss : {LOSSES} or a loss object, default="auto"
         The loss to minimise. "auto": the squared error in regression and the logistic loss in classification. Numbers
         are parameters, the same as those of the objects of agbm.losses: the quantile, the residual from which Huber's
-        loss is linear, and the power of the variance. Any object with the methods of agbm.losses.Loss is accepted.
+        loss is linear, and the power of the variance. With "cross_entropy", the labels are probabilities; see fit. Any
+        object with the methods of agbm.losses.Loss is accepted.
     multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
         How to fit more than two classes, or several columns of y: one tree per class or column in every iteration, or
         one tree whose leaves have one value for each. Only with trees.
@@ -173,8 +174,11 @@ _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
 
 
 _LOSSES = {
-    True: '"auto", "log_loss", "exponential"',
-    False: '"auto", "squared_error", "absolute_error", "quantile:0.9", "huber:1.5", "poisson", "gamma", "tweedie:1.5"',
+    True: '"auto", "log_loss", "exponential", "cross_entropy"',
+    False: (
+        '"auto", "squared_error", "absolute_error", "quantile:0.9", "huber:1.5", "poisson", "gamma", "tweedie:1.5", '
+        '"cross_entropy"'
+    ),
 }
 
 

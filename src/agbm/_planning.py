@@ -50,11 +50,11 @@ class Planning:
 
     def _recognise(self, y: Any) -> None:
         """Find out which kind of labels y are, which must be that of a run that is continued."""
-        self._kind = kind_of(self._kind, y)
+        self._kind = kind_of(self._kind, y, self._settings.loss)
         if self._earlier is not None and type(self._earlier.labels) is not self._kind:
             raise ValueError(
-                "y: with warm_start=True labels must be of the same kind as in the previous fit, one class or several "
-                "labels per row; use warm_start=False."
+                "y: with warm_start=True labels must be of the same kind as in the previous fit: one class per row, "
+                "several labels, or probabilities; use warm_start=False."
             )
 
     def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
@@ -77,6 +77,7 @@ class Planning:
     def _loss(self, labels: Labels) -> Loss:
         given = self._settings.loss
         loss: Any = labels.loss_of(given) if isinstance(given, str) else given
+        labels.check_loss(loss)
         return _with_threads(loss, self._n_threads)
 
     def _plan(
@@ -161,12 +162,12 @@ class Planning:
     def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
         """The start function, and the objective; the first n_train rows are for training."""
         rows.y.setflags(write=False)  # a user-defined loss must not change it
-        for of_output in rows.y if rows.y.ndim == 2 else [rows.y]:  # the training labels, then all labels
-            plan.loss.check(of_output[:n_train])
+        for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:  # the training labels, then all labels
+            plan.loss.check(of_output[..., :n_train])
             plan.loss.check(of_output)
         start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
         if isinstance(start, str):
-            start = _start_constants(start, plan.loss, labels.n_outputs, rows.y[..., :n_train], rows.weights)
+            start = _start_constants(start, plan.loss, labels, rows.y[..., :n_train], rows.weights)
         scores = rows.start
         if scores is None:
             scores = np.broadcast_to(start[:, np.newaxis], (len(start), rows.n))
@@ -251,10 +252,10 @@ def checkpoints_of(settings: Any) -> list[Checkpoint]:
     return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
 
 
-def _start_constants(init: str, loss: Loss, n_outputs: int, y: Array, weights: Weights | None) -> Array:
+def _start_constants(init: str, loss: Loss, labels: Labels, y: Array, weights: Weights | None) -> Array:
     if init == "zero":
-        return np.zeros(n_outputs)
+        return np.zeros(labels.n_outputs)
     weight = None if weights is None else weights.total[: y.shape[-1]]
-    if y.ndim == 1:
+    if labels.one_for_all_outputs:
         return np.asarray(loss.best_constant(y, weight), dtype=np.float64)
-    return np.array([float(loss.best_constant(labels, weight)) for labels in y])
+    return np.array([float(loss.best_constant(of_output, weight)) for of_output in y])

@@ -63,3 +63,16 @@ def test_monotone_classes():
     assert np.array_equal(model.predict_proba(lazy).compute(), expected)
     free = AGBMClassifier(**parameters | {"monotonic_cst": None}).fit(X, signal.argmax(axis=1)).predict_proba(X)
     assert not np.array_equal(free, expected)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_as_labels(n_classes):
+    X, signal = rows()
+    shares = np.exp(signal[:, :n_classes])
+    shares /= shares.sum(axis=1, keepdims=True)
+    parameters = {**SMALL, "early_stopping": True, "loss": "cross_entropy"}
+    expected = AGBMClassifier(**parameters).fit(X, shares)
+    lazy = in_parts(X)
+    model = DaskAGBMClassifier(**parameters).fit(lazy, in_parts(shares))
+    assert np.array_equal(model.predict_proba(lazy).compute(), expected.predict_proba(X))
+    assert np.array_equal(model.predict(lazy).compute(), expected.predict(X))

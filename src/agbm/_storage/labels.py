@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import BuiltInLoss, Exponential, LogLoss, Multinomial
-from .._label_matrices import LabelSets
+from .._core.losses import BuiltInLoss, CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from .._label_matrices import LabelSets, SoftClasses
 from .._labels import Classes, Labels, Numbers
 from . import container as model_file
 from . import values as stored_values
@@ -42,10 +42,18 @@ def facts(labels: Labels) -> dict[str, Any]:
     return {"classes_": labels.classes.tolist()} if isinstance(labels, Classes) else {}
 
 
-def restored(classifies: bool, stored: Stored) -> Labels:
-    """The labels in a file."""
+def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
+    """The labels in a file, which the loss must match."""
+    labels = _restored(classifies, loss, stored)
+    _check_loss(labels, loss)
+    return labels
+
+
+def _restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
     if classifies and "n_labels" in stored.description:
         return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
+    if classifies and isinstance(loss, (CrossEntropy, MultinomialCrossEntropy)):
+        return _soft(_restored_classes(stored))
     if classifies:
         return Classes(_restored_classes(stored))
     shape = stored.entry("label_shape", list)
@@ -54,15 +62,23 @@ def restored(classifies: bool, stored: Stored) -> Labels:
     return Numbers(tuple(shape))
 
 
-def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
+def _soft(classes: NDArray[Any]) -> SoftClasses:
+    if classes.dtype != np.int64 or classes.tolist() != list(range(len(classes))):
+        raise ModelFileError("classes: those of probabilities must be 0, 1, 2, ...")
+    return SoftClasses(classes)
+
+
+def _check_loss(labels: Labels, loss: BuiltInLoss) -> None:
     """Raise ModelFileError if a loss is not one of these labels."""
     of_two_classes = isinstance(loss, (LogLoss, Exponential))
-    if isinstance(labels, LabelSets) or (isinstance(labels, Classes) and len(labels.classes) == 2):
+    if isinstance(labels, LabelSets):
+        fits = of_two_classes and not isinstance(loss, CrossEntropy)
+    elif isinstance(labels, Classes) and len(labels.classes) == 2:
         fits = of_two_classes
     elif isinstance(labels, Classes):
         fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
     else:
-        fits = not of_two_classes and not isinstance(loss, Multinomial)
+        fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial))
     if not fits:
         raise ModelFileError(f"loss: {loss} does not match the labels")
 
