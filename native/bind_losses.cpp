@@ -51,19 +51,22 @@ struct LabelledRows {
   }
 };
 
-void multinomial_quantity(Quantity quantity, double n_classes, const Scores& y, const Scores& f, const Results& out,
-                          int n_threads) {
-  require(y.ndim() == 1, "y: must be a vector");
+// y are codes of classes, a vector, or shares of the classes (class, row).
+void multinomial_quantity(Quantity quantity, bool shares, double n_classes, const Scores& y, const Scores& f,
+                          const Results& out, int n_threads) {
+  require(y.ndim() == (shares ? 2 : 1), shares ? "y: must be (classes, rows)" : "y: must be a vector");
   require(f.ndim() == 2, "f: must be (classes, rows)");
-  require(f.shape(1) == y.shape(0), "f: must have scores for as many rows as y has labels");
+  require(f.shape(1) == y.shape(y.ndim() - 1), "f: must have scores for as many rows as y has labels");
+  require(!shares || f.shape(0) == y.shape(0), "f: must have scores of as many classes as y has shares");
   LabelledRows::require_together(y);
   LabelledRows::require_together(f);
   require(n_classes >= 2.0 && static_cast<double>(f.shape(0)) == n_classes,
           "f: must have scores of as many classes as the loss has, at least 2");
-  require(out.size() == (quantity == Quantity::kValue ? y.size() : f.size()), "out: wrong size");
+  require(out.size() == (quantity == Quantity::kValue ? f.shape(1) : f.size()), "out: wrong size");
   nb::gil_scoped_release release;
-  const ClassScores scores{f.data(), f.stride(0), f.shape(0), y.shape(0)};
-  require(MultinomialLoss(scores, y.data(), quantity, out.data()).fill(n_threads),
+  const ClassScores scores{f.data(), f.stride(0), f.shape(0), f.shape(1)};
+  const ClassLabels labels{y.data(), shares, shares ? y.stride(0) : 0};
+  require(MultinomialLoss(scores, labels, quantity, out.data()).fill(n_threads),
           "y: must be class codes, integers from 0");
 }
 
@@ -72,7 +75,9 @@ void multinomial_quantity(Quantity quantity, double n_classes, const Scores& y, 
 template <Quantity quantity>
 void loss_quantity(const std::string& name, double parameter, const Scores& y, const Scores& f, const Results& out,
                    int n_threads) {
-  if (name == "multinomial") return multinomial_quantity(quantity, parameter, y, f, out, n_threads);
+  if (name == "multinomial" || name == "shares_of_classes") {
+    return multinomial_quantity(quantity, name != "multinomial", parameter, y, f, out, n_threads);
+  }
   const LabelledRows rows(y, f);
   require(out.size() == y.size(), "out: wrong size");
   nb::gil_scoped_release release;
@@ -105,7 +110,8 @@ nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, c
 void bind_losses(nb::module_& m) {
   m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "out"_a.noconvert(), "n_threads"_a,
-        "The loss of each row. y and f are (row) or (output, row); for \"multinomial\", f is (class, row).");
+        "The loss of each row. y and f are (row) or (output, row); for \"multinomial\", f is (class, row), and for "
+        "\"shares_of_classes\" y as well.");
   m.def("loss_sum", &loss_sum, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "weight"_a.noconvert().none(), "n_threads"_a, "The sum of the losses of all rows, times their weights.");
   m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,

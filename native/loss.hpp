@@ -193,14 +193,22 @@ struct ClassScores {
   std::size_t n_rows;
 };
 
+// The labels of rows with several classes: the code of a class, or a share of each class.
+struct ClassLabels {
+  const double* y;  // (row), or (class, row)
+  bool shares;
+  std::ptrdiff_t class_stride;  // of shares
+};
+
 // The multinomial loss, log(sum over classes of exp(f_k)) - f_y, for class codes y. Values are (row), derivatives are
-// (class, row).
+// (class, row). For shares y_k of the classes, which add up to 1, the loss is the mean over the classes,
+// sum over classes of y_k (log(sum) - f_k). Shares of 0 and 1 give the bits of the codes.
 //
 // Rows are processed in blocks. The exponentials of a block are in one buffer, which stays in the cache even if the
 // scores of the classes are far apart in memory.
 class MultinomialLoss {
  public:
-  MultinomialLoss(const ClassScores& f, const double* y, Quantity quantity, double* out)
+  MultinomialLoss(const ClassScores& f, const ClassLabels& y, Quantity quantity, double* out)
       : f_(f), y_(y), quantity_(quantity), out_(out), block_(block_rows(f.n_classes)) {}
 
   // Returns whether every y is a class code; if not, the output is incomplete.
@@ -237,9 +245,9 @@ class MultinomialLoss {
     double* __restrict largest = buffer;
     double* __restrict sum = buffer + block_;
     double* __restrict exps = buffer + 2 * block_;  // (class, row of the block)
-    const double* __restrict y = y_ + begin;
+    const double* __restrict y = y_.y + begin;
     const double n_classes = static_cast<double>(f_.n_classes);
-    for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t i = 0; !y_.shares && i < width; ++i) {
       if (!(y[i] >= 0.0 && y[i] < n_classes && y[i] == std::floor(y[i]))) return false;
     }
     for (std::size_t k = 0; k < f_.n_classes; ++k) {
@@ -250,7 +258,13 @@ class MultinomialLoss {
         largest[i] = k == 0 ? scores[i] : at_least(largest[i], scores[i]);
       }
     }
-    if (quantity_ == Quantity::kValue) {
+    if (quantity_ == Quantity::kValue && y_.shares) {
+      double* __restrict to = out_ + begin;
+      std::fill(to, to + width, 0.0);
+      for_shares(begin, exps, [&](const double* score, const double* share, double*) AGBM_INLINE {
+        for (std::size_t i = 0; i < width; ++i) to[i] += share[i] * (largest[i] - score[i]);
+      });
+    } else if (quantity_ == Quantity::kValue) {
       for (std::size_t i = 0; i < width; ++i) out_[begin + i] = largest[i] - exps[code(y[i]) * block_ + i];
     }
     std::fill(sum, sum + width, 0.0);
@@ -267,6 +281,12 @@ class MultinomialLoss {
         break;
       case Quantity::kNegativeGradient:
         for (std::size_t i = 0; i < width; ++i) sum[i] = -1.0 / sum[i];
+        if (y_.shares) {
+          for_shares(begin, exps, [&](const double* e, const double* share, double* __restrict to) AGBM_INLINE {
+            for (std::size_t i = 0; i < width; ++i) to[i] = e[i] * sum[i] + share[i];
+          });
+          break;
+        }
         for_each_class(begin, width, exps, [&](double e, std::size_t i) AGBM_INLINE { return e * sum[i]; });
         for (std::size_t i = 0; i < width; ++i) out_[code(y[i]) * f_.n_rows + begin + i] += 1.0;
         break;
@@ -274,6 +294,15 @@ class MultinomialLoss {
         // Friedman's factor K / (K - 1): all scores change at once, and without it diagonal Newton steps are too long.
         const double factor = n_classes / (n_classes - 1.0);
         for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
+        if (y_.shares) {
+          for_shares(begin, exps, [&](const double* e, const double* share, double* __restrict to) AGBM_INLINE {
+            for (std::size_t i = 0; i < width; ++i) {
+              const double p = e[i] * sum[i];
+              to[i] = for_steps(factor * (p * (1.0 - p)), share[i] - p);
+            }
+          });
+          break;
+        }
         for_each_class(begin, width, exps, [&](double e, std::size_t i) AGBM_INLINE {
           const double p = e * sum[i];
           return for_steps(factor * (p * (1.0 - p)), p);
@@ -296,10 +325,19 @@ class MultinomialLoss {
     }
   }
 
+  // Calls each(numbers of a class in the buffer, its shares, its results) for all classes, for rows from `begin` on.
+  template <class Each>
+  AGBM_INLINE void for_shares(std::size_t begin, const double* buffer, const Each& each) {
+    for (std::size_t k = 0; k < f_.n_classes; ++k) {
+      each(buffer + k * block_, y_.y + static_cast<std::ptrdiff_t>(k) * y_.class_stride + begin,
+           out_ + k * f_.n_rows + begin);
+    }
+  }
+
   AGBM_INLINE static std::size_t code(double y) { return static_cast<std::size_t>(y); }
 
   const ClassScores f_;
-  const double* y_;
+  const ClassLabels y_;
   const Quantity quantity_;
   double* out_;
   const std::size_t block_;

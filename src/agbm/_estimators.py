@@ -15,6 +15,7 @@ from ._core.losses import Array, Loss
 from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
+from ._label_matrices import LabelSets
 from ._labels import Classes, Numbers
 from ._migration.foreign import refuse_arguments
 from ._parameters import CONSTRAINTS, documentation
@@ -44,13 +45,14 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
-        The loss of several outputs is the sum of their losses. X_val, y_val and sample_weight_val are validation rows
-        for early stopping. watch has other rows by name, as (X, y), (X, y, sample_weight) or
-        (X, y, sample_weight, offset), whose losses and scores are recorded in history_. Integers in sample_weight are
-        numbers of repetitions; for floats, only ratios matter. offset, of shape (rows) or (rows, outputs), is the raw
-        score that the model of a row is added to, such as log(exposure) for a loss with a log link; offset_val is that
-        of X_val. Rows that do not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a
-        dataset, y, sample_weight and offset may be names of columns.
+        The loss of several outputs is the sum of their losses. With loss="cross_entropy", y and the predictions are
+        probabilities from 0 to 1. X_val, y_val and sample_weight_val are validation rows for early stopping. watch has
+        other rows by name, as (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset), whose losses and scores
+        are recorded in history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter.
+        offset, of shape (rows) or (rows, outputs), is the raw score that the model of a row is added to, such as
+        log(exposure) for a loss with a log link; offset_val is that of X_val. Rows that do not fit into memory can be
+        passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y, sample_weight and offset may be names
+        of columns.
         """
         refuse_arguments(unknown)
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
@@ -89,9 +91,9 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     __doc__ = f"""Accelerated gradient boosting for classification.
 {documentation(classifies=True)}
     n_classes_ : int
-        The number of classes.
+        The number of classes, or of labels if rows have several.
     classes_ : array
-        The labels, sorted.
+        The classes, sorted; for several labels per row, the positions of their columns.
 
     Examples
     --------
@@ -191,6 +193,9 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
+        y has one class per row or, for several labels per row (multi-label), is a matrix (rows, labels) of 0 and 1,
+        which may be sparse. Every label then has its own log-odds, and their losses add up. With loss="cross_entropy",
+        y are probabilities (rows, classes) of the classes 0, 1, ..., or the probability of the second of two classes.
         X_val, y_val and sample_weight_val are validation rows for early stopping. watch has other rows by name, as
         (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset), whose losses and scores are recorded in
         history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter. offset is the
@@ -204,17 +209,27 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._fit(Given(X, y, sample_weight, offset), validation, watch)
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """Log-odds of the second class for two classes; scores of shape (rows, classes) for more; plus offset."""
+        """Log-odds of the second class for two classes; scores of shape (rows, classes) for more; plus offset.
+
+        For several labels per row, the log-odds of each label, of shape (rows, labels).
+        """
         raw = self._raw_predict(X, offset)
         return self._labels.scores(self.model_.loss, raw)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
-        """Class probabilities, of shape (rows, classes). offset is added to the raw scores; None: 0."""
+        """Class probabilities, of shape (rows, classes). offset is added to the raw scores; None: 0.
+
+        For several labels per row, the probability of each label, of shape (rows, labels), as in scikit-learn's
+        MLPClassifier and OneVsRestClassifier.
+        """
         raw = self._raw_predict(X, offset)
         return self._labels.probabilities(self.model_.loss, raw)
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
-        """The most probable class. offset is added to the raw scores; None: 0."""
+        """The most probable class; for several labels per row, a matrix (rows, labels) of 0 and 1.
+
+        offset is added to the raw scores; None: 0.
+        """
         raw = self._raw_predict(X, offset)
         return self._labels.predictions(self.model_.loss, raw)
 
@@ -242,11 +257,16 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return self._staged(X, offset, lambda loss, raw: self._labels.predictions(loss, raw))
 
     @property
-    def _labels(self) -> Classes:
-        return cast(Classes, self.model_.labels)
+    def _labels(self) -> Classes | LabelSets:
+        return cast(Classes | LabelSets, self.model_.labels)
 
     def _one_column(self) -> bool:
         return self._labels.n_outputs == 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 ESTIMATORS |= {kind.__name__: kind for kind in (AGBMClassifier, AGBMRegressor)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -57,6 +57,11 @@ class Labels(ABC):
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
         """The labels of the training rows, and their encoding; `known` are the labels of a run that is resumed."""
 
+    @staticmethod
+    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
+        """The weight of the class of each row; None if class_weight is None."""
+        return None
+
     @abstractmethod
     def encode(self, y: NDArray[Any]) -> Array:
         """The labels of other training rows, for a model that is updated, as numbers; like encode_validation."""
@@ -83,6 +88,10 @@ class Labels(ABC):
     def loss_of(self, name: str) -> Loss:
         """The loss with the given name."""
 
+    def check_loss(self, loss: Loss) -> None:
+        """Raise ValueError for a loss object that is for other labels."""
+        return
+
     def joint(self, loss: Loss) -> Loss | Outputs:
         """The loss of all outputs together."""
         return loss if self.one_for_all_outputs else of_each_output(loss)
@@ -94,6 +103,19 @@ class Labels(ABC):
     def check_monotone(self, given: Any) -> None:
         """Raise ValueError if predictions cannot be monotone; `given` is the parameter monotonic_cst."""
         return
+
+    def monotone_outputs(self, signs: Mapping[Any, int], where: str) -> list[int]:
+        """The monotonic constraint of each output in a feature, from those of predictions by output or class.
+
+        `where` is the parameter, for errors.
+        """
+        names = list(range(self.n_outputs))
+        unknown = [name for name in signs if name not in names]
+        if self.n_outputs == 1:
+            raise ValueError(f"{where}: y has one output; use 1 or -1 instead of {dict(signs)!r}.")
+        if unknown:
+            raise ValueError(f"{where}: the outputs are 0 to {self.n_outputs - 1}; got {some_of(unknown)}.")
+        return [signs.get(name, 0) for name in names]
 
     def start_scores(self, start: Any, loss: Loss, X: Any) -> Array:
         """The start function f^0 on the rows of X, as passed by the user: (output, row), or (output, 1) if constant."""
@@ -233,7 +255,7 @@ class Classes(Labels):
     def weights(
         class_weight: dict[Any, float] | str | None, y: NDArray[Any], sample_weight: NDArray[Any] | None
     ) -> Array | None:
-        """The weight of the class of each row; None if class_weight is None."""
+        """See Labels."""
         if class_weight is None:
             return None
         classes, codes = _unique(y)
@@ -295,9 +317,33 @@ class Classes(Labels):
         """See Labels."""
         if self.n_outputs > 1:
             raise ValueError(
-                f"monotonic_cst={given!r} supports only two classes; y has {len(self.classes)}. With more "
-                "classes, monotone scores do not give monotone probabilities."
+                f"monotonic_cst={given!r} supports only two classes; y has {len(self.classes)}. With more, name the "
+                f"class whose probability is monotone: monotonic_cst={{feature: {{{self.classes.tolist()[-1]!r}: 1}}}}."
             )
+
+    def monotone_outputs(self, signs: Mapping[Any, int], where: str) -> list[int]:
+        """See Labels.
+
+        The probability of class k is P_k = 1 / (1 + sum over j != k of exp(s_j - s_k)) with the scores s. If s_k
+        increases in a feature and all other scores decrease, every s_j - s_k decreases and P_k increases. For two
+        classes, some scores would have to increase and decrease.
+        """
+        classes = self.classes.tolist()
+        unknown = [label for label in signs if label not in classes]
+        if unknown:
+            raise ValueError(f"{where}: {some_of(unknown)} are not classes of y, which has {some_of(classes)}.")
+        named = {label: sign for label, sign in signs.items() if sign != 0}
+        if len(named) > 1:
+            raise ValueError(
+                f"{where}: a feature can be constrained for one class only; got {dict(signs)!r}. The probability of a "
+                "class is monotone if its score and the scores of all other classes move in opposite directions, which "
+                "two classes contradict."
+            )
+        if not named:
+            return [0] * self.n_outputs
+        ((label, sign),) = named.items()
+        signs_of_classes = [sign if other == label else -sign for other in classes]
+        return signs_of_classes if self.n_outputs > 1 else signs_of_classes[1:]
 
     def scores(self, loss: Loss, raw: Array) -> Array:
         """The decision function: log-odds of the second class for two classes, scores (row, class) for more."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Iterable, Sequence
-from itertools import combinations
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sklearn.base import is_regressor
@@ -34,7 +33,8 @@ _PARAMETERS = """
     loss : {LOSSES} or a loss object, default="auto"
         The loss to minimise. "auto": the squared error in regression and the logistic loss in classification. Numbers
         are parameters, the same as those of the objects of agbm.losses: the quantile, the residual from which Huber's
-        loss is linear, and the power of the variance. Any object with the methods of agbm.losses.Loss is accepted.
+        loss is linear, and the power of the variance. With "cross_entropy", the labels are probabilities; see fit. Any
+        object with the methods of agbm.losses.Loss is accepted.
     multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
         How to fit more than two classes, or several columns of y: one tree per class or column in every iteration, or
         one tree whose leaves have one value for each. Only with trees.
@@ -75,11 +75,12 @@ _PARAMETERS = """
         categories. Names and positions add to these; a mask has all of them. Categories that were not seen in fit
         are treated like rare categories if the feature has more categories than bins, and otherwise like missing
         values. Only with trees.
-    monotonic_cst : list of {-1, 0, 1}, or dict from names to these, default=None
+    monotonic_cst : list of {-1, 0, 1}, or dict from names or positions to these, default=None
         Monotonic constraints per feature: 1 increasing, -1 decreasing, 0 none. They apply to the prediction of a
-        regressor, and to the probability of the second class of a binary classifier. An init model is not constrained.
-        Only with trees.
-    interaction_cst : "no_interactions", "pairwise" or list of lists of positions, default=None
+        regressor, and to the probability of the second class of a binary classifier. With more classes, name the class
+        whose probability is monotone, one per feature: {"income": {"rich": 1}}. An init model is not constrained. Only
+        with trees.
+    interaction_cst : "no_interactions", "pairwise" or list of lists of names or positions, default=None
         Groups of features that may interact: all features on a path of a tree must belong to one group. Features that
         are in none of the given groups form one more group. Only with trees.
     subsample : float in (0, 1], default=1.0
@@ -175,8 +176,11 @@ _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
 
 
 _LOSSES = {
-    True: '"auto", "log_loss", "exponential"',
-    False: '"auto", "squared_error", "absolute_error", "quantile:0.9", "huber:1.5", "poisson", "gamma", "tweedie:1.5"',
+    True: '"auto", "log_loss", "exponential", "cross_entropy"',
+    False: (
+        '"auto", "squared_error", "absolute_error", "quantile:0.9", "huber:1.5", "poisson", "gamma", "tweedie:1.5", '
+        '"cross_entropy"'
+    ),
 }
 
 
@@ -297,26 +301,3 @@ def _check_learner(model: Any, saves_checkpoints: bool) -> None:
             )
     if saves_checkpoints:
         raise TypeError(f"Checkpoint saves trees only; got learner={model.learner!r}. Remove it from callbacks.")
-
-
-def interaction_groups(wanted: Any, n_features: int) -> list[list[int]]:
-    """Groups of features that may occur on the same path, from the parameter `interaction_cst`."""
-    if wanted is None:
-        return []
-    if isinstance(wanted, str):
-        size = 1 if wanted == "no_interactions" else min(2, n_features)
-        return [list(group) for group in combinations(range(n_features), size)]
-    if not all(
-        isinstance(group, Iterable) and all(isinstance(f, numbers.Integral) and not isinstance(f, bool) for f in group)
-        for group in wanted
-    ):
-        raise ValueError(
-            f"interaction_cst={wanted!r} must be 'no_interactions', 'pairwise', or a list of lists of feature "
-            "positions, such as [[0, 1], [1, 2]]."
-        )
-    groups = [sorted({int(feature) for feature in group}) for group in wanted]
-    unknown = sorted({f for group in groups for f in group if not 0 <= f < n_features})
-    if unknown:
-        raise ValueError(f"interaction_cst={wanted!r}: X has features 0 to {n_features - 1}; got {unknown}.")
-    left_over = sorted(set(range(n_features)).difference(*groups))
-    return [*groups, left_over] if left_over else groups

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_monotonic_cst
 
 from . import _auto, _threads
+from ._constraints import interaction_groups, monotone_outputs
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
 from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with
@@ -23,9 +23,10 @@ from ._data.blocks import (
 from ._data.hold_out import hold_out_parts, seed_of
 from ._data.reader import TableReader
 from ._data.rows import Rows, weighted_rows
-from ._labels import Classes, Labels
+from ._label_matrices import kind_of
+from ._labels import Labels
 from ._model import FittedModel
-from ._parameters import interaction_groups, shaping_parameters
+from ._parameters import shaping_parameters
 from ._run import Plan
 from ._storage.checkpoint import Checkpoint
 from ._storage.identity import fingerprints
@@ -56,6 +57,15 @@ class Planning:
         self._estimator = type(settings).__name__
         self._n_threads = _threads.resolve(settings.n_jobs)
 
+    def _recognise(self, y: Any) -> None:
+        """Find out which kind of labels y are, which must be that of a run that is continued."""
+        self._kind = kind_of(self._kind, y, self._settings.loss)
+        if self._earlier is not None and type(self._earlier.labels) is not self._kind:
+            raise ValueError(
+                "y: with warm_start=True labels must be of the same kind as in the previous fit: one class per row, "
+                "several labels, or probabilities; use warm_start=False."
+            )
+
     def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
         """The rows with positive weight, their weights times those of their classes, their labels, and these encoded.
 
@@ -65,9 +75,7 @@ class Planning:
         if sample_weight is not None:
             kept = weighted_rows(sample_weight, "sample_weight")
             sample_weight = sample_weight[kept]
-        of_class = None
-        if issubclass(self._kind, Classes):
-            of_class = self._kind.weights(self._settings.class_weight, y[kept], sample_weight)
+        of_class = self._kind.weights(getattr(self._settings, "class_weight", None), y[kept], sample_weight)
         if of_class is not None:
             rows = weighted_rows(of_class, "class_weight")
             kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
@@ -81,6 +89,7 @@ class Planning:
     def _loss(self, labels: Labels) -> Loss:
         given = self._settings.loss
         loss: Any = labels.loss_of(given) if isinstance(given, str) else given
+        labels.check_loss(loss)
         return _with_threads(loss, self._n_threads)
 
     def _plan(
@@ -165,13 +174,13 @@ class Planning:
     def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
         """The start function, and the objective; the first n_train rows are for training."""
         rows.y.setflags(write=False)  # a user-defined loss must not change it
-        for of_output in rows.y if rows.y.ndim == 2 else [rows.y]:  # the training labels, then all labels
-            plan.loss.check(of_output[:n_train])
+        for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:  # the training labels, then all labels
+            plan.loss.check(of_output[..., :n_train])
             plan.loss.check(of_output)
         start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
         scores = rows.start
         if isinstance(start, str):
-            start = _start_constants(start, plan.loss, labels.n_outputs, rows, n_train)
+            start = _start_constants(start, plan.loss, labels, rows, n_train)
             scores = start_function(start, scores, rows.n)
         joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
         return start, LocalObjective(
@@ -216,7 +225,7 @@ class Planning:
             vector_leaves=settings.multi_strategy == "multi_output_tree",
             n_categories=n_categories,
             monotone=self._monotone(reader, labels, n_categories > 0),
-            interactions=reader.with_parts(interaction_groups(settings.interaction_cst, reader.n_columns)),
+            interactions=self._interactions(reader),
             subsample=settings.subsample,
             colsample_bytree=settings.colsample_bytree,
             colsample_bynode=_auto.colsample_bynode(settings.colsample_bynode, plan.method),
@@ -224,25 +233,36 @@ class Planning:
             n_threads=plan.n_threads,
         )
 
-    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[int]:
-        """The monotonic constraint of each feature; empty if no feature is constrained."""
+    def _interactions(self, reader: TableReader) -> list[list[int]]:
+        """Groups of features that may interact."""
+        return reader.with_parts(interaction_groups(self._settings.interaction_cst, reader.names, reader.n_columns))
+
+    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[Sequence[int]]:
+        """The monotonic constraints of each output, a single list if they are the same; see TreeLearner."""
         given = self._settings.monotonic_cst
-        monotone: NDArray[np.int8] = _check_monotonic_cst(reader.columns, given)
-        both = np.flatnonzero((monotone != 0) & categorical[: reader.n_columns])
+        monotone = monotone_outputs(given, reader.columns, labels)
+        constrained: NDArray[np.bool_] = np.asarray(monotone.any(axis=0))
+        both = np.flatnonzero(constrained & categorical[: reader.n_columns])
         if len(both):
             raise ValueError(
                 f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
             )
-        if not monotone.any():
+        if not constrained.any():
             return ()
-        of_dates = [f for f in reader.derivation.dates if monotone[f]]
+        of_dates = [f for f in reader.derivation.dates if constrained[f]]
         if of_dates:
             raise ValueError(
                 f"monotonic_cst={given!r}: columns {of_dates} are dates, of which parts repeat; use 0 for them, or "
                 "convert them to numbers."
             )
-        labels.check_monotone(given)
-        return cast(list[int], [*monotone.tolist(), *[0] * (reader.n_features - reader.n_columns)])
+        same = bool((monotone == monotone[0]).all())
+        if not same and self._settings.multi_strategy == "multi_output_tree":
+            raise ValueError(
+                f"monotonic_cst={given!r} differs between outputs, which share each tree with "
+                "multi_strategy='multi_output_tree'; use multi_strategy='one_output_per_tree'."
+            )
+        parts = [0] * (reader.n_features - reader.n_columns)
+        return [[*of_output, *parts] for of_output in (monotone[:1] if same else monotone).tolist()]
 
 
 def _with_threads(loss: Any, n_threads: int) -> Loss:
@@ -254,13 +274,13 @@ def checkpoints_of(settings: Any) -> list[Checkpoint]:
     return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
 
 
-def _start_constants(init: str, loss: Loss, n_outputs: int, rows: Rows, n_train: int) -> Array:
+def _start_constants(init: str, loss: Loss, labels: Labels, rows: Rows, n_train: int) -> Array:
     """The constants of the start function, given the offsets of the training rows."""
     if init == "zero":
-        return np.zeros(n_outputs)
+        return np.zeros(labels.n_outputs)
     y, weight = rows.y[..., :n_train], None if rows.weights is None else rows.weights.total[:n_train]
     offset = None if rows.start is None else rows.start[:, :n_train]
-    if y.ndim == 1:
+    if labels.one_for_all_outputs:
         return np.asarray(best_constant_with(loss, y, weight, offset), dtype=np.float64)
     offsets = [None] * len(y) if offset is None else list(offset)
     return np.array([float(best_constant_with(loss, *one)) for one in zip(y, [weight] * len(y), offsets, strict=True)])

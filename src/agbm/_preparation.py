@@ -27,6 +27,7 @@ from ._data.blocks import (
     Places,
     WithValidation,
     check_columns,
+    dense,
     gather,
     naming,
 )
@@ -147,6 +148,8 @@ class Preparation(Planning):
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
         """The reader of the table, and the checked X, y and weights."""
+        y = dense(y)
+        self._recognise(y)
         self._kind.check(y)
         numeric = self._kind.numeric
         if self._known is not None:
@@ -226,9 +229,11 @@ class Preparation(Planning):
             reader.check_columns(given.head)
         if given.y is None:
             raise ValueError("y=None: pass the labels of all rows, or batches (X, y).")
-        self._kind.check(given.y)
+        y = dense(given.y)
+        self._recognise(y)
+        self._kind.check(y)
         numeric = self._kind.numeric
-        y = _check_y(given.y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
+        y = _check_y(y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
         sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
         kept, weights, labels, encoded = self._weigh(y, sample_weight)
         if given.more_than_numbers and self._known is None:

@@ -19,6 +19,7 @@ from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
 from ._estimators import AGBMClassifier, AGBMRegressor
+from ._label_matrices import LabelSets
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
 from ._update import Wanted
@@ -183,7 +184,7 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
     """AGBMClassifier on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
     def predict(self, X: Any, offset: Any = None) -> Any:
-        """The most probable class of each row; lazy for a Dask collection."""
+        """The most probable class of each row, or its labels (row, label); lazy for a Dask collection."""
         return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
@@ -191,9 +192,10 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
         return self._lazily("predict_proba", X, offset) if _is_lazy(X) else super().predict_proba(X, offset)
 
     def _predicted(self, method: str) -> Predicted:
-        return (
-            Predicted(None, self.classes_.dtype) if method == "predict" else Predicted(list(self.classes_), np.float64)
-        )
+        if method != "predict":
+            return Predicted(list(self.classes_), np.float64)
+        several = isinstance(self._labels, LabelSets)
+        return Predicted(list(self.classes_) if several else None, self.classes_.dtype)
 
 
 _LOCAL: dict[type, Callable[[], Any]] = {DaskAGBMRegressor: AGBMRegressor, DaskAGBMClassifier: AGBMClassifier}

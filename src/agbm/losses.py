@@ -2,6 +2,7 @@
 
 from ._core.losses import (
     AbsoluteError,
+    CrossEntropy,
     Exponential,
     Gamma,
     HalfSquaredError,
@@ -9,6 +10,7 @@ from ._core.losses import (
     LogLoss,
     Loss,
     Multinomial,
+    MultinomialCrossEntropy,
     Poisson,
     Quantile,
     Tweedie,
@@ -16,6 +18,7 @@ from ._core.losses import (
 
 __all__ = [
     "AbsoluteError",
+    "CrossEntropy",
     "Exponential",
     "Gamma",
     "HalfSquaredError",
@@ -23,6 +26,7 @@ __all__ = [
     "LogLoss",
     "Loss",
     "Multinomial",
+    "MultinomialCrossEntropy",
     "Poisson",
     "Quantile",
     "Tweedie",

@@ -102,6 +102,10 @@ class LogLoss(Twin):
         return np.maximum(np.maximum(e / (1.0 + e) ** 2, np.abs(self.negative_gradient(y, f)) / 6), TINY)
 
 
+class CrossEntropy(LogLoss):
+    pass
+
+
 class Exponential(Twin):
     def value(self, y, f):
         return y * exp(-f) + (1.0 - y) * exp(f)
@@ -130,6 +134,18 @@ class Multinomial(Twin):
         p = self.probabilities(f)
         second = len(f) / (len(f) - 1) * p * (1.0 - p)
         return np.maximum(np.maximum(second, np.abs(self.negative_gradient(y, f)) / 6), TINY)
+
+
+class MultinomialCrossEntropy(Multinomial):
+    """The mean of the losses of the classes."""
+
+    def value(self, y, f):
+        return sum(
+            share * super(MultinomialCrossEntropy, self).value(np.full(f.shape[1], k), f) for k, share in enumerate(y)
+        )
+
+    def negative_gradient(self, y, f):
+        return y - self.probabilities(f)
 
 
 def twin_of(loss):

@@ -18,6 +18,7 @@ import numpy as np
 from .. import _report as report
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
+from .._label_matrices import LabelSets
 from .._study.evaluation import Metric, Tried, score_predictions
 from ._data import Model, as_numbers, check_column, take
 from ._files import DataFile
@@ -93,6 +94,8 @@ def _costs(model: Model, arguments: argparse.Namespace) -> tuple[float, float]:
 
 def open_labelled(model: Model, path: str, target: str, form: Form) -> tuple[DataFile, list[str]]:
     """Open a file with the features of a model and the target; return the file and the names of the features."""
+    if isinstance(model.model_.labels, LabelSets):
+        raise ValueError(f"{path!r}: the model has several labels per row, which a report cannot evaluate; omit DATA.")
     kind = _kind(model)
     texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
     column = noted_column(model)

@@ -14,7 +14,7 @@ from .._core.losses import Array, Loss
 from .._core.objective import LocalObjective, Outputs, start_function
 from .._core.weights import Weights
 from .._core.weights import joined as joined_weights
-from .._data.blocks import UNUSED, Block, BlockReader
+from .._data.blocks import UNUSED, Block, BlockReader, dense
 from .._data.offsets import added
 from .._labels import Labels, StartScores
 from .._tree.bins import Bins
@@ -99,7 +99,7 @@ def encode_part(block: Block, rows: RowReader, plan: PartPlan) -> Part:
     start = rows.start_of(block, used)
     if used.any():
         # Labels of rows without weight need not belong to a class.
-        y = rows.labels.encode_validation(np.asarray(block.y)[used], len(validation))
+        y = rows.labels.encode_validation(np.asarray(dense(block.y))[used], len(validation))
     else:  # checks of labels do not accept no rows
         y = rows.labels.of_no_rows()
 

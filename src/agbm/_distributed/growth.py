@@ -27,7 +27,7 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
     def __init__(self, learner: TreeLearner, bins: Bins, log: Log, n_train: int) -> None:
         super().__init__(learner, bins, n_train)
         self._log = log
-        self._grower = learner.grower(_native.RemoteGrower, bins, bins.matrix(0))
+        self._growers = learner.growers(_native.RemoteGrower, bins, bins.matrix(0))
 
     def values(self, model: Model) -> Sequence[RemoteFunction]:
         """See Fitter. The trees must have been grown with the same bins."""
@@ -47,7 +47,7 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
             raise DivergedError("a residual is not finite")
         (n_repeated,), largest = reply.sums, reply.largest.tolist()
         log.tell("start_tree", n_repeated, largest, sample.rows)
-        parts = self._grower.grow(
+        parts = self._growers.of(outputs).grow(
             sums=_TreeSums(log, len(outputs), share),
             n_repeated=n_repeated,
             max=largest,

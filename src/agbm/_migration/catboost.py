@@ -15,6 +15,7 @@ CATBOOST = Library(
         "Quantile": objectives.quantile("alpha", 0.5),
         "Poisson": objectives.POISSON,
         "Tweedie": objectives.tweedie("variance_power"),
+        "CrossEntropy": objectives.CROSS_ENTROPY,
         **objectives.same_for_all(objectives.LOG_LOSS, "Logloss MultiClass"),
     },
     settings=(

@@ -19,6 +19,7 @@ LIGHTGBM = Library(
         "poisson": objectives.POISSON,
         "gamma": objectives.GAMMA,
         "tweedie": objectives.tweedie("tweedie_variance_power", 1.5),
+        **objectives.same_for_all(objectives.CROSS_ENTROPY, "cross_entropy xentropy"),
         **objectives.same_for_all(objectives.LOG_LOSS, "binary multiclass softmax"),
     },
     settings=(

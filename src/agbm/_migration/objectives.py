@@ -12,6 +12,7 @@ SQUARED_ERROR: TaskAndLoss = (REGRESSION, "squared_error")
 ABSOLUTE_ERROR: TaskAndLoss = (REGRESSION, "absolute_error")
 POISSON: TaskAndLoss = (REGRESSION, "poisson")
 GAMMA: TaskAndLoss = (REGRESSION, "gamma")
+CROSS_ENTROPY: TaskAndLoss = (REGRESSION, "cross_entropy")
 LOG_LOSS: TaskAndLoss = (CLASSIFICATION, "log_loss")
 
 

@@ -16,6 +16,7 @@ XGBOOST = Library(
         "count:poisson": objectives.POISSON,
         "reg:gamma": objectives.GAMMA,
         "reg:tweedie": objectives.tweedie("tweedie_variance_power", 1.5),
+        "reg:logistic": objectives.CROSS_ENTROPY,
         **objectives.same_for_all(objectives.LOG_LOSS, "binary:logistic binary:logitraw multi:softmax multi:softprob"),
     },
     settings=(

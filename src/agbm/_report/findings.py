@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.losses import Array
-from .._core.losses.classification import LogLoss, Multinomial
+from .._core.losses.classification import CrossEntropy, LogLoss, Multinomial, MultinomialCrossEntropy
 from .._core.losses.regression import AbsoluteError, HalfSquaredError
 from .._data.derivation import Derivation, look
 from .._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
@@ -104,6 +104,7 @@ def loss_name(model: Estimator) -> str:
     """Return the name of the loss that is shown for a model."""
     loss = model.resolved_params_["loss"]
     names = {HalfSquaredError: "RMSE", AbsoluteError: "MAE", LogLoss: "log loss", Multinomial: "log loss"}
+    names |= {CrossEntropy: "cross-entropy", MultinomialCrossEntropy: "cross-entropy"}
     return names.get(type(loss), f"loss {loss!r}")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence, Set
 from importlib.metadata import version
 from typing import Any, NamedTuple, cast
@@ -22,17 +21,18 @@ from .. import _native, _threads
 from .._core import losses
 from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
-from .._core.losses import Array, BuiltInLoss, Multinomial, is_built_in
+from .._core.losses import Array, BuiltInLoss, is_built_in
 from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
 from .._core.training import Record
 from .._data.reader import TableReader
 from .._data.tables import Categories
-from .._labels import Classes, Labels, Numbers
+from .._labels import Labels
 from .._model import FittedModel
 from .._parameters import shaping_parameters
 from .._tree import Forest
 from .._tree.forest import Stack
 from . import container as model_file
+from . import labels as stored_labels
 from . import values as stored_values
 from .columns import category_arrays, described_derivation, restored_categories, restored_derivation
 from .container import ModelFileError, Stored
@@ -51,13 +51,11 @@ _LOSSES = {
     kind.__name__: kind
     for kind in (
         losses.HalfSquaredError, losses.AbsoluteError, losses.Quantile, losses.Huber, losses.Poisson, losses.Gamma,
-        losses.Tweedie, losses.LogLoss, losses.Exponential, losses.Multinomial,
+        losses.Tweedie, losses.LogLoss, losses.CrossEntropy, losses.Exponential, losses.Multinomial,
+        losses.MultinomialCrossEntropy,
     )
 }  # fmt: skip
 _METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
-LARGEST_CLASS_ARRAY = 1 << 24
-"""In characters. NumPy pads all texts to the length of the longest, so a small file could require a large array."""
-_CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|str|object")
 
 
 class Saved(NamedTuple):
@@ -132,9 +130,7 @@ def _facts(saved: Saved) -> dict[str, Any]:
         "best_iteration_": model.best_iteration,
         "n_trees_": model.n_trees,
     }
-    if isinstance(model.labels, Classes):
-        facts["classes_"] = model.labels.classes.tolist()
-    return facts
+    return facts | stored_labels.facts(model.labels)
 
 
 def _names(model: FittedModel) -> list[Any]:
@@ -166,9 +162,7 @@ def _description(saved: Saved) -> dict[str, Any]:
         described["scores"] = scores
     if model.updates:
         described["updates"] = [list(update) for update in model.updates]
-    if isinstance(model.labels, Classes):
-        return described | {"class_type": _class_type(model.labels.classes)}
-    return described | {"label_shape": list(cast(Numbers, model.labels).shape)}
+    return described | stored_labels.described(model.labels)
 
 
 def _checked_notes(notes: Any) -> dict[str, str]:
@@ -194,8 +188,7 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
     arrays |= category_arrays("categories", model.categories)
     if model.reader.derivation:
         arrays |= category_arrays("ordered", model.reader.derivation.ordered)
-    if isinstance(model.labels, Classes):
-        arrays |= stored_values.to_arrays("classes", model.labels.classes.tolist(), "y: the class")
+    arrays |= stored_labels.to_arrays(model.labels)
     for name, dtype in _HISTORY.items():
         arrays[f"history.{name}"] = model.history[name].astype(dtype)
     scores = _score_names(model)
@@ -218,8 +211,9 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     estimator: Any = estimators[name]()
     estimator.set_params(**_checked_parameters(estimator, stored.entry("parameters", dict)))
     reader = _restored_reader(name, stored)
-    labels = _restored_labels(is_classifier(estimator), stored)
-    start, loss = _restored_start(labels, stored), _restored_loss(labels, stored)
+    loss = _restored_loss(stored)
+    labels = stored_labels.restored(is_classifier(estimator), loss, stored)
+    start = _restored_start(labels, stored)
     ensembles, folded = _restored_trees(reader, labels, stored)
     model = FittedModel(
         reader=reader,
@@ -274,15 +268,6 @@ def _restored_reader(estimator: str, stored: Stored) -> TableReader:
     return reader.with_derivation(restored_derivation(n_features, reader.categories.of, stored))
 
 
-def _restored_labels(classifies: bool, stored: Stored) -> Labels:
-    if classifies:
-        return Classes(_restored_classes(stored))
-    shape = stored.entry("label_shape", list)
-    if len(shape) > 1 or not all(type(n) is int and n >= 1 for n in shape):
-        raise ModelFileError(f"label_shape: must be [] or [n], got {shape}")
-    return Numbers(tuple(shape))
-
-
 def _restored_start(labels: Labels, stored: Stored) -> Array:
     start = _decode(stored.entry("start", list))
     if len(start) != labels.n_outputs or not all(type(x) is float and math.isfinite(x) for x in start):
@@ -290,19 +275,10 @@ def _restored_start(labels: Labels, stored: Stored) -> Array:
     return np.array(start, dtype=np.float64)
 
 
-def _restored_loss(labels: Labels, stored: Stored) -> BuiltInLoss:
+def _restored_loss(stored: Stored) -> BuiltInLoss:
     loss = _decode(stored.entry("loss", dict))
     if not isinstance(loss, BuiltInLoss):
         raise ModelFileError("loss: must be a loss of this library")
-    of_two_classes = isinstance(loss, (losses.LogLoss, losses.Exponential))
-    if isinstance(labels, Classes) and len(labels.classes) == 2:
-        fits = of_two_classes
-    elif isinstance(labels, Classes):
-        fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
-    else:
-        fits = not of_two_classes and not isinstance(loss, Multinomial)
-    if not fits:
-        raise ModelFileError(f"loss: {loss} does not match the labels")
     return loss
 
 
@@ -441,33 +417,3 @@ def _method(name: str, made_of: Mapping[str, Any]) -> Method:
         return method
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"method: {error}") from error
-
-
-def _class_type(classes: NDArray[Any]) -> str:
-    kind = "str" if classes.dtype.kind == "U" else classes.dtype.name
-    if not _CLASS_TYPES.fullmatch(kind):
-        raise ValueError(
-            f"y: classes of type {classes.dtype} cannot be saved in a model file; use text or numbers, or pickle the "
-            "model."
-        )
-    return kind
-
-
-def _restored_classes(stored: Stored) -> NDArray[Any]:
-    kind = stored.entry("class_type", str)
-    values = stored_values.from_arrays("classes", stored)
-    if not _CLASS_TYPES.fullmatch(kind):
-        raise ModelFileError(f"classes: type {model_file.shortened(kind)} is not supported")
-    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
-    if kind == "str" and len(values) * longest > LARGEST_CLASS_ARRAY:
-        raise ModelFileError(f"classes: {len(values)} texts of up to {longest} characters are too large for an array")
-    try:
-        classes = np.array(values, dtype=kind)
-        sorted_and_different = len(values) >= 2 and bool(np.all(classes[:-1] < classes[1:]))
-        if classes.tolist() != values or [type(a) for a in classes.tolist()] != [type(b) for b in values]:
-            raise ValueError(f"some are not of type {kind}")
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ModelFileError(f"classes: {error}") from error
-    if not sorted_and_different:
-        raise ModelFileError("classes: there must be at least two, in ascending order")
-    return classes

@@ -48,8 +48,10 @@ class TreeLearner:
     """Whether all outputs share one tree, with one value per output in each leaf, instead of one tree per output."""
     n_categories: NDArray[np.intp] | None = None
     """The number of categories of each feature, 0 for numeric features; None if all features are numeric."""
-    monotone: Sequence[int] = ()
-    """For each feature 1 (increasing), -1 (decreasing) or 0; empty if no feature is constrained."""
+    monotone: Sequence[Sequence[int]] = ()
+    """For each output, and for each feature 1 (increasing), -1 (decreasing) or 0; a single list is for all outputs.
+
+    Empty if no feature is constrained."""
     interactions: Sequence[Sequence[int]] = ()
     """Groups of features that may appear together on a path; empty if there are no constraints."""
     subsample: float = 1.0
@@ -77,8 +79,13 @@ class TreeLearner:
         """Like `bind`, for rows that are already binned."""
         return TreeFitter(self, bins, matrix, n_train, weights)
 
-    def grower(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> _Grower:
-        """A native grower with these parameters."""
+    def growers(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> Growers[_Grower]:
+        """Native growers with these parameters."""
+        return Growers([tuple(of_output) for of_output in self.monotone], lambda m: self._grower(kind, bins, matrix, m))
+
+    def _grower(
+        self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix, monotone: Sequence[int]
+    ) -> _Grower:
         return kind(
             matrix,
             bins.flat_thresholds,
@@ -87,7 +94,7 @@ class TreeLearner:
             min_samples_leaf=min(self.min_samples_leaf, _LARGEST),
             l2_regularization=self.l2_regularization,
             min_split_gain=self.min_split_gain,
-            monotone=list(self.monotone),
+            monotone=list(monotone),
             interactions=[list(group) for group in self.interactions],
             n_threads=self.n_threads,
         )
@@ -95,6 +102,20 @@ class TreeLearner:
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
         return fold([as_forest(model) for model in models], weights)
+
+
+class Growers(Generic[_Grower]):
+    """A grower for all outputs, or one for each distinct list of monotonic constraints."""
+
+    def __init__(self, monotone: Sequence[tuple[int, ...]], make: Callable[[tuple[int, ...]], _Grower]) -> None:
+        self._monotone = monotone or [()]
+        self._made: dict[tuple[int, ...], _Grower] = {
+            of_output: make(of_output) for of_output in dict.fromkeys(self._monotone)
+        }
+
+    def of(self, outputs: range) -> _Grower:
+        """The grower of a tree for some outputs; if these are several, all have the same constraints."""
+        return self._made[self._monotone[outputs.start if len(self._monotone) > 1 else 0]]
 
 
 class TreesOfIterations(ABC, Generic[F]):
@@ -181,7 +202,7 @@ class TreeFitter(TreesOfIterations[Array]):
     ) -> None:
         super().__init__(learner, bins, n_train)
         self._matrix = matrix
-        self._grower = learner.grower(_native.Grower, bins, matrix)
+        self._growers = learner.growers(_native.Grower, bins, matrix)
         self._weights = weights
 
     def with_learner(self, learner: TreeLearner) -> TreeFitter:
@@ -197,7 +218,7 @@ class TreeFitter(TreesOfIterations[Array]):
         self, residuals: Sequence[Array], newton: Newton[Array] | None, outputs: range, sample: Sample
     ) -> tuple[Forest, Array]:
         try:
-            records, left_codes, value, row_values = self._grower.grow(
+            records, left_codes, value, row_values = self._growers.of(outputs).grow(
                 **weighted(residuals, newton, outputs, self._weights),
                 rows=None if sample.rows is None else sample.rows.rows(0, self._n_train),
                 **self._growth(newton, sample),

@@ -120,8 +120,10 @@ class RefittingFitter:
         value = np.zeros((len(nodes), old.shape[1]))
         value[is_leaf] = statistics.values(old, prior, min_hessian, self._learner.l2_regularization)
         _add_counts(nodes, begin, is_leaf, statistics.n_rows + np.rint(prior).astype(np.int64))
-        for column in range(old.shape[1]) if self._learner.monotone else ():
-            _order(nodes, begin, value[:, column], self._learner.monotone)
+        monotone = self._learner.monotone
+        for column in range(old.shape[1]) if monotone else ():
+            output = first + column // len(residuals) if len(monotone) > 1 else 0
+            _order(nodes, begin, value[:, column], monotone[output])
         return _Tree(nodes, value)
 
 

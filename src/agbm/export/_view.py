@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
 from .._estimators import AGBMClassifier, AGBMRegressor
+from .._label_matrices import LabelSets
 from .._tree import Forest
 
 
@@ -85,9 +86,11 @@ class View:
     loss: Loss
     link: Link
     classes: NDArray[Any] | None
-    """None for a regressor."""
+    """None for a regressor, and for several labels per row."""
     one_column: bool
     """Whether predictions have shape (row) instead of (row, output)."""
+    several_labels: bool
+    """Whether outputs are the labels of a classifier with several labels per row."""
 
     @property
     def n_outputs(self) -> int:
@@ -129,7 +132,8 @@ def view(model: Any) -> View:
             f"init={start!r}: a model that starts from another model cannot be exported; use init='prior' or "
             "init='zero'."
         )
-    classes = getattr(model, "classes_", None)
+    several = isinstance(fitted.labels, LabelSets)
+    classes = None if several else getattr(model, "classes_", None)
     trees = list(_trees(forest, categories)) if isinstance(forest, Forest) else _no_trees(len(start))
     return View(
         feature_names=fitted.reader.derivation.feature_names(feature_names(model)),
@@ -139,7 +143,8 @@ def view(model: Any) -> View:
         loss=fitted.loss,
         link=_link(fitted.loss, classes),
         classes=classes,
-        one_column=classes is not None or fitted.labels.shape == (),
+        one_column=classes is not None or (not several and fitted.labels.shape == ()),
+        several_labels=several,
     )
 
 

@@ -35,7 +35,7 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
     that `encode` returns.
 
     A regressor has the output "prediction", the result of predict; a classifier has the outputs "label" and
-    "probabilities", of shape (rows, classes).
+    "probabilities", of shape (rows, classes). For several labels per row, both have the shape (rows, labels).
     """
     graph, fitted = _Graph(dtype), view(model)
     X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
@@ -44,7 +44,9 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
         _trees(graph, _counted_from_one(graph, X, fitted), fitted),
         graph.constant(fitted.start.astype(graph.dtype)),
     )
-    if fitted.classes is None:
+    if fitted.several_labels:
+        _labels_and_probabilities(graph, scores, fitted)
+    elif fitted.classes is None:
         _prediction(graph, scores, fitted)
     else:
         _label_and_probabilities(graph, scores, fitted, fitted.classes)
@@ -291,6 +293,12 @@ def _label_and_probabilities(graph: _Graph, scores: str, fitted: View, classes: 
     labels = _label_tensor(classes)
     graph.output("label", graph.add("Gather", graph.constant(labels), code), labels.dtype)
     graph.output("probabilities", probabilities, graph.dtype, len(classes))
+
+
+def _labels_and_probabilities(graph: _Graph, scores: str, fitted: View) -> None:
+    found = graph.add("Cast", graph.add("Greater", scores, graph.number(0.0)), to=graph.type_of(np.int64))
+    graph.output("label", found, np.int64, fitted.n_outputs)
+    graph.output("probabilities", _sigmoid(graph, scores, fitted), graph.dtype, fitted.n_outputs)
 
 
 def _sigmoid(graph: _Graph, scores: str, fitted: View) -> str:

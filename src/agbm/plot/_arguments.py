@@ -12,6 +12,7 @@ from .._core.methods import name_of
 from .._data.dates import from_days
 from .._data.rows import some_of
 from .._estimators import AGBMClassifier
+from .._label_matrices import LabelSets
 from ..export._view import check_fitted, feature_names
 
 
@@ -40,7 +41,14 @@ def named_classifiers(models: Any) -> dict[str, AGBMClassifier]:
     for name, model in named.items():
         if not isinstance(model, AGBMClassifier):
             raise TypeError(f"models: {name!r} is not a classifier; this plot needs predicted probabilities.")
+        check_one_class(model, f"models: {name!r}")
     return named
+
+
+def check_one_class(model: Any, name: str) -> None:
+    """Raise ValueError for a classifier with several labels per row; `name` is the model in the message."""
+    if isinstance(model.model_.labels, LabelSets):
+        raise ValueError(f"{name} has several labels per row; this plot needs one class per row. Fit one label alone.")
 
 
 def check_labels(name: str, model: AGBMClassifier, y: Any) -> None:
@@ -85,6 +93,8 @@ def output_index(model: Any, target: Any) -> int:
 
 def output_suffix(model: Any, output: int) -> str:
     """Text to append to "score", such as " of class b"; empty for a single output of a regressor."""
+    if isinstance(model.model_.labels, LabelSets):
+        return f" of label {output}"
     if isinstance(model, AGBMClassifier):
         return f" of class {model.classes_[1 if model.model_.n_outputs == 1 else output]}"
     return f" of output {output}" if model.model_.n_outputs > 1 else ""

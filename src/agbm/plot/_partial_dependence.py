@@ -11,7 +11,7 @@ import numpy as np
 
 from .._data.tables import missing
 from ..export._view import check_fitted, feature_names
-from ._arguments import feature_columns, feature_position, output_index, output_suffix
+from ._arguments import check_one_class, feature_columns, feature_position, output_index, output_suffix
 from ._style import BLACK, BLUE, SKY, plain_numbers, shortened, value_text
 
 
@@ -42,6 +42,7 @@ def partial_dependence(
     from sklearn.inspection import PartialDependenceDisplay  # slow to import
 
     check_fitted(model)
+    check_one_class(model, "model")  # scikit-learn takes two labels for two classes
     output = output_index(model, target)
     if isinstance(features, (str, int)):
         raise ValueError(f"features={features!r} must be a list, such as [{features!r}].")

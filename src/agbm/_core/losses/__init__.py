@@ -7,7 +7,7 @@ the methods of `Loss` can be used. Native kernels compute the values and derivat
 from ..sums import Array
 from .best_constants import enough
 from .built_in import BuiltInLoss
-from .classification import Exponential, LogLoss, Multinomial
+from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
 from .elementary import exp, log
 from .loss import LOSS_METHODS, Loss
 from .names import classification_loss, is_built_in, regression_loss
@@ -19,6 +19,7 @@ __all__ = [
     "AbsoluteError",
     "Array",
     "BuiltInLoss",
+    "CrossEntropy",
     "Exponential",
     "Gamma",
     "HalfSquaredError",
@@ -26,6 +27,7 @@ __all__ = [
     "LogLoss",
     "Loss",
     "Multinomial",
+    "MultinomialCrossEntropy",
     "Poisson",
     "Quantile",
     "Tweedie",

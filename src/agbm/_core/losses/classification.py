@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ..sums import Array, ExactSum, exact_mean, exact_sum
+from ... import _native
+from ..sums import Array, ExactSum, exact_mean, exact_sum, rows_together
 from .best_constants import weight_in_steps
 from .built_in import BuiltInLoss
 from .elementary import exp, log, sigmoid
@@ -47,6 +48,14 @@ class LogLoss(_Binary):
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
         return sigmoid(f, self.n_threads)
+
+
+class CrossEntropy(LogLoss):
+    """LogLoss for labels that are probabilities, y in [0, 1]: the cross-entropy of y and the predicted probability."""
+
+    def check(self, y: Array) -> None:
+        """Labels must be probabilities."""
+        _check_probabilities(y, self)
 
 
 class Exponential(_Binary):
@@ -114,6 +123,39 @@ class Multinomial(BuiltInLoss):
         """The probabilities of the classes."""
         e = exp(f - f.max(axis=0), self.n_threads)
         return np.asarray(e / _over_classes(e))
+
+
+class MultinomialCrossEntropy(Multinomial):
+    """Multinomial for labels that are probabilities of the classes, y as (K, n): l(y, f) = sum over k of y_k l(k, f).
+
+    The negative gradient of score k is y_k - p_k; the hessian is that of Multinomial. Probabilities of 0 and 1 give the
+    same bits as codes of classes.
+    """
+
+    _kernel = "shares_of_classes"
+
+    def value(self, y: Array, f: Array) -> Array:
+        """The loss of each row."""
+        y, f = rows_together(y), rows_together(f)
+        out = _native.empty(f.shape[1:])
+        _native.loss_value(self._kernel, self._parameter, y, f, out, self.n_threads)
+        return out
+
+    def check(self, y: Array) -> None:
+        """Labels must be probabilities of the classes."""
+        _check_probabilities(y, self)
+
+    def best_constant(self, y: Array, weight: Array | None) -> Array:
+        """The logarithms of the mean probabilities, (K,); kept finite if a class is absent."""
+        return self.link(np.array([exact_mean(of_class, weight) for of_class in y]))
+
+
+def _check_probabilities(y: Array, loss: BuiltInLoss) -> None:
+    if not (y.min() >= 0.0 and y.max() <= 1.0):  # also for NaN
+        raise ValueError(
+            f"y must contain probabilities between 0 and 1 for loss {type(loss).__name__}, got values from {y.min()} "
+            f"to {y.max()}."
+        )
 
 
 def _over_classes(scores: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .classification import Exponential, LogLoss, Multinomial
+from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
 from .loss import Loss
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
@@ -14,6 +14,7 @@ _REGRESSION: dict[str, Callable[[], Loss]] = {
     "absolute_error": AbsoluteError,
     "poisson": Poisson,
     "gamma": Gamma,
+    "cross_entropy": CrossEntropy,
 }
 _WITH_A_NUMBER: dict[str, Callable[[float], Loss]] = {"quantile": Quantile, "huber": Huber, "tweedie": Tweedie}
 """Losses whose name is followed by a number, as in "quantile:0.9"."""
@@ -22,6 +23,7 @@ _CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "auto": LogLoss,
     "log_loss": LogLoss,
     "exponential": Exponential,
+    "cross_entropy": CrossEntropy,
 }
 
 
@@ -55,7 +57,8 @@ def _examples() -> str:
 
 
 _BUILT_IN = {
-    AbsoluteError, Exponential, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie,
+    AbsoluteError, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial,
+    MultinomialCrossEntropy, Poisson, Quantile, Tweedie,
 }  # fmt: skip
 
 

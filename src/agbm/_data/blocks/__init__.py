@@ -5,7 +5,7 @@ in a fit on one table. A first pass over the features takes a sample for the thr
 categories; a second pass bins them.
 """
 
-from .block import Block, Labels, labels_of
+from .block import Block, Labels, dense, labels_of
 from .gathering import Gathered, check_columns, gather
 from .passes import BlockReader, BlockTable, Looked
 from .places import UNUSED, Places
@@ -27,6 +27,7 @@ __all__ = [
     "Seen",
     "WithValidation",
     "check_columns",
+    "dense",
     "gather",
     "labels_of",
     "naming",

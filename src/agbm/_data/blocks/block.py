@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..derivation import has_more_than_numbers
 from ..tables import as_table
@@ -41,11 +42,16 @@ def labels_of(block: Block) -> Labels:
     n_rows = n_rows_of(X)
     vectors = []
     for name, given in (("y", block.y), ("sample_weight", block.weight), ("offset", block.offset)):
-        vector = None if given is None else np.array(given)  # a copy: a view would keep the block in memory
+        vector = None if given is None else np.array(dense(given))  # a copy: a view would keep the block in memory
         if vector is not None and (vector.ndim == 0 or len(vector) != n_rows):
             raise ValueError(f"{name} has shape {vector.shape}, X has {n_rows} rows; pass one entry per row.")
         vectors.append(vector)
     return Labels(n_rows, vectors[0], vectors[1], _head(X), has_more_than_numbers(X), vectors[2])
+
+
+def dense(labels: Any) -> Any:
+    """Labels as they are, but not sparse: scikit-learn accepts sparse matrices of several labels per row."""
+    return labels.toarray() if issparse(labels) else labels
 
 
 def _head(X: Any) -> Any:

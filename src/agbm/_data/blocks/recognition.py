@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 
 from ..._storage.identity import content_of
 from ..tables import as_table, contents
-from .block import Block, n_rows_of
+from .block import Block, dense, n_rows_of
 
 # How many rows of a block, and values of X, its checksum covers: few, so that this is fast compared with binning.
 MIN_ROWS, MAX_ROWS = 100, 1_000
@@ -33,7 +33,8 @@ class Seen(NamedTuple):
     def of(cls, block: Block) -> Seen:
         """The checksums of a block that `labels_of` accepts."""
         X = as_table(block.X)
-        vectors = (None if given is None else np.asarray(given) for given in (block.y, block.weight, block.offset))
+        given = (block.y, block.weight, block.offset)
+        vectors = (None if vector is None else np.asarray(dense(vector)) for vector in given)
         y, weight, offset = (_checksum([vector]) for vector in vectors)
         return cls(n_rows_of(X), y, weight, offset, _checksum(contents(_some_rows(X))))
 

@@ -1,0 +1,113 @@
+"""The labels of a fitted model in a model file: numbers, classes or sets of labels."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.losses import BuiltInLoss, CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from .._label_matrices import LabelSets, SoftClasses
+from .._labels import Classes, Labels, Numbers
+from . import container as model_file
+from . import values as stored_values
+from .container import ModelFileError, Stored
+
+LARGEST_CLASS_ARRAY = 1 << 24
+"""In characters. NumPy pads all texts to the length of the longest, so a small file could require a large array."""
+MOST_LABELS = 1 << 24
+_CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|str|object")
+
+
+def described(labels: Labels) -> dict[str, Any]:
+    """The entries of the description of a model about its labels."""
+    if isinstance(labels, LabelSets):
+        return {"n_labels": labels.n_labels}
+    if isinstance(labels, Classes):
+        return {"class_type": _class_type(labels.classes)}
+    return {"label_shape": list(cast(Numbers, labels).shape)}
+
+
+def to_arrays(labels: Labels) -> dict[str, NDArray[Any]]:
+    """The sections with the classes; none for other labels."""
+    if not isinstance(labels, Classes):
+        return {}
+    return stored_values.to_arrays("classes", labels.classes.tolist(), "y: the class")
+
+
+def facts(labels: Labels) -> dict[str, Any]:
+    """What must be the same after loading, apart from the description."""
+    return {"classes_": labels.classes.tolist()} if isinstance(labels, Classes) else {}
+
+
+def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
+    """The labels in a file, which the loss must match."""
+    labels = _restored(classifies, loss, stored)
+    _check_loss(labels, loss)
+    return labels
+
+
+def _restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
+    if classifies and "n_labels" in stored.description:
+        return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
+    if classifies and isinstance(loss, (CrossEntropy, MultinomialCrossEntropy)):
+        return _soft(_restored_classes(stored))
+    if classifies:
+        return Classes(_restored_classes(stored))
+    shape = stored.entry("label_shape", list)
+    if len(shape) > 1 or not all(type(n) is int and n >= 1 for n in shape):
+        raise ModelFileError(f"label_shape: must be [] or [n], got {shape}")
+    return Numbers(tuple(shape))
+
+
+def _soft(classes: NDArray[Any]) -> SoftClasses:
+    if classes.dtype != np.int64 or classes.tolist() != list(range(len(classes))):
+        raise ModelFileError("classes: those of probabilities must be 0, 1, 2, ...")
+    return SoftClasses(classes)
+
+
+def _check_loss(labels: Labels, loss: BuiltInLoss) -> None:
+    """Raise ModelFileError if a loss is not one of these labels."""
+    of_two_classes = isinstance(loss, (LogLoss, Exponential))
+    if isinstance(labels, LabelSets):
+        fits = of_two_classes and not isinstance(loss, CrossEntropy)
+    elif isinstance(labels, Classes) and len(labels.classes) == 2:
+        fits = of_two_classes
+    elif isinstance(labels, Classes):
+        fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
+    else:
+        fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial))
+    if not fits:
+        raise ModelFileError(f"loss: {loss} does not match the labels")
+
+
+def _class_type(classes: NDArray[Any]) -> str:
+    kind = "str" if classes.dtype.kind == "U" else classes.dtype.name
+    if not _CLASS_TYPES.fullmatch(kind):
+        raise ValueError(
+            f"y: classes of type {classes.dtype} cannot be saved in a model file; use text or numbers, or pickle the "
+            "model."
+        )
+    return kind
+
+
+def _restored_classes(stored: Stored) -> NDArray[Any]:
+    kind = stored.entry("class_type", str)
+    values = stored_values.from_arrays("classes", stored)
+    if not _CLASS_TYPES.fullmatch(kind):
+        raise ModelFileError(f"classes: type {model_file.shortened(kind)} is not supported")
+    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+    if kind == "str" and len(values) * longest > LARGEST_CLASS_ARRAY:
+        raise ModelFileError(f"classes: {len(values)} texts of up to {longest} characters are too large for an array")
+    try:
+        classes = np.array(values, dtype=kind)
+        sorted_and_different = len(values) >= 2 and bool(np.all(classes[:-1] < classes[1:]))
+        if classes.tolist() != values or [type(a) for a in classes.tolist()] != [type(b) for b in values]:
+            raise ValueError(f"some are not of type {kind}")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelFileError(f"classes: {error}") from error
+    if not sorted_and_different:
+        raise ModelFileError("classes: there must be at least two, in ascending order")
+    return classes
