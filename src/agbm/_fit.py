@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+
+from numpy.typing import NDArray
 
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble, fold
@@ -27,7 +29,7 @@ def train(run: Run, settings: Any) -> FittedModel:
     n_known = len(plan.earlier[0]) if plan.earlier else 0
     scorers = scorers_of(settings)
     scores = Scores(settings, scorers, run) if scorers or run.watched else no_scores
-    members = [_member_run(plan, member, settings) for member in run.members]
+    members = [member_run(plan, member, settings) for member in run.members]
     has_validation = members[0].objective.has_validation
     stopping = f"{'validation' if has_validation else 'train'}_{next(iter(scorers))}" if scorers else None
     criterion = by_loss(has_validation) if stopping is None else by_score(stopping)
@@ -47,20 +49,27 @@ def train(run: Run, settings: Any) -> FittedModel:
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
         best = history.best_iteration(criterion)
-    for ensemble in ensembles:
-        ensemble.truncate(best)
     if diverged:
         warn_diverged(history, best)
-    parameters = shaping_parameters(settings)
+    return fitted_model(run, settings, ensembles, best, history.columns())
+
+
+def fitted_model(
+    run: Run, settings: Any, ensembles: Sequence[Ensemble], best: int, history: dict[str, NDArray[Any]]
+) -> FittedModel:
+    """The model of the best iteration; later iterations are removed from the ensembles."""
+    for ensemble in ensembles:
+        ensemble.truncate(best)
+    plan, parameters = run.plan, shaping_parameters(settings)
     return FittedModel(
         reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensembles=ensembles,
         folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=plan.seed,
-        held_out=plan.held_out, history=history.columns(),
+        held_out=plan.held_out, history=history,
     )  # fmt: skip
 
 
-def _member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
+def member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
     """The run of a member; it first replays the earlier run, if there is one."""
     objective, ensemble = member.objective, Ensemble()
     fitter = member.fitter
