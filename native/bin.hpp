@@ -222,6 +222,20 @@ inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::s
   for (std::size_t row = begin; row < end; ++row) to[row * group.width] = from[row];
 }
 
+// Copies features from another matrix, in which they have the same bins: row i becomes a copy of row rows[i].
+inline void take_rows(BinnedMatrix& m, const BinnedMatrix& from, const std::vector<int>& features, const Row* rows,
+                      int n_threads) {
+  parallel_rows(m.n_rows, threads_for(m.n_rows * features.size(), n_threads), [&](std::size_t begin, std::size_t end) {
+    for (const int feature : features) {
+      const int column = m.places[feature].column;
+      const std::uint8_t* codes = from.column(from.places[feature].column);
+      std::uint8_t* to = m.columns.data() + m.n_rows * column;
+      for (std::size_t row = begin; row < end; ++row) to[row] = codes[rows[row]];
+      copy_to_group(m, column, begin, end);
+    }
+  });
+}
+
 // Writes the codes of a column for the given rows to its group.
 inline void scatter_to_group(BinnedMatrix& m, int column, const std::uint8_t* codes, const Row* rows, std::size_t n) {
   const ColumnGroup& group = m.groups[m.group_of[column]];

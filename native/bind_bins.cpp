@@ -193,6 +193,23 @@ void put_columns(BinnedMatrix& m, const RowMajor<std::uint8_t>& codes, std::size
   }
 }
 
+void take(BinnedMatrix& m, const BinnedMatrix& from, const std::vector<int>& features, const Vector<Row>& rows,
+          int n_threads) {
+  require(from.n_features == m.n_features, "from: must have the same features");
+  for (const int f : features) {
+    require(f >= 0 && f < m.n_features, "features: no such feature");
+    require(from.n_bins[f] == m.n_bins[f], "features: must have the same bins in both matrices");
+    for (const BinnedMatrix* matrix : {&from, static_cast<const BinnedMatrix*>(&m)}) {
+      require(matrix->places[f].used() && !matrix->places[f].shared(), "features: must have their own columns");
+    }
+  }
+  require(rows.size() == m.n_rows, "rows: must have one entry for each row of the matrix");
+  require(std::all_of(rows.data(), rows.data() + rows.size(), [&](Row row) { return row < from.n_rows; }),
+          "rows: no such row");
+  nb::gil_scoped_release release;
+  take_rows(m, from, features, rows.data(), n_threads);
+}
+
 // Values of the trees of a forest on all rows, (column, row). No two trees may have values in one column.
 nb::ndarray<nb::numpy, double> values_on_codes(const BinnedMatrix& m, const Vector<std::int32_t>& roots,
                                                const Vector<std::int32_t>& first_column,
@@ -251,6 +268,8 @@ void bind_matrix(nb::module_& m) {
       .def_prop_ro("n_columns", &BinnedMatrix::n_columns)
       .def("codes", &all_codes, "The bins as a (row, feature) array.")
       .def("columns", &all_columns, "The codes as a (feature, row) array.")
+      .def("take", &take, "source"_a, "features"_a, "rows"_a.noconvert(), "n_threads"_a,
+           "Copy features from another matrix in which they have the same bins: row i is its row rows[i].")
       .def("put", &put_columns, "codes"_a.noconvert(), "first_row"_a,
            "Set the codes of rows from first_row on, given in the form of columns().");
 }

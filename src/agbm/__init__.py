@@ -12,6 +12,7 @@ if _TYPE_CHECKING:
     from . import methods as methods
     from . import plot as plot
     from ._core.training import Record, Watcher
+    from ._cross_validation import CrossValidation, cv
     from ._data.batches import Batches
     from ._estimators import AGBMClassifier, AGBMRegressor, load
     from ._migration.translation import from_params
@@ -26,11 +27,13 @@ __all__ = [
     "AGBMRegressor",
     "Batches",
     "Checkpoint",
+    "CrossValidation",
     "ModelFileError",
     "Predictor",
     "Record",
     "Watcher",
     "__version__",
+    "cv",
     "from_params",
     "load",
 ]
@@ -42,10 +45,12 @@ _HOMES = {
     "AGBMRegressor": "_estimators",
     "Batches": "_data.batches",
     "Checkpoint": "_storage.checkpoint",
+    "CrossValidation": "_cross_validation",
     "ModelFileError": "_storage.container",
     "Predictor": "_predictor",
     "Record": "_core.training",
     "Watcher": "_core.training",
+    "cv": "_cross_validation",
     "from_params": "_migration.translation",
     "load": "_estimators",
 }

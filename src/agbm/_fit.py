@@ -33,12 +33,19 @@ class Trained(NamedTuple):
 def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
     ensembles, history = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
-    parameters = shaping_parameters(settings)
+    return fitted_model(run, settings, ensembles, history)
+
+
+def fitted_model(
+    run: Run, settings: Any, ensembles: Sequence[Ensemble], history: dict[str, NDArray[Any]]
+) -> FittedModel:
+    """The model of a run whose ensembles end at the best iteration."""
+    plan, parameters = run.plan, shaping_parameters(settings)
     return FittedModel(
-        reader=run.reader, labels=run.labels, loss=run.plan.loss, start=run.start, ensembles=ensembles,
+        reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensembles=ensembles,
         folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
-        fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=run.plan.seed,
-        held_out=run.plan.held_out, history=history,
+        fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=plan.seed,
+        held_out=plan.held_out, history=history,
     )  # fmt: skip
 
 
@@ -67,10 +74,10 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
         best = history.best_iteration(criterion)
-    for ensemble in ensembles:
-        ensemble.truncate(best)
     if diverged:
         warn_diverged(history, best)
+    for ensemble in ensembles:
+        ensemble.truncate(best)
     return Trained(ensembles, history.columns())
 
 

@@ -17,6 +17,7 @@ from ._labels import Labels
 from ._tree import Forest
 from ._tree.forest import fold as fold_forests
 from ._tree.forest import gain_by_feature
+from ._tree.partial_dependence import partial_dependence
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +157,22 @@ class FittedModel:
         if not isinstance(self.folded, Forest):  # the model has no trees
             return np.zeros((numbers.shape[0], 0), dtype=np.int32)
         return self.folded.leaves(numbers, n_threads)
+
+    def partial_dependence(self, features: Sequence[int], grid: Array) -> Array:
+        """Mean scores (output, point) over the training rows if some features have the values of a grid.
+
+        The grid (point, feature) has codes for categories. Means are those of the trees: see partial_dependence in
+        _tree.
+        """
+        self.check_has_trees("partial_dependence")
+        if not isinstance(self.start, np.ndarray):
+            raise ValueError(
+                f"method='recursion' needs init='prior' or init='zero'; the model has init={self.start!r}."
+            )
+        total = np.zeros((self.n_outputs, len(grid)))
+        if isinstance(self.folded, Forest):  # otherwise the model has no trees
+            total = partial_dependence(self.folded, features, grid)
+        return np.asarray(total + self.start[:, np.newaxis])
 
     def start_scores(self, X: Any) -> Array:
         """The start function on the rows of a table: (output, row), or (output, 1) if it is constant."""

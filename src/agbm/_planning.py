@@ -104,13 +104,17 @@ class Planning:
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
         if earlier and len(earlier) != n_members:
             raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
-        at_once, n_threads = 1, self._n_threads
-        if settings.learner is None and isinstance(loss, BuiltInLoss) and self._in_this_process:
-            at_once, n_threads = _threads.divide(n_threads, n_members)
+        at_once, n_threads = self._divided_threads(loss, n_members)
         return Plan(
             method, loss, _auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
             held_out, n_members, at_once, n_threads, earlier, seed,
         )  # fmt: skip
+
+    def _divided_threads(self, loss: Loss, n_members: int) -> tuple[int, int]:
+        """How many members are trained at the same time, and the number of threads of each."""
+        if self._settings.learner is None and isinstance(loss, BuiltInLoss) and self._in_this_process:
+            return _threads.divide(self._n_threads, n_members)
+        return 1, self._n_threads
 
     def _max_iter(self, stops_early: bool) -> int:
         given, wanted = self._settings.max_iter, _auto.max_iter(self._settings.max_iter, stops_early)

@@ -143,7 +143,7 @@ class Preparation(Planning):
                 fitter.release(lambda: rows.take(order).X)  # dropout needs them in every iteration
             return Member(f0, objective, learner, fitter, seed, plan.earlier_of(number))
 
-        members = _members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
+        members = make_members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
         return Run(plan, reader, labels, members, rows.watched)
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
@@ -217,7 +217,7 @@ class Preparation(Planning):
             bound, fitter = self._source.bind(block_rows, learner, objective)
             return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
-        members = _members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
+        members = make_members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
         return Run(plan, cast(TableReader, known), labels, members, rows.watched)
 
     def _check_blocks(self, blocks: Blocks, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
@@ -278,7 +278,7 @@ class Preparation(Planning):
         yield from ([] if looked.start is None else [looked.start])
 
 
-def _members(plan: Plan, make: Callable[..., Member], parts: Sequence[Part]) -> list[Member]:
+def make_members(plan: Plan, make: Callable[..., Member], parts: Sequence[Part]) -> list[Member]:
     """All members; those that have the rows of the first in the same order differ from it only in their seeds."""
     members: list[Member] = []
     for number, order, n_train in parts:

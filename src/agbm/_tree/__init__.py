@@ -2,5 +2,6 @@
 
 from .forest import Forest
 from .learner import TableFitter, TreeFitter, TreeLearner
+from .shared_bins import SharedBins
 
-__all__ = ["Forest", "TableFitter", "TreeFitter", "TreeLearner"]
+__all__ = ["Forest", "SharedBins", "TableFitter", "TreeFitter", "TreeLearner"]

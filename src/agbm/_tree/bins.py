@@ -97,12 +97,16 @@ class Bins:
             values, counts = _weighted_thresholds(X, rows, max_bins, weights)
         else:
             values, counts = _native.thresholds(X, rows, max_bins, n_threads)
-        if grouped:
-            parts = np.split(values, np.cumsum(counts)[:-1])
-            for f, categories in grouped.items():
-                parts[f] = np.arange(categories.n_bins - 1, dtype=np.float64) + 0.5
-            values, counts = _joined(parts)
-        return cls(values, counts, grouped)
+        return cls(values, counts, {}).with_categories(grouped)
+
+    def with_categories(self, grouped: dict[int, GroupedCategories]) -> Bins:
+        """The same thresholds, but for some features the bins of categories."""
+        if not grouped:
+            return self
+        parts = self.thresholds
+        for f, categories in grouped.items():
+            parts[f] = np.arange(categories.n_bins - 1, dtype=np.float64) + 0.5
+        return Bins(*_joined(parts), grouped)
 
     @property
     def n_features(self) -> int:
@@ -151,8 +155,16 @@ class Bins:
     ) -> None:
         """Write the codes of X (float32 or float64) to the given rows of a matrix, None for all."""
         matrix.fill(0, X, self.flat_thresholds, n_threads, rows)
-        for f, grouped in self.grouped.items():
-            matrix.fill(f, grouped.bins_of(X[:, f])[:, np.newaxis], self._thresholds_of(f), n_threads, rows)
+        for f in self.grouped:
+            self.fill_categories(matrix, f, X[:, f], rows, n_threads)
+
+    def fill_categories(
+        self, matrix: _native.BinnedMatrix, f: int, column: NDArray[Any], rows: NDArray[np.uint32] | None,
+        n_threads: int,
+    ) -> None:  # fmt: skip
+        """Write the codes of the categories of feature f to the given rows of a matrix, None for all."""
+        bins = self.grouped[f].bins_of(column)[:, np.newaxis]
+        matrix.fill(f, bins, self._thresholds_of(f), n_threads, rows)
 
     def _thresholds_of(self, f: int) -> Array:
         return self.flat_thresholds[self._start[f] : self._start[f + 1]]

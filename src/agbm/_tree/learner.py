@@ -71,9 +71,12 @@ class TreeLearner:
         bins = Bins.from_data(
             X[:n_train], self.max_bins, weights, self.n_categories, residual, self.min_category_rows, self.n_threads
         )
-        repeats = None if weights is None else weights.repeats
-        leaf = LeafRows(min(self.min_samples_leaf, _LARGEST), n_train, repeats)
+        leaf = self.leaf_rows(n_train, weights)
         return TableFitter(self, bins, bins.encode(X, self.n_threads, leaf), n_train, weights, X)
+
+    def leaf_rows(self, n_train: int, weights: Weights | None) -> LeafRows:
+        """The rows by which features are left out that cannot split them."""
+        return LeafRows(min(self.min_samples_leaf, _LARGEST), n_train, None if weights is None else weights.repeats)
 
     def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
         """Like `bind`, for rows that are already binned."""

@@ -3,7 +3,8 @@
 from ._view import encode
 from .lightgbm import to_lightgbm
 from .onnx import to_onnx
+from .shap import to_shap
 from .text import export_text, plot_tree, to_graphviz
 from .treelite import to_treelite
 
-__all__ = ["encode", "export_text", "plot_tree", "to_graphviz", "to_lightgbm", "to_onnx", "to_treelite"]
+__all__ = ["encode", "export_text", "plot_tree", "to_graphviz", "to_lightgbm", "to_onnx", "to_shap", "to_treelite"]

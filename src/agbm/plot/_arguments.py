@@ -16,8 +16,11 @@ from .._label_matrices import LabelSets
 from ..export._view import check_fitted, feature_names
 
 
-def named_models(models: Any) -> dict[str, Any]:
-    """Models by name; those of a list are named after their method, with their position if methods repeat."""
+def named_models(models: Any, also: type | tuple[()] = ()) -> dict[str, Any]:
+    """Models by name; those of a list are named after their method, with their position if methods repeat.
+
+    `also` is another type with an attribute `method` that is accepted.
+    """
     if isinstance(models, Mapping):
         named = {str(name): model for name, model in models.items()}
     elif isinstance(models, (list, tuple)):
@@ -31,7 +34,8 @@ def named_models(models: Any) -> dict[str, Any]:
     if not named:
         raise ValueError(f"models={models!r} must contain at least one model.")
     for model in named.values():
-        check_fitted(model)
+        if not isinstance(model, also):
+            check_fitted(model)
     return named
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from .._core.losses import Array
+from .._cross_validation import CrossValidation
 from ._arguments import named_models
 from ._style import GREY, add_legend, line_style, new_axes, plain_numbers
 
@@ -21,24 +22,25 @@ _X_AXES = {"trees": ("trees", "trees"), "iterations": ("iteration", "iterations"
 def convergence(models: Any, against: str = "trees", *, metric: str = "loss", log: bool = False, ax: Any = None) -> Any:
     """Plot the training loss (dashed) and the validation loss (solid) per iteration, with a star at the best one.
 
-    models is a fitted model, a dict of models by name, or a list. against, the x-axis, is "trees", "iterations" or
-    "seconds". A model that was fitted without validation rows has only a training loss; to see both, fit it with X_val
-    and y_val, or with early_stopping=True. metric is the loss or a metric of `scoring`; other rows that were watched in
-    fit are drawn dotted.
+    models is a fitted model, a result of agbm.cv, a dict of these by name, or a list. against, the x-axis, is "trees",
+    "iterations" or "seconds". A model that was fitted without validation rows has only a training loss; to see both,
+    fit it with X_val and y_val, or with early_stopping=True. metric is the loss or a metric of `scoring`; other rows
+    that were watched in fit are drawn dotted. Of a cross-validation, the means over the folds are drawn, with a band of
+    one standard deviation around that of the validation rows.
     """
     if against not in _X_AXES:
         raise ValueError(f"against={against!r} must be one of {list(_X_AXES)}.")
     column, label = _X_AXES[against]
-    named = named_models(models)
-    losses = [finite_losses(model.history_, metric) for model in named.values()]
+    named = {name: _Run.of(model) for name, model in named_models(models, also=CrossValidation).items()}
+    losses = [finite_losses(run.history, metric) for run in named.values()]
     for name, found in zip(named, losses, strict=True):
         if not found:
             raise ValueError(f"metric={metric!r}: {name!r} has not recorded it; fit with scoring={metric!r}.")
     if log:
         _check_positive(dict(zip(named, losses, strict=True)))
     curves = {
-        name: Curve(model.history_[column], found, model.best_iteration_)
-        for (name, model), found in zip(named.items(), losses, strict=True)
+        name: Curve(run.history[column], found, run.best, run.spread.get(metric))
+        for (name, run), found in zip(named.items(), losses, strict=True)
     }
     ax = new_axes(ax, max(4.0, 0.25 * (len(named) + 4)))  # the legend has one line per model
     draw_curves(ax, curves)
@@ -46,6 +48,24 @@ def convergence(models: Any, against: str = "trees", *, metric: str = "loss", lo
     if log:
         _make_log(ax)
     return ax
+
+
+class _Run(NamedTuple):
+    """The history of a model or of a cross-validation."""
+
+    history: Mapping[str, Array]
+    best: int
+    spread: Mapping[str, Array]
+    """The standard deviations over the folds of metrics of the validation rows; empty for a model."""
+
+    @classmethod
+    def of(cls, run: Any) -> _Run:
+        if not isinstance(run, CrossValidation):
+            return cls(run.history_, run.best_iteration_, {})
+        kept = {name.removesuffix("_mean"): of for name, of in run.history.items() if not name.endswith("_std")}
+        spread = {name.removesuffix("_std"): of for name, of in run.history.items() if name.endswith("_std")}
+        validation = {name.removeprefix("validation_"): of for name, of in spread.items() if name.startswith("val")}
+        return cls(kept, run.best_iteration, validation)
 
 
 @dataclass(frozen=True)
@@ -57,6 +77,8 @@ class Curve:
     """By rows: "training", names of rows that were watched, "validation", which comes last; NaN is not drawn."""
     best: int
     """Index of the iteration to mark, on the line of the last loss."""
+    spread: Array | None = None
+    """Half the height of a band around the last loss."""
 
 
 def draw_curves(ax: Any, curves: Mapping[str, Curve]) -> None:
@@ -70,6 +92,9 @@ def draw_curves(ax: Any, curves: Mapping[str, Curve]) -> None:
                 curve.x, loss, linestyle=dashes, linewidth=width, markevery=every, markersize=4.5, label=name,
                 **line_style(number),
             )  # fmt: skip
+        if curve.spread is not None:
+            low, high = loss - curve.spread, loss + curve.spread
+            ax.fill_between(curve.x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         x, y, colour = curve.x[curve.best], loss[curve.best], line.get_color()
         ax.plot(x, y, "*", color=colour, markersize=13, markeredgecolor="white", label="_best", zorder=3)
         handles.append(line)

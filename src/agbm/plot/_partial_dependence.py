@@ -12,7 +12,8 @@ import numpy as np
 from .._data.tables import missing
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_one_class, feature_columns, feature_position, output_index, output_suffix
-from ._style import BLACK, BLUE, SKY, plain_numbers, shortened, value_text
+from ._recursion import category_dots, check_options, draw_panel
+from ._style import BLACK, BLUE, SKY, plain_numbers, shortened
 
 
 def partial_dependence(
@@ -21,6 +22,7 @@ def partial_dependence(
     features: Iterable[Any],
     *,
     kind: str = "average",
+    method: str = "brute",
     target: Any = None,
     max_categories: int = 20,
     n_cols: int = 3,
@@ -34,16 +36,23 @@ def partial_dependence(
     the lines of individual rows (ICE). target is a class, or the index of an output, if the model has several. X is an
     array or a pandas data frame; a sample of the rows is enough.
 
+    method="recursion" is much faster: it averages raw scores over the training rows, from the numbers of rows in the
+    nodes of the trees. X then only determines the range of the features. It differs from method="brute", which averages
+    predictions (probabilities for classifiers) over the rows of X, where features depend on each other.
+
     scikit-learn's PartialDependenceDisplay does the computations and the drawing; options are passed on to its
     from_estimator. It rejects missing values, infinite values and integers in the features of a panel, so these are
     replaced first, which does not affect the result. Categories are drawn as dots, for the max_categories most frequent
     ones.
     """
-    from sklearn.inspection import PartialDependenceDisplay  # slow to import
-
     check_fitted(model)
     check_one_class(model, "model")  # scikit-learn takes two labels for two classes
     output = output_index(model, target)
+    if method not in ("brute", "recursion"):
+        raise ValueError(f"method={method!r} must be 'brute' or 'recursion'.")
+    recursion = method == "recursion"
+    if recursion:
+        check_options(kind, options)
     if isinstance(features, (str, int)):
         raise ValueError(f"features={features!r} must be a list, such as [{features!r}].")
     entries = [entry if isinstance(entry, (tuple, list)) else (entry,) for entry in features]
@@ -58,27 +67,18 @@ def partial_dependence(
         }
     for axis, panel in zip(axes, panels, strict=True):
         listed = model.model_.listed_values
-        known = {feature: listed[feature] for feature in panel if feature in listed}
-        table = _with_all_values(model, X, panel)
-        if len(panel) == 1 and known:
-            asked = {name: value for name, value in options.items() if name in ("response_method", "sample_weight")}
-            _category_dots(axis, model, table, panel[0], known[panel[0]][:max_categories], output, asked)
-            continue
-        settings = {
-            "kind": kind, "target": target, "categorical_features": list(known) or None,
-            "grid_resolution": max(100, *map(len, known.values())) if known else 100,
-            "custom_values": {feature: values[:max_categories] for feature, values in known.items()},
-            "feature_names": feature_names(model),
-        }  # fmt: skip
+        known = {feature: listed[feature][:max_categories] for feature in panel if feature in listed}
         with warnings.catch_warnings():  # for features without effect, whose line is flat
             warnings.filterwarnings("ignore", "Attempting to set identical low and high ylims")
-            PartialDependenceDisplay.from_estimator(
-                model, table, [panel], ax=[axis], **{**settings, **lines, **options}
-            )
+            if recursion:
+                draw_panel(axis, model, X, panel, known, output, {**lines, **options})
+            else:
+                settings = {"kind": kind, "target": target, **lines, **options}
+                _draw_panel(axis, model, _with_all_values(model, X, panel), panel, known, output, settings)
         if not known:
             axis.locator_params(nbins=4)
             plain_numbers(axis.xaxis)
-    _finish_panels(model, axes, panels, output)
+    _finish_panels(axes, panels, f"mean {'score' if recursion else 'prediction'}{output_suffix(model, output)}")
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
 
 
@@ -127,30 +127,30 @@ def _with_all_values(model: Any, X: Any, panel: Sequence[int]) -> Any:
     return table
 
 
-def _category_dots(
-    axis: Any,
-    model: Any,
-    table: Any,
-    feature: int,
-    categories: Sequence[Any],
-    output: int,
-    asked: Mapping[str, Any],
-) -> None:
-    """Draw mean predictions as dots: scikit-learn's display places its bars by the categories' numeric values."""
-    from sklearn.inspection import partial_dependence
+def _draw_panel(
+    axis: Any, model: Any, table: Any, panel: Sequence[int], known: Mapping[int, Sequence[Any]], output: int,
+    settings: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Draw the mean predictions of the rows of a table; `known` has the categories to show."""
+    from sklearn.inspection import PartialDependenceDisplay, partial_dependence
 
-    found = partial_dependence(
-        model, table, [feature], categorical_features=[feature], custom_values={feature: categories}, **asked
-    )
-    places = range(len(categories))
-    axis.plot(places, found["average"][output], "o", color=BLUE, markersize=6)
-    axis.set_xticks(places, [value_text(category) for category in categories], parse_math=False)
-    axis.tick_params(axis="x", rotation=90 if len(categories) > 4 else 0)
-    axis.margins(x=0.5 / len(categories))
-    axis.set_xlabel(feature_names(model)[feature])
+    if len(panel) == 1 and known:
+        asked = {name: value for name, value in settings.items() if name in ("response_method", "sample_weight")}
+        found = partial_dependence(
+            model, table, [panel[0]], categorical_features=[panel[0]], custom_values=dict(known), **asked
+        )
+        category_dots(axis, model, panel[0], known[panel[0]], found["average"][output])
+        return
+    of_model = {
+        "categorical_features": list(known) or None,
+        "grid_resolution": max(100, *(len(model.model_.categories[f]) for f in known)) if known else 100,
+        "custom_values": dict(known),
+        "feature_names": feature_names(model),
+    }
+    PartialDependenceDisplay.from_estimator(model, table, [tuple(panel)], ax=[axis], **{**of_model, **settings})
 
 
-def _finish_panels(model: Any, axes: Sequence[Any], panels: Sequence[Sequence[int]], output: int) -> None:
+def _finish_panels(axes: Sequence[Any], panels: Sequence[Sequence[int]], label: str) -> None:
     """Show names without mathtext, and use one scale for all panels of a single feature."""
     single = [axis for axis, panel in zip(axes, panels, strict=True) if len(panel) == 1]
     limits = np.array([axis.dataLim.intervaly for axis in single])
@@ -169,4 +169,4 @@ def _finish_panels(model: Any, axes: Sequence[Any], panels: Sequence[Sequence[in
         axis.grid(axis="y", alpha=0.25)
         axis.set_ylabel("")
     if single:
-        single[0].set_ylabel(f"mean prediction{output_suffix(model, output)}", parse_math=False)
+        single[0].set_ylabel(label, parse_math=False)
