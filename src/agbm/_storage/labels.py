@@ -43,13 +43,7 @@ def facts(labels: Labels) -> dict[str, Any]:
 
 
 def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
-    """The labels in a file, which the loss must match."""
-    labels = _restored(classifies, loss, stored)
-    _check_loss(labels, loss)
-    return labels
-
-
-def _restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
+    """The labels in a file; the loss shows whether they are probabilities."""
     if classifies and "n_labels" in stored.description:
         return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
     if classifies and isinstance(loss, (CrossEntropy, MultinomialCrossEntropy)):
@@ -68,7 +62,7 @@ def _soft(classes: NDArray[Any]) -> SoftClasses:
     return SoftClasses(classes)
 
 
-def _check_loss(labels: Labels, loss: BuiltInLoss) -> None:
+def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
     """Raise ModelFileError if a loss is not one of these labels."""
     of_two_classes = isinstance(loss, (LogLoss, Exponential))
     if isinstance(labels, LabelSets):

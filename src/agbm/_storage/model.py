@@ -214,6 +214,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     loss = _restored_loss(stored)
     labels = stored_labels.restored(is_classifier(estimator), loss, stored)
     start = _restored_start(labels, stored)
+    stored_labels.check_loss(labels, loss)
     ensembles, folded = _restored_trees(reader, labels, stored)
     model = FittedModel(
         reader=reader,
