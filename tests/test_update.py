@@ -456,3 +456,17 @@ def test_new_weights_keep_the_trees():
 def rows(model, X):
     numbers = model.model_.reader.numbers(X)
     return numbers, np.broadcast_to(model.model_.start[:, np.newaxis], (1, len(numbers))), 1
+
+
+@pytest.mark.parametrize("mode", ["trees", "leaves", "weights", "all"])
+def test_an_offset_is_what_the_label_has_without_it(mode):
+    """For the squared error, a model of y - offset is the model of y with this offset."""
+    rng = np.random.default_rng(0)
+    X, offset = rng.normal(size=(800, 3)), rng.normal(size=800)
+    y = X[:, 0] + offset + 0.1 * rng.normal(size=800)
+    settings = {"max_iter": 20, "n_members": 2, "early_stopping": False}
+    with_offset = AGBMRegressor(**settings).fit(X[:400], y[:400], offset=offset[:400])
+    without = AGBMRegressor(**settings).fit(X[:400], (y - offset)[:400])
+    with_offset.update(X[400:], y[400:], mode=mode, offset=offset[400:])
+    without.update(X[400:], (y - offset)[400:], mode=mode)
+    np.testing.assert_allclose(with_offset.predict(X), without.predict(X), atol=1e-12)

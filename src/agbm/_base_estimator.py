@@ -132,7 +132,7 @@ class BaseAGBM(KnowsNames, ABC):
     def update(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
         sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
-        old_weight: float | None = None,
+        old_weight: float | None = None, offset: Any = None, offset_val: Any = None,
     ) -> Self:  # fmt: skip
         """Change the fitted model with new rows, and return the estimator; if it fails, the estimator is unchanged.
 
@@ -152,9 +152,8 @@ class BaseAGBM(KnowsNames, ABC):
         set.
         """
         check_is_fitted(self)
-        return self._update(
-            Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val), Wanted(mode, max_iter, old_weight)
-        )
+        given, validation = Given(X, y, sample_weight, offset), Given(X_val, y_val, sample_weight_val, offset_val)
+        return self._update(given, validation, Wanted(mode, max_iter, old_weight))
 
     def _update(self, given: Given, validation: Given, wanted: Wanted, source: RowSource | None = None) -> Self:
         self._validate_params()

@@ -230,8 +230,8 @@ class _KnownModel:
         model, n_iterations = self.model, self.model.best_iteration
         objective, constant = self.objective, isinstance(model.start, np.ndarray)
         if constant:
-            start = np.broadcast_to(model.start[:, np.newaxis], objective.start.shape)
-            objective = replace(objective, start=start)
+            offset = objective.start - self.run.start[:, np.newaxis]  # zero if there are none
+            objective = replace(objective, start=model.start[:, np.newaxis] + offset)
         groups = groups_of(n_iterations)
         scales, shift = reweigh(objective, self._parts(groups, objective), shifts=constant)
         of_iterations = np.repeat(scales, [len(group) for group in groups])

@@ -56,7 +56,7 @@ class _OnDask(BaseAGBM):
     def update(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
         sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
-        old_weight: float | None = None, client: Any = None,
+        old_weight: float | None = None, offset: Any = None, offset_val: Any = None, client: Any = None,
     ) -> Self:  # fmt: skip
         """Change the fitted model with new rows, which are Dask collections; see AGBMClassifier.update.
 
@@ -67,7 +67,8 @@ class _OnDask(BaseAGBM):
         rows = DaskRows(client)
         try:
             with talking_to_workers(client):
-                given, validation = Given(X, y, sample_weight), Given(X_val, y_val, sample_weight_val)
+                given = Given(X, y, sample_weight, offset)
+                validation = Given(X_val, y_val, sample_weight_val, offset_val)
                 return self._update(given, validation, Wanted(mode, max_iter, old_weight), rows)
         finally:
             rows.close()

@@ -24,6 +24,8 @@ from .._study.evaluation import Metric, paired_difference, score_predictions
 from .._update import MODES
 from ._data import Model, as_numbers, take
 from ._files import DataFile, available_memory
+from ._model import NEEDED
+from ._offsets import noted_column, of_rows, offsets_in
 from ._options import check_form, form_of
 from ._output import plain, show, show_json, show_table, speaks, table_width, terminal_width
 from ._paths import check_files, save, written
@@ -84,6 +86,7 @@ class Labelled:
     present: NDArray[np.intp]
     """The rows that have a label."""
     classifies: bool
+    offset: Array | None
 
     @classmethod
     def of(cls, model: Model, file: DataFile, features: list[str], target: str) -> Labelled:
@@ -96,7 +99,8 @@ class Labelled:
             y = as_numbers(y, "--target", target)
         elif model.classes_.dtype.kind == "U":
             y = np.where(absent, model.classes_[0], y).astype(str)
-        return cls(file, features, y, np.flatnonzero(~absent), classifies)
+        offset = offsets_in(file, noted_column(model), NEEDED)
+        return cls(file, features, y, np.flatnonzero(~absent), classifies, offset)
 
     def hold_out(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The remaining rows, and a random share of the rows."""
@@ -112,15 +116,16 @@ class Labelled:
         if mode == "leaves":
             options["old_weight"] = arguments.old_weight
         if not self._fits:
-            return model.update(Batches(lambda: ((X, self.y[numbers]) for X, numbers in self.pieces(rows))), **options)
-        return model.update(take(self._all, rows), self.y[rows], **options)
+            batches = Batches(lambda: ((X, self.y[numbers]) for X, numbers in self.pieces(rows)))
+            return model.update(batches, offset=of_rows(self.offset, rows), **options)
+        return model.update(take(self._all, rows), self.y[rows], offset=of_rows(self.offset, rows), **options)
 
     def evaluate(self, model: Model, rows: NDArray[np.intp]) -> tuple[list[Metric], Array]:
         """The metrics of some rows, and the loss of each."""
         if not len(rows):
             return [], np.zeros(0)
         predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
-        found = np.concatenate([predict(X) for X, _ in self.pieces(rows)])
+        found = np.concatenate([predict(X, of_rows(self.offset, part)) for X, part in self.pieces(rows)])
         return score_predictions(self.y[rows], found, model.classes_ if self.classifies else None)
 
     @cached_property
