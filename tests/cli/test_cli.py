@@ -761,3 +761,19 @@ class TestEnds:
         )
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
         assert done.stdout.split() == ["train"], done
+
+
+def test_dates_as_text_are_predicted_and_updated(here, capsys):
+    days = pd.date_range("2024-01-01", periods=400, freq="D")
+    table = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "x": range(400), "sales": 10.0 * (days.day_of_week >= 5)})
+    table[:300].to_csv("old.csv", index=False)
+    table[300:].to_csv("new.csv", index=False)
+    run("train", "old.csv", "--target", "sales", "--out", "m.agbm", *FEW)
+    assert re.search(r"dates +day \(day/month/year\): elapsed time, day of month, weekday", capsys.readouterr().out)
+    run("predict", "m.agbm", "new.csv", "--out", "p.csv")
+    expected = agbm.load("m.agbm").predict(table[["day", "x"]][300:])
+    np.testing.assert_allclose(pd.read_csv("p.csv")["prediction"], expected)
+    run("update", "m.agbm", "new.csv", "--mode", "leaves", "--out", "n.agbm")
+    assert agbm.load("n.agbm").model_.updates == (("leaves", 0),)
+    run("report", "m.agbm", "new.csv", "--out", "page.html")
+    assert "day" in (here / "page.html").read_text()

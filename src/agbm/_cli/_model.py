@@ -115,18 +115,20 @@ def open_for(
     """Open a file for a model; return the file and the names of the model's features.
 
     What `form` does not specify is as in the training data. Columns are read with the types the model was trained with:
-    text features as text, whatever they look like in this file, and the others as numbers. `texts` and `numbers` name
-    further columns to read as text or as numbers.
+    text features as text, whatever they look like in this file, and others as numbers, but for dates. `texts` and
+    `numbers` name further columns to read as text or as numbers.
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     text = [
         names[f] for f, known in model.model_.categories.items() if names and any(isinstance(c, str) for c in known)
     ]
+    neither = {*text, *(names[f] for f in model.model_.reader.derived)}  # dates are read as the file has them
     first = model.notes_.get(FIRST_INDEX)
     file = open_table(
         path, form.completed(_trained_form(model)), text=[*text, *texts],
-        numeric=[name for name in [*names, *numbers] if name not in text], decimal_commas=_with_decimal_commas(model),
-        n_features=model.n_features_in_, first_index=int(first) if first in ("0", "1") else None,
+        numeric=[name for name in [*names, *numbers] if name not in neither],
+        decimal_commas=_with_decimal_commas(model), n_features=model.n_features_in_,
+        first_index=int(first) if first in ("0", "1") else None,
     )  # fmt: skip
     _check_columns(file, names, text)
     warn_of_missed(file)
