@@ -56,6 +56,8 @@ class TableReader:
         """A reader of tables with the columns of X, all of them numeric."""
         columns = _named_like(estimator)()
         validate_data(columns, X, skip_check_array=True)
+        if not hasattr(columns, "n_features_in_"):  # X is no table; the checks of arrays say so
+            validate_data(columns, X, **_OPTIONS)
         names = getattr(columns, "feature_names_in_", None)
         return cls(estimator, columns.n_features_in_, names, Categories())
 
