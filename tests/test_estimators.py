@@ -214,8 +214,8 @@ def test_interrupt_in_the_middle_of_a_tree():
         model = AGBMRegressor(max_iter=1, early_stopping=False).fit(X, y)
         expected = model.predict(X[:3])
         model.set_params(method="gbm", min_samples_leaf=1, max_depth=None, max_leaf_nodes=20_000)
-        grower = TreeLearner.grower
-        TreeLearner.grower = lambda *arguments: Watched(grower(*arguments))
+        grower = TreeLearner._grower
+        TreeLearner._grower = lambda *arguments: Watched(grower(*arguments))
         threading.Thread(target=interrupt).start()
         try:
             model.fit(X, y)
@@ -224,7 +224,7 @@ def test_interrupt_in_the_middle_of_a_tree():
         else:
             raise SystemExit("was not interrupted")
         assert grown == [], "the tree was finished first"
-        TreeLearner.grower = grower
+        TreeLearner._grower = grower
         assert AGBMRegressor(max_iter=5).fit(X[:500], y[:500]).predict(X[:3]).shape == (3,)
         assert np.array_equal(model.predict(X[:3]), expected)
         """

@@ -310,7 +310,7 @@ def _trained(settings: Any, folds: Sequence[_Fold], scorers: Mapping[str, Scorer
     history.records = [of_models(record) for record in history.records]
     best = history.best_iteration(criterion)
     if diverged:
-        warn_diverged(history, best)
+        warn_diverged(history, best, stacklevel=5)
     return history, best
 
 

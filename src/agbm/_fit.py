@@ -75,7 +75,7 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     if plan.stops_early or diverged:
         best = history.best_iteration(criterion)
     if diverged:
-        warn_diverged(history, best)
+        warn_diverged(history, best, stacklevel=6)
     for ensemble in ensembles:
         ensemble.truncate(best)
     return Trained(ensembles, history.columns())

@@ -146,7 +146,7 @@ class FittedModel:
         if self.n_features == self.n_columns:
             return total
         of_columns = np.append(total[..., : self.n_columns], total[..., -1:], axis=-1)
-        for feature, column in enumerate(self.reader.sources[self.n_columns :], self.n_columns):
+        for feature, (column, _) in enumerate(self.reader.derivation.parts, self.n_columns):
             of_columns[..., column] += total[..., feature]
         return of_columns
 
@@ -197,7 +197,7 @@ class FittedModel:
         if not forests:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
         features, gains = gain_by_feature(forests, [weight.sum() for weight in weights])
-        columns, places = np.unique(self.reader.sources[features], return_inverse=True)
+        columns, places = np.unique(self.reader.columns_of(features), return_inverse=True)
         return columns.astype(np.int64), np.bincount(places, gains).astype(np.float64)
 
     def importances(self) -> Array:
@@ -212,7 +212,7 @@ class FittedModel:
         forests, weights = self._weighted_forests("split_counts_")
         used = [forest.nodes["feature"] for forest, weight in zip(forests, weights, strict=True) if weight.any()]
         feature = np.concatenate([np.zeros(0, dtype=np.int32), *used])
-        return np.bincount(self.reader.sources[feature[feature >= 0]], minlength=self.n_columns)
+        return np.bincount(self.reader.columns_of(feature[feature >= 0]), minlength=self.n_columns)
 
     def _weighted_forests(self, name: str) -> tuple[list[Forest], list[Array]]:
         """The forests, and the weights of their functions."""

@@ -567,7 +567,7 @@ class TestErrors:
         a, b = pd.DataFrame({"a": y}), pd.DataFrame({"a": y.astype(str)})
         with pytest.raises(ValueError, match="block 0: column 0 of X has numbers, but other blocks have text"):
             self.fit((a, y), (b, y))
-        with pytest.raises(ValueError, match="block 1: X: column 'a' has dates"):
+        with pytest.raises(ValueError, match="block 0: X: column 'a' has dates in other rows"):
             self.fit((a, y), (pd.DataFrame({"a": pd.to_datetime(y)}), y))
         words = pd.DataFrame({"a": ["x"] * N})
         with pytest.raises(ValueError, match="X_val: X: column 'a' must contain numbers"):

@@ -144,7 +144,7 @@ class TestTables:
         frame, y = dated()
         expected = AGBMRegressor(**FAST).fit(frame, y).predict(frame)
         for name, table in self.variants(frame):
-            if name not in ("polars", "arrow", "array"):  # these have no order of categories
+            if name not in ("category", "polars", "arrow", "array"):  # these are categories, or have no order of them
                 assert np.array_equal(AGBMRegressor(**FAST).fit(table, y).predict(frame), expected), name
 
     def test_a_model_learns_from_dates(self):
@@ -206,6 +206,13 @@ class TestTables:
             rest = AGBMRegressor(**FAST).fit(table[200:], y[200:])
             assert derivation_of(whole).dates == derivation_of(rest).dates != {}
             assert np.array_equal(whole.predict(table[200:]), rest.predict(table[200:]))
+
+    def test_a_categorical_type_is_believed(self):
+        frame, y = dated()
+        for when in (frame["when"].dt.strftime("%Y-%m"), frame["when"].dt.normalize()):
+            model = AGBMRegressor(**FAST).fit(frame.assign(when=when.astype("category")), y)
+            assert not derivation_of(model).dates
+            assert 1 in model.model_.categories
 
     def test_text_that_is_categorical_by_name_stays_so(self):
         frame, y = dated()
@@ -276,7 +283,7 @@ class TestModel:
         model = AGBMRegressor(**FAST).fit(text, y)
         with pytest.warns(UserWarning, match="column 'when' has 1 values that are no dates of the form"):
             model.predict(text.assign(when=["soon", *text["when"][1:]]))
-        with pytest.raises(ValueError, match="column 'when' has dates in fit, and none that can be read now"):
+        with pytest.raises(ValueError, match="column 'when' has dates in other rows, but none here that can be read"):
             model.predict(text.assign(when=1.0))
         with pytest.warns(UserWarning, match="ordered categories that were not there in fit, such as 'xl'"):
             model.predict(text.assign(size="xl"))
@@ -294,12 +301,12 @@ class TestModel:
     def test_interactions_of_parts_go_with_their_column(self):
         frame, y = dated()
         model = AGBMRegressor(**FAST, interaction_cst=[[0], [1], [2, 3]]).fit(frame, y)
-        forest, source = model.model_.folded, model.model_.reader.sources
+        forest, reader = model.model_.folded, model.model_.reader
         for tree in range(len(forest.roots)):
             begin = forest.roots[tree]
             end = forest.roots[tree + 1] if tree + 1 < len(forest.roots) else len(forest.nodes)
             features = forest.nodes["feature"][begin:end]
-            columns = set(source[features[features >= 0]].tolist())
+            columns = set(reader.columns_of(features[features >= 0]).tolist())
             assert any(columns <= group for group in ({0}, {1}, {2, 3}))
 
     def test_a_monotone_order(self):

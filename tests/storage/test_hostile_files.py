@@ -12,8 +12,8 @@ import agbm
 from agbm import AGBMRegressor, ModelFileError, _threads
 from agbm._cli import main
 from agbm._core.ensemble import Ensemble
-from agbm._storage import model as saving
 from agbm._storage import values as stored_values
+from agbm._storage.columns import category_arrays
 from toys import rewrite
 
 # docs/model-file.md promises these: of the description, and of everything else.
@@ -45,7 +45,7 @@ def many_iterations(description, arrays, n=5_000):
 
 
 def many_categories(values):
-    return lambda description, arrays: arrays.update(saving._category_arrays({0: values}))
+    return lambda description, arrays: arrays.update(category_arrays("categories", {0: values}))
 
 
 def many_names(description, arrays):

@@ -30,6 +30,7 @@ from agbm._labels import Classes
 from agbm._storage import container as model_file
 from agbm._storage import model as saving
 from agbm._storage import values as stored_values
+from agbm._storage.columns import category_arrays
 from agbm._tree.forest import NODE
 from toys import damage, rewrite
 from variants import made, methods, strategies
@@ -561,7 +562,7 @@ class TestRulesOfModels:
         ({}, "trees: splits by categories on features .*, not all categorical"),
     ])  # fmt: skip
     def test_categories(self, written, of, rule):
-        rewrite(written, lambda description, arrays: arrays.update(saving._category_arrays(of)))
+        rewrite(written, lambda description, arrays: arrays.update(category_arrays("categories", of)))
         refused(written, rule)
 
     @pytest.mark.parametrize("names", [["a", "b", "c", 4], ["a"]], ids=str)

@@ -281,13 +281,13 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def warn_diverged(history: History, kept: int) -> None:
-    """Warn that training diverged."""
+def warn_diverged(history: History, kept: int, stacklevel: int) -> None:
+    """Warn that training diverged; the warning is about the line that called `fit`, so many calls above this one."""
     last = history.records[-1]
     warnings.warn(
         f"Training diverged at iteration {last.iteration} (training loss {last.train_loss:.6g}, at the start "
         f"{history.records[0].train_loss:.6g}); the model of iteration {kept} is kept. "
         "Lower learning_rate, entry, momentum or correction.",
         ConvergenceWarning,
-        stacklevel=6,  # the line that called fit
+        stacklevel=stacklevel,
     )

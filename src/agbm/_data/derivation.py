@@ -61,7 +61,7 @@ def look(X: Any, weights: NDArray[Any] | None = None) -> Look:
     for f, value in first.items():
         if f in ordered or value is None:
             continue
-        ranges = _ranges(X, f, value)
+        ranges = {} if _is_categorical(X, f) else _ranges(X, f, value)  # a type that says categories is believed
         if ranges:
             dates[f] = ranges
         else:
@@ -101,10 +101,6 @@ class Derivation:
         """The column and the part of each feature that follows those of the columns."""
         return [(f, part) for f, column in self.dates.items() for part in column.parts]
 
-    def sources(self, n_columns: int) -> NDArray[np.intp]:
-        """The column that each feature comes from."""
-        return np.array([*range(n_columns), *(f for f, _ in self.parts)], dtype=np.intp)
-
     def feature_names(self, names: Sequence[Any]) -> list[str]:
         """Names of all features, from those of the columns."""
         return [*map(str, names), *(f"{names[f]}: {part}" for f, part in self.parts)]
@@ -135,7 +131,7 @@ class Derivation:
         dates, absent = _date_values(X, f, form)
         unread = int((np.isnat(dates) & ~absent).sum())
         if unread == len(dates) > 0:
-            raise ValueError(f"X: column {name!r} has dates in fit, and none that can be read now; pass dates.")
+            raise ValueError(f"X: column {name!r} has dates in other rows, but none here that can be read; pass dates.")
         if unread:
             warnings.warn(f"X: column {name!r} has {unread:,} values that are no dates of the form {form!r}; they are "
                           "missing values now.", UserWarning, stacklevel=2)  # fmt: skip
@@ -209,6 +205,15 @@ def _present(values: NDArray[Any]) -> Iterator[Any]:
     for begin in range(0, len(values), 1024):
         some = values[begin : begin + 1024]
         yield from some[~missing(some)]
+
+
+def _is_categorical(X: Any, f: int) -> bool:
+    frame = as_frame(X)
+    if frame is None:
+        return False
+    import narwhals as nw
+
+    return isinstance(frame.schema[frame.columns[f]], (nw.Categorical, nw.Enum))
 
 
 def _ordered_categories(X: Any) -> dict[int, list[Any]]:

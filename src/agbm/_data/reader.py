@@ -74,14 +74,18 @@ class TableReader:
         """Number of features that trees see: those of the columns, then parts of dates."""
         return self.n_columns + len(self.derivation.parts)
 
-    @property
-    def sources(self) -> NDArray[np.intp]:
-        """The column that each feature comes from."""
-        return self.derivation.sources(self.n_columns)
+    def columns_of(self, features: NDArray[Any]) -> NDArray[np.int64]:
+        """The columns that features come from."""
+        columns = features.astype(np.int64)
+        parts = columns >= self.n_columns
+        columns[parts] = np.array([f for f, _ in self.derivation.parts], dtype=np.int64)[
+            columns[parts] - self.n_columns
+        ]
+        return columns
 
     def with_parts(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
         """Groups of columns as groups of features: parts of dates go with their columns."""
-        parts = list(enumerate(self.sources[self.n_columns :].tolist(), self.n_columns))
+        parts = [(feature, column) for feature, (column, _) in enumerate(self.derivation.parts, self.n_columns)]
         return [[*group, *(feature for feature, column in parts if column in group)] for group in groups]
 
     @property
