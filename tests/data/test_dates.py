@@ -108,7 +108,8 @@ class TestParts:
             ("2021-01-05", "h", ("hour",)),
             ("2021-01-20", "D", ("weekday",)),
             ("2021-04-01", "7D", ("day of month",)),
-            ("2023-06-01", "D", ("day of year", "day of month", "weekday")),
+            ("2022-12-30", "D", ("day of month", "weekday")),
+            ("2022-12-31", "D", ("day of year", "day of month", "weekday")),
         ],
     )
     def test_a_part_needs_two_cycles_and_several_values(self, last, frequency, parts):

@@ -184,7 +184,7 @@ class Part(NamedTuple):
 
 
 PARTS: Mapping[str, Part] = {
-    "day of year": Part(_day_of_year, 365.25),
+    "day of year": Part(_day_of_year, 365.0),
     "day of month": Part(_day_of_month, 30.5),
     "weekday": Part(_weekday, 7.0),
     "hour": Part(_hour, 1.0),
@@ -211,11 +211,11 @@ class Range(NamedTuple):
 
     def useful_parts(self) -> list[str]:
         """The parts that vary and repeat within the range."""
-        low, high = self.days
+        covered = self.days[1] - self.days[0] + 1.0  # the last day included
         return [
             name
             for name, (smallest, largest) in self.parts.items()
-            if smallest < largest and high - low >= CYCLES * PARTS[name].cycle
+            if smallest < largest and covered >= CYCLES * PARTS[name].cycle
         ]
 
 
