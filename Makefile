@@ -118,7 +118,7 @@ bench-sparse: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/sparse_memory.py
 
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
-KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_contributions core/test_vectors core/test_losses \
+KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_apply tree/test_contributions core/test_vectors core/test_losses \
   core/test_sums storage/test_model_file distributed/test_cluster))
 THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py tests/test_members.py::TestSameBits::test_for_every_number_of_threads \
   tests/test_members.py::TestSameBits::test_with_several_threads_for_each \
