@@ -15,6 +15,8 @@
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-suite DATA=folder  compare default settings of libraries on 43 real tables, write out/suite/suite.md; resumes
 #             (see benchmarks/suite.py for the folder and for more options)
+# make bench-uncertainty DATA=folder  compare intervals, quantiles, sets of classes and distributions on the same tables, write
+#             out/uncertainty/uncertainty.md; resumes (see benchmarks/uncertainty.py)
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
@@ -40,7 +42,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
 .PHONY: demo test test-fast test-kills test-install lint docs figures paper bench bench-quick bench-kernels bench-ablation bench-dask \
-  bench-sparse bench-suite \
+  bench-sparse bench-suite bench-uncertainty \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -109,6 +111,12 @@ bench-ablation: $(BENCH_SET_UP)
 
 bench-suite: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/suite.py --data $(DATA) --halves
+
+# ngboost imports lifelines, which names pandas < 3 but works with pandas 3: installed without dependencies, so that the
+# pandas of the tests stays.
+bench-uncertainty: $(BENCH_SET_UP)
+	$(PIP) --no-deps 'ngboost>=0.5.11' lifelines autograd autograd-gamma formulaic interface-meta sympy tqdm wrapt
+	$(BIN)/python benchmarks/uncertainty.py --data $(DATA)
 
 bench-dask: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/dask_speed.py --rounds $(or $(ROUNDS),3) --document docs/scale.md

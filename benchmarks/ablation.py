@@ -14,9 +14,10 @@ from typing import Any
 
 from agbm.methods import AGBM, VAGBM, Fading
 from document import table
+from records import read
 from suite import Benchmark
 from suite_contestants import GIVEN, PLAIN, ours
-from suite_report import METRICS, Results, read
+from suite_report import METRICS, Record, Results
 from suite_statistics import geometric_mean, ratios
 
 DEFAULT = "the default"
@@ -97,7 +98,7 @@ def main() -> None:
     args = arguments()
     warnings.simplefilter("ignore")
     Benchmark(args, [ours(name, (GIVEN,), **parameters) for name, parameters in SETTINGS.items()]).run()
-    results = Results(read(args.out / "results.jsonl"), GIVEN, args.rows, args.iterations)
+    results = Results(read(args.out / "results.jsonl", Record), GIVEN, args.rows, args.iterations)
     lines = page(results, args.rows)
     (args.out / "ablation.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

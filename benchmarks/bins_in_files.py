@@ -35,7 +35,7 @@ def seconds_per_tree(rows: int, columns: int, folder: str, group: Path | None, l
         matrix.put(rng.integers(0, 255, (columns, min(ROWS_AT_ONCE, rows - first)), dtype=np.uint8), first)
     grower = _native.Grower(
         matrix, np.tile(np.arange(254.0) + 0.5, columns), max_depth=6, max_leaf_nodes=0, min_samples_leaf=10,
-        l2_regularization=1.0, min_split_gain=0.0, monotone=[], interactions=[], n_threads=os.cpu_count() or 1,
+        min_split_gain=0.0, monotone=[], interactions=[], n_threads=os.cpu_count() or 1,
     )  # fmt: skip
     residual = rng.normal(size=rows)
     taken = []
@@ -43,7 +43,7 @@ def seconds_per_tree(rows: int, columns: int, folder: str, group: Path | None, l
         began = time.perf_counter()
         grower.grow(
             residuals=[residual], hessians=None, repeats=None, rows=None, features=None, node_share=1.0, seed=0,
-            min_hessian_leaf=0.0,
+            min_hessian_leaf=0.0, l2_regularization=[1.0],
         )  # fmt: skip
         taken.append(time.perf_counter() - began)
     return taken

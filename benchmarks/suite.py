@@ -20,8 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from records import append, read
 from suite_contestants import PROTOCOLS, Contestant, Run, built_in, from_text
-from suite_report import Record, Results, append, choice, page, read
+from suite_report import Record, Results, choice, page
 from suite_statistics import halves
 from suite_tables import Problem, Rows, Task, all_tasks, loss, split
 
@@ -66,7 +67,7 @@ class Benchmark:
             if version is None:
                 print(f"{contestant.name} is skipped: {contestant.package} is not installed")
         self._path: Path = args.out / "results.jsonl"
-        self._done = {r.key for r in read(self._path) if r.error is None or not args.retry}
+        self._done = {r.key for r in read(self._path, Record) if r.error is None or not args.retry}
 
     def run(self) -> None:
         """Measure everything that is not stored yet, one fit at a time."""
@@ -136,7 +137,7 @@ def chosen_contestants(args: argparse.Namespace) -> list[Contestant]:
 
 def report(args: argparse.Namespace) -> None:
     """Write the page, and print what --choose asks for."""
-    records = read(args.out / "results.jsonl")
+    records = read(args.out / "results.jsonl", Record)
     path = args.out / "suite.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(records, PROTOCOLS, args.rows, args.iterations, args.reference, args.halves))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import cast
 
 from document import table
@@ -62,25 +60,6 @@ class Record:
     def variant(self) -> tuple[str, str, str, str]:
         """Protocol and contestant with its version and settings."""
         return self.protocol, self.contestant, self.version, self.settings
-
-
-def read(path: Path) -> list[Record]:
-    """The stored records; the line of an interrupted write is skipped."""
-    found = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            found.append(Record(**json.loads(line)))
-        except json.JSONDecodeError:
-            continue
-    return found
-
-
-def append(path: Path, record: Record) -> None:
-    """Store a record."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    interrupted = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
-    with path.open("a") as file:
-        file.write(("\n" if interrupted else "") + json.dumps(asdict(record)) + "\n")
 
 
 class Results:

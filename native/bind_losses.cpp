@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings.hpp"
+#include "distribution.hpp"
 #include "loss.hpp"
 #include "python_arrays.hpp"
 #include "python_exact_sum.hpp"
@@ -26,6 +27,23 @@ void with_loss(const std::string& name, double parameter, const Use& use) {
   if (name == "logistic") return use(LogisticLoss{});
   if (name == "exponential") return use(ExponentialLoss{});
   throw std::invalid_argument("name: no such loss");
+}
+
+// Calls use(distribution) with the distribution of that name. Returns whether there is one.
+template <class Use>
+bool with_distribution(const std::string& name, double parameter, const Use& use) {
+  const auto found = [&](auto distribution) {
+    use(distribution);
+    return true;
+  };
+  if (name == "normal") return found(NormalDistribution{});
+  if (name == "log_normal") return found(LogNormalDistribution{});
+  if (name == "student_t") return found(StudentTDistribution{parameter});
+  if (name == "gamma_distribution") return found(GammaDistribution{});
+  if (name == "negative_binomial") return found(NegativeBinomialDistribution{});
+  if (name == "zero_inflated_poisson") return found(ZeroInflatedPoissonDistribution{});
+  if (name == "zero_inflated_gamma") return found(ZeroInflatedGammaDistribution{});
+  return false;
 }
 
 // Labels and scores of losses with one score per row: (row) or (output, row).
@@ -70,6 +88,21 @@ void multinomial_quantity(Quantity quantity, bool shares, double n_classes, cons
           "y: must be class codes, integers from 0");
 }
 
+// y is a vector, f is (score, row).
+template <class Distribution>
+void distribution_quantity(const Distribution& distribution, Quantity quantity, const Scores& y, const Scores& f,
+                           const Results& out, int n_threads) {
+  require(y.ndim() == 1, "y: must be a vector");
+  require(f.ndim() == 2 && f.shape(0) == static_cast<std::size_t>(Distribution::kScores),
+          "f: must be (scores, rows), with as many scores as the distribution has");
+  require(f.shape(1) == y.shape(0), "f: must have scores for as many rows as y has labels");
+  LabelledRows::require_together(y);
+  LabelledRows::require_together(f);
+  require(out.size() == (quantity == Quantity::kValue ? f.shape(1) : f.size()), "out: wrong size");
+  nb::gil_scoped_release release;
+  fill_scores(distribution, quantity, y.data(), f.data(), f.stride(0), f.shape(1), out.data(), n_threads);
+}
+
 // Writes one quantity of every row to `out`, a NumPy array, which is in large pages if it is large; this saves more
 // time than some losses take.
 template <Quantity quantity>
@@ -78,6 +111,10 @@ void loss_quantity(const std::string& name, double parameter, const Scores& y, c
   if (name == "multinomial" || name == "shares_of_classes") {
     return multinomial_quantity(quantity, name != "multinomial", parameter, y, f, out, n_threads);
   }
+  const bool is_distribution = with_distribution(name, parameter, [&](const auto& distribution) {
+    distribution_quantity(distribution, quantity, y, f, out, n_threads);
+  });
+  if (is_distribution) return;
   const LabelledRows rows(y, f);
   require(out.size() == y.size(), "out: wrong size");
   nb::gil_scoped_release release;
@@ -110,8 +147,8 @@ nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, c
 void bind_losses(nb::module_& m) {
   m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "out"_a.noconvert(), "n_threads"_a,
-        "The loss of each row. y and f are (row) or (output, row); for \"multinomial\", f is (class, row), and for "
-        "\"shares_of_classes\" y as well.");
+        "The loss of each row. y and f are (row) or (output, row); for \"multinomial\" and distributions, f is (score, "
+        "row), and for \"shares_of_classes\" y as well.");
   m.def("loss_sum", &loss_sum, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "weight"_a.noconvert().none(), "n_threads"_a, "The sum of the losses of all rows, times their weights.");
   m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,

@@ -42,14 +42,14 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Vectors& residuals, const st
 }
 
 GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes, std::int64_t min_samples_leaf,
-                       double l2_regularization, double min_split_gain, const std::vector<int>& monotone,
+                       double min_split_gain, const std::vector<int>& monotone,
                        const std::vector<std::vector<int>>& interactions) {
   require(max_depth >= 1, "max_depth: must be at least 1");
   require(max_leaf_nodes == 0 || max_leaf_nodes >= 2, "max_leaf_nodes: must be 0 (no limit) or at least 2");
   require(min_samples_leaf >= 1, "min_samples_leaf: must be at least 1");
   require(min_samples_leaf >= m.min_samples_leaf,
           "min_samples_leaf: must be at least the value that features were removed by");
-  require(l2_regularization >= 0.0 && min_split_gain >= 0.0, "l2_regularization, min_split_gain: must not be negative");
+  require(min_split_gain >= 0.0, "min_split_gain: must not be negative");
   require(monotone.empty() || static_cast<int>(monotone.size()) == m.n_features,
           "monotone: must be empty or have one entry for each feature");
   for (std::size_t f = 0; f < monotone.size(); ++f) {
@@ -60,7 +60,7 @@ GrowthRules make_rules(const BinnedMatrix& m, int max_depth, int max_leaf_nodes,
   for (const std::vector<int>& group : interactions) {
     for (int feature : group) require(feature >= 0 && feature < m.n_features, "interactions: no such feature");
   }
-  return {max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain, monotone, interactions};
+  return {max_depth, max_leaf_nodes, min_samples_leaf, min_split_gain, monotone, interactions};
 }
 
 template <class G>
@@ -68,15 +68,14 @@ void def_init(nb::class_<G>& grower) {
   grower.def(
       "__init__",
       [](G* self, const BinnedMatrix& m, const Vector<double>& thresholds, int max_depth, int max_leaf_nodes,
-         std::int64_t min_samples_leaf, double l2_regularization, double min_split_gain,
-         const std::vector<int>& monotone, const std::vector<std::vector<int>>& interactions, int n_threads) {
+         std::int64_t min_samples_leaf, double min_split_gain, const std::vector<int>& monotone,
+         const std::vector<std::vector<int>>& interactions, int n_threads) {
         new (self) G(m, thresholds,
-                     make_rules(m, max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization, min_split_gain,
-                                monotone, interactions),
+                     make_rules(m, max_depth, max_leaf_nodes, min_samples_leaf, min_split_gain, monotone, interactions),
                      n_threads);
       },
       "matrix"_a, "thresholds"_a.noconvert(), nb::kw_only(), "max_depth"_a, "max_leaf_nodes"_a, "min_samples_leaf"_a,
-      "l2_regularization"_a, "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a, nb::keep_alive<1, 2>());
+      "min_split_gain"_a, "monotone"_a, "interactions"_a, "n_threads"_a, nb::keep_alive<1, 2>());
 }
 
 void bind_growers(nb::module_& m) {
@@ -84,9 +83,9 @@ void bind_growers(nb::module_& m) {
   def_init(grower);
   grower.def(
       "grow", &Grower::grow, nb::kw_only(), "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
-      "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "share"_a = 0.0,
+      "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "shares"_a = std::vector<double>(),
       "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
-      "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+      "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
       "A tree for residuals, one array per residual: its parts and its values on all rows. With distances, one array "
       "per output, the leaf values for each output's first residual are quantiles of these.");
   nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
@@ -94,6 +93,7 @@ void bind_growers(nb::module_& m) {
   remote.def(
       "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_residuals"_a,
       "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+      "l2_regularization"_a,
       "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
       "of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, output), flat.");
 }
@@ -103,7 +103,7 @@ void bind_shard(nb::module_& m) {
       .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
       .def("set_residuals", &ShardRows::set_residuals, nb::kw_only(), "residuals"_a.noconvert(),
            "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(),
-           "share"_a = 0.0, "steps"_a.noconvert().none() = nb::none(),
+           "shares"_a = std::vector<double>(), "steps"_a.noconvert().none() = nb::none(),
            "Take residuals. Returns the number of rows, counting repeats, and the largest absolute values.")
       .def("start", &ShardRows::start, nb::kw_only(), "n_repeated"_a, "max"_a, "rows"_a.noconvert().none(),
            "Begin a tree, given the number of rows and the largest absolute values of all shards.")

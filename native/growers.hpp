@@ -104,14 +104,14 @@ class Grower : GrowerBase {
 
   // A tree for the residuals of the first rows, and its values on all rows.
   nb::tuple grow(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
-                 const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances, double share,
-                 const std::optional<Vector<std::int64_t>>& steps, const std::optional<Vector<Row>>& rows,
-                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
-                 double min_hessian_leaf) {
+                 const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances,
+                 const std::vector<double>& shares, const std::optional<Vector<std::int64_t>>& steps,
+                 const std::optional<Vector<Row>>& rows, const std::optional<Vector<std::uint8_t>>& features,
+                 double node_share, std::uint64_t seed, double min_hessian_leaf,
+                 const std::vector<double>& l2_regularization) {
     TreeInputs inputs = make_inputs(matrix_, residuals, hessians, repeats, n_threads_);
-    inputs.quantiles = make_quantiles(distances, share, steps, inputs.n_rows, inputs.n_residuals);
-    require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
-    inputs.min_hessian_leaf = min_hessian_leaf;
+    inputs.quantiles = make_quantiles(distances, shares, steps, inputs.n_rows, inputs.n_residuals);
+    set_regularization(inputs, min_hessian_leaf, l2_regularization);
     const FeatureSample sample = make_sample(features, node_share, seed);
     require(!rows || rows->size() > 0, "rows: none");
     const Row* chosen = chosen_rows(rows, inputs.n_rows);
@@ -214,16 +214,15 @@ class RemoteGrower : GrowerBase {
 
   nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
                  int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
-                 std::uint64_t seed, double min_hessian_leaf) {
+                 std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
     TreeInputs inputs;
     inputs.n_residuals = n_residuals;
     inputs.n_hessians = static_cast<int>(max.size()) - n_residuals;
     require(n_residuals > 0 && inputs.n_hessians >= 0, "max: must have an entry for each residual");
     require(n_repeated > 0, "n_repeated: must be positive");
-    require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
     inputs.n_repeated = static_cast<std::size_t>(n_repeated);
     inputs.max = max;
-    inputs.min_hessian_leaf = min_hessian_leaf;
+    set_regularization(inputs, min_hessian_leaf, l2_regularization);
     require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
             "n_quantiles: must be 0 or the number of outputs");
     inputs.quantiles.n_outputs = n_quantiles;

@@ -45,10 +45,10 @@ class LeafFitter {
     const int group_size = inputs_.n_hessians > 0 ? inputs_.n_residuals / inputs_.n_hessians : inputs_.n_residuals;
     const Bounds bounds{bounds_.empty() ? nullptr : bounds_[node].data()};
     for (int k = 0; k < inputs_.n_residuals; ++k) {
-      const int h = inputs_.n_residuals + k / group_size;
+      const int group = k / group_size, h = inputs_.n_residuals + group;
       const double hessian =
           inputs_.n_hessians > 0 ? static_cast<double>(sums[h]) * unit[h] : static_cast<double>(tree_.count[node]);
-      const double denominator = leaf_denominator(hessian, inputs_.min_hessian_leaf, rules_.l2_regularization);
+      const double denominator = leaf_denominator(hessian, inputs_.min_hessian_leaf, inputs_.l2[group]);
       double& value = tree_.value[node * inputs_.n_residuals + k];
       if (inputs_.has_quantiles(k)) {
         const double kept = denominator > 0.0 ? hessian / denominator : 0.0;

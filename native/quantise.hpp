@@ -65,6 +65,7 @@ struct Channels {
   bool counts_alone = false;
   int count_bits = 0;
   double min_hessian_leaf = 0.0;
+  std::vector<double> l2;     // per hessian; one for all if hessians are constant
   std::vector<double> noise;  // per residual: its mean square divided by the mean hessian
   std::vector<int> exponent;  // per channel: the integer of a row is its number times 2^exponent
   std::vector<double> unit;   // value of one step of each channel, a power of two
@@ -84,14 +85,14 @@ inline int value_bits(std::size_t n_repeated, bool carries_count) {
 // Leaf values that are quantiles of the distances of their rows instead of Newton steps, for losses with a kink.
 struct LeafQuantiles {
   int n_outputs = 0;                     // 0: no quantiles
-  double share = 0.0;                    // of the weight at or below the value
+  std::vector<double> shares;            // per output: of the weight at or below the value
   std::vector<const double*> distances;  // per output: from the score to the label of each row
   const std::int64_t* steps = nullptr;   // weights of the rows in whole steps; null: the repeats are the weights
 
   // The weight that corresponds to the share of a total. As a double, the share may be slightly above the intended
   // number, as 0.1 is; the factor corrects this, so that exactly a tenth suffices.
-  double enough(std::int64_t total) const {
-    return std::max(1.0, std::ceil(share * (1.0 - 0x1p-50) * static_cast<double>(total)));
+  double enough(int output, std::int64_t total) const {
+    return std::max(1.0, std::ceil(shares[output] * (1.0 - 0x1p-50) * static_cast<double>(total)));
   }
 };
 
@@ -110,6 +111,7 @@ struct TreeInputs {
   const std::int64_t* repeats = nullptr;
   std::vector<double> max;        // per residual, then per hessian
   double min_hessian_leaf = 0.0;  // keeps Newton steps from dividing by almost zero
+  std::vector<double> l2;         // per hessian, added to its sum; one for all if hessians are constant
   LeafQuantiles quantiles;
 
   int n_sums() const { return n_residuals + n_hessians; }
@@ -185,6 +187,7 @@ inline Channels channels_of(const TreeInputs& inputs) {
   c.counts_alone = value_bits(inputs.n_repeated, true) < kMinValueBits;
   c.count_bits = bits_for(inputs.n_repeated);
   c.min_hessian_leaf = inputs.min_hessian_leaf;
+  c.l2 = inputs.l2;
   c.exponent.assign(c.n(), 0);
   c.unit.assign(c.n(), 1.0);
   for (int k = 0; k < inputs.n_sums(); ++k) {

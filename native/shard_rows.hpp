@@ -24,11 +24,11 @@ class ShardRows {
   // Takes the residuals of the first rows. Returns the number of rows, counting repeats, and the largest absolute value
   // of each residual and hessian; start() takes those of all shards together.
   nb::tuple set_residuals(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
-                          const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances, double share,
-                          const std::optional<Vector<std::int64_t>>& steps) {
+                          const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances,
+                          const std::vector<double>& shares, const std::optional<Vector<std::int64_t>>& steps) {
     rows_.stop();  // the rows point to the arrays of the last tree
     inputs_ = make_inputs(matrix_, residuals, hessians, repeats, n_threads_, true);
-    inputs_.quantiles = make_quantiles(distances, share, steps, inputs_.n_rows, inputs_.n_residuals);
+    inputs_.quantiles = make_quantiles(distances, shares, steps, inputs_.n_rows, inputs_.n_residuals);
     residuals_ = residuals;
     hessians_ = hessians;
     repeats_ = repeats;

@@ -19,7 +19,6 @@ struct GrowthRules {
   int max_depth;
   int max_leaf_nodes;  // 0: no limit, grow by level
   std::int64_t min_samples_leaf;
-  double l2_regularization;
   double min_split_gain;
   std::vector<int> monotone;                   // per feature: 1 increasing, -1 decreasing, 0 free; empty: all free
   std::vector<std::vector<int>> interactions;  // groups that may be used together on one path; empty: all may
@@ -82,7 +81,7 @@ struct Bounds {
 template <int Residuals, bool HasHessian>
 class SumReader {
  public:
-  SumReader(const Channels& channels, double l2) : channels_(channels), l2_(l2) {}
+  explicit SumReader(const Channels& channels) : channels_(channels) {}
 
   int n_residuals() const { return Residuals > 0 ? Residuals : channels_.n_residuals; }
   int n_channels() const { return Residuals > 0 ? Residuals + (HasHessian ? 1 : 0) : channels_.n(); }
@@ -98,7 +97,7 @@ class SumReader {
     return HasHessian ? value(sums, n_residuals() + group) : static_cast<double>(count(sums));
   }
   double denominator(const std::int64_t* sums, int group) const {
-    return leaf_denominator(hessian(sums, group), channels_.min_hessian_leaf, l2_);
+    return leaf_denominator(hessian(sums, group), channels_.min_hessian_leaf, channels_.l2[group]);
   }
   // Whether the hessians of all residuals together suffice for a leaf.
   bool enough_hessian(const std::int64_t* sums) const {
@@ -139,7 +138,6 @@ class SumReader {
 
  private:
   const Channels& channels_;
-  const double l2_;
 };
 
 // Places where a feature may be cut, with the sums of the rows to the left of each, channel by channel, so that several
@@ -171,11 +169,11 @@ struct SumVectors {
     hessian = HasHessian ? value[last] : to_doubles(sums[last] & channels.count_mask());
   }
   // -infinity if the hessians do not suffice for a leaf.
-  AGBM_INLINE void score(const Channels& channels, double l2, Doubles& score) const {
+  AGBM_INLINE void score(const Channels& channels, Doubles& score) const {
     Doubles value[kChannels], hessian;
     values(channels, value, hessian);
     const Doubles none = {}, floor = none + channels.min_hessian_leaf;
-    const Doubles denominator = (hessian < floor ? floor : hessian) + l2;
+    const Doubles denominator = (hessian < floor ? floor : hessian) + channels.l2[0];
     Doubles squares = value[0] * value[0];
     for (int k = 1; k < Residuals; ++k) squares += value[k] * value[k];
     score = denominator > none ? squares / denominator : none;
@@ -200,7 +198,7 @@ template <int Residuals, bool HasHessian>
 class FeatureScan {
  public:
   FeatureScan(const Channels& channels, const GrowthRules& rules, const ScanTask& task)
-      : read_(channels, rules.l2_regularization),
+      : read_(channels),
         channels_(channels),
         rules_(rules),
         task_(task),
@@ -397,8 +395,8 @@ class FeatureScan {
           right.sums[c] = task_.total[c] - left.sums[c];
         }
         Doubles left_score, right_score;
-        left.score(channels_, rules_.l2_regularization, left_score);
-        right.score(channels_, rules_.l2_regularization, right_score);
+        left.score(channels_, left_score);
+        right.score(channels_, right_score);
         const Doubles children = left_score + right_score;
         Doubles gain = children - parent_score_ - by_chance_;
         gain = gain > kGainNoise * (children < none ? -children : children) ? gain : impossible;

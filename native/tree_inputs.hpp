@@ -20,14 +20,15 @@ constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 using Vectors = std::vector<Vector<double>>;
 
 // Leaf quantiles from distances, one vector per output; none without distances.
-inline LeafQuantiles make_quantiles(const Vectors& distances, double share,
+inline LeafQuantiles make_quantiles(const Vectors& distances, const std::vector<double>& shares,
                                     const std::optional<Vector<std::int64_t>>& steps, std::size_t n_rows,
                                     int n_residuals) {
   LeafQuantiles q;
   q.n_outputs = static_cast<int>(distances.size());
-  q.share = share;
-  require(q.n_outputs == 0 || (n_residuals % q.n_outputs == 0 && share > 0.0 && share < 1.0),
-          "distances: must have one entry for each output, with a share between 0 and 1");
+  q.shares = shares;
+  require(q.n_outputs == 0 || (n_residuals % q.n_outputs == 0 && shares.size() == distances.size()),
+          "distances: must have one entry for each output, as shares");
+  for (double share : shares) require(share > 0.0 && share < 1.0, "shares: must be between 0 and 1");
   for (const Vector<double>& distance : distances) {
     require(distance.size() == n_rows, "distances: must have as many rows as residuals");
     q.distances.push_back(distance.data());
@@ -82,6 +83,16 @@ inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
                        [](double h) { return h < 0.0; }),
           "hessians: negative");
   return inputs;
+}
+
+// What leaves add to their sums: one number for all outputs, or one for each.
+inline void set_regularization(TreeInputs& inputs, double min_hessian_leaf, const std::vector<double>& l2) {
+  require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
+  const std::size_t n = std::max(inputs.n_hessians, 1);
+  require(l2.size() == n || l2.size() == 1, "l2_regularization: must have one entry, or one for each hessian");
+  for (double number : l2) require(number >= 0.0, "l2_regularization: must not be negative");
+  inputs.min_hessian_leaf = min_hessian_leaf;
+  inputs.l2 = l2.size() == n ? l2 : std::vector<double>(n, l2[0]);
 }
 
 // The rows that a tree is grown on, ascending; null: all.

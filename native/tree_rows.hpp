@@ -140,7 +140,7 @@ class TreeRows : public RowSums {
     const std::size_t n_outputs = inputs_.quantiles.distances.size();
     std::vector<double> found(leaves.size() * n_outputs);
     parallel_for(found.size(), threads_for(inputs_.n_rows, n_threads_), [&](std::size_t i) {
-      found[i] = quantile(ranges_[leaves[i / n_outputs]], inputs_.quantiles.distances[i % n_outputs]);
+      found[i] = quantile(ranges_[leaves[i / n_outputs]], static_cast<int>(i % n_outputs));
     });
     return found;
   }
@@ -210,12 +210,13 @@ class TreeRows : public RowSums {
   }
 
   // The smallest distance such that the rows up to it have the wanted share of the weight; 0 if there are no rows.
-  double quantile(const RowRange& range, const double* distance) const {
+  double quantile(const RowRange& range, int output) const {
     if (range.size() == 0) return 0.0;
     const Row *begin = partition_.rows() + range.begin, *end = partition_.rows() + range.end;
+    const double* distance = inputs_.quantiles.distances[output];
     std::int64_t total = 0;
     for (const Row* row = begin; row < end; ++row) total += steps(*row);
-    const double enough = inputs_.quantiles.enough(total);
+    const double enough = inputs_.quantiles.enough(output, total);
     const bool equal_weights = inputs_.quantiles.steps == nullptr && inputs_.repeats == nullptr;
     if (equal_weights) return nth_distance(begin, end, distance, static_cast<std::size_t>(enough) - 1);
     std::vector<std::pair<double, std::int64_t>> weighed;

@@ -39,3 +39,19 @@ def regression():
     from sklearn.datasets import load_diabetes
 
     return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture
+def drawn():
+    """Every picture that a test makes can be drawn; no setting has changed, and all are closed."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    settings_before = mpl.rcParams.copy()
+    yield
+    try:
+        for number in plt.get_fignums():
+            plt.figure(number).canvas.draw()
+    finally:
+        plt.close("all")
+    assert mpl.rcParams == settings_before

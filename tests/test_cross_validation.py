@@ -1,5 +1,6 @@
 """Cross-validation: each fold is the fit of its rows, and nothing of the test rows reaches training."""
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm.dask import DaskAGBMRegressor
 
 
 def table(n=240, seed=0):
@@ -228,22 +230,18 @@ def test_errors():
 
 
 def test_dask_estimators_are_refused():
-    pytest.importorskip("distributed")
-    from agbm.dask import DaskAGBMRegressor
-
     X, y, _ = table(60)
     with pytest.raises(TypeError, match="DaskAGBMRegressor is for Dask"):
         agbm.cv(DaskAGBMRegressor(), X, y)
-    lazy = pytest.importorskip("dask.array").from_array(X)
+    lazy = da.from_array(X)
     with pytest.raises(TypeError, match="must be a table in memory"):
         agbm.cv(AGBMRegressor(), lazy, y)
 
 
 def test_convergence_plot():
-    plot = pytest.importorskip("agbm.plot")
     X, y, _ = table()
     result = agbm.cv(AGBMRegressor(max_iter=10), X, y, cv=3, scoring="r2")
-    ax = plot.convergence(result, against="iterations")
+    ax = agbm.plot.convergence(result, against="iterations")
     drawn = {line.get_linestyle(): line.get_ydata() for line in ax.get_lines() if len(line.get_ydata()) > 1}
     np.testing.assert_array_equal(drawn["-"], result.history["validation_loss_mean"])
     np.testing.assert_array_equal(drawn["--"], result.history["train_loss_mean"])
@@ -251,6 +249,6 @@ def test_convergence_plot():
     top = result.history["validation_loss_mean"] + result.history["validation_loss_std"]
     assert band.get_paths()[0].vertices[:, 1].max() == pytest.approx(top.max())
     model = AGBMRegressor(max_iter=10).fit(X, y)
-    assert len(plot.convergence({"cv": result, "fit": model}).collections) == 1
+    assert len(agbm.plot.convergence({"cv": result, "fit": model}).collections) == 1
     with pytest.raises(TypeError, match="CrossValidation"):
-        plot.importances(result)
+        agbm.plot.importances(result)

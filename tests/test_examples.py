@@ -119,7 +119,8 @@ def test_constraints(run):
 
 def test_quantiles(run):
     text, _ = run("quantiles.py")
-    assert 86.0 < numbers(r"contain ([\d.]+)% of", text) < 93.0
+    assert 86.0 < numbers(r"([\d.]+)% of the test rows are between", text) < 93.0
+    assert 88.0 < numbers(r"([\d.]+)% are in intervals", text) < 93.0
     assert np.all(np.abs(numbers(r": (\d+)% inside", text) - 90.0) < 6.0)
     widths = numbers(r"mean width ([\d.]+)", text)
     # The distance of the 5 % and the 95 % quantile of normal noise in the middle of each range of x.

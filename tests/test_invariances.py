@@ -228,6 +228,8 @@ class TestEarlyStopping:
 @pytest.mark.parametrize("value", ["0.3", None, np.nan, 0.0, 1.0, -1.0, 2.0, [0.5]])
 def test_parameters_of_losses(value):
     for kind, name in ((Quantile, "quantile"), (Tweedie, "power")):
+        if kind is Quantile and value == [0.5]:
+            continue  # a list of quantiles is allowed
         with pytest.raises(ValueError, match=rf"{name}=.* must be a number between"):
             kind(value)
     if value not in (1.0, 2.0):

@@ -110,6 +110,7 @@ def test_every_objective_makes_a_model(library, table):
     X, y = table
     for objective, (task, _) in LIBRARIES[library].objectives.items():
         shown = {"Huber": "Huber:delta=1.5", "Tweedie": "Tweedie:variance_power=1.2"}.get(objective, objective)
+        shown = {"MultiQuantile": "MultiQuantile:alpha=0.1,0.9"}.get(objective, shown)
         model = agbm.from_params(library, {OBJECTIVE[library]: shown})
         assert isinstance(model, AGBMClassifier if task == CLASSIFICATION else AGBMRegressor)
         model.set_params(max_iter=2).fit(X, y if task == CLASSIFICATION else (y + 1.0) / 2.0)
@@ -125,7 +126,9 @@ def test_every_objective_makes_a_model(library, table):
         ("lightgbm", {"app": "tweedie", "tweedie_variance_power": 1.1}, Tweedie(1.1)),
         ("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": 0.8}, Quantile(0.8)),
         ("xgboost", {"objective": "reg:tweedie"}, Tweedie(1.5)),
+        ("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.8]}, Quantile([0.1, 0.8])),
         ("catboost", {"loss_function": "Quantile:alpha=0.7"}, Quantile(0.7)),
+        ("catboost", {"loss_function": "MultiQuantile:alpha=0.1,0.7"}, Quantile([0.1, 0.7])),
         ("catboost", {"loss_function": "Huber:delta=3"}, Huber(3.0)),
         ("sklearn", {"loss": "quantile", "quantile": 0.3}, Quantile(0.3)),
     ],
@@ -320,7 +323,7 @@ class TestEstimatorsOfOtherLibraries:
             ("catboost", {"loss_function": "Huber"}),
             "loss_function='Huber' needs a parameter that is a single number: 'delta'",
         ),
-        (("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]}), "single number"),
+        (("xgboost", {"objective": "reg:quantileerror", "quantile_alpha": {}}), "single number"),
         (("sklearn", {}), "no loss. Give task='classification' or task='regression', or .*HistGradientBoostingClass"),
         (("lightgbm", {"num_leaves": 15}), "no objective. Give task='classification' .*LGBMClassifier or LGBMRegre"),
         (("catboost", {"loss_function": None}), "no loss_function. Give task="),

@@ -239,7 +239,8 @@ def test_changed_files(tmp_path, fitted, entry, rule):
 
 
 def test_onnx(fitted):
-    onnxruntime = pytest.importorskip("onnxruntime")
+    import onnxruntime
+
     X, _ = rows()
     proto = to_onnx(fitted, dtype=np.float64).SerializeToString()
     session = onnxruntime.InferenceSession(proto, providers=["CPUExecutionProvider"])
@@ -249,7 +250,8 @@ def test_onnx(fitted):
 
 
 def test_treelite(fitted):
-    treelite = pytest.importorskip("treelite")
+    import treelite
+
     X, _ = rows()
     found = treelite.gtil.predict(to_treelite(fitted), encode(fitted, X))
     np.testing.assert_allclose(found.reshape(len(X), 3), fitted.predict_proba(X), atol=1e-12)
@@ -262,7 +264,8 @@ def test_other_exports(fitted):
 
 
 def test_charts(fitted):
-    plot = pytest.importorskip("agbm.plot")
+    from agbm import plot
+
     X, Y = rows()
     assert "of label 1" in plot.contributions(fitted, X, target=1).get_xlabel()
     for chart in (plot.calibration, plot.threshold_costs):

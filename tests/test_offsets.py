@@ -265,7 +265,8 @@ class TestBatches:
         assert np.array_equal(model.fit(batches).history_["train_loss"], expected)
 
     def test_a_column_of_a_dataset(self, claims, tmp_path):
-        dataset = pytest.importorskip("pyarrow.dataset")
+        from pyarrow import dataset
+
         X, y, exposure = claims
         frame = pd.DataFrame(X, columns=list("abcd"))
         model = AGBMRegressor(loss="poisson", max_iter=5)

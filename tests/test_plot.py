@@ -28,17 +28,7 @@ ODD_NAMES = ["_hidden", "$x_{$", "plain"]
 """A legend would leave the first out, and mathtext cannot read the second."""
 
 
-@pytest.fixture(autouse=True)
-def drawn():
-    """Every picture that a test makes can be drawn; no setting has changed, and all are closed."""
-    settings = mpl.rcParams.copy()
-    yield
-    try:
-        for number in plt.get_fignums():
-            plt.figure(number).canvas.draw()
-    finally:
-        plt.close("all")
-    assert mpl.rcParams == settings
+pytestmark = pytest.mark.usefixtures("drawn")
 
 
 @pytest.fixture(scope="module")

@@ -187,7 +187,10 @@ def test_files_with_other_classes(tmp_path):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_exports(n_classes):
-    treelite, onnxruntime, lightgbm = map(pytest.importorskip, ("treelite", "onnxruntime", "lightgbm"))
+    import lightgbm
+    import onnxruntime
+    import treelite
+
     X, shares = rows(n_classes=n_classes)
     for model in (AGBMClassifier(**SOFT).fit(X, shares), AGBMRegressor(**SOFT).fit(X, shares[:, 1])):
         classifies = isinstance(model, AGBMClassifier)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ._core.losses import Exponential, HalfSquaredError, LogLoss, Loss, Multinomial
+from ._core.losses import DistributionLoss, Exponential, HalfSquaredError, LogLoss, Loss, Multinomial
 from ._core.methods import Method
 from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
@@ -19,23 +20,34 @@ ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
 
 # max_leaf_nodes="auto": such that leaves have this many training rows on average, within bounds. The squared error
-# exceeds the upper bound where there are more rows: its targets say more per row than classes and counts do.
+# exceeds the upper bound where there are more rows: its targets say more per row than classes and counts do. The
+# spread of a distribution needs more rows per leaf than its mean.
 ROWS_PER_LEAF = 128
 MAX_LEAF_NODES = 8, 31
 MAX_LEAF_NODES_OF_SQUARES = 63
+MAX_LEAF_NODES_OF_DISTRIBUTIONS = 16
 
 # min_samples_leaf="auto": the number of training rows divided by this, within bounds.
 LEAVES = 500
 MIN_SAMPLES_LEAF = 2, 10
+LEAVES_OF_DISTRIBUTIONS = 250
+MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS = 5, 20
 
 # l2_regularization="auto": L2_OF_COUNTS if leaves count rows. Otherwise L2_ROWS times the mean hessian, as if each leaf
-# had this many more rows with residual zero, which does not depend on the unit of y. The hessians of classification
+# had this many more rows with residual zero, which does not depend on the unit of y; L2_ROWS_OF_SPREAD for the spread
+# or shape of a distribution, which a few rows say less about than about its mean. The hessians of classification
 # losses have no unit and are the variance of the gradient, so L2_OF_CLASSES acts as a prior on leaf values. It is
 # reduced in proportion if the mean hessian is below L2_HESSIAN.
 L2_OF_COUNTS = 3.0
 L2_ROWS = 7.0
+L2_ROWS_OF_SPREAD = 20.0
 L2_OF_CLASSES = 7.0
 L2_HESSIAN = 0.05
+
+
+def _scores_of_a_label(loss: Any) -> bool:
+    """Whether the loss has several scores for each label: quantiles, or the parameters of a distribution."""
+    return bool(getattr(loss, "mean_signs", ()))
 
 
 def n_members(given: int | str, method: Method, uses_trees: bool) -> int:
@@ -73,7 +85,19 @@ def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: 
     fewest, most = MAX_LEAF_NODES
     if isinstance(loss, HalfSquaredError):
         most = min(max(math.isqrt(n_rows) // 2, most), MAX_LEAF_NODES_OF_SQUARES)
+    if isinstance(loss, DistributionLoss):
+        most = MAX_LEAF_NODES_OF_DISTRIBUTIONS
     return min(max(n_rows // ROWS_PER_LEAF, fewest), most)
+
+
+def vector_leaves(given: str, loss: Loss, constraints_differ: bool) -> bool:
+    """Whether all outputs share each tree; "auto" does so if they are scores of one label, which change together.
+
+    Trees of their own are needed if the monotonic constraints of the outputs differ.
+    """
+    if given == "auto":
+        return _scores_of_a_label(loss) and not constraints_differ
+    return given == "multi_output_tree"
 
 
 def colsample_bynode(given: float | str, method: Method) -> float:
@@ -81,21 +105,37 @@ def colsample_bynode(given: float | str, method: Method) -> float:
     return method.colsample_bynode if isinstance(given, str) else given
 
 
-def min_samples_leaf(given: int | str, n_rows: int) -> int:
+def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
     """The minimum number of rows per leaf; "auto" depends on the number of training rows, not on their weights."""
     if not isinstance(given, str):
         return given
-    return min(max(n_rows // LEAVES, MIN_SAMPLES_LEAF[0]), MIN_SAMPLES_LEAF[1])
+    leaves, (fewest, most) = LEAVES, MIN_SAMPLES_LEAF
+    if isinstance(loss, DistributionLoss):
+        leaves, (fewest, most) = LEAVES_OF_DISTRIBUTIONS, MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS
+    return min(max(n_rows // leaves, fewest), most)
 
 
-def l2_regularization(given: float | str, objective: LocalObjective) -> float:
-    """The value that leaves add to their sums of hessians, or to their numbers of rows."""
+def _rows_of_scores(loss: Any) -> list[float]:
+    """L2_ROWS for each score of a label, more for the scores that predictions do not depend on."""
+    return [L2_ROWS if sign != 0 else L2_ROWS_OF_SPREAD for sign in loss.mean_signs]
+
+
+def l2_regularization(given: float | str, objective: LocalObjective) -> float | list[float]:
+    """The value that leaves add to their sums of hessians, or to their numbers of rows; one per score if these differ.
+
+    The scores of a label differ in their units, and so do their hessians: a number of rows is then meant.
+    """
     number = None if isinstance(given, str) else given
-    if number is not None and objective.quantile is None:
+    has_units = bool(objective.quantiles) or _scores_of_a_label(objective.loss)
+    if number is not None and not has_units:
         return number
     hessian = objective.hessian(objective.start)
     if hessian is None:
         return L2_OF_COUNTS if number is None else number
+    if objective.y.ndim == 1 and has_units:
+        means = [exact_mean(of_score, objective.train_weight, objective.n_threads) for of_score in hessian]
+        rows = _rows_of_scores(objective.loss) if number is None else [number] * len(means)
+        return [n * mean for n, mean in zip(rows, means, strict=True)]
     mean = exact_mean(hessian, objective.train_weight, objective.n_threads)
     if number is not None:
         return number * mean

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Self, cast
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from . import _threads
+from ._conformal import calibrated
 from ._core.losses import Array, Loss
 from ._core.methods import Method
 from ._core.training import Watcher
@@ -53,7 +55,7 @@ class BaseAGBM(KnowsNames, ABC):
         max_iter: int | str = "auto",
         learning_rate: float = 0.1,
         loss: str | Loss = "auto",
-        multi_strategy: str = "one_output_per_tree",
+        multi_strategy: str = "auto",
         second_order: bool | str = "auto",
         init: Any = "prior",
         max_depth: int | None = None,
@@ -158,6 +160,22 @@ class BaseAGBM(KnowsNames, ABC):
     def _update(self, given: Given, validation: Given, wanted: Wanted, source: RowSource | None = None) -> Self:
         self._validate_params()
         return self._keep(updated(self, self._kind, given, validation, wanted, source), dict(self.notes_))
+
+    def calibrate(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, group: Any = None, offset: Any = None
+    ) -> Self:
+        """Calibrate intervals or sets of classes by rows that the model was not trained on; returns the estimator.
+
+        This is split conformal prediction. It replaces the calibration by the rows that fit has held out. The rows are
+        passed as to fit, in memory or as agbm.Batches. Integers in sample_weight are numbers of repetitions; for
+        floats, only ratios matter, and a row to predict has the largest of these weights. group is the name or position
+        of a column of X: coverage then holds for the rows of each of its values, and predictions read the column again.
+        See docs/guides/uncertainty.md.
+        """
+        check_is_fitted(self)
+        given, n_threads = Given(X, y, sample_weight, offset), _threads.resolve(self.n_jobs)
+        self.model_ = replace(self.model_, calibration=calibrated(self.model_, given, group, n_threads))
+        return self
 
     def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
         """Set the attributes that fit sets."""

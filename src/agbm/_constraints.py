@@ -26,7 +26,7 @@ def monotone_outputs(given: Any, columns: Any, labels: Labels) -> NDArray[np.int
         names, n_features = getattr(columns, "feature_names_in_", None), columns.n_features_in_
         plain: list[Any] = [0] * n_features
         for column, constraint in given.items():
-            position = _position(column, names, n_features, where)
+            position = position_of(column, names, n_features, where)
             if isinstance(constraint, Mapping):
                 of_classes[position] = constraint
             else:
@@ -34,7 +34,7 @@ def monotone_outputs(given: Any, columns: Any, labels: Labels) -> NDArray[np.int
     constraints = _check_monotonic_cst(columns, plain if isinstance(given, Mapping) else given)
     if constraints.any():
         labels.check_monotone(given)
-    monotone = np.tile(np.asarray(constraints, dtype=np.int8), (labels.n_outputs, 1))
+    monotone = np.outer(labels.monotone_scores(), constraints).astype(np.int8)
     for position, signs in of_classes.items():
         wrong = [sign for sign in signs.values() if isinstance(sign, bool) or sign not in (-1, 0, 1)]
         if wrong:
@@ -56,12 +56,12 @@ def interaction_groups(given: Any, names: NDArray[Any] | None, n_features: int) 
             "positions of columns, such as [[0, 1], [1, 2]]."
         )
     where = f"interaction_cst={given!r}"
-    groups = [sorted({_position(column, names, n_features, where) for column in group}) for group in given]
+    groups = [sorted({position_of(column, names, n_features, where) for column in group}) for group in given]
     left_over = sorted(set(range(n_features)).difference(*groups))
     return [*groups, left_over] if left_over else groups
 
 
-def _position(column: Any, names: Sequence[Any] | NDArray[Any] | None, n_features: int, where: str) -> int:
+def position_of(column: Any, names: Sequence[Any] | NDArray[Any] | None, n_features: int, where: str) -> int:
     """The position of a column that is given by its name or position; `where` is the parameter, for errors."""
     if isinstance(column, str):
         if names is None:

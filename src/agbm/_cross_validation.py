@@ -31,7 +31,7 @@ from ._core.training import (
 )
 from ._data.batches import blocks_of
 from ._data.rows import Given
-from ._fit import fitted_model, member_run
+from ._fit import Trained, fitted_model, member_run
 from ._folds import FoldPreparation, Folds, Split
 from ._labels import Classes, Numbers
 from ._parameters import check_combinations
@@ -168,6 +168,11 @@ def _settings_of(estimator: Any, scoring: Any) -> Any:
     settings._validate_params()
     if checkpoints_of(settings):
         raise ValueError("callbacks: agbm.cv cannot save checkpoints; remove Checkpoint from callbacks.")
+    if getattr(settings, "temperature_scaling", False):
+        raise ValueError(
+            "temperature_scaling=True: the validation rows of agbm.cv are the test rows, which must not affect the "
+            "models. Use temperature_scaling=False, or cross_validate of scikit-learn."
+        )
     check_combinations(settings, Given(None, None), ())
     return settings
 
@@ -233,7 +238,8 @@ class _Fold:
         ensembles = [member.ensemble for member in self.members]
         for ensemble in ensembles:
             ensemble.truncate(best)
-        fitted.model_, fitted.notes_ = fitted_model(self.run, settings, ensembles, history), {}
+        trained = Trained(ensembles, history, self.run.resolved(settings))
+        fitted.model_, fitted.notes_ = fitted_model(self.run, settings, trained), {}
         return fitted
 
 

@@ -6,12 +6,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
+from . import _threads
 from ._base_estimator import ESTIMATORS, BaseAGBM, loaded, of_model
-from ._core.losses import Array, Loss
+from ._conformal import predicted_intervals, predicted_sets
+from ._core.losses import Array, Loss, Quantile, frozen_distribution
 from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
@@ -63,6 +67,26 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         raw = self._raw_predict(X, offset)
         return self._labels.predictions(self.model_.loss, raw)
 
+    def predict_dist(self, X: Any, offset: Any = None) -> Any:
+        """The distribution of the label of each row, for loss="poisson" and losses of kind "distribution:...".
+
+        The result has the methods of a frozen distribution of scipy.stats, with one distribution per row: mean, std,
+        pdf or pmf, logpdf or logpmf, cdf, sf, ppf, isf, interval and rvs. offset, of shape (rows, parameters), is added
+        to the raw scores.
+        """
+        raw = self._raw_predict(X, offset)
+        return frozen_distribution(self.model_.loss, raw)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Array:
+        """Intervals that contain the labels of a share `coverage` of new rows: lower and upper bounds, (rows, 2).
+
+        Of shape (rows, outputs, 2) for several outputs; the coverage holds for each output. Works after a fit that has
+        held out rows for early stopping, as by default (CV+), and after calibrate (split conformal prediction). See
+        docs/guides/uncertainty.md for what is guaranteed.
+        """
+        check_is_fitted(self)
+        return predicted_intervals(self.model_, X, coverage, _threads.resolve(self.n_jobs), offset)
+
     def predictor(self) -> Predictor:
         """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks.
 
@@ -78,8 +102,23 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     def _labels(self) -> Numbers:
         return cast(Numbers, self.model_.labels)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2; for a list of quantiles, the mean D^2 of the pinball loss.
+
+        D^2 is the share of the loss that is explained, compared with the same quantile of y for all rows; see
+        sklearn.metrics.d2_pinball_score.
+        """
+        loss = self.model_.loss if self.__sklearn_is_fitted__() else None
+        if not isinstance(loss, Quantile) or not loss.several:
+            return float(super().score(X, y, sample_weight))
+        from sklearn.metrics import d2_pinball_score  # slow to import
+
+        of_levels = zip(self.predict(X).T, loss.levels, strict=True)
+        scores = [d2_pinball_score(y, found, sample_weight=sample_weight, alpha=level) for found, level in of_levels]
+        return float(sum(scores) / len(scores))
+
     def _one_column(self) -> bool:
-        return not self._labels.shape
+        return self._labels.single
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -108,6 +147,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "temperature_scaling": ["boolean"],
     }
     _kind = Classes
     classes_ = of_model("labels.classes")
@@ -120,7 +160,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         max_iter: int | str = "auto",
         learning_rate: float = 0.1,
         loss: str | Loss = "auto",
-        multi_strategy: str = "one_output_per_tree",
+        multi_strategy: str = "auto",
         second_order: bool | str = "auto",
         init: Any = "prior",
         max_depth: int | None = None,
@@ -149,6 +189,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         random_state: Any = 0,
         n_jobs: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
+        temperature_scaling: bool = False,
     ) -> None:
         super().__init__(
             method=method,
@@ -185,6 +226,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
             n_jobs=n_jobs,
         )
         self.class_weight = class_weight
+        self.temperature_scaling = temperature_scaling
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
@@ -232,6 +274,16 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         """
         raw = self._raw_predict(X, offset)
         return self._labels.predictions(self.model_.loss, raw)
+
+    def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> NDArray[np.bool_]:
+        """Sets of classes that contain the classes of a share `coverage` of new rows: a matrix (rows, classes).
+
+        Its columns are in the order of classes_. A set may be empty or contain all classes. Works after a fit that has
+        held out rows for early stopping, as by default (CV+), and after calibrate (split conformal prediction). See
+        docs/guides/uncertainty.md for what is guaranteed.
+        """
+        check_is_fitted(self)
+        return predicted_sets(self.model_, X, coverage, _threads.resolve(self.n_jobs), offset)
 
     def predictor(self, method: str = "predict") -> Predictor:
         """Return a function equivalent to a method for numeric arrays; it is faster, since it skips most checks.

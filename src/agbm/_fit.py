@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from ._conformal import calibration_of_fit
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble, fold
 from ._core.methods import name_of
 from ._core.replay import ReplayingFitter
-from ._core.training import EarlyStopping, MemberRun, Watcher, after, by_loss, by_score, no_scores, warn_diverged, watch
+from ._core.temperature import best_factor, scaled
+from ._core.training import (
+    EarlyStopping,
+    KeptFunctions,
+    MemberRun,
+    Watcher,
+    after,
+    by_loss,
+    by_score,
+    no_scores,
+    warn_diverged,
+    watch,
+)
 from ._data.blocks import naming
 from ._model import FittedModel
 from ._parameters import shaping_parameters
@@ -28,24 +42,27 @@ class Trained(NamedTuple):
 
     ensembles: list[Ensemble]
     history: dict[str, NDArray[Any]]
+    resolved: dict[str, Any]
+    """Settings that the run has found; see FittedModel."""
+    functions: Sequence[Any] = ()
+    """For each member, its function on the rows that it has held out, at the best iteration."""
 
 
 def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
-    ensembles, history = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
-    return fitted_model(run, settings, ensembles, history)
+    trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
+    model = fitted_model(run, settings, trained)
+    return replace(model, calibration=calibration_of_fit(run, trained.functions)) if run.plan.held_out else model
 
 
-def fitted_model(
-    run: Run, settings: Any, ensembles: Sequence[Ensemble], history: dict[str, NDArray[Any]]
-) -> FittedModel:
+def fitted_model(run: Run, settings: Any, trained: Trained) -> FittedModel:
     """The model of a run whose ensembles end at the best iteration."""
-    plan, parameters = run.plan, shaping_parameters(settings)
+    plan, parameters, ensembles = run.plan, shaping_parameters(settings), trained.ensembles
     return FittedModel(
         reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensembles=ensembles,
         folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
-        fingerprints=_known_fingerprints(parameters), resolved=run.resolved(settings), seed=plan.seed,
-        held_out=plan.held_out, history=history,
+        fingerprints=_known_fingerprints(parameters), resolved=trained.resolved, seed=plan.seed,
+        held_out=plan.held_out, history=trained.history,
     )  # fmt: skip
 
 
@@ -59,9 +76,14 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     stopping = f"{'validation' if has_validation else 'train'}_{next(iter(scorers))}" if scorers else None
     criterion = by_loss(has_validation) if stopping is None else by_score(stopping)
     ensembles = [member.ensemble for member in members]
+    objectives = [member.objective for member in members]
+    scales = _scales(settings, has_validation)
+    kept = KeptFunctions(objectives, criterion, whole=scales)
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensembles, plan.seed)
-    watchers: list[Watcher] = [after(n_known, callback) for callback in settings.callbacks or ()]
+    watchers: list[Watcher] = [kept] if plan.held_out or scales else []
+    seen = kept.seeing(scores) if plan.held_out or scales else scores
+    watchers += [after(n_known, callback) for callback in settings.callbacks or ()]
     shown = progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
     with shown as bar:
         if bar is not None:
@@ -69,7 +91,7 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol, criterion))
         # The learners that are left out of a step are drawn among those of all earlier steps.
-        history, diverged = watch(members, watchers, plan.members_at_once, settings.dropout == 0.0, scores)
+        history, diverged = watch(members, watchers, plan.members_at_once, settings.dropout == 0.0, seen)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
@@ -78,7 +100,26 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
         warn_diverged(history, best, stacklevel=6)
     for ensemble in ensembles:
         ensemble.truncate(best)
-    return Trained(ensembles, history.columns())
+    resolved = run.resolved(settings)
+    functions = kept.at(best) if plan.held_out or scales else ()
+    if scales:
+        factor = best_factor(objectives, functions) if best else 1.0
+        ensembles = [ensemble.scaled([factor] * best) for ensemble in ensembles]
+        resolved["temperature"] = 1.0 / factor
+        functions = [of.to_keep(scaled(of, f, factor)) for of, f in zip(objectives, functions, strict=True)]
+    return Trained(ensembles, history.columns(), resolved, functions)
+
+
+def _scales(settings: Any, has_validation: bool) -> bool:
+    """Whether trees are scaled by a temperature; raises ValueError if there are no rows to find it with."""
+    if not getattr(settings, "temperature_scaling", False):
+        return False
+    if not has_validation:
+        raise ValueError(
+            "temperature_scaling=True needs validation rows, but no rows are held out: pass X_val and y_val, or use "
+            "early_stopping=True with a validation_fraction."
+        )
+    return True
 
 
 def member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -46,6 +46,10 @@ class Labels(ABC):
     def one_for_all_outputs(self) -> bool:
         """Whether the loss takes one label and all scores of a row at once, instead of one label per score."""
         return False
+
+    def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
+        """These labels and their encoding for a loss that may have several scores for each of them."""
+        return self, encoded
 
     @staticmethod
     @abstractmethod
@@ -104,6 +108,10 @@ class Labels(ABC):
         """Raise ValueError if predictions cannot be monotone; `given` is the parameter monotonic_cst."""
         return
 
+    def monotone_scores(self) -> tuple[int, ...]:
+        """For each output, the factor of the monotonic constraints of predictions."""
+        return (1,) * self.n_outputs
+
     def monotone_outputs(self, signs: Mapping[Any, int], where: str) -> list[int]:
         """The monotonic constraint of each output in a feature, from those of predictions by output or class.
 
@@ -147,12 +155,38 @@ class Numbers(Labels):
 
     shape: tuple[int, ...]
     """Shape of the label of one row: () or (outputs,)."""
+    score_signs: tuple[int, ...] = ()
+    """For a loss with several scores per label, whether predictions increase (1) or decrease (-1) with each of them.
+
+    Empty for losses with one score."""
     numeric = True
 
     @property
     def n_outputs(self) -> int:
         """See Labels."""
-        return self.shape[0] if self.shape else 1
+        return len(self.score_signs) or (self.shape[0] if self.shape else 1)
+
+    @property
+    def one_for_all_outputs(self) -> bool:
+        """See Labels."""
+        return bool(self.score_signs)
+
+    @property
+    def single(self) -> bool:
+        """Whether a row has one label, which is a number and not a list, with one score."""
+        return not self.shape and not self.score_signs
+
+    def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
+        """See Labels."""
+        signs = getattr(loss, "mean_signs", ())
+        if not signs:
+            return self, encoded
+        if self.shape:
+            raise ValueError(
+                f"loss={loss!r} has {len(signs)} scores per label and needs one label per row; y has "
+                f"{self.shape[0]} columns. Fit one model for each."
+            )
+        return replace(self, score_signs=signs), encoded.ravel()
 
     @staticmethod
     def check(y: Any) -> None:
@@ -182,14 +216,14 @@ class Numbers(Labels):
 
     def decode(self, encoded: Array) -> NDArray[Any]:
         """See Labels."""
-        return encoded.T if self.shape else encoded[0]
+        return encoded.T if self.shape else encoded.ravel()
 
     def _outputs_first(self, y: NDArray[Any]) -> Array:
         try:
             numbers = np.asarray(y, dtype=np.float64)
         except ValueError as error:
             raise ValueError(f"y of a regressor must contain numbers: {error}.") from error
-        return np.ascontiguousarray(numbers.reshape(len(y), self.n_outputs).T)
+        return numbers.ravel() if self.score_signs else np.ascontiguousarray(numbers.reshape(len(y), -1).T)
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
@@ -197,9 +231,23 @@ class Numbers(Labels):
 
     def predictions(self, loss: Loss, raw: Array) -> Array:
         """Predicted values for scores (output, row)."""
+        if self.score_signs:
+            return np.ascontiguousarray(np.asarray(loss.inverse_link(raw)).T)
         if not self.shape:
             return np.asarray(loss.inverse_link(raw[0]))
         return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
+
+    def check_monotone(self, given: Any) -> None:
+        """See Labels."""
+        if self.score_signs and not any(self.score_signs):
+            raise ValueError(
+                f"monotonic_cst={given!r}: the mean of a histogram is not monotone in its scores; use another "
+                "distribution, or monotonic_cst=None."
+            )
+
+    def monotone_scores(self) -> tuple[int, ...]:
+        """See Labels."""
+        return self.score_signs or super().monotone_scores()
 
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._core.conformal import Calibration
 from ._core.ensemble import Ensemble, fold
 from ._core.learners import Model, WeightedSum
 from ._core.losses import Array, Loss
@@ -49,6 +51,12 @@ class FittedModel:
     history: dict[str, NDArray[Any]]
     updates: Sequence[tuple[str, int]] = ()
     """For each update since the fit, its mode and the iteration that it began at."""
+    calibration: Calibration | None = None
+    """The errors on rows that the model was not trained on, for intervals and sets of classes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without what follows from it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def n_columns(self) -> int:
@@ -118,6 +126,27 @@ class FittedModel:
             return stages[0]
         return (np.mean(scores, axis=0) for scores in zip(*stages, strict=True))
 
+    def raw_predict_of_members(self, X: Any, n_threads: int, starts: Array | None, offset: Any = None) -> list[Array]:
+        """Scores of each member; `starts` are their constants (member, output), None if they start from one model."""
+        numbers = self.reader.numbers(X)
+        first = self.start_scores(X) if starts is None else None
+        found = []
+        for k, member in enumerate(self._folded_members):
+            start = cast(Array, starts)[k][:, np.newaxis] if first is None else first
+            scores = np.asarray(start + member.predict(numbers, n_threads)[0])
+            found.append(self._plus(scores, offset, numbers.shape[0]))
+        return found
+
+    @cached_property
+    def _folded_members(self) -> list[Model]:
+        """Each member as a single model; made when it is needed, since it takes the memory of the model again."""
+        return [fold([ensemble], self._combined, self.n_outputs) for ensemble in self.ensembles]
+
+    def _combined(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
+        if all(isinstance(model, Forest) for model in models):
+            return fold_forests(cast(list[Forest], models), weights)
+        return WeightedSum(models, weights, self.n_outputs)
+
     def _plus(self, scores: Array, offset: Any, n_rows: int) -> Array:
         found = self.labels.encode_offset(offset, n_rows)
         return scores if found is None else scores + found
@@ -127,13 +156,8 @@ class FittedModel:
         ensembles = [Ensemble(of.models, of.functions, of.updates) for of in self.ensembles]
         for ensemble in ensembles:
             ensemble.truncate(iteration)
-
-        def combine(models: Sequence[Model], weights: Sequence[Array]) -> Model:
-            if all(isinstance(model, Forest) for model in models):
-                return fold_forests(cast(list[Forest], models), weights)
-            return WeightedSum(models, weights, self.n_outputs)
-
-        return replace(self, ensembles=ensembles, folded=fold(ensembles, combine, self.n_outputs))
+        folded = fold(ensembles, self._combined, self.n_outputs)
+        return replace(self, ensembles=ensembles, folded=folded, calibration=None)
 
     def contributions(self, X: Any, n_threads: int) -> Array:
         """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value."""

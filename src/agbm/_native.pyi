@@ -65,7 +65,6 @@ class Grower:
         max_depth: int,
         max_leaf_nodes: int,
         min_samples_leaf: int,
-        l2_regularization: float,
         min_split_gain: float,
         monotone: list[int],
         interactions: list[list[int]],
@@ -78,13 +77,14 @@ class Grower:
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
         distances: Sequence[NDArray[np.float64]] = (),
-        share: float = 0.0,
+        shares: Sequence[float] = (),
         steps: NDArray[np.int64] | None = None,
         rows: NDArray[np.uint32] | None,
         features: NDArray[np.uint8] | None,
         node_share: float,
         seed: int,
         min_hessian_leaf: float,
+        l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]: ...
 
 class RemoteGrower:
@@ -96,7 +96,6 @@ class RemoteGrower:
         max_depth: int,
         max_leaf_nodes: int,
         min_samples_leaf: int,
-        l2_regularization: float,
         min_split_gain: float,
         monotone: list[int],
         interactions: list[list[int]],
@@ -114,6 +113,7 @@ class RemoteGrower:
         node_share: float,
         seed: int,
         min_hessian_leaf: float,
+        l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
 
 class ShardRows:
@@ -125,7 +125,7 @@ class ShardRows:
         hessians: NDArray[np.float64] | None,
         repeats: NDArray[np.int64] | None,
         distances: Sequence[NDArray[np.float64]] = (),
-        share: float = 0.0,
+        shares: Sequence[float] = (),
         steps: NDArray[np.int64] | None = None,
     ) -> tuple[int, list[float]]: ...
     def start(self, *, n_repeated: int, max: list[float], rows: NDArray[np.uint32] | None) -> None: ...

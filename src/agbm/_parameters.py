@@ -35,9 +35,10 @@ _PARAMETERS = """
         are parameters, the same as those of the objects of agbm.losses: the quantile, the residual from which Huber's
         loss is linear, and the power of the variance. With "cross_entropy", the labels are probabilities; see fit. Any
         object with the methods of agbm.losses.Loss is accepted.
-    multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
-        How to fit more than two classes, or several columns of y: one tree per class or column in every iteration, or
-        one tree whose leaves have one value for each. Only with trees.
+    multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
+        How to fit more than two classes, several columns of y, or a loss with several scores per row (quantiles,
+        distributions): one tree for each in every iteration, or one tree whose leaves have one value for each. "auto":
+        one tree for the scores of such a loss, otherwise one for each class or column. Only with trees.
 {CLASS_WEIGHT}    second_order : bool or "auto", default="auto"
         If True, use Newton leaves (sums of residuals divided by sums of hessians) instead of the gradient leaves of the
         paper (means of residuals). "auto": True for "fading", False for the algorithms of the paper.
@@ -172,6 +173,10 @@ _PARAMETERS = """
 _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Class weights by label, multiplied by the weights of the rows; only their ratios matter. "balanced": weights
         that give all classes the same total weight.
+    temperature_scaling : bool, default=False
+        Whether to multiply all trees by the factor that minimises the loss of the validation rows, for better
+        probabilities; resolved_params_["temperature"] is its inverse. It needs validation rows. See
+        docs/guides/probabilities.md.
 """
 
 
@@ -194,7 +199,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "method": [StrOptions(set(METHODS)), Method],
     "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
-    "multi_strategy": [StrOptions({"one_output_per_tree", "multi_output_tree"})],
+    "multi_strategy": [StrOptions({"auto", "one_output_per_tree", "multi_output_tree"})],
     "second_order": ["boolean", StrOptions({"auto"})],
     "warm_start": ["boolean"],
     "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],

@@ -13,7 +13,7 @@ from . import _auto, _threads
 from ._constraints import interaction_groups, monotone_outputs
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
-from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with
+from ._core.losses import Array, BuiltInLoss, HistogramDistribution, Loss, best_constant_with
 from ._core.methods import method_of
 from ._core.objective import LocalObjective, start_function
 from ._core.weights import Weights
@@ -53,6 +53,8 @@ class Planning:
         self._updated = updated
         self._known = earlier if updated is None else updated
         """The model whose columns and categories the rows must have."""
+        self._bins: Sequence[float] | None = None
+        """The edges of the bins of a HistogramDistribution, once they are known."""
         self._in_this_process = in_this_process
         self._estimator = type(settings).__name__
         self._n_threads = _threads.resolve(settings.n_jobs)
@@ -84,11 +86,20 @@ class Planning:
             labels, encoded = self._updated.labels, self._updated.labels.encode(y[kept])
         else:
             labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
+            loss = self._loss(labels)
+            if isinstance(loss, HistogramDistribution) and self._known is None and self._bins is None:
+                weight = None if sample_weight is None else sample_weight.astype(np.float64)
+                self._bins = loss.learned_from(encoded.ravel(), weight).bins
+            labels, encoded = labels.scored_by(self._loss(labels), encoded)
         return kept, Weights.of(sample_weight, of_class), labels, encoded
 
     def _loss(self, labels: Labels) -> Loss:
         given = self._settings.loss
         loss: Any = labels.loss_of(given) if isinstance(given, str) else given
+        if isinstance(loss, HistogramDistribution) and self._known is not None:
+            loss = self._known.loss  # it has the edges of the bins
+        elif isinstance(loss, HistogramDistribution) and self._bins is not None:
+            loss = HistogramDistribution(self._bins)
         labels.check_loss(loss)
         return _with_threads(loss, self._n_threads)
 
@@ -217,18 +228,19 @@ class Planning:
     ) -> TreeLearner:
         settings, n = self._settings, objective.n_train
         n_categories = reader.categories.counts(reader.n_features)
+        monotone = self._monotone(reader, labels, n_categories > 0)
         return TreeLearner(
             max_depth=settings.max_depth,
             max_leaf_nodes=_auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
-            min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n),
+            min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n, plan.loss),
             min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
             l2_regularization=_auto.l2_regularization(settings.l2_regularization, objective),
             min_split_gain=settings.min_split_gain,
             max_bins=settings.max_bins,
             shared_structure=plan.method.two_values_per_leaf,
-            vector_leaves=settings.multi_strategy == "multi_output_tree",
+            vector_leaves=_auto.vector_leaves(settings.multi_strategy, plan.loss, len(monotone) > 1),
             n_categories=n_categories,
-            monotone=self._monotone(reader, labels, n_categories > 0),
+            monotone=monotone,
             interactions=self._interactions(reader),
             subsample=settings.subsample,
             colsample_bytree=settings.colsample_bytree,

@@ -59,6 +59,11 @@ class Wanted(NamedTuple):
         if grows:
             return
         model.check_has_trees(f"update(mode={self.mode!r})")
+        if self.mode == "leaves" and model.parameters.get("temperature_scaling"):
+            raise ValueError(
+                "mode='leaves' computes all leaves again from all rows, so that none are held out for "
+                "temperature_scaling=True; use mode='trees', 'weights' or 'all'."
+            )
         if not in_this_process:
             raise ValueError(
                 f"mode={self.mode!r} does not work on a Dask cluster; use mode='trees' or mode='all', or update "
@@ -80,7 +85,8 @@ def updated(
     estimator: Any, kind: type[Labels], given: Given, validation: Given, wanted: Wanted, source: RowSource | None
 ) -> FittedModel:
     """The model of a fitted estimator after an update with the given rows."""
-    model: FittedModel = estimator.model_
+    # The calibration is not that of the updated model, which may have been trained on its rows.
+    model: FittedModel = replace(estimator.model_, calibration=None)
     wanted.check(model, validation, source is None or source.in_this_process)
     rows = Rows(kind, given, None if validation.X is None else validation, source)
     settings = settings_of(estimator, model, wanted.max_iter)
@@ -129,7 +135,7 @@ def _with_more_trees(model: FittedModel, settings: Any, rows: Rows) -> FittedMod
     begins = ("trees", model.best_iteration)
     return replace(
         _followed_by(model, trained, run.members[0].learner),
-        resolved=run.resolved(settings), seed=run.plan.seed, held_out=run.plan.held_out,
+        resolved=trained.resolved, seed=run.plan.seed, held_out=run.plan.held_out,
         updates=(*model.updates, begins),
     )  # fmt: skip
 

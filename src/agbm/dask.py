@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 import distributed
 
 from ._base_estimator import BaseAGBM
+from ._core.losses import Quantile
 from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
@@ -95,6 +96,13 @@ class _OnDask(BaseAGBM):
         """The index of the leaf of each row in each tree; lazy for a Dask collection."""
         return self._lazily("apply", X, None) if _is_lazy(X) else super().apply(X)
 
+    def calibrate(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, group: Any = None, offset: Any = None
+    ) -> Self:
+        """Calibrate intervals or sets of classes by rows in memory; see AGBMClassifier.calibrate."""
+        _check_in_memory("calibrate", "pass a sample of the rows, such as X.compute()", X, y)
+        return super().calibrate(X, y, sample_weight, group=group, offset=offset)
+
     def _form_of(self, method: str) -> Predicted:
         return Predicted(list(range(self.n_trees_)), np.int32) if method == "apply" else self._predicted(method)
 
@@ -115,6 +123,12 @@ class _OnDask(BaseAGBM):
 
 def _is_lazy(X: Any) -> bool:
     return all(hasattr(part, "__dask_graph__") for part in X) if isinstance(X, list) else hasattr(X, "__dask_graph__")
+
+
+def _check_in_memory(method: str, instead: str, *given: Any) -> None:
+    lazy = [type(one).__name__ for one in given if _is_lazy(one)]
+    if lazy:
+        raise TypeError(f"{method} needs rows in memory, got a Dask collection ({lazy[0]}); {instead}.")
 
 
 class Predicted(NamedTuple):
@@ -177,7 +191,20 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
         """Predicted values; lazy for a Dask collection."""
         return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
+    def predict_dist(self, X: Any, offset: Any = None) -> Any:
+        """Distributions of rows in memory; see AGBMRegressor.predict_dist."""
+        _check_in_memory("predict_dist", "map to_local().predict_dist over its partitions", X)
+        return super().predict_dist(X, offset)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Any:
+        """Intervals of rows in memory; see AGBMRegressor.predict_interval."""
+        _check_in_memory("predict_interval", "map to_local().predict_interval over its partitions", X)
+        return super().predict_interval(X, coverage, offset)
+
     def _predicted(self, method: str) -> Predicted:
+        loss = self.model_.loss
+        if isinstance(loss, Quantile) and loss.several:
+            return Predicted(list(loss.levels), np.float64)
         return Predicted(list(range(self.model_.n_outputs)) if self._labels.shape else None, np.float64)
 
 
@@ -187,6 +214,11 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
     def predict(self, X: Any, offset: Any = None) -> Any:
         """The most probable class of each row, or its labels (row, label); lazy for a Dask collection."""
         return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
+
+    def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Any:
+        """Sets of classes of rows in memory; see AGBMClassifier.predict_set."""
+        _check_in_memory("predict_set", "map to_local().predict_set over its partitions", X)
+        return super().predict_set(X, coverage, offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Probabilities (row, class); lazy for a Dask collection."""

@@ -112,7 +112,6 @@ def test_reading_in_batches_gives_the_same_bits(table):
 
 
 def test_reports(table, capsys):
-    pytest.importorskip("matplotlib")
     exposed("--report", "train.html")
     capsys.readouterr()
     run("report", "claims.agbm", "claims.csv", "--out", "all.html", "--json")

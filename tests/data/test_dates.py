@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+import treelite
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -268,7 +269,6 @@ class TestModel:
         numbers = encode(model, frame)
         assert numbers.shape == (len(frame), 8)
         assert "when: hour" in "".join(export_text(model, tree=tree) for tree in range(5))
-        treelite = pytest.importorskip("treelite")
         found = treelite.gtil.predict(to_treelite(model), numbers).ravel()
         assert np.allclose(found, model.predict(frame))
 

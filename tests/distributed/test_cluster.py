@@ -142,7 +142,7 @@ class ShardRows:
         newton = local.second_order and not local.loss.constant_hessian
         sums = local.train_weight_sum, local.validation_weight_sum
         step = None if local.train_weight is None else weight_step(local.train_weight)
-        facts = Facts(local.n_train, n_outputs, *sums, newton, local.quantile, step)
+        facts = Facts(local.n_train, n_outputs, *sums, newton, local.quantiles, step)
         return ClusterObjective(self.log, facts), ClusterFitter(learner, bins, self.log, local.n_train)
 
 
@@ -566,7 +566,7 @@ def test_an_error_of_an_order_does_not_count_as_followed():
 # The kernels.
 
 RULES = {
-    "max_depth": 4, "max_leaf_nodes": 0, "min_samples_leaf": 2, "l2_regularization": 1.0, "min_split_gain": 0.0,
+    "max_depth": 4, "max_leaf_nodes": 0, "min_samples_leaf": 2, "min_split_gain": 0.0,
     "monotone": [], "interactions": [],
 }  # fmt: skip
 
@@ -631,7 +631,7 @@ def test_trees_grown_from_sums_equal_those_grown_on_rows(growth):
     bins = Bins.from_data(X, 255, None, category_counts(X, categorical), np.array(residuals))
     matrix = bins.encode(X, 1)
     rules = RULES | {"max_leaf_nodes": max_leaf_nodes, "n_threads": 1}
-    how = {"features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0}
+    how = {"features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0, "l2_regularization": [0.0]}
     chosen = None if rows is None else rows.astype(np.uint32)
     *parts, values = _native.Grower(matrix, bins.flat_thresholds, **rules).grow(
         residuals=residuals, hessians=hessians, repeats=repeats, rows=chosen, **how
@@ -771,7 +771,7 @@ def grown(bins, n=6):
     grower = _native.Grower(bins.encode(X, 1), bins.flat_thresholds, **RULES, n_threads=1)
     return grower.grow(
         residuals=[np.arange(float(n))], hessians=None, repeats=None, rows=None, features=None, node_share=1.0, seed=0,
-        min_hessian_leaf=0.0,
+        min_hessian_leaf=0.0, l2_regularization=[0.0],
     )  # fmt: skip
 
 
@@ -806,7 +806,14 @@ def test_wrong_sums(answer, error, message):
     """The grower passes errors on, and can be used again."""
     _, bins, matrix = shard_rows()
     grower = _native.RemoteGrower(bins.matrix(0), bins.flat_thresholds, **RULES, n_threads=1)
-    how = {"n_residuals": 1, "features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0}
+    how = {
+        "n_residuals": 1,
+        "features": None,
+        "node_share": 1.0,
+        "seed": 0,
+        "min_hessian_leaf": 0.0,
+        "l2_regularization": [0.0],
+    }
     with pytest.raises(error, match=message):
         grower.grow(sums=WrongSums(answer), n_repeated=6, max=[5.0], **how)
     sums = RemoteTree(bins, matrix.columns(), [0, 2, 6], [np.arange(6.0)], None, None, None)
@@ -833,7 +840,7 @@ def test_wrong_calls_of_remote_grower(wrong, message):
     grower = _native.RemoteGrower(bins.matrix(0), bins.flat_thresholds, **RULES, n_threads=1)
     right = {"n_repeated": 6, "max": [5.0], "n_residuals": 1, "features": None, "node_share": 1.0, "seed": 0}
     with pytest.raises(ValueError, match=message):
-        grower.grow(sums=WrongSums(fails), **right | {"min_hessian_leaf": 0.0} | wrong)
+        grower.grow(sums=WrongSums(fails), **right | {"min_hessian_leaf": 0.0, "l2_regularization": [0.0]} | wrong)
 
 
 @pytest.mark.parametrize("kind", LABELS)

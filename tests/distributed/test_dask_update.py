@@ -7,19 +7,9 @@ import pytest
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor
-from dask_cluster import Cluster, cuts_of, frame, in_parts, labels
+from dask_cluster import cuts_of, frame, in_parts, labels
 
 PARAMETERS = {"max_iter": 4, "max_leaf_nodes": 5, "n_members": 2, "random_state": 0}
-
-
-@pytest.fixture(scope="module")
-def two_workers(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.resize(2)
-        yield cluster
-    finally:
-        cluster.close()
 
 
 def bytes_of(model, folder):

@@ -868,11 +868,11 @@ class TestPage:
         explained = ["Importances", "Contributions", "Partial dependence", "Convergence", "Example trees"]
         two = ["ROC and precision-recall", "Confusion matrix", "Threshold and costs", "Calibration"]
         parts = {
-            "cancer": [*two, *explained, "Theory"],
-            "diabetes": ["Predictions and errors", *explained],
+            "cancer": [*two, "Uncertainty", *explained, "Theory"],
+            "diabetes": ["Predictions and errors", "Uncertainty", *explained],
             "iris": ["Confusion matrix", "Calibration", *explained],
-            "frame": ["Predictions and errors", *explained],
-            "hostile": [*two, *explained],
+            "frame": ["Predictions and errors", "Uncertainty", *explained],
+            "hostile": [*two, "Uncertainty", *explained],
             "ten": ["Convergence"],
         }
         expected = ["Test metrics", *parts[name], *(["Columns", "Parameters"] if name != "ten" else [])]

@@ -14,7 +14,7 @@ class Rules:
     max_depth: int = 2**31 - 1
     max_leaf_nodes: int = 0
     min_samples_leaf: int = 1
-    l2_regularization: float = 0.0
+    l2_regularization: list[float] = field(default_factory=lambda: [0.0])
     min_split_gain: float = 0.0
     min_hessian_leaf: float = 0.0
     monotone: list = field(default_factory=list)
@@ -107,7 +107,8 @@ class Grower:
         return g, h, len(rows)
 
     def denominators(self, h):
-        return [max(value, self.rules.min_hessian_leaf) + self.rules.l2_regularization for value in h]
+        l2 = np.broadcast_to(self.rules.l2_regularization, len(h))
+        return [max(value, self.rules.min_hessian_leaf) + float(more) for value, more in zip(h, l2, strict=True)]
 
     def value(self, sums, residual, bounds):
         g, h, _ = sums

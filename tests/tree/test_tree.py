@@ -45,9 +45,12 @@ def thresholds_of(values, max_bins):
     return Bins.from_data(values[:, np.newaxis], max_bins).thresholds[0]
 
 
+LEAF_RULES = ("min_hessian_leaf", "l2_regularization")
+
+
 def grow(matrix, residuals, hessians, rules, n_threads=1, repeats=None, sample=None, quantiles=None):
     arguments = asdict(rules)
-    min_hessian_leaf = arguments.pop("min_hessian_leaf")
+    leaves = {name: arguments.pop(name) for name in LEAF_RULES}
     sample = Sample() if sample is None else sample
     thresholds = np.zeros(sum(matrix.n_bins) - matrix.n_features)
     records, left_codes, value, row_values = _native.Grower(matrix, thresholds, **arguments, n_threads=n_threads).grow(
@@ -59,7 +62,7 @@ def grow(matrix, residuals, hessians, rules, n_threads=1, repeats=None, sample=N
         features=sample.features,
         node_share=sample.node_share,
         seed=sample.seed,
-        min_hessian_leaf=min_hessian_leaf,
+        **leaves,
     )
     nodes = records.view(NODE)
     return {
@@ -100,7 +103,7 @@ def growths(draw):
         max_depth=draw(st.integers(1, 5)),
         max_leaf_nodes=draw(st.sampled_from([0, 0, 2, 5, 9])),
         min_samples_leaf=draw(st.integers(1, 6)),
-        l2_regularization=draw(st.sampled_from([0.0, 0.0, 1.0, 10.0])),
+        l2_regularization=draw(l2_of_hessians(1 if hessians is None else n_groups)),
         min_split_gain=draw(st.sampled_from([0.0, 0.0, 1e-3, 1.0])),
         min_hessian_leaf=draw(st.sampled_from([0.0, 0.5])) if hessians is not None else 0.0,
     )
@@ -110,6 +113,12 @@ def growths(draw):
         rules.interactions = [sorted(set(rng.integers(0, n_features, size=3).tolist())) for _ in range(3)]
     max_bins = draw(st.sampled_from([2, 3, 8, 255]))
     return X, n_train, residuals, hessians, rules, max_bins, categorical, draw(st.integers(1, 3))
+
+
+def l2_of_hessians(n_hessians):
+    """One number for all hessians, or one for each."""
+    number = st.sampled_from([0.0, 0.0, 1.0, 10.0])
+    return st.lists(number, min_size=1, max_size=1) | st.lists(number, min_size=n_hessians, max_size=n_hessians)
 
 
 @st.composite
@@ -172,19 +181,20 @@ def walk(grown, codes):
 
 
 @settings(max_examples=200)
-@given(growths(), st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.07, 0.5, 0.9]), st.integers(0, 2))
-def test_leaves_that_are_quantiles(case, seed, share, weighted):
+@given(growths(), st.integers(0, 2**32 - 1), st.integers(0, 2))
+def test_leaves_that_are_quantiles(case, seed, weighted):
     """Of the distances of their rows, shrunk by l2 as Newton steps are; of the first function of each output."""
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     rng = np.random.default_rng(seed)
     n_outputs = int(rng.choice([n for n in range(1, len(residuals) + 1) if len(residuals) % n == 0]))
     distances = np.round(rng.normal(size=(n_outputs, n_train)), 1) + 0.0
+    shares = rng.choice([0.01, 0.07, 0.5, 0.9], n_outputs).tolist()
     repeats = rng.integers(1, 4, n_train) if weighted == 1 else None
     steps = rng.integers(1, 2**40, n_train) if weighted == 2 else None
     matrix = Bins.from_data(
         X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals
     ).encode(X, n_threads)
-    quantiles = {"distances": list(distances), "share": share, "steps": steps}
+    quantiles = {"distances": list(distances), "shares": shares, "steps": steps}
     plain = grow(matrix, residuals, hessians, rules, n_threads, repeats)
     found = grow(matrix, residuals, hessians, rules, n_threads, repeats, quantiles=quantiles)
     for name in ("feature", "bin", "missing_left", "left", "gain", "count"):
@@ -202,10 +212,12 @@ def test_leaves_that_are_quantiles(case, seed, share, weighted):
             if k % group or rules.monotone:
                 continue
             order = rows[np.argsort(distances[k // group, rows], kind="stable")]
-            place = np.searchsorted(np.cumsum(weight[order]), enough(share, float(weight[order].sum())))
+            place = np.searchsorted(np.cumsum(weight[order]), enough(shares[k // group], float(weight[order].sum())))
             h = np.ones(n_train) if hessians is None else hessians[k * len(hessians) // len(residuals)]
             total = (h * counted)[rows].sum()
-            floor = max(total, rules.min_hessian_leaf) + rules.l2_regularization
+            n_hessians = 1 if hessians is None else len(hessians)
+            l2 = np.broadcast_to(rules.l2_regularization, n_hessians)[k * n_hessians // len(residuals)]
+            floor = max(total, rules.min_hessian_leaf) + l2
             expected = distances[k // group, order[place]] * (total / floor if floor > 0.0 else 0.0)
             assert found["value"][leaf, k] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
@@ -219,7 +231,7 @@ def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
     matrix = Bins.from_data(
         X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals
     ).encode(X, n_threads)
-    quantiles = {"distances": list(rng.normal(size=(len(residuals), n_train))), "share": 0.3}
+    quantiles = {"distances": list(rng.normal(size=(len(residuals), n_train))), "shares": [0.3] * len(residuals)}
     tree = grow(matrix, residuals, hessians, rules, n_threads, quantiles=quantiles)
 
     def leaves_below(node):
@@ -510,7 +522,7 @@ def test_a_grower_forgets_the_tree_before():
     bins = Bins.from_data(X, 255)
     matrix = bins.encode(X, 2)
     rules = asdict(Rules(max_depth=5, min_samples_leaf=2))
-    inputs = {"repeats": None, "min_hessian_leaf": rules.pop("min_hessian_leaf"), "node_share": 1.0, "seed": 0}
+    inputs = {"repeats": None, "node_share": 1.0, "seed": 0, **{name: rules.pop(name) for name in LEAF_RULES}}
     kept = _native.Grower(matrix, bins.flat_thresholds, **rules, n_threads=2)
     for n_residuals, n_hessians, sampled in ((2, 1, False), (1, 0, True), (3, 3, False), (1, 1, False), (4, 2, True)):
         inputs |= {
@@ -887,7 +899,9 @@ bad_calls = [
     ({"max_depth": 0}, "max_depth"),
     ({"max_leaf_nodes": 1}, "max_leaf_nodes"),
     ({"min_samples_leaf": 0}, "min_samples_leaf"),
-    ({"l2_regularization": -1.0}, "l2_regularization"),
+    ({"l2_regularization": [-1.0]}, "l2_regularization"),
+    ({"l2_regularization": [1.0, 1.0]}, "l2_regularization"),
+    ({"l2_regularization": []}, "l2_regularization"),
 ]
 
 
@@ -896,7 +910,7 @@ def test_kernels_refuse_arrays_that_do_not_fit(change, name):
     X = np.arange(10.0).reshape(5, 2)
     arguments = {"residuals": np.zeros((1, 5)), "hessians": None, "repeats": None, "rows": None, "features": None}
     arguments = {**arguments, "node_share": 1.0, "seed": 0, **asdict(Rules()), **change}
-    names = ("residuals", "hessians", "repeats", "rows", "features", "node_share", "seed", "min_hessian_leaf")
+    names = ("residuals", "hessians", "repeats", "rows", "features", "node_share", "seed", *LEAF_RULES)
     inputs = {key: arguments.pop(key) for key in names}
     bins = Bins.from_data(X, 10)
     with pytest.raises(ValueError, match=name):

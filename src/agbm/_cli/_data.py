@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._core.losses import Array, Quantile
 from .._core.methods import METHODS, owners_of
 from .._data.batches import Batches
 from .._data.derivation import DateColumn, Derivation, look
@@ -23,8 +23,8 @@ from .._data.hold_out import hold_out, seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._migration.foreign import of_estimator
 from .._scoring import scorers_of
-from .._study.evaluation import Metric, Split, score_predictions
-from ._files import Column, DataFile, available_memory, open_table, pyarrow
+from .._study.evaluation import Metric, Split, levels_of, score_predictions
+from ._files import Column, DataFile, as_numbers, available_memory, open_table, pyarrow
 from ._identifiers import identifiers
 from ._offsets import OffsetColumn, of_rows, offset_column
 from ._options import check_form, form_of
@@ -89,7 +89,8 @@ class Question:
         """Evaluate each model on its rows and return metrics over all of these rows together."""
         rows = np.concatenate([part for _, part in models])
         found = np.concatenate([self._predict(model, part) for model, part in models])
-        return score_predictions(self.y[rows], found, models[0][0].classes_ if self.classifies else None)[0]
+        first = models[0][0]
+        return score_predictions(self.y[rows], found, first.classes_ if self.classifies else None, levels_of(first))[0]
 
     @property
     def task(self) -> str:
@@ -118,14 +119,7 @@ class Question:
             yield piece, *(None if vector is None else vector[numbers] for vector in vectors)
 
     def _pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-        """Yield batches with only the given rows, which must be in ascending order, and the indices of these rows."""
-        begin = 0
-        for piece in self.file.pieces(self.features):
-            end = begin + piece.shape[0]
-            numbers = rows[np.searchsorted(rows, begin) : np.searchsorted(rows, end)]
-            if len(numbers):
-                yield take(piece, numbers - begin), numbers
-            begin = end
+        return rows_of(self.file.pieces(self.features), rows)
 
     @cached_property
     def _all(self) -> Any:
@@ -135,6 +129,17 @@ class Question:
 def take(table: Any, rows: NDArray[np.intp]) -> Any:
     """Return some rows of an arrow table or of a sparse matrix."""
     return table.take(rows) if hasattr(table, "take") else table[rows]
+
+
+def rows_of(pieces: Iterable[Any], rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+    """Yield batches with only the given rows, which must be in ascending order, and the indices of these rows."""
+    begin = 0
+    for piece in pieces:
+        end = begin + piece.shape[0]
+        numbers = rows[np.searchsorted(rows, begin) : np.searchsorted(rows, end)]
+        if len(numbers):
+            yield take(piece, numbers - begin), numbers
+        begin = end
 
 
 def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
@@ -278,14 +283,6 @@ def check_column(name: str, option: str, known: Sequence[str]) -> None:
     raise ValueError(f"{option} {name}: no such column; {hint}")
 
 
-def as_numbers(values: NDArray[Any], option: str, name: str) -> Array:
-    """Return a column as floats; raises ValueError if it is not numeric."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{option} {name}: the column must be numeric: {error}.") from error
-
-
 def _shortened(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:20]))
     return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
@@ -344,7 +341,23 @@ def make_model(question: Question, arguments: argparse.Namespace) -> Model:
         scorers_of(model)
     except ValueError as error:
         raise ValueError(str(error).replace("scoring=", "--metric ", 1)) from error
-    return model.set_params(**given_parameters(question, arguments))
+    return model.set_params(**given_parameters(question, arguments), **_quantiles(question, model, arguments))
+
+
+def _quantiles(question: Question, model: Model, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the loss that --quantiles asks for."""
+    given = getattr(arguments, "quantiles", None)
+    if given is None:
+        return {}
+    shown = f"--quantiles {' '.join(format(level, 'g') for level in given)}"
+    if question.classifies:
+        raise ValueError(f"{shown}: the target is a class; use --task regression if it is a number.")
+    if "loss" in given_parameters(question, arguments):
+        raise ValueError(f"{shown} cannot be combined with --set loss=...; omit one of them.")
+    try:
+        return {"loss": Quantile(given)}
+    except ValueError as error:
+        raise ValueError(f"{shown}: {error}") from error
 
 
 def given_parameters(

@@ -316,6 +316,14 @@ def _plain(table: Any, kinds: dict[str, str]) -> Any:
     return table
 
 
+def as_numbers(values: NDArray[Any], option: str, name: str) -> NDArray[np.float64]:
+    """Return a column as floats; raises ValueError if it is not numeric."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{option} {name}: the column must be numeric: {error}.") from error
+
+
 class _SparseFile(DataFile):
     """An svmlight file: labels and a sparse matrix. It is always read into memory as a whole."""
 

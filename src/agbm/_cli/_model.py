@@ -12,10 +12,10 @@ from .._core.losses import Array
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier
 from .._progress import readable
-from .._study.evaluation import Metric, score_predictions
+from .._study.evaluation import Metric, levels_of, score_predictions
 from ..export._view import feature_names
-from ._data import Model, as_numbers, check_column, warn_of_missed
-from ._files import DataFile, open_table
+from ._data import Model, check_column, warn_of_missed
+from ._files import DataFile, as_numbers, open_table
 from ._offsets import noted_column, of_rows, offsets_in
 from ._options import USUAL, Form, is_encoding
 from ._output import listed, unbroken
@@ -185,6 +185,6 @@ def evaluate(model: Model, path: str, target: str, form: Form) -> list[Metric]:
     found: Array = np.concatenate([predict(*both) for both in pieces_with(file, features, offset)])[~absent]
     y = y[~absent]
     if not isinstance(model, AGBMClassifier):
-        return score_predictions(as_numbers(y, "--target", target), found, None)[0]
+        return score_predictions(as_numbers(y, "--target", target), found, None, levels_of(model))[0]
     labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
     return score_predictions(labels, found, model.classes_)[0]

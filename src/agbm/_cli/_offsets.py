@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._core.losses import Array, Loss, log, regression_loss
 from .._core.losses.regression import Tweedie
-from ._files import DataFile
+from ._files import DataFile, as_numbers
 
 
 class OffsetColumn(NamedTuple):
@@ -25,10 +25,7 @@ class OffsetColumn(NamedTuple):
 
     def scores(self, file: DataFile) -> Array:
         """Return the offsets of all rows of a file; raises ValueError for missing and invalid ones."""
-        try:
-            values = np.asarray(file.vector(self.name)[0], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{self}: the column must be numeric: {error}.") from error
+        values = as_numbers(file.vector(self.name)[0], f"--{self.kind}", self.name)
         if self.kind == "exposure":
             self._check(
                 values, np.isfinite(values) & (values > 0.0), "positive numbers", "missing, infinite or not positive"

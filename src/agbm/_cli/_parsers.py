@@ -42,6 +42,7 @@ def _train(commands: Commands, help: str) -> None:
   agbm train export.csv --target y --out y.agbm --decimal , --encoding latin-1
   agbm train policies.csv --target claims --exposure years --set loss=poisson \\
       --task regression --out claims.agbm
+  agbm train houses.csv --target price --quantiles 0.05 0.5 0.95 --out q.agbm
   agbm train a1a.svmlight --out a1a.agbm --set method=agbm learning_rate=0.05
   agbm train clicks/ --target clicked --out clicks.agbm --test later/""",
     )
@@ -57,6 +58,10 @@ def _train(commands: Commands, help: str) -> None:
         help="evaluate by K-fold cross-validation; the saved model is trained on all rows",
     )  # fmt: skip
     add_parameters(parser, "parameters of the model, such as method=agbm learning_rate=0.05 max_iter=500")
+    parser.add_argument(
+        "--quantiles", metavar="Q", type=float, nargs="+",
+        help="predict these quantiles, such as 0.05 0.5 0.95, instead of the mean",
+    )  # fmt: skip
     parser.add_argument(
         "--metric", metavar="NAME",
         help="metric for early stopping, the name of a scorer of scikit-learn such as roc_auc (default: the loss)",
@@ -84,6 +89,7 @@ def _predict(commands: Commands, help: str) -> None:
         examples="""
   agbm predict adult.agbm new.csv --out predictions.csv
   agbm predict adult.agbm new.parquet --proba --keep id --out probabilities.csv
+  agbm predict demand.agbm june.csv --interval 0.9 --out intervals.csv
   cat new.csv | agbm predict adult.agbm - --out - | head""",
     )
     add_model(parser)
@@ -96,6 +102,15 @@ def _predict(commands: Commands, help: str) -> None:
     what.add_argument(
         "--scores", action="store_true", help="write raw scores: log-odds, or values before the inverse link"
     )
+    parser.add_argument(
+        "--interval", type=float, metavar="COVERAGE",
+        help="add intervals (columns lower and upper) that contain this share of the targets, such as 0.9; for "
+        "classes, a column set",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quantiles", metavar="Q", type=float, nargs="+",
+        help="add these quantiles of the predicted distributions (columns quantile_Q), for models with a distribution",
+    )  # fmt: skip
     offsets = add_offset(parser)
     offsets.add_argument(
         "--no-offset", action="store_true", help="ignore the column of offsets or exposures of training"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import _threads
-from .._core.losses import Array
+from .._conformal import check_calibrated
+from .._core.losses import Array, DistributionLoss, Poisson, Quantile
 from .._estimators import AGBMClassifier, load
 from ..export._view import feature_names
 from ._data import Model, check_column
@@ -34,6 +36,10 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model)
     if arguments.proba and not isinstance(model, AGBMClassifier):
         raise ValueError("--proba: the model is a regressor, which predicts no probabilities; omit this option.")
+    if arguments.interval is not None:
+        check_calibrated(model.model_, arguments.interval, f"--interval {arguments.interval}")
+    if arguments.quantiles is not None:
+        _check_levels(model, arguments.quantiles)
     with status(arguments):
         column = _offset_column(model, arguments)
         texts = _copied(model, arguments.keep, column) if to_csv else []
@@ -77,7 +83,12 @@ def _predictions(
 ) -> Iterator[dict[str, Any]]:
     begin = 0
     for X, kept in file.pieces_beside(features, arguments.keep):
-        found = _columns(model, X, of_rows(offset, slice(begin, begin + X.shape[0])), arguments)
+        offsets = of_rows(offset, slice(begin, begin + X.shape[0]))
+        found = _columns(model, X, offsets, arguments)
+        if arguments.interval is not None:
+            found |= _intervals(model, X, offsets, arguments.interval)
+        if arguments.quantiles is not None:
+            found |= _quantiles(model, X, offsets, arguments.quantiles)
         begin += X.shape[0]
         both = [name for name in kept if name in found]
         if both:
@@ -95,7 +106,38 @@ def _columns(model: Model, X: Any, offset: Array | None, arguments: argparse.Nam
         scores = model.model_.raw_predict(X, _threads.resolve(model.n_jobs), offset).T
         names = [str(label) for label in model.classes_] if isinstance(model, AGBMClassifier) else None
         return _named("score", scores if scores.shape[1] > 1 else scores[:, 0], names)
+    loss = model.model_.loss
+    if isinstance(loss, Quantile) and loss.several:
+        return _named("quantile", model.predict(X, offset), [f"{level:g}" for level in loss.levels])
     return _named("prediction", np.asarray(model.predict(X, offset)), None)
+
+
+def _check_levels(model: Model, levels: Sequence[float]) -> None:
+    """Raise ValueError if a model does not predict these quantiles."""
+    shown = f"--quantiles {' '.join(format(level, 'g') for level in levels)}"
+    if not isinstance(model.model_.loss, DistributionLoss | Poisson):
+        raise ValueError(
+            f"{shown}: the model has no distribution; train one with --set loss=distribution:normal, or with "
+            "--quantiles, whose quantiles are predicted without this option."
+        )
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise ValueError(f"{shown}: quantiles must be between 0 and 1.")
+
+
+def _quantiles(model: Model, X: Any, offset: Array | None, levels: Sequence[float]) -> dict[str, Any]:
+    """Return the quantiles of the distributions of a batch by column name."""
+    found = model.predict_dist(X, offset)
+    return {f"quantile_{level:g}": found.ppf(level) for level in levels}
+
+
+def _intervals(model: Model, X: Any, offset: Array | None, coverage: float) -> dict[str, Any]:
+    """Return the bounds of a batch by column name, or sets of classes as texts."""
+    if isinstance(model, AGBMClassifier):
+        classes = [str(label) for label in model.classes_]
+        members = model.predict_set(X, coverage, offset)
+        return {"set": np.array(["|".join(compress(classes, row)) for row in members.tolist()], dtype=object)}
+    bounds = model.predict_interval(X, coverage, offset)
+    return _named("lower", bounds[..., 0], None) | _named("upper", bounds[..., 1], None)
 
 
 def _named(what: str, values: Any, names: Sequence[str] | None) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from .. import _report as report
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
 from .._label_matrices import LabelSets
-from .._study.evaluation import Metric, Tried, score_predictions
-from ._data import Model, as_numbers, check_column, take
-from ._files import DataFile
+from .._study.evaluation import Metric, Tried, levels_of, score_predictions
+from ._data import Model, check_column, take
+from ._files import DataFile, as_numbers
 from ._model import NEEDED, noted_metrics, open_for
 from ._offsets import noted_column, of_rows, offsets_in
 from ._options import Form, check_form, form_of
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             check_form(arguments, file.format)
         test = predictions_in(model, file, features, target)
         classes = model.classes_ if isinstance(model, AGBMClassifier) else None
-        metrics = score_predictions(test.y, test.predicted, classes)[0]
+        metrics = score_predictions(test.y, test.predicted, classes, levels_of(model))[0]
     elif arguments.target is not None:
         raise ValueError(
             f"--target {arguments.target}: there are no data to evaluate on; give DATA, or omit this option."

@@ -20,10 +20,10 @@ from .._data.batches import Batches
 from .._data.hold_out import hold_out
 from .._estimators import AGBMClassifier, load
 from .._progress import readable
-from .._study.evaluation import Metric, paired_difference, score_predictions
+from .._study.evaluation import Metric, levels_of, paired_difference, score_predictions
 from .._update import MODES
-from ._data import Model, as_numbers, take
-from ._files import DataFile, available_memory
+from ._data import Model, rows_of, take
+from ._files import DataFile, as_numbers, available_memory
 from ._model import NEEDED
 from ._offsets import noted_column, of_rows, offsets_in
 from ._options import check_form, form_of
@@ -126,7 +126,7 @@ class Labelled:
             return [], np.zeros(0)
         predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
         found = np.concatenate([predict(X, of_rows(self.offset, part)) for X, part in self.pieces(rows)])
-        return score_predictions(self.y[rows], found, model.classes_ if self.classifies else None)
+        return score_predictions(self.y[rows], found, model.classes_ if self.classifies else None, levels_of(model))
 
     @cached_property
     def _fits(self) -> bool:
@@ -138,13 +138,7 @@ class Labelled:
 
     def pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Batches of some rows, which are ascending, and the numbers of these rows."""
-        begin = 0
-        for piece in [self._all] if self._fits else self.file.pieces(self.features):
-            end = begin + piece.shape[0]
-            numbers = rows[np.searchsorted(rows, begin) : np.searchsorted(rows, end)]
-            if len(numbers):
-                yield take(piece, numbers - begin), numbers
-            begin = end
+        return rows_of([self._all] if self._fits else self.file.pieces(self.features), rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +204,7 @@ def _table(tried: Sequence[Tried]) -> tuple[list[str], list[list[str]]]:
     before = tried[0]
     names = [metric.name for metric in before.metrics]
     loss = "log loss" if isinstance(before.model, AGBMClassifier) else "squared error"
+    loss = loss if levels_of(before.model) is None else "pinball loss"
     rows = []
     for one in tried:
         change = one.change(before)

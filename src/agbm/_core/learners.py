@@ -44,8 +44,8 @@ class Newton(NamedTuple, Generic[V]):
     hessian: V
     distance: V | None = None
     """Label minus score. Set for losses with a kink: the best value of a leaf is a quantile of the distances."""
-    share: float = 0.0
-    """Share of the rows at or below that quantile."""
+    shares: Sequence[float] = ()
+    """For each output, the share of the rows at or below that quantile."""
 
 
 class Fit(NamedTuple, Generic[V]):

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .. import _native
+from .conformal import Nonconformity, scores_of_labels
 from .learners import Fit, Model, Newton, V, explained_by, fit_of
 from .losses import BuiltInLoss, Loss, Quantile, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
@@ -67,6 +68,16 @@ class Objective(Protocol[V]):
 
     def fit_of(self, model: Model, function: int, values: V, newton: Newton[V] | None) -> Fit[V]:
         """A function of a known model as a fit, from its values."""
+
+    def to_keep(self, f: V) -> V:
+        """The part of a function that `held_out_scores` needs, which does not keep the rest in memory."""
+
+    def held_out_scores(self, kept: V, measure: Nonconformity) -> tuple[Array, Array | None]:
+        """The nonconformity (label, row) of the validation rows at a function, in any order, and their weights."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the weights of rows are numbers of repetitions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +177,14 @@ class LocalObjective:
         hessian = self.hessian(f)
         if hessian is None:
             return None
-        return Newton(hessian) if self.quantile is None else Newton(hessian, self.distance(f), self.quantile)
+        return Newton(hessian, self.distance(f), self.quantiles) if self.quantiles else Newton(hessian)
 
-    @property
-    def quantile(self) -> float | None:
-        """The quantile that minimises the loss, for losses with a kink: the value of a leaf is that quantile."""
-        return self.loss.quantile if isinstance(self.loss, Quantile) and is_built_in(self.loss) else None
+    @cached_property
+    def quantiles(self) -> tuple[float, ...]:
+        """For losses with a kink, the quantile that is the value of a leaf, for each output; empty for others."""
+        if not isinstance(self.loss, Quantile) or not is_built_in(self.loss):
+            return ()
+        return self.loss.levels * (len(self.start) // len(self.loss.levels))
 
     def distance(self, f: Array) -> Array:
         """Label minus score on the training rows."""
@@ -245,6 +258,20 @@ class LocalObjective:
     def inner(self, r: Array, b: Array) -> float:
         """See Objective."""
         return float(self.inner_sums(r, b)[1])
+
+    def to_keep(self, f: Array) -> Array:
+        """See Objective."""
+        return f[..., self.validation_rows].copy()
+
+    def held_out_scores(self, kept: Array, measure: Nonconformity) -> tuple[Array, Array | None]:
+        """See Objective."""
+        rows = self.validation_rows
+        return scores_of_labels(measure, self.y[..., rows], kept, self.start[..., rows]), self.validation_weight
+
+    @property
+    def counts_rows(self) -> bool:
+        """See Objective."""
+        return self.train_weights is None or self.train_weights.relative is None
 
     def _checked(self, given: Any, name: str) -> Array:
         """The result of a loss, which may be user-defined, in the layout of the kernels."""

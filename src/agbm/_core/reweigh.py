@@ -8,12 +8,14 @@ that pulls scales to 1. Newton's method finds them, from exact sums, so the resu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from .equations import solved
 from .losses import Array
 from .objective import LocalObjective
 from .sums import ExactSum, exact_sum, inner_sums
@@ -23,6 +25,7 @@ SPREAD = 1.0
 MOST_STEPS = 20
 MOST_HALVINGS = 20
 TOLERANCE = 1e-10
+REGULAR = 1e-12
 
 
 class Reweighed(NamedTuple):
@@ -116,12 +119,18 @@ def _bounded_step(curvature: Array, slope: Array, lower: Array) -> Array:
     bounded = np.zeros(len(slope), dtype=bool)
     while True:
         step, free = np.where(bounded, lower, 0.0), ~bounded
-        right = slope[free] - curvature[np.ix_(free, bounded)] @ lower[bounded]
-        step[free] = np.linalg.lstsq(curvature[np.ix_(free, free)], right, rcond=None)[0]
+        known = [math.fsum(row) for row in curvature[np.ix_(free, bounded)] * lower[bounded]]
+        found = solved(_regular(curvature[np.ix_(free, free)]), slope[free] - known)
+        step[free] = 0.0 if found is None else found
         passed = free & (step < lower)
         if not passed.any():
             return np.asarray(step)
         bounded |= passed
+
+
+def _regular(curvature: Array) -> Array:
+    """A curvature that equations can be solved with, even if parts of the model are zero or proportional."""
+    return np.asarray(curvature + REGULAR * np.diagonal(curvature).max(initial=0.0) * np.eye(len(curvature)))
 
 
 def _one_output(objective: LocalObjective, output: int) -> Array:

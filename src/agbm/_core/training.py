@@ -100,6 +100,41 @@ def by_score(name: str) -> Criterion:
     return lambda record: -record.scores[name]
 
 
+class KeptFunctions:
+    """Keeps the functions of the members at the last iteration, and at the best one so far by a criterion."""
+
+    def __init__(self, objectives: Sequence[Objective[Any]], criterion: Criterion, whole: bool) -> None:
+        """`whole` is for the functions on all rows; otherwise they are kept on the validation rows only."""
+        self._objectives = objectives
+        self._criterion = criterion
+        self._whole = whole
+        self._lowest = math.inf
+        self._now: Sequence[Any] = ()
+        self._best: tuple[int, Sequence[Any]] = (0, ())
+        self._last: tuple[int, Sequence[Any]] = (0, ())
+
+    def seeing(self, scores: Callable[[Sequence[Any]], Mapping[str, float]]) -> Callable[..., Mapping[str, float]]:
+        """`scores`, after the functions that it gets have been noted."""
+
+        def noted(functions: Sequence[Any]) -> Mapping[str, float]:
+            whole = zip(self._objectives, functions, strict=True)
+            self._now = functions if self._whole else [objective.to_keep(f) for objective, f in whole]
+            return scores(functions)
+
+        return noted
+
+    def __call__(self, record: Record) -> None:
+        """Keep the functions of this iteration, and those of the best one."""
+        self._last = record.iteration, self._now
+        value = self._criterion(record)
+        if value < self._lowest:  # the first of equal ones, and never NaN, as History.best_iteration
+            self._lowest, self._best = value, self._last
+
+    def at(self, iteration: int) -> Sequence[Any]:
+        """The functions of the last or of the best iteration."""
+        return dict([self._best, self._last])[iteration]
+
+
 class EarlyStopping:
     """Ends the run when a criterion has not improved for n_iter_no_change iterations.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -54,12 +54,10 @@ def look(X: Any, weights: NDArray[Any] | None = None) -> Look:
         return NOTHING_SEEN
     if weights is not None and not weights.all():
         X = _safe_indexing(X, np.flatnonzero(weights))
-    first = _first_values(X)
-    if first is None:
-        return NOTHING_SEEN
     ordered, dates, others = _ordered_categories(X), {}, set()
-    for f, value in first.items():
-        if f in ordered or value is None:
+    for f in _more_than_numbers(X):
+        value = None if f in ordered else _first_value(X, f)
+        if value is None:
             continue
         ranges = {} if _is_categorical(X, f) else _ranges(X, f, value)  # a type that says categories is believed
         if ranges:
@@ -124,7 +122,7 @@ class Derivation:
 
     def _dates(self, X: Any, f: int, name: Any) -> NDArray[Any]:
         form = self.dates[f].form
-        if not isinstance((_first_values(X) or {}).get(f), str):  # dates may be text in fit only
+        if not isinstance(_first_value(X, f), str):  # dates may be text in fit only
             form = TYPED
         elif form == TYPED:  # or text at prediction only
             form = likely_form([text for text in factors_of(X)(f).distinct if isinstance(text, str)])
@@ -178,26 +176,25 @@ def _one_order(orders: Sequence[list[Any]], f: int) -> list[Any]:
 
 def has_more_than_numbers(X: Any) -> bool:
     """Whether a table has columns of other types than numbers."""
+    return len(_more_than_numbers(X)) > 0
+
+
+def _more_than_numbers(X: Any) -> Sequence[int]:
+    """The columns of other types than numbers."""
     frame = as_frame(X)
     if frame is not None:
-        return any(map(_is_more, frame.schema.values()))
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OMmU"
+        types = enumerate(frame.schema.values())
+        return [f for f, dtype in types if not (dtype.is_numeric() or str(dtype) == "Boolean")]
+    return range(X.shape[1]) if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OMmU" else ()
 
 
-def _is_more(dtype: Any) -> bool:
-    return not (dtype.is_numeric() or str(dtype) == "Boolean")
-
-
-def _first_values(X: Any) -> dict[int, Any] | None:
-    """For columns that are not numbers, a value that is not missing, or None; None if all columns are numbers."""
+def _first_value(X: Any, f: int) -> Any:
+    """A value of a column that is not missing; None if there is none."""
     frame = as_frame(X)
-    if frame is not None:
-        found: dict[int, Any] = {}
-        for f in np.flatnonzero([_is_more(dtype) for dtype in frame.schema.values()]).tolist():
-            present = frame[:, f].drop_nulls()
-            found[f] = present[0] if len(present) else None
-        return found or None
-    return {f: next(_present(X[:, f]), None) for f in range(X.shape[1])} if has_more_than_numbers(X) else None
+    if frame is None:
+        return next(_present(X[:, f]), None)
+    present = frame[:, f].drop_nulls()
+    return present[0] if len(present) else None
 
 
 def _present(values: NDArray[Any]) -> Iterator[Any]:
@@ -248,8 +245,7 @@ def _all_dates(X: Any, f: int) -> bool:
     values, absent = columns_of(X)(f)
     if values.dtype.kind != "O":
         return True
-    kinds: Callable[[Any], bool] = lambda value: isinstance(value, (*DATES, *DURATIONS))  # noqa: E731
-    return all(map(kinds, values[~absent].tolist()))
+    return all(isinstance(value, (*DATES, *DURATIONS)) for value in values[~absent].tolist())
 
 
 def _date_values(X: Any, f: int, form: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -47,8 +47,8 @@ class DaskRows:
         log = Log(self._shards[-1], n_outputs)
         facts = Facts(
             local.n_train, n_outputs, local.train_weight_sum, local.validation_weight_sum,
-            local.second_order and not loss.constant_hessian, local.quantile,
-            None if local.train_weight is None else weight_step(local.train_weight),
+            local.second_order and not loss.constant_hessian, local.quantiles,
+            None if local.train_weight is None else weight_step(local.train_weight), local.counts_rows,
         )  # fmt: skip
         return ClusterObjective(log, facts), ClusterFitter(learner, bins, log, local.n_train)
 

@@ -40,20 +40,22 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
         log = self._log
         hessian = [] if newton is None else [newton.hessian]
         distance = [] if newton is None or newton.distance is None else [newton.distance]
-        share = 0.0 if newton is None else newton.share
-        reply = log.ask("set_residuals", [*residuals, *hessian, *distance], len(residuals), outputs, share)
+        shares = [] if newton is None else [newton.shares[k] for k in outputs if newton.shares]
+        reply = log.ask(
+            "set_residuals", [*residuals, *hessian, *distance], len(residuals), outputs, newton.shares if newton else ()
+        )
         assert reply.largest is not None
         if not np.isfinite(reply.largest).all():
             raise DivergedError("a residual is not finite")
         (n_repeated,), largest = reply.sums, reply.largest.tolist()
         log.tell("start_tree", n_repeated, largest, sample.rows)
         parts = self._growers.of(outputs).grow(
-            sums=_TreeSums(log, len(outputs), share),
+            sums=_TreeSums(log, shares),
             n_repeated=n_repeated,
             max=largest,
             n_residuals=len(outputs) * len(residuals),
             n_quantiles=len(outputs) if distance else 0,
-            **self._growth(newton, sample),
+            **self._growth(newton, outputs, sample),
         )
         tree = self._forest(*parts, len(outputs), len(residuals))
         return tree, log.create("tree", [], *parts)[0]
@@ -75,9 +77,8 @@ class _TreeSums:
     """Sums over the rows of all shards for RemoteGrower."""
 
     log: Log
-    n_outputs: int
-    share: float
-    """Share of the rows at or below the quantiles of leaves."""
+    shares: Sequence[float]
+    """For each output, the share of the rows at or below the quantiles of leaves."""
 
     def histograms(self, splits: NDArray[np.int64], nodes: NDArray[np.int32]) -> NDArray[np.int64]:
         sums: NDArray[np.int64] = self.log.ask("histograms", [], splits, nodes).sums[0]
@@ -93,7 +94,7 @@ class _TreeSums:
 
     def leaf_quantiles(self, leaves: NDArray[np.int32]) -> Array:
         """The quantiles (leaf, output), flat."""
-        return np.stack([self._quantiles(leaves, output) for output in range(self.n_outputs)], axis=1).ravel()
+        return np.stack([self._quantiles(leaves, output) for output in range(len(self.shares))], axis=1).ravel()
 
     def _quantiles(self, leaves: NDArray[np.int32], output: int) -> Array:
         """The quantiles of all leaves at once: each round determines the next bits, from the highest on."""
@@ -103,7 +104,7 @@ class _TreeSums:
             tally = self.log.ask("tally_leaves", [], leaves, output, known, shift, width).sums[0].reshape(n, -1)
             total = np.cumsum(tally, axis=1)
             if shift == 64 - width:
-                wanted = np.array([enough(self.share, float(of_leaf)) for of_leaf in total[:, -1]])
+                wanted = np.array([enough(self.shares[output], float(of_leaf)) for of_leaf in total[:, -1]])
             digit = (total < wanted[:, np.newaxis]).sum(axis=1)  # the first one with enough at or below it
             before = np.where(digit > 0, total[np.arange(n), digit - 1], 0)
             known, wanted = known << np.uint64(width) | digit.astype(np.uint64), wanted - before

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
+from .._core.conformal import Nonconformity
 from .._core.learners import Fit, Model, Newton
-from .._core.sums import ExactSum
+from .._core.sums import Array, ExactSum
 from .._core.theory import cosine
 from .log import Log, RemoteFunction
 from .median import MedianSearch
@@ -24,10 +27,12 @@ class Facts(NamedTuple):
     """Sum of the weights of the validation rows; 0 if there are none."""
     newton: bool
     """Whether learners make Newton steps with hessians that vary."""
-    quantile: float | None = None
-    """The quantile of a Quantile loss, whose hessians depend on the median distance of all rows."""
+    quantiles: tuple[float, ...] = ()
+    """The quantiles of a Quantile loss, whose hessians depend on the median distance of all rows."""
     weight_step: float | None = None
     """See whole_weights; None if rows have no weights."""
+    counts_rows: bool = True
+    """Whether weights are numbers of repetitions."""
 
 
 class ClusterObjective:
@@ -39,6 +44,7 @@ class ClusterObjective:
         self.start = RemoteFunction(START, facts.n_outputs, log)
         self.n_train = facts.n_train
         self.has_validation = float(facts.validation_weight) > 0.0
+        self.counts_rows = facts.counts_rows
 
     def residual(self, f: RemoteFunction) -> RemoteFunction:
         """See Objective."""
@@ -48,11 +54,11 @@ class ClusterObjective:
         """See Objective."""
         if not self._facts.newton:
             return None
-        if self._facts.quantile is None:
+        if not self._facts.quantiles:
             return Newton(self._log.create("hessian", [f])[0])
         medians = [self._median_distance(f, k) for k in range(self._facts.n_outputs)]
         (hessian,), (distance,) = self._log.create("hessian", [f], *medians), self._log.create("distance", [f])
-        return Newton(hessian, distance, self._facts.quantile)
+        return Newton(hessian, distance, self._facts.quantiles)
 
     def zero_residual(self) -> RemoteFunction:
         """See Objective."""
@@ -98,6 +104,15 @@ class ClusterObjective:
         """See Objective."""
         hessian = [] if newton is None else [newton.hessian]
         return Fit(model, function, values, self._log.create("explained", [values, *hessian])[0])
+
+    def to_keep(self, f: RemoteFunction) -> RemoteFunction:
+        """See Objective."""
+        return f
+
+    def held_out_scores(self, kept: RemoteFunction, measure: Nonconformity) -> tuple[Array, Array | None]:
+        """See Objective. The shards send one number per label, or two with weights, of every validation row."""
+        scores, weights = self._log.ask("held_out", [kept], measure).sums
+        return np.concatenate(scores, axis=-1), np.concatenate(weights) if weights else None
 
     def _median_distance(self, f: RemoteFunction, k: int) -> float:
         """The median distance between f and the labels of output k, over the rows where they differ."""

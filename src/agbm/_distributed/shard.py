@@ -106,14 +106,16 @@ class Shard:
             return
         loss, y, f = self._objective.loss, self._objective.train_y, f[:, : self._objective.n_train]
         assert isinstance(loss, Quantile)
-        self._store(order, np.stack([loss.hessian_beyond(m, y[k], f[k]) for k, m in enumerate(medians)]))
+        labels = y if y.ndim == 2 else [y] * len(f)
+        self._store(order, np.stack([loss.hessian_beyond(m, *at) for m, *at in zip(medians, labels, f, strict=True)]))
 
     def _tally(self, order: Order) -> Reply:
         """One step of a MedianSearch, over the distances of the training rows."""
         ((f,), (k, search)) = self._inputs(order), order.arguments
         n, loss = self._objective.n_train, self._objective.loss
         assert isinstance(loss, Quantile)
-        distances = loss.distance(self._objective.train_y[k], f[k, :n])
+        y = self._objective.train_y
+        distances = loss.distance(y[k] if y.ndim == 2 else y, f[k, :n])
         apart, weight = distances > 0.0, self._objective.train_weight
         return Reply((search.tally(distances[apart], None if weight is None else weight[apart]),))
 
@@ -137,15 +139,21 @@ class Shard:
             sums += self._objective.inner_sums(r, explained)
         return Reply(tuple(sums))
 
+    def _held_out(self, order: Order) -> Reply:
+        """The nonconformity of the validation rows, and their weights; both in tuples, which add up to longer ones."""
+        (f,), (measure,) = self._inputs(order), order.arguments
+        scores, weights = self._objective.held_out_scores(self._objective.to_keep(f), measure)
+        return Reply(((scores,), () if weights is None else (weights,)))
+
     def _inner(self, order: Order) -> Reply:
         return Reply(self._objective.inner_sums(*self._inputs(order)))
 
     # Orders that grow a tree; see ShardRows.
     def _set_residuals(self, order: Order) -> Reply:
-        n_functions, outputs, share = order.arguments
+        n_functions, outputs, shares = order.arguments
         inputs = self._inputs(order)
         residuals, curvature = inputs[:n_functions], inputs[n_functions:]  # hessian and distance, if there are any
-        arguments = weighted(residuals, _newton(curvature, share), outputs, self._objective.train_weights)
+        arguments = weighted(residuals, _newton(curvature, shares), outputs, self._objective.train_weights)
         try:
             n_rows, largest = self._rows.set_residuals(**arguments)
         except OverflowError:  # a residual is not finite: the driver raises the error
@@ -216,9 +224,9 @@ class Shard:
         self._store(order, *arrays)
 
 
-def _newton(arrays: Sequence[Array], share: float = 0.0) -> Newton[Array] | None:
+def _newton(arrays: Sequence[Array], shares: Sequence[float] = ()) -> Newton[Array] | None:
     """From a hessian and a distance, if there are any."""
-    return Newton(arrays[0], arrays[1] if len(arrays) > 1 else None, share) if arrays else None
+    return Newton(arrays[0], arrays[1] if len(arrays) > 1 else None, shares) if arrays else None
 
 
 def _end_run(arrays: dict[int, Array]) -> None:

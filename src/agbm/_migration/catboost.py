@@ -13,6 +13,7 @@ CATBOOST = Library(
         "MAE": objectives.ABSOLUTE_ERROR,
         "Huber": objectives.huber("delta"),
         "Quantile": objectives.quantile("alpha", 0.5),
+        "MultiQuantile": objectives.quantile("alpha"),
         "Poisson": objectives.POISSON,
         "Tweedie": objectives.tweedie("variance_power"),
         "CrossEntropy": objectives.CROSS_ENTROPY,

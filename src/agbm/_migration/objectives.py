@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from .._core.losses import Huber, Quantile, Tweedie
 from .library import CLASSIFICATION, REGRESSION, TaskAndLoss
@@ -27,8 +29,16 @@ def huber(parameter: str, default: float | None = None) -> TaskAndLoss:
 
 
 def quantile(parameter: str, default: float | None = None) -> TaskAndLoss:
-    """The quantile loss, whose quantile is a parameter of the other library."""
-    return REGRESSION, lambda params: Quantile(_number(params, parameter, default))
+    """The quantile loss, whose quantile, or list of quantiles, is a parameter of the other library."""
+
+    def loss(params: Mapping[str, Any]) -> Quantile:
+        given = params.get(parameter)
+        several = given.split(",") if isinstance(given, str) and "," in given else given
+        if isinstance(several, Sequence | np.ndarray) and not isinstance(several, str):
+            return Quantile([float(level) for level in several])
+        return Quantile(_number(params, parameter, default))
+
+    return REGRESSION, loss
 
 
 def tweedie(parameter: str, default: float | None = None) -> TaskAndLoss:

@@ -18,6 +18,7 @@ from .._data.derivation import Derivation, look
 from .._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._study.evaluation import Metric, Tried
+from .measured import Measured, Measuring
 
 Estimator = AGBMClassifier | AGBMRegressor
 
@@ -45,9 +46,11 @@ class Predictions:
 
     y: NDArray[Any]
     predicted: Array
-    """Probabilities with a column per class, or predicted values."""
+    """Probabilities with a column per class, or predicted values, with a column per quantile if there is a list."""
     sample: NDArray[Any]
     """The features of some of the rows."""
+    measured: Measured = field(default_factory=Measured)
+    """How well intervals and distributions agree with the labels."""
 
 
 def predictions_of(
@@ -60,13 +63,15 @@ def predictions_of(
     chosen = np.zeros(len(y), dtype=bool)
     chosen[np.random.default_rng(0).choice(len(y), n_rows, replace=False)] = True
     predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
-    predicted, sample, begin = [], [], 0
+    predicted, sample, begin, measuring = [], [], 0, Measuring(model, y)
     for table in tables:
-        predicted.append(predict(table, None if offset is None else offset[begin : begin + table.shape[0]]))
+        of_table = None if offset is None else offset[begin : begin + table.shape[0]]
+        predicted.append(predict(table, of_table))
+        measuring.add(table, begin, of_table)
         rows = np.flatnonzero(chosen[begin : begin + len(predicted[-1])])
         sample.append(as_array(model, table[rows] if hasattr(table, "dtype") else table.take(rows)))
         begin += len(predicted[-1])
-    return Predictions(y, np.concatenate(predicted), np.concatenate(sample))
+    return Predictions(y, np.concatenate(predicted), np.concatenate(sample), measuring.done())
 
 
 @dataclass(frozen=True)

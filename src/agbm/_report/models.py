@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._core.losses import Array, DistributionLoss, Quantile
 from .._core.methods import AGBM
 from .._core.theory import admissible_momentum
 from .._data.tables import missing
@@ -79,6 +79,8 @@ def _explanations(model: Estimator, test: Predictions | None, about: str) -> lis
         labels, counts = np.unique(test.y, return_counts=True)
         target = labels[counts.argmax()].item()
         which = f" The score is that of the most frequent class, {target}."
+    elif not isinstance(model, AGBMClassifier):
+        target, which = _main_score(model)
 
     def rows(X: Any) -> str:
         return f"a sample of {len(X):,} test rows" if len(X) < len(test.y) else "all test rows"
@@ -88,6 +90,17 @@ def _explanations(model: Estimator, test: Predictions | None, about: str) -> lis
         _contributions(model, X, target, f"{about}For {rows(X)}.{which}"),
         *_dependence(model, few, target, f"{about}Means over {rows(few)}."),
     ]
+
+
+def _main_score(model: Estimator) -> tuple[int | None, str]:
+    """The score that is explained if a label has several, and a sentence on it: the median, or that of the mean."""
+    loss = model.resolved_params_["loss"]
+    if isinstance(loss, Quantile) and loss.several:
+        return loss.middle, f" The score is that of the {loss.levels[loss.middle]:g} quantile."
+    if isinstance(loss, DistributionLoss):
+        place = loss.mean_signs.index(1)
+        return place, f" The score is parameter {place + 1} of the distribution, with which its mean increases."
+    return None, ""
 
 
 def _contributions(model: Estimator, X: Any, target: Any, rows: str) -> Section:

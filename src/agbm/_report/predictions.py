@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from .._core.losses import Array
 from .._core.losses.regression import Quantile
 from .._estimators import AGBMClassifier
-from .._study.evaluation import Tried, score_predictions
+from .._study.evaluation import Tried, levels_of, score_predictions
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
 from .markup import Html, Section, element, joined, number, percent, table
+from .uncertainty import uncertainty
 
 LARGEST_MATRIX = 30  # classes
 MOST_SHARES = 6  # classes of a confusion matrix that also shows percentages
@@ -33,6 +34,11 @@ def baseline(findings: Findings) -> Tried | None:
     if classes is not None:
         shares = (y[:, np.newaxis] == classes).mean(axis=0)
         return Tried("baseline (class shares)", metrics=score_predictions(y, np.tile(shares, (len(y), 1)), classes)[0])
+    levels = levels_of(findings.model)
+    if levels is not None:
+        y = np.asarray(y, dtype=np.float64)
+        same = np.tile(np.quantile(y, levels), (len(y), 1))
+        return Tried("baseline (quantiles)", metrics=score_predictions(y, same, None, levels)[0])
     constant, name = _best_constant(findings.model, y)
     return Tried(f"baseline ({name})", metrics=score_predictions(y, np.full(len(y), constant), None)[0])
 
@@ -49,6 +55,8 @@ def prediction_sections(findings: Findings) -> list[Section]:
         found += [_costs(findings.test, classes, findings.costs), _calibration(findings.test, classes)]
     else:
         found = [_confusion(findings.test, classes), _calibration(findings.test, classes)]
+    known = uncertainty(findings.model, findings.test)
+    found += [] if known is None else [known]
     about = whose(findings)
     start = [element("p", about)] if about else []
     return [replace(section, body=joined([*start, section.body])) for section in found]
@@ -62,8 +70,8 @@ def _best_constant(model: Estimator, y: Array) -> tuple[float, str]:
     loss = model.resolved_params_["loss"]
     if not isinstance(loss, Quantile):
         return float(np.mean(y)), "mean"
-    name = "median" if loss.quantile == 0.5 else f"{loss.quantile:g} quantile"
-    return float(np.quantile(y, loss.quantile)), name
+    level = loss.levels[loss.middle]
+    return float(np.quantile(y, level)), "median" if level == 0.5 else f"{level:g} quantile"
 
 
 # Classes
@@ -254,8 +262,9 @@ def _ratio(false_positive: float, false_negative: float) -> str:
 
 # Values
 def _errors(model: Estimator, test: Predictions) -> Section:
-    y = np.asarray(test.y, dtype=np.float64)
-    errors, constant = y - test.predicted, _best_constant(model, y)
+    y, loss = np.asarray(test.y, dtype=np.float64), model.resolved_params_["loss"]
+    predicted = test.predicted if levels_of(model) is None else test.predicted[:, loss.middle]
+    errors, constant = y - predicted, _best_constant(model, y)
     sizes, others = np.abs(errors), np.abs(y - constant[0])
     rows = [
         [
@@ -284,7 +293,7 @@ def _errors(model: Estimator, test: Predictions) -> Section:
             "line_kwargs": {"color": GREY, "linestyle": ":"},
         }  # fmt: skip
         for ax, kind in ((left, "actual_vs_predicted"), (right, "residual_vs_predicted")):
-            PredictionErrorDisplay.from_predictions(y, test.predicted, kind=kind, ax=ax, **shared)
+            PredictionErrorDisplay.from_predictions(y, predicted, kind=kind, ax=ax, **shared)
             ax.set_aspect("auto", adjustable="box")
         left.set(xlabel="predicted value", ylabel="actual value")
         right.set(xlabel="predicted value", ylabel="residual (actual - predicted)")
@@ -300,6 +309,8 @@ def _errors(model: Estimator, test: Predictions) -> Section:
         f"Predictions are {number(abs(float(errors.mean())))} too {'low' if errors.mean() > 0 else 'high'} on average. "
         f"Scatter plots show at most {SCATTER_ROWS:,} rows, drawn at random."
     )
+    if levels_of(model) is not None:
+        text = f"Of the quantiles, the {constant[1]} is the prediction here. {text}"
     if high > low and ((errors < low) | (errors > high)).any():
         text += " The distribution omits the lowest and the highest 0.5 % of the residuals."
     charts = figures(draw, "Predicted and actual values", "Residuals", "Distribution of the residuals")

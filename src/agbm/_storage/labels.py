@@ -8,7 +8,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import BuiltInLoss, CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from .._core.losses import (
+    BuiltInLoss,
+    CrossEntropy,
+    Exponential,
+    HistogramDistribution,
+    LogLoss,
+    Multinomial,
+    MultinomialCrossEntropy,
+)
 from .._label_matrices import LabelSets, SoftClasses
 from .._labels import Classes, Labels, Numbers
 from . import container as model_file
@@ -42,6 +50,11 @@ def facts(labels: Labels) -> dict[str, Any]:
     return {"classes_": labels.classes.tolist()} if isinstance(labels, Classes) else {}
 
 
+def n_per_row(labels: Labels) -> int:
+    """The number of labels of a row that have intervals or sets of their own."""
+    return labels.shape[0] if isinstance(labels, Numbers) and labels.shape else 1
+
+
 def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
     """The labels in a file; the loss shows whether they are probabilities."""
     if classifies and "n_labels" in stored.description:
@@ -53,7 +66,7 @@ def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
     shape = stored.entry("label_shape", list)
     if len(shape) > 1 or not all(type(n) is int and n >= 1 for n in shape):
         raise ModelFileError(f"label_shape: must be [] or [n], got {shape}")
-    return Numbers(tuple(shape))
+    return Numbers(tuple(shape)).scored_by(cast(Any, loss), np.empty(0))[0]
 
 
 def _soft(classes: NDArray[Any]) -> SoftClasses:
@@ -73,6 +86,8 @@ def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
         fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
     else:
         fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial))
+    if isinstance(loss, HistogramDistribution) and isinstance(loss.bins, int):
+        raise ModelFileError("loss: the edges of the bins are missing")
     if not fits:
         raise ModelFileError(f"loss: {loss} does not match the labels")
 

@@ -31,6 +31,7 @@ from .._model import FittedModel
 from .._parameters import shaping_parameters
 from .._tree import Forest
 from .._tree.forest import Stack
+from . import calibration as stored_calibration
 from . import container as model_file
 from . import labels as stored_labels
 from . import values as stored_values
@@ -52,7 +53,7 @@ _LOSSES = {
     for kind in (
         losses.HalfSquaredError, losses.AbsoluteError, losses.Quantile, losses.Huber, losses.Poisson, losses.Gamma,
         losses.Tweedie, losses.LogLoss, losses.CrossEntropy, losses.Exponential, losses.Multinomial,
-        losses.MultinomialCrossEntropy,
+        losses.MultinomialCrossEntropy, *losses.DISTRIBUTIONS.values(),
     )
 }  # fmt: skip
 _METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
@@ -162,6 +163,7 @@ def _description(saved: Saved) -> dict[str, Any]:
         described["scores"] = scores
     if model.updates:
         described["updates"] = [list(update) for update in model.updates]
+    described |= stored_calibration.described(model.calibration)
     return described | stored_labels.described(model.labels)
 
 
@@ -189,6 +191,7 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
     if model.reader.derivation:
         arrays |= category_arrays("ordered", model.reader.derivation.ordered)
     arrays |= stored_labels.to_arrays(model.labels)
+    arrays |= stored_calibration.to_arrays(model.calibration)
     for name, dtype in _HISTORY.items():
         arrays[f"history.{name}"] = model.history[name].astype(dtype)
     scores = _score_names(model)
@@ -230,6 +233,9 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
         held_out=stored.entry("held_out", bool),
         history=_restored_history(len(ensembles[0]), stored),
         updates=model_updates_of(stored),
+        calibration=stored_calibration.restored(
+            stored, stored_labels.n_per_row(labels), labels.n_outputs, len(ensembles), reader.n_columns
+        ),
     )
     return Saved(estimator, model, _restored_notes(stored))
 
@@ -400,13 +406,18 @@ def _decode(encoded: Any) -> Any:
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
-    if name not in _LOSSES or not all(type(value) in (int, float) for value in made_of.values()):
+    if name not in _LOSSES or not all(_is_number_or_list(value) for value in made_of.values()):
         parameters = model_file.shortened(dict(made_of))
         raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:
         return cast(BuiltInLoss, _LOSSES[name](**made_of))
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"loss: {error}") from error
+
+
+def _is_number_or_list(value: Any) -> bool:
+    numbers = value if isinstance(value, list) else [value]
+    return all(type(number) in (int, float) for number in numbers)
 
 
 def _method(name: str, made_of: Mapping[str, Any]) -> Method:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
-from .._core.losses import Array
+from .._core.losses import Array, Quantile
 from .._data.rows import some_of
 from .._progress import readable
 
@@ -151,11 +151,41 @@ def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
     return found
 
 
-def score_predictions(y: NDArray[Any], predicted: Array, classes: NDArray[Any] | None) -> tuple[list[Metric], Array]:
-    """Metrics, and the loss of each row, of predicted probabilities, or of predicted values if `classes` is None."""
+def losses_of_quantiles(y: Array, predicted: Array, levels: Sequence[float]) -> Array:
+    """The pinball loss of each row and quantile, for predictions (row, quantile)."""
+    above = y[:, np.newaxis] - predicted
+    return np.maximum(np.asarray(levels) * above, (np.asarray(levels) - 1.0) * above)
+
+
+def metrics_of_quantiles(y: Array, predicted: Array, levels: Sequence[float]) -> list[Metric]:
+    """The pinball loss, averaged over the quantiles, and the mean absolute error of the median if there is one."""
+    losses = losses_of_quantiles(y, predicted, levels)
+    found = [_mean("pinball loss", losses.mean(axis=1), lower_is_better=True)]
+    return found + [
+        _mean("MAE", np.abs(y - values), lower_is_better=True)
+        for level, values in zip(levels, predicted.T, strict=True)
+        if level == 0.5
+    ]
+
+
+def levels_of(model: Any) -> tuple[float, ...] | None:
+    """The quantiles of a model that predicts a list of them for each row; None for all others."""
+    loss = model.model_.loss
+    return loss.levels if isinstance(loss, Quantile) and loss.several else None
+
+
+def score_predictions(
+    y: NDArray[Any], predicted: Array, classes: NDArray[Any] | None, levels: Sequence[float] | None = None
+) -> tuple[list[Metric], Array]:
+    """Metrics, and the loss of each row, of predicted probabilities, or of predicted values if `classes` is None.
+
+    `levels` are the quantiles that the columns of `predicted` are; None: it has one value per row.
+    """
     if classes is not None:
         return metrics_of_classes(y, predicted, classes), losses_of_classes(y, predicted, classes)
     y = np.asarray(y, dtype=np.float64)
+    if levels is not None:
+        return metrics_of_quantiles(y, predicted, levels), losses_of_quantiles(y, predicted, levels).mean(axis=1)
     return metrics_of_values(y, predicted), losses_of_values(y, predicted)
 
 

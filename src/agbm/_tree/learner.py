@@ -39,7 +39,8 @@ class TreeLearner:
     min_samples_leaf: int = 20
     min_leaf_hessian: float = 0.0
     """Smallest sum of hessians in a leaf, for Newton fits."""
-    l2_regularization: float = 0.0
+    l2_regularization: float | Sequence[float] = 0.0
+    """One for each output, or one for all."""
     min_split_gain: float = 0.0
     max_bins: int = 255
     shared_structure: bool = False
@@ -95,12 +96,16 @@ class TreeLearner:
             max_depth=_native.MAX_DEPTH if self.max_depth is None else min(self.max_depth, _native.MAX_DEPTH),
             max_leaf_nodes=min(self.max_leaf_nodes or 0, _LARGEST),
             min_samples_leaf=min(self.min_samples_leaf, _LARGEST),
-            l2_regularization=self.l2_regularization,
             min_split_gain=self.min_split_gain,
             monotone=list(monotone),
             interactions=[list(group) for group in self.interactions],
             n_threads=self.n_threads,
         )
+
+    def l2_of(self, outputs: range) -> list[float]:
+        """The regularization of some outputs, a single number if it is the same for all."""
+        given = self.l2_regularization
+        return list(given[outputs.start : outputs.stop]) if isinstance(given, Sequence) else [given]
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
         """See Learner."""
@@ -187,13 +192,14 @@ class TreesOfIterations(ABC, Generic[F]):
         sets = self._bins.category_sets(nodes, left_codes)
         return Forest(self._bins.n_features, n_outputs, n_functions, FIRST, FIRST, nodes, *sets, value)
 
-    def _growth(self, newton: Newton[F] | None, sample: Sample) -> dict[str, Any]:
-        """The arguments of a grower for the next tree, apart from residuals and hessians."""
+    def _growth(self, newton: Newton[F] | None, outputs: range, sample: Sample) -> dict[str, Any]:
+        """The arguments of a grower for the next tree of some outputs, apart from residuals and hessians."""
         return {
             "features": sample.draw_features(),
             "node_share": self._learner.colsample_bynode,
             "seed": sample.draw_seed(),
             "min_hessian_leaf": 0.0 if newton is None else self._learner.min_leaf_hessian,
+            "l2_regularization": self._learner.l2_of(outputs),
         }
 
 
@@ -224,7 +230,7 @@ class TreeFitter(TreesOfIterations[Array]):
             records, left_codes, value, row_values = self._growers.of(outputs).grow(
                 **weighted(residuals, newton, outputs, self._weights),
                 rows=None if sample.rows is None else sample.rows.rows(0, self._n_train),
-                **self._growth(newton, sample),
+                **self._growth(newton, outputs, sample),
             )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
@@ -297,7 +303,7 @@ def weighted(
         "hessians": hessians,
         "repeats": None if weights is None else weights.repeats,
         "distances": distances,
-        "share": 0.0 if newton is None else newton.share,
+        "shares": [] if newton is None else [newton.shares[k] for k in outputs if newton.shares],
         "steps": None if relative is None or not distances else cast(Weights, weights).in_steps.astype(np.int64),
     }
 

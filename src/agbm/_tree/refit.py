@@ -118,13 +118,18 @@ class RefittingFitter:
         statistics = LeafStatistics.of(inputs, leaf, len(old), self._learner.n_threads)
         prior = self._old_weight * nodes["count"][is_leaf]
         value = np.zeros((len(nodes), old.shape[1]))
-        value[is_leaf] = statistics.values(old, prior, min_hessian, self._learner.l2_regularization)
+        value[is_leaf] = statistics.values(old, prior, min_hessian, self._l2_of(first, n_outputs, len(residuals)))
         _add_counts(nodes, begin, is_leaf, statistics.n_rows + np.rint(prior).astype(np.int64))
         monotone = self._learner.monotone
         for column in range(old.shape[1]) if monotone else ():
             output = first + column // len(residuals) if len(monotone) > 1 else 0
             _order(nodes, begin, value[:, column], monotone[output])
         return _Tree(nodes, value)
+
+    def _l2_of(self, first: int, n_outputs: int, n_residuals: int) -> Array:
+        """The regularization of each value of a tree whose outputs begin at `first`."""
+        of_outputs = np.broadcast_to(self._learner.l2_of(range(first, first + n_outputs)), n_outputs)
+        return np.repeat(of_outputs, n_residuals)
 
 
 class _Tree(NamedTuple):
@@ -163,8 +168,8 @@ class LeafStatistics(NamedTuple):
             _quantiles(inputs, leaf, n_leaves),
         )
 
-    def values(self, old: Array, prior: Array, min_hessian: float, l2: float) -> Array:
-        """The values of the leaves; `prior` is the number of rows that each old value stands for."""
+    def values(self, old: Array, prior: Array, min_hessian: float, l2: Array) -> Array:
+        """The values of the leaves; `prior` is the number of rows that each old value stands for; l2 is (value)."""
         n_rows = self.n_rows[:, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = prior[:, np.newaxis] * self.hessian / n_rows
@@ -184,9 +189,9 @@ def _quantiles(inputs: dict[str, Any], leaf: NDArray[np.int32], n_leaves: int) -
     steps = inputs["repeats"] if inputs["steps"] is None else inputs["steps"]
     weight = np.ones(len(leaf)) if steps is None else steps.astype(np.float64)
     total = np.bincount(leaf, weight, n_leaves)
-    wanted = np.array([enough(inputs["share"], float(of_leaf)) for of_leaf in total], dtype=np.float64)
     found = np.full((n_leaves, n_values), np.nan)
-    for k, distance in enumerate(distances):
+    for k, (distance, share) in enumerate(zip(distances, inputs["shares"], strict=True)):
+        wanted = np.array([enough(share, float(of_leaf)) for of_leaf in total], dtype=np.float64)
         order = np.lexsort((distance, leaf))
         before = np.repeat(np.cumsum(total) - total, np.bincount(leaf, minlength=n_leaves))
         reached = np.cumsum(weight[order]) - before >= wanted[leaf[order]]

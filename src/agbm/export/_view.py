@@ -143,7 +143,7 @@ def view(model: Any) -> View:
         loss=fitted.loss,
         link=_link(fitted.loss, classes),
         classes=classes,
-        one_column=classes is not None or (not several and fitted.labels.shape == ()),
+        one_column=classes is not None or (not several and fitted.labels.single),
         several_labels=several,
     )
 

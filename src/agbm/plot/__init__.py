@@ -16,13 +16,17 @@ from ._convergence import convergence
 from ._importances import importances
 from ._partial_dependence import partial_dependence
 from ._threshold import threshold_costs
+from ._uncertainty import coverage, intervals, pit
 
 __all__ = [
     "calibration",
     "contributions",
     "convergence",
+    "coverage",
     "importances",
+    "intervals",
     "partial_dependence",
+    "pit",
     "threshold_costs",
     "tree",
 ]

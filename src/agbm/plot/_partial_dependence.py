@@ -139,7 +139,8 @@ def _draw_panel(
         found = partial_dependence(
             model, table, [panel[0]], categorical_features=[panel[0]], custom_values=dict(known), **asked
         )
-        category_dots(axis, model, panel[0], known[panel[0]], found["average"][output])
+        average = found["average"]  # one row for a distribution, whose parameters are outputs
+        category_dots(axis, model, panel[0], known[panel[0]], average[output if len(average) > 1 else 0])
         return
     of_model = {
         "categorical_features": list(known) or None,

@@ -8,33 +8,55 @@ from ..sums import Array
 from .best_constants import enough
 from .built_in import BuiltInLoss
 from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from .distributions import (
+    DistributionLoss,
+    GammaDistribution,
+    LogNormalDistribution,
+    NegativeBinomialDistribution,
+    NormalDistribution,
+    StudentTDistribution,
+    ZeroInflatedGammaDistribution,
+    ZeroInflatedPoissonDistribution,
+)
 from .elementary import exp, log
+from .histogram import HistogramDistribution
 from .loss import LOSS_METHODS, Loss
-from .names import classification_loss, is_built_in, regression_loss
+from .names import DISTRIBUTIONS, classification_loss, frozen_distribution, is_built_in, regression_loss
 from .offset_constants import best_constant_with
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
 __all__ = [
+    "DISTRIBUTIONS",
     "LOSS_METHODS",
     "AbsoluteError",
     "Array",
     "BuiltInLoss",
     "CrossEntropy",
+    "DistributionLoss",
     "Exponential",
     "Gamma",
+    "GammaDistribution",
     "HalfSquaredError",
+    "HistogramDistribution",
     "Huber",
     "LogLoss",
+    "LogNormalDistribution",
     "Loss",
     "Multinomial",
     "MultinomialCrossEntropy",
+    "NegativeBinomialDistribution",
+    "NormalDistribution",
     "Poisson",
     "Quantile",
+    "StudentTDistribution",
     "Tweedie",
+    "ZeroInflatedGammaDistribution",
+    "ZeroInflatedPoissonDistribution",
     "best_constant_with",
     "classification_loss",
     "enough",
     "exp",
+    "frozen_distribution",
     "is_built_in",
     "log",
     "regression_loss",

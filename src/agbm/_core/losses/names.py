@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
+from ..sums import Array
 from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from .distributions import (
+    DistributionLoss,
+    GammaDistribution,
+    LogNormalDistribution,
+    NegativeBinomialDistribution,
+    NormalDistribution,
+    StudentTDistribution,
+    ZeroInflatedGammaDistribution,
+    ZeroInflatedPoissonDistribution,
+)
+from .histogram import HistogramDistribution
 from .loss import Loss
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
@@ -26,19 +39,39 @@ _CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "cross_entropy": CrossEntropy,
 }
 
+DISTRIBUTIONS: dict[str, type[DistributionLoss]] = {
+    "normal": NormalDistribution,
+    "lognormal": LogNormalDistribution,
+    "student_t": StudentTDistribution,
+    "gamma": GammaDistribution,
+    "negative_binomial": NegativeBinomialDistribution,
+    "zero_inflated_poisson": ZeroInflatedPoissonDistribution,
+    "zero_inflated_gamma": ZeroInflatedGammaDistribution,
+    "histogram": HistogramDistribution,
+}
+"""By the name after "distribution:"."""
+
 
 def regression_loss(name: str) -> Loss:
     """The loss of a regressor with a name such as "poisson" or "quantile:0.9"."""
     if name in _REGRESSION:
         return _REGRESSION[name]()
     kind, _, number = name.partition(":")
+    if kind == "distribution":
+        if number not in DISTRIBUTIONS:
+            raise ValueError(f"loss={name!r}: 'distribution:' must be followed by one of {_listed(DISTRIBUTIONS)}.")
+        return DISTRIBUTIONS[number]()
     if kind not in _WITH_A_NUMBER:
         raise ValueError(f"loss={name!r} must be one of {_listed(_REGRESSION)}, {_examples()}, or a loss object.")
     try:
-        value = float(number)
+        values = [float(one) for one in number.split(",")]
     except ValueError:
         raise ValueError(f"loss={name!r} needs a number after a colon, as in {_examples()}.") from None
-    return _WITH_A_NUMBER[kind](value)
+    if len(values) == 1:
+        return _WITH_A_NUMBER[kind](values[0])
+    if kind != "quantile":
+        raise ValueError(f"loss={name!r} takes one number; only 'quantile:' takes several.")
+    return Quantile(values)
 
 
 def classification_loss(name: str) -> Loss:
@@ -53,15 +86,27 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _examples() -> str:
-    return _listed(("quantile:0.9", "huber:1.5", "tweedie:1.5"))
+    return _listed(("quantile:0.9", "quantile:0.05,0.5,0.95", "huber:1.5", "tweedie:1.5", "distribution:normal"))
 
 
 _BUILT_IN = {
     AbsoluteError, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial,
-    MultinomialCrossEntropy, Poisson, Quantile, Tweedie,
+    MultinomialCrossEntropy, Poisson, Quantile, Tweedie, *DISTRIBUTIONS.values(),
 }  # fmt: skip
 
 
 def is_built_in(loss: object) -> bool:
     """Whether a loss is a built-in one; a custom loss that is derived from one may have changed anything."""
     return type(loss) in _BUILT_IN
+
+
+def frozen_distribution(loss: Any, f: Array) -> Any:
+    """The distributions of rows with scores f; raises ValueError for a loss that does not determine them."""
+    if isinstance(loss, DistributionLoss):
+        return loss.frozen(f)
+    if isinstance(loss, Poisson):
+        from scipy.stats import poisson
+
+        return poisson(loss.inverse_link(f[0]))
+    names = _listed(f"distribution:{name}" for name in DISTRIBUTIONS)
+    raise ValueError(f"predict_dist() needs a loss that is a distribution: {names} or 'poisson'; got loss={loss!r}.")

@@ -6,9 +6,11 @@ from typing import cast
 
 import numpy as np
 
+from ..equations import solved
 from ..sums import Array, exact_mean, exact_sum
 from .best_constants import zero_crossing
 from .classification import Multinomial
+from .distributions import DistributionLoss
 from .elementary import exp, log
 from .loss import Loss
 from .names import is_built_in
@@ -33,6 +35,11 @@ def best_constant_with(loss: Loss, y: Array, weight: Array | None, offset: Array
                 f"init='prior' with offsets: the best constants of loss={loss!r}, which has several scores per row, "
                 "are unknown; use init='zero', or add them to the offsets."
             )
+        if isinstance(loss, DistributionLoss):
+            return loss.best_constants(y, weight, offset)
+        if isinstance(loss, Quantile):
+            of_levels = zip(loss.each, offset, strict=True)
+            return np.array([one.best_constant(y - of_level, weight) for one, of_level in of_levels])
         return _class_scores(cast(Multinomial, loss), y, weight, offset)
     if is_built_in(loss) and isinstance(loss, HalfSquaredError | Huber | Quantile):  # these depend on y - f alone
         return loss.best_constant(y - offset, weight)
@@ -78,7 +85,7 @@ def _class_scores(loss: Multinomial, y: Array, weight: Array | None, offset: Arr
     for _ in range(MOST_ITERATIONS):
         probability = loss.inverse_link(score[:, np.newaxis] + offset)
         expected = np.array([exact_mean(of_class, weight) for of_class in probability])
-        step = _solved(_curvature(probability, expected, weight), share - expected)
+        step = solved(_curvature(probability, expected, weight), share - expected)
         if step is None:  # all rows are certain of their class: shift the odds instead
             step = loss.link(share) - loss.link(expected)
         length = float(step.max() - step.min())
@@ -97,16 +104,3 @@ def _curvature(probability: Array, expected: Array, weight: Array | None) -> Arr
             curvature[j, k] = curvature[k, j] = -exact_mean(probability[j] * probability[k], weight)
     np.fill_diagonal(curvature, np.diagonal(curvature) + expected)
     return np.asarray(curvature + np.diagonal(curvature).max() / n_classes)
-
-
-def _solved(matrix: Array, right: Array) -> Array | None:
-    """Solve equations with a positive definite matrix, without BLAS, whose bits vary; None if it is singular."""
-    n = len(right)
-    rows = np.column_stack([matrix, right])
-    for i in range(n):
-        if not rows[i, i] > 0.0:
-            return None
-        rows[i] = rows[i] / rows[i, i]
-        others = np.arange(n) != i
-        rows[others] = rows[others] - rows[others, i][:, np.newaxis] * rows[i]
-    return rows[:, n] if np.isfinite(rows[:, n]).all() else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ... import _native
-from ..sums import Array, exact_mean
+from ..sums import Array, ExactSum, exact_mean
 from .best_constants import quantile_of, weight_in_steps, zero_crossing
 from .built_in import BuiltInLoss, checked
 from .elementary import exp, log
@@ -50,6 +53,10 @@ class Quantile(_Identity):
     equal. The value of a leaf is then the q-quantile of y - f over its rows, which is their best constant; steps from
     the curvature alone would be far too short if q is near 0 or 1. Gradient steps (second_order=False) change scores by
     at most the learning rate, in the unit of y.
+
+    With a list of quantiles, a row has one score for each, f as (K, n), and the losses add up. Predictions are sorted,
+    so that quantiles do not cross; this never increases the loss (Chernozhukov, Fernandez-Val, Galichon, "Quantile and
+    probability curves without crossing", 2010).
     """
 
     _kernel = "quantile"
@@ -57,15 +64,66 @@ class Quantile(_Identity):
     smoothness = math.inf
     constant_hessian = False
 
-    def __init__(self, quantile: float = 0.5) -> None:
-        self.quantile = checked("quantile", quantile, 0.0, 1.0)
+    def __init__(self, quantile: float | Sequence[float] = 0.5) -> None:
+        several = isinstance(quantile, Sequence | np.ndarray)
+        self.quantile: Any = _checked_levels(quantile) if several else checked("quantile", quantile, 0.0, 1.0)  # type: ignore[arg-type]
+        """A number, or a tuple of numbers in ascending order."""
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The quantiles, one per score."""
+        return self.quantile if isinstance(self.quantile, tuple) else (self.quantile,)
+
+    @property
+    def mean_signs(self) -> tuple[int, ...]:
+        """For each score of a list, that predictions increase with it; empty for a single quantile."""
+        return (1,) * len(self.levels) if self.several else ()
+
+    @property
+    def several(self) -> bool:
+        """Whether there is a list of quantiles, with labels (row) and scores (quantile, row)."""
+        return isinstance(self.quantile, tuple)
+
+    @property
+    def middle(self) -> int:
+        """The position of the median among the quantiles, or of the one that is closest to it."""
+        return min(range(len(self.levels)), key=lambda place: abs(self.levels[place] - 0.5))
 
     @property
     def _parameter(self) -> float:
-        return float(self.quantile)
+        return self.levels[0]
+
+    @property
+    def each(self) -> list[Quantile]:
+        """The losses of the quantiles of a list."""
+        return [Quantile(level).with_threads(self.n_threads) for level in self.levels]
+
+    def value(self, y: Array, f: Array) -> Array:
+        """The loss of each row."""
+        if not self.several:
+            return super().value(y, f)
+        total = np.zeros(f.shape[1:])
+        for loss, scores in zip(self.each, f, strict=True):
+            total += loss.value(y, scores)
+        return total
+
+    def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
+        """See BuiltInLoss."""
+        if not self.several:
+            return super().exact_total(y, f, weight)
+        of_levels = [loss.exact_total(y, scores, weight) for loss, scores in zip(self.each, f, strict=True)]
+        return sum(of_levels, start=ExactSum())
+
+    def negative_gradient(self, y: Array, f: Array) -> Array:
+        """See BuiltInLoss."""
+        if not self.several:
+            return super().negative_gradient(y, f)
+        return np.stack([loss.negative_gradient(y, scores) for loss, scores in zip(self.each, f, strict=True)])
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
         """1 / (2 distance), with distances below the median distance replaced by it."""
+        if self.several:
+            return np.stack([loss.hessian(y, scores, weight) for loss, scores in zip(self.each, f, strict=True)])
         if np.ndim(y) == np.ndim(f) == 2:
             return np.stack([self.hessian(labels, scores, weight) for labels, scores in zip(y, f, strict=True)])
         distance, steps = self.distance(y, f), weight_in_steps(weight)
@@ -81,9 +139,26 @@ class Quantile(_Identity):
         """The hessian for a given median of the nonzero distances, which is 0 if all distances are zero."""
         return self._fill(_native.loss_hessian, y, f, middle if middle > 0.0 else 1.0)
 
-    def best_constant(self, y: Array, weight: Array | None) -> float:
-        """The weighted quantile."""
-        return quantile_of(y, self.quantile, weight_in_steps(weight))
+    def best_constant(self, y: Array, weight: Array | None) -> float | Array:
+        """The weighted quantile, or those of a list."""
+        steps = weight_in_steps(weight)
+        found = [quantile_of(y, level, steps) for level in self.levels]
+        return np.array(found) if self.several else found[0]
+
+    def inverse_link(self, f: Array) -> Array:
+        """The score; the scores of a list of quantiles in ascending order."""
+        return np.sort(f, axis=0) if self.several else f
+
+
+def _checked_levels(given: Any) -> tuple[float, ...]:
+    """A list of quantiles in ascending order."""
+    try:
+        levels = tuple(checked("quantile", float(level), 0.0, 1.0) for level in given)
+    except (TypeError, ValueError):
+        raise ValueError(f"quantile={given!r} must be a number between 0 and 1, or a list of such numbers.") from None
+    if not levels or any(low >= high for low, high in pairwise(levels)):
+        raise ValueError(f"quantile={given!r} must have at least one number, in ascending order and all different.")
+    return levels
 
 
 class AbsoluteError(Quantile):

@@ -12,7 +12,7 @@ from ..._core.losses import Array
 from ..._core.training import Record
 from ..._estimators import AGBMClassifier, AGBMRegressor
 from ...methods import Fading
-from ..evaluation import Metric, Split, score_predictions
+from ..evaluation import Metric, Split, levels_of, score_predictions
 from .results import Model
 
 
@@ -54,7 +54,7 @@ class Fits:
         """Metrics, and the loss of each test row."""
         if isinstance(model, AGBMClassifier):
             return score_predictions(self.split.y_test, model.predict_proba(self.split.X_test), model.classes_)
-        return score_predictions(self.split.y_test, model.predict(self.split.X_test), None)
+        return score_predictions(self.split.y_test, model.predict(self.split.X_test), None, levels_of(model))
 
     @property
     def loss_name(self) -> str:

@@ -1,0 +1,296 @@
+"""The page of uncertainty.py, from its stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from document import table
+from suite_statistics import geometric_mean
+from uncertainty_parts import BOTH_OF_NGBOOST
+from uncertainty_scores import COVERAGE, exact_interval
+
+NGBOOST = "NGBoost (better of both)"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measurement, a line of a results file. Scores and seconds are None if the fit failed."""
+
+    part: str
+    task: str
+    kind: str
+    seed: int
+    contestant: str
+    is_ours: bool
+    settings: str
+    version: str
+    rows: int
+    iterations: int
+    threads: int
+    scores: dict[str, float] | None = None
+    seconds: float | None = None
+    error: str | None = None
+
+    @property
+    def variant(self) -> tuple[str, str, str]:
+        """Contestant with its version and settings."""
+        return self.contestant, self.version, self.settings
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The fields that decide whether a measurement is there already."""
+        return (self.part, self.task, self.seed, *self.variant, self.rows, self.iterations)
+
+
+class Results:
+    """The records of one part with the same limits on rows and iterations.
+
+    If a contestant was measured with several versions or settings, only those of its last record count.
+    """
+
+    def __init__(self, records: Sequence[Record], part: str, rows: int, iterations: int) -> None:
+        records = [r for r in records if (r.part, r.rows, r.iterations) == (part, rows, iterations)]
+        last = {record.contestant: record.variant for record in records}
+        current = [record for record in records if record.variant == last[record.contestant]]
+        measured = {record.key for record in current if record.scores is not None}
+        self.failed = [record for record in current if record.scores is None and record.key not in measured]
+        self.records = [record for record in current if record.scores is not None]
+        self.records += _better_of_both(self.records)
+        self.tasks = list(dict.fromkeys(record.task for record in self.records))
+        self.contestants = list(dict.fromkeys(record.contestant for record in self.records))
+        self.ours = {record.contestant for record in self.records if record.is_ours}
+
+    def of(self, contestant: str, score: str) -> dict[str, float]:
+        """The mean of a score (or of seconds) over the splits by table, where a contestant has it."""
+        found: dict[str, list[float]] = {}
+        for record in self.records:
+            figures = {**(record.scores or {}), "seconds": record.seconds or 0.0}
+            if record.contestant == contestant and score in figures:
+                found.setdefault(record.task, []).append(figures[score])
+        return {task: float(np.mean(values)) for task, values in found.items()}
+
+    def best_peer(self, score: str) -> dict[str, float]:
+        """The lowest score of the peers by table."""
+        found: dict[str, float] = {}
+        for contestant in self.contestants:
+            for task, value in self.of(contestant, score).items() if contestant not in self.ours else ():
+                found[task] = min(value, found.get(task, value))
+        return found
+
+    def having(self, score: str) -> list[str]:
+        """The contestants that have a score."""
+        return [contestant for contestant in self.contestants if self.of(contestant, score)]
+
+
+def _better_of_both(records: Sequence[Record]) -> list[Record]:
+    """Of every split, the one of two fits of NGBoost with the lower NLL of test rows, where both were measured."""
+    pairs: dict[tuple[str, int], list[Record]] = {}
+    for record in records:
+        if record.contestant in BOTH_OF_NGBOOST:
+            pairs.setdefault((record.task, record.seed), []).append(record)
+    both = [pair for pair in pairs.values() if len({record.contestant for record in pair}) == len(BOTH_OF_NGBOOST)]
+    better = [min(pair, key=lambda record: (record.scores or {})["NLL"]) for pair in both]
+    return [replace(record, contestant=NGBOOST) for record in better]
+
+
+Show = Callable[[float], str]
+
+
+def _digits(n: int) -> Show:
+    return lambda value: f"{value:.{n}g}"
+
+
+def _decimals(n: int) -> Show:
+    return lambda value: f"{value:.{n}f}"
+
+
+def ratio_to_best(results: Results, contestant: str, score: str) -> str:
+    """Geometric mean and median of the ratios of a score to that of the best peer of each table."""
+    best = results.best_peer(score)
+    # A share of zero has no ratio.
+    found = [value / best[task] for task, value in results.of(contestant, score).items() if best.get(task, 0.0) > 0.0]
+    return f"{geometric_mean(found):.3f} ({np.median(found):.3f})" if found else ""
+
+
+def difference_to_best(results: Results, contestant: str, score: str) -> str:
+    """Mean and median of the differences between a score and that of the best peer of each table."""
+    best = results.best_peer(score)
+    found = [value - best[task] for task, value in results.of(contestant, score).items() if task in best]
+    return f"{np.mean(found):+.3f} ({np.median(found):+.3f})" if found else ""
+
+
+def mean(results: Results, contestant: str, score: str) -> str:
+    """Mean and median of a score over the tables."""
+    found = list(results.of(contestant, score).values())
+    return f"{np.mean(found):.4f} ({np.median(found):.4f})" if found else ""
+
+
+def times_best(results: Results, contestant: str, score: str) -> str:
+    """On how many tables a contestant has the lowest score of those in the table."""
+    others = {who: results.of(who, score) for who in results.contestants if who not in _parts_of(contestant)}
+    own = results.of(contestant, score)
+    return str(sum(all(value <= other.get(task, value) for other in others.values()) for task, value in own.items()))
+
+
+def _parts_of(contestant: str) -> set[str]:
+    """A contestant, and those which have the same results in another row."""
+    return {contestant, NGBOOST, *BOTH_OF_NGBOOST} if contestant in (NGBOOST, *BOTH_OF_NGBOOST) else {contestant}
+
+
+def coverage_intervals(results: Results, contestant: str) -> dict[str, tuple[float, float]]:
+    """The intervals of the coverage by table; the rows of several splits are counted together."""
+    counts: dict[str, list[int]] = {}
+    for record in results.records:
+        if record.contestant == contestant and record.scores is not None and "covered" in record.scores:
+            total = counts.setdefault(record.task, [0, 0])
+            total[0] += int(record.scores["covered"])
+            total[1] += int(record.scores["test rows"])
+    return {task: exact_interval(covered, n_rows) for task, (covered, n_rows) in counts.items()}
+
+
+def below_and_above(results: Results, contestant: str, score: str = "coverage") -> str:
+    """On how many tables the coverage is significantly below, and above, the one that was asked for."""
+    found = coverage_intervals(results, contestant).values()
+    below, above = sum(high < COVERAGE for _, high in found), sum(low > COVERAGE for low, _ in found)
+    return f"{below} / {above}" if found else ""
+
+
+Summary = Callable[[Results, str, str], str]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a part is shown."""
+
+    title: str
+    text: str
+    summary: Mapping[str, tuple[Summary, str]]
+    """Columns of the summary: heads, with a function of results, contestant and a score, and the score."""
+    scores: Mapping[str, Show]
+    """Scores with one table each, which has a column per contestant."""
+
+
+RATIO, BEST = "{} / best peer", "tables with lowest {}"
+LAYOUTS = {
+    "intervals": Layout(
+        "Prediction intervals with coverage 0.9",
+        "The Winkler score is the mean of the width and 20 times the distance from an interval that does not cover its "
+        "row; narrow intervals with the coverage that was asked for have a low one. Below / above: tables whose 95 % "
+        "Clopper-Pearson interval of the coverage lies below / above 0.9. The interval is that of the test rows; the "
+        "coverage also varies with the rows for calibration.",
+        {
+            "mean coverage": (mean, "coverage"), "below / above": (below_and_above, "coverage"),
+            RATIO.format("Winkler"): (ratio_to_best, "Winkler"), BEST.format("Winkler"): (times_best, "Winkler"),
+            RATIO.format("width"): (ratio_to_best, "width"), RATIO.format("seconds"): (ratio_to_best, "seconds"),
+        },
+        {"coverage": _decimals(3), "Winkler": _digits(4), "width": _digits(4), "seconds": _decimals(2)},
+    ),
+    "quantiles": Layout(
+        "Several quantiles",
+        "Mean pinball loss at 0.05, 0.25, 0.5, 0.75 and 0.95, and at 0.9 alone; all six levels are fitted. Crossing: "
+        "share of test rows in which a higher level has a lower prediction.",
+        {
+            RATIO.format("pinball"): (ratio_to_best, "pinball"), BEST.format("pinball"): (times_best, "pinball"),
+            RATIO.format("pinball 0.9"): (ratio_to_best, "pinball 0.9"), "mean crossing": (mean, "crossing"),
+            RATIO.format("seconds"): (ratio_to_best, "seconds"),
+        },
+        {"pinball": _digits(4), "pinball 0.9": _digits(4), "crossing": _decimals(3), "seconds": _decimals(2)},
+    ),
+    "classes": Layout(
+        "Sets of classes with coverage 0.9, and calibration",
+        "Size: mean number of classes in a set. ECE: expected calibration error of the most probable class in 15 bins "
+        "with equal numbers of rows. LightGBM and CatBoost have no sets. Below / above: as for intervals.",
+        {
+            "mean coverage": (mean, "coverage"), "below / above": (below_and_above, "coverage"),
+            RATIO.format("size"): (ratio_to_best, "size"), "mean ECE": (mean, "ECE"),
+            RATIO.format("log loss"): (ratio_to_best, "log loss"), RATIO.format("seconds"): (ratio_to_best, "seconds"),
+        },
+        {
+            "coverage": _decimals(3), "size": _decimals(3), "ECE": _decimals(4), "log loss": _digits(4),
+            "seconds": _decimals(2),
+        },
+    ),
+    "distributions": Layout(
+        "Distributions",
+        "NLL: mean negative log density of test rows, which may be negative, so differences are shown, not ratios. "
+        f"{NGBOOST}: of each table, the fit with the lower test NLL. Coverage is that of the central interval with "
+        "probability 0.9.",
+        {
+            "NLL - best peer": (difference_to_best, "NLL"), BEST.format("NLL"): (times_best, "NLL"),
+            RATIO.format("CRPS"): (ratio_to_best, "CRPS"), BEST.format("CRPS"): (times_best, "CRPS"),
+            "mean coverage": (mean, "coverage"), RATIO.format("seconds"): (ratio_to_best, "seconds"),
+        },
+        {"NLL": _decimals(4), "CRPS": _digits(4), "coverage": _decimals(3), "seconds": _decimals(1)},
+    ),
+}  # fmt: skip
+
+
+def summary(results: Results, layout: Layout) -> list[str]:
+    """A table with one row per contestant."""
+    columns = layout.summary.values()
+    rows = [
+        [who, str(len(results.of(who, "seconds"))), *(show(results, who, score) for show, score in columns)]
+        for who in results.contestants
+    ]
+    return table(["contestant", "tables", *layout.summary], rows)
+
+
+def every_table(results: Results, score: str, show: Show) -> Iterator[str]:
+    """A table with one row per table and one column per contestant: means over the splits."""
+    contestants = results.having(score)
+    own = {who: results.of(who, score) for who in contestants}
+    intervals = {who: coverage_intervals(results, who) if score == "coverage" else {} for who in contestants}
+
+    def cell(who: str, task: str) -> str:
+        if task not in own[who]:
+            return ""
+        low_high = intervals[who].get(task)
+        return show(own[who][task]) + ("" if low_high is None else f" ({low_high[0]:.3f} to {low_high[1]:.3f})")
+
+    rows = [[task, *(cell(who, task) for who in contestants)] for task in sorted(results.tasks)]
+    title = score[0].upper() + score[1:]
+    yield from (f"### {title}", "", *table(["table", *contestants], rows), "")
+
+
+def failures(results: Results) -> Iterator[str]:
+    """The fits that failed, if any."""
+    if results.failed:
+        rows = [[r.contestant, r.task, str(r.seed), (r.error or "").replace("|", "/")] for r in results.failed]
+        yield from ("### Failed fits", "", *table(["contestant", "table", "split", "error"], rows, left=4), "")
+
+
+def section(results: Results, layout: Layout) -> Iterator[str]:
+    """The section of the page about one part."""
+    splits = len({record.seed for record in results.records})
+    threads = ", ".join(map(str, sorted({record.threads for record in results.records})))
+    versions = ", ".join(sorted({one for record in results.records for one in record.version.split(", ")}))
+    yield from (
+        f"## {layout.title}", "",
+        f"{len(results.tasks)} tables, up to {splits} split(s) each, threads: {threads}; {versions}.", "",
+        layout.text, "", *summary(results, layout), "",
+    )  # fmt: skip
+    yield from failures(results)
+    for score, show in layout.scores.items():
+        yield from every_table(results, score, show)
+
+
+def page(records: Sequence[Record], rows: int, iterations: int) -> str:
+    """The whole page, in Markdown."""
+    lines = [
+        "# Calibrated uncertainty on many tables", "",
+        f"At most {rows:,} rows per table for fitting, calibration and early stopping, and at most {iterations:,} "
+        "iterations where there is early stopping; benchmarks/uncertainty.py describes the rest. Scores are means over "
+        "test rows; lower is better, besides coverage. Ratios are geometric means over tables of the ratio to the best "
+        "peer of that table, which differs between tables: a peer reaches 1 only if it is the best on all, and a ratio "
+        "below 1 is better than choosing the best peer for each table by its test rows. Medians over tables are in "
+        "brackets: on a few tables some libraries fail (multiclass LightGBM with rare classes, quantiles of a target "
+        "with many ties), which dominates means. Seconds are rough: other processes may have run.", "",
+    ]  # fmt: skip
+    for part, layout in LAYOUTS.items():
+        results = Results(records, part, rows, iterations)
+        if results.records:
+            lines += section(results, layout)
+    return "\n".join(lines)

@@ -1,0 +1,36 @@
+"""Quantiles and distributions on a cluster have the bits of those in memory."""
+
+import dask.array as da
+import numpy as np
+import pytest
+
+from agbm import AGBMRegressor
+from agbm.dask import DaskAGBMRegressor
+
+FAST = {"max_iter": 3, "max_leaf_nodes": 5, "n_members": 2, "n_jobs": 1}
+
+
+@pytest.mark.parametrize(
+    ("loss", "weighted"),
+    [
+        ("quantile:0.1,0.5,0.9", True),
+        ("distribution:normal", False),
+        ("distribution:zero_inflated_poisson", True),
+        ("distribution:histogram", False),
+    ],
+)
+def test_same_bits(two_workers, loss, weighted):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = 1.0 + rng.poisson(np.exp(1.0 + 0.5 * X[:, 0]))
+    weight = rng.integers(1, 4, 300) if weighted else None
+    local = AGBMRegressor(loss=loss, **FAST).fit(X, y, weight)
+    parts = (X, y) if weight is None else (X, y, weight)
+    spread = [da.from_array(part, chunks=(97, *part.shape[1:])) for part in parts]
+    found = DaskAGBMRegressor(loss=loss, **FAST).fit(*spread, client=two_workers.client)
+    assert np.array_equal(np.asarray(found.predict(spread[0])), local.predict(X))
+    assert np.array_equal(found.history_["validation_loss"], local.history_["validation_loss"])
+    if "distribution" in loss:
+        assert np.array_equal(found.predict_dist(X).mean(), local.predict_dist(X).mean())
+        with pytest.raises(TypeError, match="predict_dist needs rows in memory"):
+            found.predict_dist(spread[0])

@@ -1,0 +1,317 @@
+"""Regressors with several scores per label: lists of quantiles, and distributions."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import d2_pinball_score, mean_pinball_loss
+from sklearn.model_selection import cross_val_score
+
+import agbm
+from agbm import AGBMRegressor, Batches, Checkpoint
+from agbm._core.losses import DISTRIBUTIONS
+from agbm.export import encode, to_lightgbm, to_onnx, to_treelite
+from agbm.losses import HistogramDistribution, NormalDistribution, Poisson, Quantile
+from toys import rewrite
+
+LEVELS = [0.1, 0.5, 0.9]
+FAST = {"max_iter": 6, "max_leaf_nodes": 6, "n_members": 1, "early_stopping": False, "n_jobs": 1}
+ALL = [Quantile(LEVELS), *(f"distribution:{name}" for name in DISTRIBUTIONS)]
+
+
+def rows(n=300, seed=0):
+    """Counts whose mean depends on the first feature and whose spread depends on the second; some are zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = rng.negative_binomial(np.exp(1.0 + 0.5 * X[:, 1]), 0.3 / (1.0 + np.exp(-X[:, 0])))
+    return X, y.astype(float)
+
+
+def fitted(loss, n=300, **parameters):
+    X, y = rows(n)
+    shifted = y if isinstance(loss, Quantile) or "zero" in str(loss) else y + 1.0
+    return AGBMRegressor(loss=loss, **FAST | parameters).fit(X, shifted), X, shifted
+
+
+@pytest.mark.parametrize("loss", ALL, ids=str)
+class TestEach:
+    def test_same_bits_everywhere(self, loss, tmp_path):
+        model, X, y = fitted(loss)
+        expected = model.model_.raw_predict(X, 1)
+        threaded = AGBMRegressor(loss=loss, **FAST | {"n_jobs": 3}).fit(X, y)
+        assert np.array_equal(threaded.model_.raw_predict(X, 3), expected)
+        batches = Batches(lambda: ((X[i : i + 70], y[i : i + 70]) for i in range(0, len(X), 70)))
+        assert np.array_equal(clone(model).fit(batches).model_.raw_predict(X, 1), expected)
+        model.save(tmp_path / "model.agbm")
+        for other in (agbm.load(tmp_path / "model.agbm"), pickle.loads(pickle.dumps(model))):
+            assert np.array_equal(other.model_.raw_predict(X, 1), expected)
+            assert np.array_equal(other.predict(X), model.predict(X))
+
+    def test_a_run_can_be_resumed(self, loss, tmp_path):
+        model, X, y = fitted(loss)
+        resumed = AGBMRegressor(loss=loss, **FAST | {"max_iter": 3, "warm_start": True}).fit(X, y)
+        resumed.set_params(max_iter=6).fit(X, y)
+        assert np.array_equal(resumed.predict(X), model.predict(X))
+        checkpoint = Checkpoint(tmp_path / "run.agbm", every=1)
+        AGBMRegressor(loss=loss, callbacks=[checkpoint], **FAST | {"max_iter": 4}).fit(X, y)
+        again = AGBMRegressor(loss=loss, callbacks=[checkpoint], **FAST).fit(X, y)
+        assert np.array_equal(again.predict(X), model.predict(X))
+
+    def test_the_loss_falls(self, loss):
+        model, *_ = fitted(loss, max_iter=20)
+        assert model.history_["train_loss"][-1] < model.history_["train_loss"][0]
+        assert (np.diff(model.history_["train_loss"]) < 0).mean() > 0.9
+
+    def test_staged_predictions_end_at_the_prediction(self, loss):
+        model, X, _ = fitted(loss)
+        stages = list(model.staged_predict(X))
+        np.testing.assert_allclose(stages[-1], model.predict(X), rtol=1e-9)
+        assert model.predictor()(X).tobytes() == model.predict(X).tobytes()
+
+    def test_contributions_add_up(self, loss):
+        model, X, _ = fitted(loss)
+        found = model.predict_contributions(X)
+        assert found.shape == (len(X), model.model_.n_outputs, 5)
+        np.testing.assert_allclose(found.sum(axis=2).T, model.model_.raw_predict(X, 1), rtol=1e-9, atol=1e-9)
+
+    def test_whole_weights_are_repetitions(self, loss):
+        _, X, y = fitted(loss)
+        weight = np.random.default_rng(1).integers(1, 4, len(y))
+        settings = FAST | {"min_samples_leaf": 1}
+        weighted = AGBMRegressor(loss=loss, **settings).fit(X, y, weight)
+        repeated = AGBMRegressor(loss=loss, **settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+        np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6)
+
+    @pytest.mark.parametrize("mode", ["trees", "leaves", "weights", "all"])
+    def test_update(self, loss, mode):
+        model, X, y = fitted(loss)
+        before = model.predict(X)
+        model.update(X[:200], y[:200] + 2.0, mode=mode)
+        assert model.predict(X).shape == before.shape
+        assert not np.array_equal(model.predict(X), before)
+
+    def test_one_tree_for_all_scores_or_one_for_each(self, loss):
+        shared, *_ = fitted(loss)
+        own, *_ = fitted(loss, multi_strategy="one_output_per_tree")
+        assert shared.n_trees_ == 6
+        assert own.n_trees_ == 6 * own.model_.n_outputs
+
+    def test_several_columns_of_y(self, loss):
+        X, y = rows()
+        with pytest.raises(ValueError, match="needs one label per row; y has 2 columns"):
+            AGBMRegressor(loss=loss, **FAST).fit(X, np.column_stack([y, y]))
+
+    def test_offsets_are_added_to_scores(self, loss):
+        model, X, _ = fitted(loss)
+        offset = np.random.default_rng(2).normal(size=(len(X), model.model_.n_outputs))
+        expected = model._labels.predictions(model.model_.loss, model.model_.raw_predict(X, 1) + offset.T)
+        assert np.array_equal(model.predict(X, offset=offset), expected)
+        with pytest.raises(ValueError, match="offset"):
+            model.predict(X, offset=offset[:, 0])
+
+    def test_exports_have_the_raw_scores(self, loss):
+        model, X, _ = fitted(loss)
+        raw = model.model_.raw_predict(X, 1).T
+        import lightgbm
+        import onnxruntime
+        import treelite
+
+        X32 = encode(model, X).astype(np.float32).astype(float)
+        raw = model.model_.raw_predict(X32, 1).T
+        booster = lightgbm.Booster(model_str=to_lightgbm(model))
+        np.testing.assert_allclose(booster.predict(X32, raw_score=True), raw, rtol=1e-9, atol=1e-9)
+        session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+        (name,) = [one.name for one in session.get_inputs()]
+        (found,) = session.run(None, {name: X32.astype(np.float32)})
+        np.testing.assert_allclose(found, raw, rtol=1e-4, atol=1e-4)
+        trees = treelite.gtil.predict(to_treelite(model), X32)
+        np.testing.assert_allclose(trees.reshape(raw.shape), raw, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "loss", [loss for loss in ALL if "poisson" not in str(loss) and "neg" not in str(loss)], ids=str
+)
+def test_the_unit_of_y_does_not_matter(loss):
+    """Counts have no unit."""
+    model, X, y = fitted(loss)
+    scaled = clone(model).fit(X, 1024.0 * y)
+    np.testing.assert_allclose(scaled.predict(X), 1024.0 * model.predict(X), rtol=1e-6)
+
+
+def test_cross_validation():
+    X, y = rows()
+    found = agbm.cv(AGBMRegressor(loss=Quantile(LEVELS), **FAST), X, y, cv=3)
+    assert found.predictions.shape == (len(X), 3)
+    assert (np.diff(found.predictions, axis=1) >= 0.0).all()
+
+
+class TestQuantiles:
+    def test_they_never_cross(self):
+        """Far fewer rows than quantiles and leaves need: the scores do cross."""
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+        model = AGBMRegressor(loss=Quantile(np.arange(1, 20) / 20), max_iter=50, early_stopping=False, n_members=1)
+        model.fit(X, y)
+        new = rng.normal(size=(500, 3))
+        assert (np.diff(model.model_.raw_predict(new, 1), axis=0) < 0.0).any()
+        assert (np.diff(model.predict(new), axis=1) >= 0.0).all()
+        for stage in model.staged_predict(new):
+            assert (np.diff(stage, axis=1) >= 0.0).all()
+
+    def test_sorting_never_increases_the_loss(self):
+        rng = np.random.default_rng(1)
+        loss, y, f = Quantile(LEVELS), rng.normal(size=500), rng.normal(size=(3, 500))
+        assert (loss.value(y, np.sort(f, axis=0)) <= loss.value(y, f) + 1e-12).all()
+
+    def test_the_loss_is_the_sum_over_quantiles(self):
+        rng = np.random.default_rng(2)
+        loss, y, f = Quantile(LEVELS), rng.normal(size=50), rng.normal(size=(3, 50))
+        one_by_one = [Quantile(level) for level in LEVELS]
+        parts = list(zip(one_by_one, f, strict=True))
+        np.testing.assert_allclose(loss.value(y, f), sum(one.value(y, s) for one, s in parts), rtol=1e-12)
+        assert np.array_equal(loss.negative_gradient(y, f), [one.negative_gradient(y, s) for one, s in parts])
+        assert np.array_equal(loss.hessian(y, f), [one.hessian(y, s) for one, s in parts])
+        assert np.array_equal(loss.best_constant(y, None), [one.best_constant(y, None) for one in one_by_one])
+        expected = sum(mean_pinball_loss(y, s, alpha=level) for level, s in zip(LEVELS, f, strict=True))
+        assert loss.total(y, f, None) / 50 == pytest.approx(expected)
+
+    def test_leaves_are_order_statistics(self):
+        """With a learning rate of 1, one tree, and no regularization, a prediction is the quantile of its leaf."""
+        X, y = rows()
+        model = AGBMRegressor(
+            method="gbm", loss=Quantile(LEVELS), max_iter=1, learning_rate=1.0, second_order=True, max_leaf_nodes=5,
+            l2_regularization=0.0, init="zero", n_members=1, early_stopping=False,
+        ).fit(X, y)  # fmt: skip
+        leaf = model.apply(X)[:, 0]
+        for one in np.unique(leaf):
+            inside = np.sort(y[leaf == one])
+            ranks = [int(np.ceil(level * len(inside) * (1 - 1e-15))) - 1 for level in LEVELS]
+            np.testing.assert_allclose(model.predict(X[leaf == one][:1])[0], inside[ranks])
+
+    def test_a_list_with_one_quantile(self):
+        X, y = rows()
+        one = AGBMRegressor(loss=Quantile(0.3), **FAST).fit(X, y).predict(X)
+        several = AGBMRegressor(loss=Quantile([0.3]), **FAST).fit(X, y).predict(X)
+        assert several.shape == (len(X), 1)
+        np.testing.assert_allclose(several[:, 0], one, rtol=1e-12)
+
+    def test_names(self):
+        X, y = rows()
+        by_name = AGBMRegressor(loss="quantile:0.1,0.5,0.9", **FAST).fit(X, y)
+        assert np.array_equal(by_name.predict(X), fitted(Quantile(LEVELS))[0].predict(X))
+        assert repr(Quantile(LEVELS)) == "Quantile(quantile=(0.1, 0.5, 0.9))"
+
+    @pytest.mark.parametrize("wrong", [[], [0.5, 0.1], [0.5, 0.5], [0.0, 0.5], [0.5, 1.0], ["a"], "0.5", None])
+    def test_wrong_lists(self, wrong):
+        with pytest.raises(ValueError, match=r"quantile=.* must"):
+            Quantile(wrong)
+
+    def test_wrong_names(self):
+        X, y = rows()
+        for name, message in (("quantile:0.5,x", "needs a number"), ("huber:1,2", "takes one number")):
+            with pytest.raises(ValueError, match=message):
+                AGBMRegressor(loss=name).fit(X, y)
+
+    def test_score_is_the_mean_share_of_the_pinball_loss_explained(self):
+        model, X, y = fitted(Quantile(LEVELS), max_iter=30)
+        predicted = model.predict(X)
+        expected = np.mean([d2_pinball_score(y, predicted[:, k], alpha=level) for k, level in enumerate(LEVELS)])
+        assert model.score(X, y) == pytest.approx(expected)
+        assert cross_val_score(model, X, y, cv=2).shape == (2,)
+
+    def test_monotone_quantiles(self):
+        X, y = rows()
+        model = AGBMRegressor(loss=Quantile(LEVELS), monotonic_cst=[1, 0, 0, 0], max_iter=30).fit(X, y)
+        grid = np.repeat(X[:20], 30, axis=0)
+        grid[:, 0] = np.tile(np.linspace(-3, 3, 30), 20)
+        assert (np.diff(model.predict(grid).reshape(20, 30, 3), axis=1) >= -1e-12).all()
+
+
+class TestDistributions:
+    def test_it_learns_mean_and_spread(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (4_000, 3))
+        mean, std = 3.0 * X[:, 0], np.exp(X[:, 1])
+        y = rng.normal(mean, std)
+        found = AGBMRegressor(loss="distribution:normal").fit(X[:3_000], y[:3_000]).predict_dist(X[3_000:])
+        assert np.corrcoef(np.log(found.std()), X[3_000:, 1])[0, 1] > 0.9
+        assert np.abs(found.mean() - mean[3_000:]).mean() < 0.2
+        constant = -np.log(std[3_000:]).mean() - 0.5 * np.log(2 * np.pi) - 0.5
+        assert found.logpdf(y[3_000:]).mean() > constant - 0.1  # close to the true distribution
+
+    def test_predict_dist_of_each(self):
+        for name in DISTRIBUTIONS:
+            model, X, y = fitted(f"distribution:{name}")
+            found = model.predict_dist(X)
+            assert found.mean().shape == found.ppf(0.9).shape == (len(X),)
+            np.testing.assert_allclose(found.mean(), model.predict(X), rtol=1e-9)
+            assert found.rvs(size=(2, len(X)), random_state=0).shape == (2, len(X))
+            assert np.isfinite(found.cdf(y)).all()
+
+    def test_poisson(self):
+        X, y = rows()
+        model = AGBMRegressor(loss=Poisson(), **FAST).fit(X, y)
+        np.testing.assert_allclose(model.predict_dist(X).var(), model.predict(X))
+
+    def test_losses_without_a_distribution(self):
+        X, y = rows()
+        with pytest.raises(ValueError, match="predict_dist\\(\\) needs a loss that is a distribution: 'distribution:"):
+            AGBMRegressor(**FAST).fit(X, y).predict_dist(X)
+
+    def test_unknown_names(self):
+        X, y = rows()
+        with pytest.raises(ValueError, match="must be followed by one of 'normal', 'lognormal'"):
+            AGBMRegressor(loss="distribution:cauchy").fit(X, y)
+
+    def test_an_init_model(self):
+        X, y = rows()
+        start = AGBMRegressor(**FAST).fit(X, y)
+        with pytest.raises(ValueError, match="use init='prior' or init='zero'"):
+            AGBMRegressor(loss=NormalDistribution(), init=start, **FAST).fit(X, y)
+
+    @pytest.mark.parametrize("name", ["normal", "zero_inflated_poisson", "zero_inflated_gamma"])
+    def test_the_mean_is_monotone(self, name):
+        X, y = rows()
+        model = AGBMRegressor(loss=f"distribution:{name}", monotonic_cst=[-1, 0, 0, 0], max_iter=30).fit(X, y)
+        grid = np.repeat(X[:20], 30, axis=0)
+        grid[:, 0] = np.tile(np.linspace(-3, 3, 30), 20)
+        assert (np.diff(model.predict(grid).reshape(20, 30), axis=1) <= 1e-12).all()
+
+    def test_two_peaks(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1_500, 2))
+        y = np.where(rng.random(1_500) < 0.5, -3.0, 3.0) + 0.3 * rng.normal(size=1_500)
+        found = AGBMRegressor(loss=HistogramDistribution(30), max_iter=30).fit(X, y).predict_dist(X[:5])
+        assert (np.abs(found.cdf(0.0) - 0.5) < 0.15).all()
+        assert (found.cdf(1.5) - found.cdf(-1.5) < 0.05).all()
+        with pytest.raises(ValueError, match="the mean of a histogram is not monotone"):
+            AGBMRegressor(loss="distribution:histogram", monotonic_cst=[1, 0]).fit(X, y)
+
+    def test_labels_that_do_not_vary(self):
+        with pytest.raises(ValueError, match=r"y has only one value, 3\.0"):
+            AGBMRegressor(loss="distribution:normal", **FAST).fit(np.ones((9, 1)), np.full(9, 3.0))
+
+    def test_score_is_that_of_the_mean(self):
+        model, X, y = fitted("distribution:normal", max_iter=30)
+        assert model.score(X, y) == pytest.approx(1 - ((y - model.predict(X)) ** 2).mean() / y.var())
+
+
+def test_files_with_wrong_quantiles(tmp_path):
+    model, *_ = fitted(Quantile(LEVELS))
+    model.save(tmp_path / "good.agbm")
+    for wrong in ([0.5, 0.1, 0.9], [0.5], 0.5, [], "x", [[0.1], 0.5, 0.9]):
+        path = tmp_path / "bad.agbm"
+        path.write_bytes((tmp_path / "good.agbm").read_bytes())
+        rewrite(path, lambda description, _, wrong=wrong: description["loss"]["made_of"].update(quantile=wrong))
+        with pytest.raises(agbm.ModelFileError):
+            agbm.load(path)
+
+
+def test_tables_with_categories_and_names():
+    X, y = rows()
+    table = pd.DataFrame(X, columns=list("abcd"))
+    table["kind"] = pd.Categorical(np.where(X[:, 0] > 0, "high", "low"))
+    model = AGBMRegressor(loss=Quantile(LEVELS), **FAST).fit(table, y)
+    assert model.predict(table.iloc[:5]).shape == (5, 3)
