@@ -132,7 +132,7 @@ def l2_regularization(given: float | str, objective: LocalObjective) -> float | 
     hessian = objective.hessian(objective.start)
     if hessian is None:
         return L2_OF_COUNTS if number is None else number
-    if objective.y.ndim == 1 and has_units:
+    if _scores_of_a_label(objective.loss):
         means = [exact_mean(of_score, objective.train_weight, objective.n_threads) for of_score in hessian]
         rows = _rows_of_scores(objective.loss) if number is None else [number] * len(means)
         return [n * mean for n, mean in zip(rows, means, strict=True)]

@@ -88,6 +88,10 @@ class Labels(ABC):
         """The classes for a stratified validation split; None if there are no classes."""
         return None
 
+    def groups(self, encoded: Array) -> NDArray[Any] | None:
+        """For each row, the number of its group, which a validation split must not divide; None without groups."""
+        return None
+
     @abstractmethod
     def loss_of(self, name: str) -> Loss:
         """The loss with the given name."""

@@ -13,7 +13,7 @@ from . import _auto, _threads
 from ._constraints import interaction_groups, monotone_outputs
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
-from ._core.losses import Array, BuiltInLoss, HistogramDistribution, Loss, best_constant_with
+from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with
 from ._core.methods import method_of
 from ._core.objective import LocalObjective, start_function
 from ._core.weights import Weights
@@ -53,8 +53,8 @@ class Planning:
         self._updated = updated
         self._known = earlier if updated is None else updated
         """The model whose columns and categories the rows must have."""
-        self._bins: Sequence[float] | None = None
-        """The edges of the bins of a HistogramDistribution, once they are known."""
+        self._learned: Loss | None = None
+        """The loss with what it has learned from the labels, if there is something to learn."""
         self._in_this_process = in_this_process
         self._estimator = type(settings).__name__
         self._n_threads = _threads.resolve(settings.n_jobs)
@@ -87,19 +87,17 @@ class Planning:
         else:
             labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
             loss = self._loss(labels)
-            if isinstance(loss, HistogramDistribution) and self._known is None and self._bins is None:
+            if _learns(loss) and self._known is None and self._learned is None:
                 weight = None if sample_weight is None else sample_weight.astype(np.float64)
-                self._bins = loss.learned_from(encoded.ravel(), weight).bins
+                self._learned = cast(Any, loss).learned_from(encoded, weight)
             labels, encoded = labels.scored_by(self._loss(labels), encoded)
         return kept, Weights.of(sample_weight, of_class), labels, encoded
 
     def _loss(self, labels: Labels) -> Loss:
         given = self._settings.loss
         loss: Any = labels.loss_of(given) if isinstance(given, str) else given
-        if isinstance(loss, HistogramDistribution) and self._known is not None:
-            loss = self._known.loss  # it has the edges of the bins
-        elif isinstance(loss, HistogramDistribution) and self._bins is not None:
-            loss = HistogramDistribution(self._bins)
+        if _learns(loss):
+            loss = self._known.loss if self._known is not None else self._learned or loss
         labels.check_loss(loss)
         return _with_threads(loss, self._n_threads)
 
@@ -178,7 +176,8 @@ class Planning:
             return [(number, None, n_given) for number in range(plan.n_members)]
         settings = self._settings
         try:
-            parts = hold_out_parts(n_given, settings.validation_fraction, plan.n_members, labels.strata(y), plan.seed)
+            share, strata, groups = settings.validation_fraction, labels.strata(y), labels.groups(y)
+            parts = hold_out_parts(n_given, share, plan.n_members, strata, plan.seed, groups)
         except ValueError as error:
             raise ValueError(
                 f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
@@ -279,6 +278,10 @@ class Planning:
             )
         parts = [0] * (reader.n_features - reader.n_columns)
         return [[*of_output, *parts] for of_output in (monotone[:1] if same else monotone).tolist()]
+
+
+def _learns(loss: object) -> bool:
+    return isinstance(loss, BuiltInLoss) and loss.learns_from_labels
 
 
 def _with_threads(loss: Any, n_threads: int) -> Loss:

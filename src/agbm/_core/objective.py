@@ -11,7 +11,7 @@ import numpy as np
 from .. import _native
 from .conformal import Nonconformity, scores_of_labels
 from .learners import Fit, Model, Newton, V, explained_by, fit_of
-from .losses import BuiltInLoss, Loss, Quantile, is_built_in
+from .losses import BuiltInLoss, JointLoss, Loss, Quantile, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
 from .theory import cosine
 from .weights import Weights
@@ -163,7 +163,10 @@ class LocalObjective:
 
     def residual(self, f: Array) -> Array:
         """See Objective."""
-        return self._checked(self.loss.negative_gradient(self.train_y, self._on_training_rows(f)), "negative_gradient")
+        f = self._on_training_rows(f)
+        if isinstance(self.loss, JointLoss):
+            return self._checked(self.loss.negative_gradient(self.train_y, f, self.train_weight), "negative_gradient")
+        return self._checked(self.loss.negative_gradient(self.train_y, f), "negative_gradient")
 
     def hessian(self, f: Array) -> Array | None:
         """Second derivative of the loss at f on the training rows; None for gradient steps."""
@@ -192,13 +195,13 @@ class LocalObjective:
 
     @cached_property
     def train_weight_sum(self) -> ExactSum:
-        """The sum of the weights of the training rows."""
-        return weight_sum(self.train_weight, self.n_train, self.n_threads)
+        """What L is divided by for the mean: the sum of the weights of the training rows."""
+        return self._weight_sum(self.train_y, self.train_weight)
 
     @cached_property
     def validation_weight_sum(self) -> ExactSum:
-        """The sum of the weights of the validation rows."""
-        return weight_sum(self.validation_weight, self.n_rows - self.n_watched - self.n_train, self.n_threads)
+        """The same for the validation rows."""
+        return self._weight_sum(self.y[..., self.validation_rows], self.validation_weight)
 
     def train_loss_sum(self, f: Array) -> ExactSum:
         """L(f): the sum of the losses of the training rows."""
@@ -211,7 +214,7 @@ class LocalObjective:
 
     def mean_loss(self, y: Array, f: Array, weight: Array | None) -> float:
         """Mean loss over any rows with labels y and scores f."""
-        return self._loss_sum(y, f, weight) / weight_sum(weight, y.shape[-1], self.n_threads)
+        return self._loss_sum(y, f, weight) / self._weight_sum(y, weight)
 
     def train_loss(self, f: Array) -> float:
         """See Objective."""
@@ -291,6 +294,11 @@ class LocalObjective:
         if is_built_in(self.loss):
             return cast(BuiltInLoss, self.loss).exact_total(y, f, weight)
         return exact_sum(self.loss.value(y, f), weight, self.n_threads)
+
+    def _weight_sum(self, y: Array, weight: Array | None) -> ExactSum:
+        if isinstance(self.loss, JointLoss):
+            return self.loss.total_weight(y, weight)
+        return weight_sum(weight, y.shape[-1], self.n_threads)
 
 
 def start_function(constants: Array, scores: Array | None, n_rows: int) -> Array:

@@ -36,13 +36,21 @@ def hold_out(
 
 
 def hold_out_parts(
-    n_rows: int, share: float, n_parts: int, classes: NDArray[Any] | None, seed: int
+    n_rows: int,
+    share: float,
+    n_parts: int,
+    classes: NDArray[Any] | None,
+    seed: int,
+    groups: NDArray[Any] | None = None,
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Several splits as of `hold_out`, whose held-out rows differ as far as the share allows.
 
     The rows are in one random order, in which every run of consecutive rows is stratified by class; each part holds out
-    the next `share` of them, and the first ones again after the last.
+    the next `share` of them, and the first ones again after the last. If there are `groups`, these are held out whole,
+    and the same ones for any order of the rows.
     """
+    if groups is not None:
+        return _hold_out_groups(groups, share, n_parts, seed)
     if n_parts == 1:
         return [hold_out(n_rows, share, classes, seed)]
     if math.ceil(share * n_rows) >= n_rows:
@@ -63,6 +71,18 @@ def hold_out_parts(
             raise ValueError(f"{n_rows} rows are too few to hold out {share} of them and to keep a row of every class.")
         parts.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
     return parts
+
+
+def _hold_out_groups(
+    groups: NDArray[Any], share: float, n_parts: int, seed: int
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    found, numbers = np.unique(groups, return_inverse=True)
+    try:
+        parts = hold_out_parts(len(found), share, n_parts, None, seed)
+    except ValueError:
+        raise ValueError(f"{len(found)} groups of rows are too few to hold out {share} of them.") from None
+    held_out = [np.isin(numbers, of_part) for _, of_part in parts]
+    return [(np.flatnonzero(~rows), np.flatnonzero(rows)) for rows in held_out]
 
 
 def _spare(order: NDArray[np.intp], classes: NDArray[Any]) -> NDArray[np.intp]:

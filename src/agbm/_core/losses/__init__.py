@@ -20,6 +20,7 @@ from .distributions import (
 )
 from .elementary import exp, log
 from .histogram import HistogramDistribution
+from .joint import JointLoss
 from .loss import LOSS_METHODS, Loss
 from .names import DISTRIBUTIONS, classification_loss, frozen_distribution, is_built_in, regression_loss
 from .offset_constants import best_constant_with
@@ -39,6 +40,7 @@ __all__ = [
     "HalfSquaredError",
     "HistogramDistribution",
     "Huber",
+    "JointLoss",
     "LogLoss",
     "LogNormalDistribution",
     "Loss",

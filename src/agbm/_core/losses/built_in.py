@@ -25,6 +25,9 @@ class BuiltInLoss:
     """Minimum sum of hessians per leaf after a Newton fit: the gradients of confidently correct rows are mostly noise.
     Custom losses may define it, too."""
 
+    learns_from_labels: ClassVar[bool] = False
+    """Whether `learned_from` has something to learn, which a fitted model then keeps."""
+
     _kernel: ClassVar[str]
 
     @property
@@ -40,6 +43,10 @@ class BuiltInLoss:
         loss = copy.copy(self)
         loss.n_threads = n_threads
         return loss
+
+    def learned_from(self, y: Array, weight: Array | None) -> Self:
+        """The loss with the settings that follow from the encoded labels of the training rows."""
+        return self
 
     def value(self, y: Array, f: Array) -> Array:
         """The loss of each row."""

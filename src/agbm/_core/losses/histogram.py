@@ -29,6 +29,7 @@ class HistogramDistribution(DistributionLoss):
 
     _kernel = "multinomial"
     min_leaf_hessian = Multinomial.min_leaf_hessian
+    learns_from_labels = True
 
     def __init__(self, bins: int | Sequence[float] = 20) -> None:
         self.bins: Any = _checked(bins)
@@ -42,7 +43,7 @@ class HistogramDistribution(DistributionLoss):
         """The loss with the edges of bins of these labels."""
         if not isinstance(self.bins, int):
             return self
-        steps = weight_in_steps(weight)
+        y, steps = y.ravel(), weight_in_steps(weight)
         inner = [quantile_of(y, k / self.bins, steps) for k in range(1, self.bins)]
         edges = sorted({float(y.min()), *inner, float(y.max())})
         if len(edges) < 3:
