@@ -35,7 +35,8 @@ import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor, _cli
 from agbm._report import Column, Findings, describe_columns, loss_name, predictions_of, to_html, tried_from_model, write
 from agbm._report.markup import number, percent, seconds
-from agbm._study.evaluation import Metric, Tried, score_predictions
+from agbm._study.evaluation import Metric, Tried
+from agbm._study.tasks import task_of
 from agbm.export import export_text
 from agbm.methods import AGBM
 
@@ -73,9 +74,8 @@ def findings_of(title, X, y, models, **more):
 
 
 def tried(name, model, X, y):
-    classifies = isinstance(model, AGBMClassifier)
-    predicted = model.predict_proba(X) if classifies else model.predict(X)
-    metrics, _ = score_predictions(y, predicted, model.classes_ if classifies else None)
+    task = task_of(model)
+    metrics, _ = task.evaluate(y, task.predict(model, X))
     return replace(tried_from_model(name, model, metrics, seconds=0.25), model=model)
 
 

@@ -14,7 +14,7 @@ from agbm._report import Findings, loss_name, predictions_of, to_html, tried_fro
 from agbm._report.markup import number, percent
 from agbm._report.measured import COVERAGE_ROWS, sample_of
 from agbm._report.predictions import baseline
-from agbm._study.evaluation import levels_of, score_predictions
+from agbm._study.tasks import task_of
 from agbm.losses import Quantile
 
 FEW = {"max_iter": 8, "n_members": 1, "early_stopping": False, "max_depth": 3, "max_leaf_nodes": None}
@@ -36,7 +36,7 @@ def quantiles(rows):
 
 def findings_of(model, X, y):
     test = predictions_of(model, [X[:50], X[50:]], y)
-    metrics, _ = score_predictions(y, test.predicted, getattr(model, "classes_", None), levels_of(model))
+    metrics, _ = task_of(model).evaluate(y, test.predicted)
     tried = [tried_from_model("m", model, metrics, 1.0)]
     return Findings(title="t", command="c", model=model, test=test, loss=loss_name(model), tried=tried)
 
@@ -195,7 +195,7 @@ def test_command_line(loss, rows, tmp_path, capsys):
     files = [str(tmp_path / "m.agbm"), str(tmp_path / "new.csv")]
     assert _cli.main(["report", *files, "--target", "y", "--out", str(tmp_path / "m.html"), "--json"]) == 0
     metrics = json.loads(capsys.readouterr().out)["metrics"]
-    expected = score_predictions(y[400:], model.predict(X[400:]), None, levels_of(model))[0]
+    expected = task_of(model).evaluate(y[400:], model.predict(X[400:]))[0]
     assert {metric.name: pytest.approx(metric.value) for metric in expected} == {
         metric["name"]: metric["value"] for metric in metrics
     }

@@ -22,8 +22,10 @@ from agbm._study.comparison import compare
 from agbm._study.contenders import METHODS, PACKAGES, installed_peers
 from agbm._study.evaluation import Split
 from agbm._study.peers import FITS, matrices
+from agbm._study.tasks import Classification, Regression
 from toys import three_parts
 
+CANCER = Classification(np.array(["benign", "malignant"]))
 TESTED = ("LightGBM", "XGBoost", "HistGradientBoosting")
 
 
@@ -39,7 +41,8 @@ def split(X, y, classifies):
 
 def run(data, classifies, *names, **changes):
     options = {"seed": 0, "threads": 1, "max_iter": 60, "patience": 5} | changes
-    return list(compare(data, classifies, names, **options))
+    task = Classification(np.unique(data.y)) if classifies else Regression()
+    return list(compare(data, task, names, **options))
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +231,7 @@ def test_results_come_one_by_one(two_classes, monkeypatch):
     fitted = []
     ours = comparison._fit_ours
     monkeypatch.setattr(comparison, "_fit_ours", lambda *args: fitted.append(args[2]) or ours(*args))
-    tried = compare(two_classes, True, ["gbm", "fading"], seed=0, threads=1, max_iter=5)
+    tried = compare(two_classes, CANCER, ["gbm", "fading"], seed=0, threads=1, max_iter=5)
     assert next(tried).name == "gbm"
     assert fitted == ["gbm"]
 
@@ -236,17 +239,17 @@ def test_results_come_one_by_one(two_classes, monkeypatch):
 def test_what_is_wrong_for_all_is_said_at_once(two_classes, monkeypatch):
     d = two_classes
     with pytest.raises(ValueError, match=r"\['gbmm'\] are unknown; known are \['fading', 'gbm', "):
-        compare(d, True, ["gbm", "gbmm"], seed=0, threads=1)
+        compare(d, CANCER, ["gbm", "gbmm"], seed=0, threads=1)
     with pytest.raises(ValueError, match=r"\['loss', 'method'\]"):
-        compare(d, True, ["gbm"], seed=0, threads=1, parameters={"method": "gbm", "loss": "exponential"})
+        compare(d, CANCER, ["gbm"], seed=0, threads=1, parameters={"method": "gbm", "loss": "exponential"})
     other = np.append(d.y_test[1:], "unclear")
     with pytest.raises(ValueError, match=r"the test rows have labels \['unclear'\]"):
-        compare(Split(d.X, d.y, d.X_val, d.y_val, d.X_test, other), True, ["gbm"], seed=0, threads=1)
+        compare(Split(d.X, d.y, d.X_val, d.y_val, d.X_test, other), CANCER, ["gbm"], seed=0, threads=1)
     monkeypatch.setattr(comparison, "installed_peers", lambda: ["HistGradientBoosting"])
     with pytest.raises(
         ImportError, match=r"\['LightGBM', 'CatBoost'\] are not installed: pip install lightgbm catboost"
     ):
-        compare(d, True, ["LightGBM", "gbm", "CatBoost"], seed=0, threads=1)
+        compare(d, CANCER, ["LightGBM", "gbm", "CatBoost"], seed=0, threads=1)
 
 
 def test_peers_are_found_without_importing_them():

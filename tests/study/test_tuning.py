@@ -20,6 +20,7 @@ from sklearn.metrics import log_loss, mean_squared_error
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._core.training import Record
 from agbm._study.evaluation import Metric, Split
+from agbm._study.tasks import Classification, Regression
 from agbm._study.tuning import search, tune
 from agbm._study.tuning.fits import Fits
 from agbm._study.tuning.space import Points
@@ -46,7 +47,8 @@ def values():
 
 def run(data, path, classifies=True, **changes):
     options = {"trials": 4, "seed": 0, "threads": 1, "parameters": {"max_iter": 40}} | changes
-    return tune(data, classifies, study_path=path, **options)
+    task = Classification(np.unique(data.y)) if classifies else Regression()
+    return tune(data, task, study_path=path, **options)
 
 
 def trials_in(path):
@@ -137,6 +139,7 @@ import time
 import numpy as np
 from agbm._study.evaluation import Split
 from agbm._study.tuning import tune
+from agbm._study.tasks import Classification
 from agbm._study.tuning.space import Points
 
 def hang(self, record):
@@ -149,8 +152,8 @@ def on_trial(trial):
 
 data = np.load({str(tmp_path / "data.npz")!r})
 tune(
-    Split(**data), True, study_path={str(path)!r}, seed=0, threads=1, trials=9, parameters={{"max_iter": 40}},
-    on_trial=on_trial,
+    Split(**data), Classification(np.unique(data["y"])), study_path={str(path)!r}, seed=0, threads=1, trials=9,
+    parameters={{"max_iter": 40}}, on_trial=on_trial,
 )
 """
     np.savez(tmp_path / "data.npz", **vars(classes))

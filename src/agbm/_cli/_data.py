@@ -19,11 +19,12 @@ from .._core.losses import Array, Quantile
 from .._core.methods import METHODS, owners_of
 from .._data.batches import Batches
 from .._data.derivation import DateColumn, Derivation, look
-from .._data.hold_out import hold_out, seed_of
+from .._data.hold_out import seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._migration.foreign import of_estimator
 from .._scoring import scorers_of
-from .._study.evaluation import Metric, Split, levels_of, score_predictions
+from .._study.evaluation import Metric, Split
+from .._study.tasks import Classification, Regression, Task, task_of
 from ._files import Column, DataFile, as_numbers, available_memory, open_table, pyarrow
 from ._identifiers import identifiers
 from ._offsets import OffsetColumn, of_rows, offset_column
@@ -48,9 +49,9 @@ class Question:
     features: list[str]
     categorical: list[str]
     """Features that are treated as categories, including all text columns."""
-    classifies: bool
+    task: Task
     reason: str
-    """Why the task is classification or regression."""
+    """Why it is this task."""
     rows: NDArray[np.intp]
     """The rows whose target is not missing."""
     y: NDArray[Any]
@@ -69,7 +70,7 @@ class Question:
 
     def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Split rows at random; return the remaining rows and the share that is held out."""
-        remaining, held_out = hold_out(len(rows), share, self.y[rows] if self.classifies else None, seed)
+        remaining, held_out = self.task.hold_out(self.y[rows], share, seed)
         return rows[remaining], rows[held_out]
 
     def fit(self, model: Model, rows: NDArray[np.intp]) -> Model:
@@ -77,7 +78,8 @@ class Question:
         if self.streams:
             return model.fit(Batches(lambda: self._batches(rows)))
         weight = None if self.weight is None else self.weight[rows]
-        return model.fit(self.table(rows), self.y[rows], sample_weight=weight, offset=of_rows(self.offset, rows))
+        self.task.fit(model, self.table(rows), self.y[rows], weight, of_rows(self.offset, rows))
+        return model
 
     def table(self, rows: NDArray[np.intp]) -> Any:
         """Return the features of some rows; these must fit into memory even if the whole table does not."""
@@ -89,13 +91,7 @@ class Question:
         """Evaluate each model on its rows and return metrics over all of these rows together."""
         rows = np.concatenate([part for _, part in models])
         found = np.concatenate([self._predict(model, part) for model, part in models])
-        first = models[0][0]
-        return score_predictions(self.y[rows], found, first.classes_ if self.classifies else None, levels_of(first))[0]
-
-    @property
-    def task(self) -> str:
-        """The name of the task."""
-        return "classification" if self.classifies else "regression"
+        return task_of(models[0][0]).evaluate(self.y[rows], found)[0]
 
     @property
     def mixed_columns(self) -> list[dict[str, Any]]:
@@ -107,11 +103,9 @@ class Question:
         ]
 
     def _predict(self, model: Model, rows: NDArray[np.intp]) -> Array:
-        """Return class probabilities, or predicted values for regression."""
-        predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
-        if not self.streams:
-            return predict(self.table(rows), of_rows(self.offset, rows))
-        return np.concatenate([predict(piece, of_rows(self.offset, part)) for piece, part in self._pieces(rows)])
+        """Return class probabilities, or what else the task predicts."""
+        pieces = self._pieces(rows) if self.streams else [(self.table(rows), rows)]
+        return np.concatenate([self.task.predict(model, X, of_rows(self.offset, part)) for X, part in pieces])
 
     def _batches(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, ...]]:
         for piece, numbers in self._pieces(rows):
@@ -165,7 +159,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
     warn_of_missed(file)
     y, absent = file.vector(target)
     beside = offset_column(arguments)
-    y, classifies, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
+    y, task, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
     return Question(
         file=file, target=target, features=features,
         categorical=[
@@ -173,7 +167,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
             for name in features
             if name not in dates and (kinds[name] == "category" or name in arguments.categorical)
         ],
-        classifies=classifies, reason=reason, rows=np.flatnonzero(~absent), y=y,
+        task=task, reason=reason, rows=np.flatnonzero(~absent), y=y,
         weight=None if arguments.weight is None else _weights(file, arguments.weight),
         offset=None if beside is None else beside.scores(file), offset_column=beside,
         streams=streams or file.bytes_in_memory(len(features)) > available_memory() // 2,
@@ -290,8 +284,8 @@ def _shortened(names: Sequence[str]) -> str:
 
 def _task(
     y: NDArray[Any], absent: NDArray[np.bool_], kind: str, asked: str | None, target: str
-) -> tuple[NDArray[Any], bool, str]:
-    """Return the labels for the estimator, whether the task is classification, and the reason."""
+) -> tuple[NDArray[Any], Task, str]:
+    """Return the labels for the estimator, the task, and the reason for it."""
     present = y[~absent]
     if not len(y):
         raise ValueError(f"--target {target}: the table has no rows.")
@@ -311,14 +305,15 @@ def _task(
     if not classifies:
         if kind == "category":
             raise ValueError(f"--task regression: the target {target!r} is text, such as {present[0]!r}.")
-        return np.where(absent, np.nan, np.asarray(y, dtype=np.float64)), False, reason
+        return np.where(absent, np.nan, np.asarray(y, dtype=np.float64)), Regression(), reason
     if distinct > MOST_CLASSES_OF_TEXTS or (kind == "number" and not whole):
         found = f"{distinct:,} distinct values" if whole or kind == "category" else "non-integer values"
         raise ValueError(
             f"--target {target}: the column has {found}; classes must be text, booleans or integers, at most "
             f"{MOST_CLASSES_OF_TEXTS:,} of them. Choose another column, or use --task regression."
         )
-    return _labels(y, absent, kind, present), True, reason
+    labels = _labels(y, absent, kind, present)
+    return labels, Classification(np.unique(labels[~absent])), reason
 
 
 def _are_whole(values: Array) -> bool:
@@ -336,7 +331,7 @@ def make_model(question: Question, arguments: argparse.Namespace) -> Model:
     """Return the unfitted estimator."""
     parameters: dict[str, Any] = {"random_state": arguments.seed, "n_jobs": arguments.jobs}
     parameters["early_stopping"] = not arguments.no_early_stopping
-    model = _estimator(question)(**parameters, scoring=arguments.metric)
+    model: Model = question.task.estimator(**parameters, scoring=arguments.metric)
     try:
         scorers_of(model)
     except ValueError as error:
@@ -350,7 +345,7 @@ def _quantiles(question: Question, model: Model, arguments: argparse.Namespace) 
     if given is None:
         return {}
     shown = f"--quantiles {' '.join(format(level, 'g') for level in given)}"
-    if question.classifies:
+    if isinstance(question.task, Classification):
         raise ValueError(f"{shown}: the target is a class; use --task regression if it is a number.")
     if "loss" in given_parameters(question, arguments):
         raise ValueError(f"{shown} cannot be combined with --set loss=...; omit one of them.")
@@ -367,7 +362,7 @@ def given_parameters(
 
     `fixed` maps parameters that cannot be set to what to do instead.
     """
-    model = _estimator(question)()
+    model: Model = question.task.estimator()
     given = _parse(arguments.parameters, model.get_params(deep=False))
     for name in given:
         if fixed is not None and name in fixed:
@@ -379,10 +374,6 @@ def given_parameters(
         option = f"--set {name}={given[name]}" if name in given else "--set"
         raise ValueError(f"{option}: {error}") from error
     return ({"categorical_features": arguments.categorical} if arguments.categorical else {}) | given
-
-
-def _estimator(question: Question) -> type[AGBMClassifier] | type[AGBMRegressor]:
-    return AGBMClassifier if question.classifies else AGBMRegressor
 
 
 def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import _report as report
 from .._data.derivation import DateColumn
 from .._progress import readable
+from .._study.tasks import Regression
 from ._data import Question
 from ._model import DECIMAL_COMMAS, FIRST_INDEX, FORM, note_of_form
 from ._offsets import note_column
@@ -63,7 +64,7 @@ def in_short(question: Question) -> dict[str, str]:
     return {
         "data": question.file.name,
         "target": question.target,
-        "task": question.task,
+        "task": question.task.name,
         "labels": _labels_in_words(question),
         "columns": f"{len(question.features):,}, {len(question.categorical):,} of them categorical"
         + (f", {len(question.dates):,} dates" if question.dates else ""),
@@ -80,7 +81,7 @@ def describe_columns(question: Question) -> list[report.Column]:
 
 def _labels_in_words(question: Question) -> str:
     y = question.y[question.rows]
-    if not question.classifies:
+    if isinstance(question.task, Regression):
         low, high, mean = (readable(float(value), 6) for value in (y.min(), y.max(), y.mean()))
         return f"values from {low} to {high}, mean {mean}"
     classes, counts = np.unique(y, return_counts=True)

@@ -12,7 +12,8 @@ from .._core.losses import Array
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier
 from .._progress import readable
-from .._study.evaluation import Metric, levels_of, score_predictions
+from .._study.evaluation import Metric
+from .._study.tasks import task_of
 from ..export._view import feature_names
 from ._data import Model, check_column, warn_of_missed
 from ._files import DataFile, as_numbers, open_table
@@ -180,11 +181,12 @@ def evaluate(model: Model, path: str, target: str, form: Form) -> list[Metric]:
     y, absent = file.vector(target)
     if absent.all():
         raise ValueError(f"{path!r}: all values of the target {target!r} are missing; the model cannot be evaluated.")
-    predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
+    task = task_of(model)
     offset = offsets_in(file, column, NEEDED)
-    found: Array = np.concatenate([predict(*both) for both in pieces_with(file, features, offset)])[~absent]
+    found: Array = np.concatenate([task.predict(model, *both) for both in pieces_with(file, features, offset)])[~absent]
     y = y[~absent]
     if not isinstance(model, AGBMClassifier):
-        return score_predictions(as_numbers(y, "--target", target), found, None, levels_of(model))[0]
-    labels = y.astype(str) if model.classes_.dtype.kind == "U" else y
-    return score_predictions(labels, found, model.classes_)[0]
+        y = as_numbers(y, "--target", target)
+    elif model.classes_.dtype.kind == "U":
+        y = y.astype(str)
+    return task.evaluate(y, found)[0]

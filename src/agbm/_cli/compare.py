@@ -113,7 +113,7 @@ def _run(
 ) -> list[Tried]:
     """Return the results of the contenders; after an interrupt, of those that were finished."""
     runs = compare(
-        split, question.classifies, contenders,
+        split, question.task, contenders,
         seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter or ITERATIONS, parameters=parameters,
     )  # fmt: skip
     tried: list[Tried] = []

@@ -19,7 +19,8 @@ from .. import _report as report
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
 from .._label_matrices import LabelSets
-from .._study.evaluation import Metric, Tried, levels_of, score_predictions
+from .._study.evaluation import Metric, Tried
+from .._study.tasks import task_of
 from ._data import Model, check_column, take
 from ._files import DataFile, as_numbers
 from ._model import NEEDED, noted_metrics, open_for
@@ -56,8 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             file, features = open_labelled(model, arguments.data, target, form_of(arguments))
             check_form(arguments, file.format)
         test = predictions_in(model, file, features, target)
-        classes = model.classes_ if isinstance(model, AGBMClassifier) else None
-        metrics = score_predictions(test.y, test.predicted, classes, levels_of(model))[0]
+        metrics = task_of(model).evaluate(test.y, test.predicted)[0]
     elif arguments.target is not None:
         raise ValueError(
             f"--target {arguments.target}: there are no data to evaluate on; give DATA, or omit this option."
@@ -149,7 +149,7 @@ def write_page(
 ) -> None:
     """Write a report about one model, with the notes on its training."""
     notes, name = model.notes_, method_in_words(name_of(model.method))
-    task = "classification" if isinstance(model, AGBMClassifier) else "regression"
+    task = task_of(model).name
     data = {"task": task} | {name: notes[name] for name in ("data", "target", "rows") if name in notes}
     if "rows" in data:
         data["rows"] = re.sub(r"\d+", lambda found: f"{int(found[0]):,}", data["rows"])

@@ -6,7 +6,6 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,20 +134,13 @@ def _predictions(
 
 
 def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
-    """Return the training and test rows of each fold. Classes with a single row are in all training sets."""
-    from sklearn.model_selection import KFold, StratifiedKFold
-
-    rows, alone = question.rows, question.rows[:0]
-    if question.classifies:
-        _, codes, counts = np.unique(question.y[rows], return_inverse=True, return_counts=True)
-        rows, alone = rows[counts[codes] > 1], rows[counts[codes] == 1]
-    kind: Any = StratifiedKFold if question.classifies else KFold
-    splitter = kind(arguments.folds, shuffle=True, random_state=arguments.seed)
+    """Return the training and test rows of each fold."""
+    rows = question.rows
     try:
-        folds = list(splitter.split(rows, question.y[rows]))
+        folds = question.task.folds(question.y[rows], arguments.folds, arguments.seed)
     except ValueError as error:
         raise ValueError(f"--folds {arguments.folds}: {error}") from error
-    return [(np.sort(np.concatenate([rows[train], alone])), rows[test]) for train, test in folds]
+    return [(rows[train], rows[test]) for train, test in folds]
 
 
 def _cross_validate(question: Question, model: Model, folds: Sequence[Fold]) -> Sequence[Metric]:
@@ -162,7 +154,7 @@ def _say(
     if arguments.json:
         found = {
             "model": str(arguments.out),
-            "task": question.task,
+            "task": question.task.name,
             "target": question.target,
             "features": question.features,
             "categories": question.categorical,

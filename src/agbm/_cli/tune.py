@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from .._progress import counting, readable
+from .._study.tasks import Regression
 from .._study.tuning import Trial, Tuned, tune
 from .._study.tuning.space import SET_BY_SEARCH
 from ._data import Question, ask, divide, given_parameters, rows_in_words
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     with ExitStack() as stack:
         on_trial = _progress(stack, question, seconds, arguments.trials) if shows else None
         tuned = tune(
-            split, question.classifies,
+            split, question.task,
             study_path=study, seed=arguments.seed, threads=arguments.jobs, seconds=seconds, trials=arguments.trials,
             parameters=parameters, on_trial=on_trial,
         )  # fmt: skip
@@ -79,12 +80,12 @@ def _progress(
 
 
 def _loss_name(question: Question) -> str:
-    return "loss" if question.classifies else "RMSE"
+    return "RMSE" if isinstance(question.task, Regression) else "loss"
 
 
 def _loss(question: Question, loss: float) -> str:
     """Return a log loss, or the root of a mean squared error, which has the unit of the labels."""
-    return readable(loss if question.classifies else math.sqrt(loss), 5)
+    return readable(math.sqrt(loss) if isinstance(question.task, Regression) else loss, 5)
 
 
 def _say(tuned: Tuned, question: Question, arguments: argparse.Namespace) -> None:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from .._core.losses import Array
 from .._data.batches import Batches
-from .._data.hold_out import hold_out
 from .._estimators import AGBMClassifier, load
 from .._progress import readable
-from .._study.evaluation import Metric, levels_of, paired_difference, score_predictions
+from .._study.evaluation import Metric, paired_difference
+from .._study.tasks import Task, task_of
 from .._update import MODES
 from ._data import Model, rows_of, take
 from ._files import DataFile, as_numbers, available_memory
@@ -85,7 +85,7 @@ class Labelled:
     """The labels of all rows."""
     present: NDArray[np.intp]
     """The rows that have a label."""
-    classifies: bool
+    task: Task
     offset: Array | None
 
     @classmethod
@@ -94,18 +94,16 @@ class Labelled:
         y, absent = file.vector(target)
         if absent.all():
             raise ValueError(f"{file.name!r}: all values of the target {target!r} are missing.")
-        classifies = isinstance(model, AGBMClassifier)
         if not isinstance(model, AGBMClassifier):
             y = as_numbers(y, "--target", target)
         elif model.classes_.dtype.kind == "U":
             y = np.where(absent, model.classes_[0], y).astype(str)
         offset = offsets_in(file, noted_column(model), NEEDED)
-        return cls(file, features, y, np.flatnonzero(~absent), classifies, offset)
+        return cls(file, features, y, np.flatnonzero(~absent), task_of(model), offset)
 
     def hold_out(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The remaining rows, and a random share of the rows."""
-        classes = self.y[self.present] if self.classifies else None
-        remaining, held_out = hold_out(len(self.present), share, classes, seed)
+        remaining, held_out = self.task.hold_out(self.y[self.present], share, seed)
         return self.present[remaining], self.present[held_out]
 
     def update(self, model: Model, rows: NDArray[np.intp], mode: str, arguments: argparse.Namespace) -> Model:
@@ -118,15 +116,17 @@ class Labelled:
         if not self._fits:
             batches = Batches(lambda: ((X, self.y[numbers]) for X, numbers in self.pieces(rows)))
             return model.update(batches, offset=of_rows(self.offset, rows), **options)
-        return model.update(take(self._all, rows), self.y[rows], offset=of_rows(self.offset, rows), **options)
+        offset = of_rows(self.offset, rows)
+        self.task.update(model, take(self._all, rows), self.y[rows], offset=offset, **options)
+        return model
 
     def evaluate(self, model: Model, rows: NDArray[np.intp]) -> tuple[list[Metric], Array]:
         """The metrics of some rows, and the loss of each."""
         if not len(rows):
             return [], np.zeros(0)
-        predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
-        found = np.concatenate([predict(X, of_rows(self.offset, part)) for X, part in self.pieces(rows)])
-        return score_predictions(self.y[rows], found, model.classes_ if self.classifies else None, levels_of(model))
+        task, pieces = self.task, self.pieces(rows)
+        found = np.concatenate([task.predict(model, X, of_rows(self.offset, part)) for X, part in pieces])
+        return task.evaluate(self.y[rows], found)
 
     @cached_property
     def _fits(self) -> bool:
@@ -203,8 +203,7 @@ def _table(tried: Sequence[Tried]) -> tuple[list[str], list[list[str]]]:
     """The metrics of the models, and how much their losses differ from that of the first one."""
     before = tried[0]
     names = [metric.name for metric in before.metrics]
-    loss = "log loss" if isinstance(before.model, AGBMClassifier) else "squared error"
-    loss = loss if levels_of(before.model) is None else "pinball loss"
+    loss = task_of(before.model).loss
     rows = []
     for one in tried:
         change = one.change(before)

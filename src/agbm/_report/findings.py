@@ -18,6 +18,7 @@ from .._data.derivation import Derivation, look
 from .._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._study.evaluation import Metric, Tried
+from .._study.tasks import task_of
 from .measured import Measured, Measuring
 
 Estimator = AGBMClassifier | AGBMRegressor
@@ -62,11 +63,11 @@ def predictions_of(
     n_rows = min(len(y), SAMPLE_ROWS, max(1, SAMPLE_VALUES // model.n_features_in_))
     chosen = np.zeros(len(y), dtype=bool)
     chosen[np.random.default_rng(0).choice(len(y), n_rows, replace=False)] = True
-    predict = model.predict_proba if isinstance(model, AGBMClassifier) else model.predict
+    task = task_of(model)
     predicted, sample, begin, measuring = [], [], 0, Measuring(model, y)
     for table in tables:
         of_table = None if offset is None else offset[begin : begin + table.shape[0]]
-        predicted.append(predict(table, of_table))
+        predicted.append(task.predict(model, table, of_table))
         measuring.add(table, begin, of_table)
         rows = np.flatnonzero(chosen[begin : begin + len(predicted[-1])])
         sample.append(as_array(model, table[rows] if hasattr(table, "dtype") else table.take(rows)))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from .._core.losses import Array
 from .._core.losses.regression import Quantile
 from .._estimators import AGBMClassifier
-from .._study.evaluation import Tried, levels_of, score_predictions
+from .._study.evaluation import Tried
+from .._study.tasks import levels_of, task_of
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
 from .markup import Html, Section, element, joined, number, percent, table
@@ -30,17 +31,9 @@ def baseline(findings: Findings) -> Tried | None:
     """Return the metrics of the best constant prediction for the test rows; None if there are no rows."""
     if findings.model is None or findings.test is None:
         return None
-    y, classes = findings.test.y, _classes(findings.model)
-    if classes is not None:
-        shares = (y[:, np.newaxis] == classes).mean(axis=0)
-        return Tried("baseline (class shares)", metrics=score_predictions(y, np.tile(shares, (len(y), 1)), classes)[0])
-    levels = levels_of(findings.model)
-    if levels is not None:
-        y = np.asarray(y, dtype=np.float64)
-        same = np.tile(np.quantile(y, levels), (len(y), 1))
-        return Tried("baseline (quantiles)", metrics=score_predictions(y, same, None, levels)[0])
-    constant, name = _best_constant(findings.model, y)
-    return Tried(f"baseline ({name})", metrics=score_predictions(y, np.full(len(y), constant), None)[0])
+    constant, name = _constant_prediction(findings.model, findings.test.y)
+    same = np.tile(constant, (len(findings.test.y), *[1] * np.ndim(constant)))
+    return Tried(f"baseline ({name})", metrics=task_of(findings.model).evaluate(findings.test.y, same)[0])
 
 
 def prediction_sections(findings: Findings) -> list[Section]:
@@ -64,6 +57,16 @@ def prediction_sections(findings: Findings) -> list[Section]:
 
 def _classes(model: Estimator) -> NDArray[Any] | None:
     return model.classes_ if isinstance(model, AGBMClassifier) else None
+
+
+def _constant_prediction(model: Estimator, y: NDArray[Any]) -> tuple[Any, str]:
+    """Return the best prediction that is the same for all rows, and its name."""
+    classes, levels = _classes(model), levels_of(model)
+    if classes is not None:
+        return (y[:, np.newaxis] == classes).mean(axis=0), "class shares"
+    if levels is not None:
+        return np.quantile(np.asarray(y, dtype=np.float64), levels), "quantiles"
+    return _best_constant(model, y)
 
 
 def _best_constant(model: Estimator, y: Array) -> tuple[float, str]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._core.losses import Array, frozen_distribution
 from .._estimators import AGBMClassifier
-from .._study.evaluation import levels_of, losses_of_quantiles
+from .._study.evaluation import losses_of_quantiles
+from .._study.tasks import levels_of
 from .figures import figures
 from .findings import Estimator, Predictions
 from .markup import Html, Section, element, joined, number, percent, table

@@ -14,15 +14,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _threads
 from .._auto import ITERATIONS
+from .._base_estimator import BaseAGBM
 from .._core.losses import Array
-from .._estimators import AGBMClassifier, AGBMRegressor
 from .contenders import METHODS, PACKAGES, installed_peers
-from .evaluation import Split, Tried, check_labels, score_predictions
+from .evaluation import Split, Tried
 from .peers import FITS, Effort, Fitted, Numbers, matrices
+from .tasks import Classification, Task
 
 PATIENCE = 20
 
@@ -34,7 +34,7 @@ SHARED = {
 
 def compare(
     split: Split,
-    classifies: bool,
+    task: Task,
     contenders: Sequence[str],
     *,
     seed: int,
@@ -51,26 +51,25 @@ def compare(
     HistGradientBoosting start with the initial prediction.
     """
     parameters = dict(parameters or {})
-    _check(split, classifies, contenders, parameters)
+    _check(split, task, contenders, parameters)
     effort = Effort(max_iter, patience, seed, _threads.resolve(threads))
-    classes = np.unique(split.y) if classifies else None
 
     @cache
     def numbers() -> Numbers:
-        return _numbers(split, classes, parameters.get("categorical_features", "from_dtype"))
+        return _numbers(split, task, parameters.get("categorical_features", "from_dtype"))
 
     def run(name: str) -> Tried:
         try:
             if name in METHODS:
-                return _tried(name, _fit_ours(split, classifies, name, effort, parameters), split, classes)
-            return _tried(name, FITS[name](numbers(), effort), split, classes)
+                return _tried(name, _fit_ours(split, task, name, effort, parameters), split, task)
+            return _tried(name, FITS[name](numbers(), effort), split, task)
         except Exception as error:  # a library may raise anything, and the others should still run
             return Tried(name, failure=_in_one_line(error))
 
     return map(run, contenders)
 
 
-def _check(split: Split, classifies: bool, contenders: Sequence[str], parameters: Mapping[str, Any]) -> None:
+def _check(split: Split, task: Task, contenders: Sequence[str], parameters: Mapping[str, Any]) -> None:
     """Raise errors that concern all contenders, before any of them runs."""
     known = [*METHODS, *PACKAGES]
     if not contenders:
@@ -85,41 +84,39 @@ def _check(split: Split, classifies: bool, contenders: Sequence[str], parameters
     shared = sorted(SHARED & set(parameters))
     if shared:
         raise ValueError(f"parameters has {shared}, which are the same for all contenders; remove them.")
-    if classifies:
-        check_labels(split)
+    task.check(split)
 
 
-def _numbers(split: Split, classes: NDArray[Any] | None, categorical_features: Any) -> Numbers:
+def _numbers(split: Split, task: Task, categorical_features: Any) -> Numbers:
+    classes = task.classes if isinstance(task, Classification) else None
     (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
     labels = (split.y, split.y_val)
     y, y_val = (np.asarray(y, dtype=np.float64) if classes is None else np.searchsorted(classes, y) for y in labels)
     return Numbers(X, y, X_val, y_val, X_test, mask, 0 if classes is None else len(classes))
 
 
-def _fit_ours(split: Split, classifies: bool, method: str, effort: Effort, parameters: Mapping[str, Any]) -> Fitted:
+def _fit_ours(split: Split, task: Task, method: str, effort: Effort, parameters: Mapping[str, Any]) -> Fitted:
     changed: dict[str, Any] = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience}
     if method != "fading":
         changed |= {"method": method, "second_order": True}
     changed |= parameters
-    kind = AGBMClassifier if classifies else AGBMRegressor
-    model = kind(random_state=effort.seed, n_jobs=effort.threads).set_params(**changed)
+    model = task.estimator(random_state=effort.seed, n_jobs=effort.threads).set_params(**changed)
     began = time.perf_counter()
-    model.fit(split.X, split.y, X_val=split.X_val, y_val=split.y_val)
+    task.fit_with(model, split)
     seconds = time.perf_counter() - began
     return Fitted(
-        model.predict_proba(split.X_test) if isinstance(model, AGBMClassifier) else model.predict(split.X_test),
+        task.predict(model, split.X_test),
         seconds,
         model.best_iteration_,
-        _curve(model, seconds),
+        _curve(model, task.loss_scale, seconds),
         changed,
         model,
     )
 
 
-def _curve(model: AGBMClassifier | AGBMRegressor, seconds: float) -> dict[str, list[float]]:
+def _curve(model: BaseAGBM, scale: float, seconds: float) -> dict[str, list[float]]:
     """The columns of `history_`, with the seconds since the start of the fit."""
     history = model.history_
-    scale = 1.0 if isinstance(model, AGBMClassifier) else 2.0  # history_ has half the squared error
     columns: dict[str, Array] = {
         "trees": history["trees"],
         "seconds": history["seconds"] + (seconds - history["seconds"][-1]),
@@ -129,8 +126,8 @@ def _curve(model: AGBMClassifier | AGBMRegressor, seconds: float) -> dict[str, l
     return {name: column.tolist() for name, column in columns.items()}
 
 
-def _tried(name: str, fitted: Fitted, split: Split, classes: NDArray[Any] | None) -> Tried:
-    metrics, losses = score_predictions(split.y_test, fitted.predicted, classes)
+def _tried(name: str, fitted: Fitted, split: Split, task: Task) -> Tried:
+    metrics, losses = task.evaluate(split.y_test, fitted.predicted)
     return Tried(
         name,
         fitted.seconds,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
-from .._core.losses import Array, Quantile
+from .._core.losses import Array
 from .._data.rows import some_of
 from .._progress import readable
 
@@ -80,17 +80,6 @@ def reached(tried: Tried, loss: float) -> tuple[int, float] | None:
         if found <= loss:
             return int(trees), seconds
     return None
-
-
-def check_labels(split: Split) -> None:
-    """Raise ValueError if a validation or test row has a class that no training row has."""
-    for rows, labels in (("validation", split.y_val), ("test", split.y_test)):
-        unknown = np.setdiff1d(labels, split.y).tolist()
-        if unknown:
-            raise ValueError(
-                f"the {rows} rows have labels {some_of(unknown)} that do not occur in the training rows; use another "
-                "seed or split."
-            )
 
 
 def losses_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> Array:
@@ -166,27 +155,6 @@ def metrics_of_quantiles(y: Array, predicted: Array, levels: Sequence[float]) ->
         for level, values in zip(levels, predicted.T, strict=True)
         if level == 0.5
     ]
-
-
-def levels_of(model: Any) -> tuple[float, ...] | None:
-    """The quantiles of a model that predicts a list of them for each row; None for all others."""
-    loss = model.model_.loss
-    return loss.levels if isinstance(loss, Quantile) and loss.several else None
-
-
-def score_predictions(
-    y: NDArray[Any], predicted: Array, classes: NDArray[Any] | None, levels: Sequence[float] | None = None
-) -> tuple[list[Metric], Array]:
-    """Metrics, and the loss of each row, of predicted probabilities, or of predicted values if `classes` is None.
-
-    `levels` are the quantiles that the columns of `predicted` are; None: it has one value per row.
-    """
-    if classes is not None:
-        return metrics_of_classes(y, predicted, classes), losses_of_classes(y, predicted, classes)
-    y = np.asarray(y, dtype=np.float64)
-    if levels is not None:
-        return metrics_of_quantiles(y, predicted, levels), losses_of_quantiles(y, predicted, levels).mean(axis=1)
-    return metrics_of_values(y, predicted), losses_of_values(y, predicted)
 
 
 def _mean(name: str, values: Array, lower_is_better: bool) -> Metric:

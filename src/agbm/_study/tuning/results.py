@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..._estimators import AGBMClassifier, AGBMRegressor
+from ..._base_estimator import BaseAGBM
 from ..evaluation import Metric
-
-Model = AGBMClassifier | AGBMRegressor
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Tuned:
 
     parameters: Mapping[str, Any]
     """Parameters of the best trial, for an estimator or for JSON; numbers even if the default is "auto"."""
-    model: Model
+    model: BaseAGBM
     """The model that was fitted with them to the training rows."""
     is_default: bool
     """Whether no trial had a lower validation loss than the default."""

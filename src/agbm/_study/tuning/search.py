@@ -13,10 +13,12 @@ from uuid import uuid4
 import numpy as np
 
 from ... import _threads
+from ..._base_estimator import BaseAGBM
 from ..._core.training import Record
-from ..evaluation import Split, check_labels, paired_difference
+from ..evaluation import Split, paired_difference
+from ..tasks import Task
 from .fits import Fits
-from .results import Model, Trial, Tuned
+from .results import Trial, Tuned
 from .space import SET_BY_SEARCH, Points, Space, search_space
 from .study_file import identity_of_search, open_study
 
@@ -36,7 +38,7 @@ _CALL = "call"
 
 def tune(
     split: Split,
-    classifies: bool,
+    task: Task,
     *,
     study_path: Path,
     seed: int,
@@ -62,10 +64,9 @@ def tune(
     fixed_by_search = sorted(SET_BY_SEARCH & set(fixed))
     if fixed_by_search:
         raise ValueError(f"parameters has {fixed_by_search}, which the search sets itself; remove them.")
-    if classifies:
-        check_labels(split)
+    task.check(split)
     budget = _Budget(math.inf if seconds is None else seconds)
-    fits = Fits(split, classifies, fixed, {"random_state": seed, "n_jobs": _threads.resolve(threads)})
+    fits = Fits(split, task, fixed, {"random_state": seed, "n_jobs": _threads.resolve(threads)})
     default = fits.resolved()
     space = search_space(default["l2_regularization"], leave_out=fixed)
     with open_study(Path(study_path), identity_of_search(split, fixed, seed, space)) as study:
@@ -113,7 +114,7 @@ class _Search:
         self._call = uuid4().hex
         self._read = 0
         """Number of trials of the file that have been read into memory."""
-        self._models: dict[int, Model] = {}
+        self._models: dict[int, BaseAGBM] = {}
         """Models of this call by trial: the default and the best so far."""
 
     def run(self, trials: float) -> None:
@@ -159,7 +160,7 @@ class _Search:
     def _trials(self) -> list[FrozenTrial]:
         return self._file.get_trials(deepcopy=False)
 
-    def _model(self, trial: FrozenTrial) -> Model:
+    def _model(self, trial: FrozenTrial) -> BaseAGBM:
         """The model of a trial, fitted again if this call has not done so: the bits are the same."""
         if trial.number not in self._models:
             self._models[trial.number] = self._fits(_parameters(trial))
@@ -223,7 +224,7 @@ class _Search:
         self._memory.add_trials(trial for trial in trials[self._read :] if trial.user_attrs[_CALL] != self._call)
         self._read = len(trials)
 
-    def _store(self, trial: FrozenTrial, model: Model | None = None) -> None:
+    def _store(self, trial: FrozenTrial, model: BaseAGBM | None = None) -> None:
         """Add a trial to the file, and keep its model if it is the best so far or the default."""
         self._file.add_trial(trial)
         kept = [other for other in self._trials() if other.user_attrs[_CALL] == self._call][-1]

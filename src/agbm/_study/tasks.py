@@ -1,0 +1,166 @@
+"""Kinds of learning tasks: which estimator learns, how rows are split, what is predicted and how it is evaluated.
+
+Commands, comparisons, searches and reports are written for any of them. Labels y have rows on their first axis.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._base_estimator import BaseAGBM
+from .._core.losses import Array, Quantile
+from .._data.hold_out import hold_out
+from .._data.rows import some_of
+from .._estimators import AGBMClassifier, AGBMRegressor
+from .evaluation import (
+    Metric,
+    Split,
+    losses_of_classes,
+    losses_of_quantiles,
+    losses_of_values,
+    metrics_of_classes,
+    metrics_of_quantiles,
+    metrics_of_values,
+)
+
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""The remaining rows, and those that are held out."""
+
+
+class Task(ABC):
+    """A kind of learning task."""
+
+    name: ClassVar[str]
+    estimator: ClassVar[type[BaseAGBM]]
+
+    @property
+    @abstractmethod
+    def loss(self) -> str:
+        """The name of the loss of a row, of which `evaluate` takes means."""
+
+    @property
+    def loss_scale(self) -> float:
+        """The loss of `evaluate` divided by that of `history_`."""
+        return 1.0
+
+    def fit(self, model: Any, X: Any, y: Any, weight: Any = None, offset: Any = None) -> Any:
+        """Fit a model."""
+        return model.fit(X, y, sample_weight=weight, offset=offset)
+
+    def fit_with(self, model: Any, split: Split) -> Any:
+        """Fit a model to the training rows of a split; early stopping uses the validation rows."""
+        return model.fit(split.X, split.y, X_val=split.X_val, y_val=split.y_val)
+
+    def update(self, model: Any, X: Any, y: Any, **options: Any) -> Any:
+        """Update a fitted model."""
+        return model.update(X, y, **options)
+
+    def predict(self, model: Any, X: Any, offset: Any = None) -> Array:
+        """The predictions that `evaluate` needs."""
+        return np.asarray(model.predict(X, offset))
+
+    @abstractmethod
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        """Metrics of test rows, the first of them the main one, and the loss of each row."""
+
+    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
+        """Split rows at random."""
+        return hold_out(len(y), share, None, seed)
+
+    def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
+        """The rows of each fold of a cross-validation."""
+        from sklearn.model_selection import KFold
+
+        return list(KFold(n_folds, shuffle=True, random_state=seed).split(y))
+
+    def check(self, split: Split) -> None:
+        """Raise ValueError if the rows of a split cannot be learned or evaluated."""
+        return
+
+
+@dataclass(frozen=True, eq=False)
+class Classification(Task):
+    """One class per row. Predictions are probabilities (row, class)."""
+
+    classes: NDArray[Any]
+    name = "classification"
+    estimator = AGBMClassifier
+    loss = "log loss"
+
+    def predict(self, model: Any, X: Any, offset: Any = None) -> Array:
+        """See Task."""
+        return np.asarray(model.predict_proba(X, offset))
+
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        """See Task."""
+        return metrics_of_classes(y, predicted, self.classes), losses_of_classes(y, predicted, self.classes)
+
+    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
+        """See Task; stratified, and the remaining rows have every class."""
+        return hold_out(len(y), share, y, seed)
+
+    def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
+        """See Task. Classes with a single row are in all training sets."""
+        from sklearn.model_selection import StratifiedKFold
+
+        _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        rows, alone = np.flatnonzero(counts[codes] > 1), np.flatnonzero(counts[codes] == 1)
+        found = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows, y[rows])
+        return [(np.sort(np.concatenate([rows[train], alone])), rows[test]) for train, test in found]
+
+    def check(self, split: Split) -> None:
+        """See Task: validation and test rows must not have a class that no training row has."""
+        for rows, labels in (("validation", split.y_val), ("test", split.y_test)):
+            unknown = np.setdiff1d(labels, split.y).tolist()
+            if unknown:
+                raise ValueError(
+                    f"the {rows} rows have labels {some_of(unknown)} that do not occur in the training rows; use "
+                    "another seed or split."
+                )
+
+
+@dataclass(frozen=True)
+class Regression(Task):
+    """One number per row, of which the mean or several quantiles are predicted."""
+
+    levels: Sequence[float] | None = None
+    """The quantiles that the columns of predictions are; None: a prediction is one number."""
+    name = "regression"
+    estimator = AGBMRegressor
+
+    @property
+    def loss(self) -> str:
+        """See Task."""
+        return "squared error" if self.levels is None else "pinball loss"
+
+    @property
+    def loss_scale(self) -> float:
+        """See Task: `history_` has half the squared error."""
+        return 2.0 if self.levels is None else 1.0
+
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        """See Task."""
+        y = np.asarray(y, dtype=np.float64)
+        if self.levels is None:
+            return metrics_of_values(y, predicted), losses_of_values(y, predicted)
+        losses = losses_of_quantiles(y, predicted, self.levels)
+        return metrics_of_quantiles(y, predicted, self.levels), np.asarray(losses.mean(axis=1))
+
+
+def task_of(model: Any) -> Task:
+    """The task of a fitted model."""
+    if isinstance(model, AGBMClassifier):
+        return Classification(model.classes_)
+    return Regression(levels_of(model))
+
+
+def levels_of(model: Any) -> tuple[float, ...] | None:
+    """The quantiles of a model that predicts a list of them for each row; None for all others."""
+    loss = model.model_.loss
+    return loss.levels if isinstance(loss, Quantile) and loss.several else None
