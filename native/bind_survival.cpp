@@ -1,9 +1,12 @@
 // Bindings of the losses of survival analysis. Labels are (2, row): lower and upper bounds of times.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "bindings.hpp"
+#include "concordance.hpp"
 #include "cox.hpp"
 #include "hazard.hpp"
 #include "lifetime.hpp"
@@ -61,7 +64,7 @@ void hazards(const Vector<double>& edges, const std::string& name, const Rows& y
 }
 
 TimeOrder checked_order(const Vector<std::uint32_t>& rows, const Vector<std::uint32_t>& first,
-                  const Vector<std::uint32_t>& time_of, std::size_t n) {
+                        const Vector<std::uint32_t>& time_of, std::size_t n) {
   require(rows.size() == n && time_of.size() == n, "rows, time_of: must have one entry per row");
   require(first.size() >= 1, "first: must end with the number of rows");
   const std::size_t n_times = first.size() - 1;
@@ -91,6 +94,29 @@ void cox(const Vector<std::uint32_t>& rows, const Vector<std::uint32_t>& first, 
   }
 }
 
+nb::tuple concordance_of(const Vector<double>& lower, const Vector<double>& upper, const Vector<std::uint32_t>& rank,
+                         const Weights& weight, const Vector<std::uint32_t>& starts,
+                         const Vector<std::uint32_t>& ends) {
+  const std::size_t n = lower.size();
+  require(upper.size() == n && rank.size() == n && starts.size() == n, "upper, rank, starts: must have one per row");
+  std::size_t n_ranks = 0;
+  bool valid = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    n_ranks = std::max<std::size_t>(n_ranks, rank.data()[i] + std::size_t{1});
+    valid = valid && starts.data()[i] < n && rank.data()[i] < n;
+  }
+  for (std::size_t k = 0; k < ends.size(); ++k) valid = valid && ends.data()[k] < n;
+  require(valid, "rank, starts, ends: out of range");
+  const double* w = checked(weight, n);
+  std::pair<double, double> found;
+  {
+    nb::gil_scoped_release release;
+    const TimedRisks rows{lower.data(), upper.data(), rank.data(), w, n, n_ranks};
+    found = concordance(rows, starts.data(), ends.data(), ends.size());
+  }
+  return nb::make_tuple(found.first, found.second);
+}
+
 }  // namespace
 
 void bind_survival(nb::module_& m) {
@@ -102,6 +128,9 @@ void bind_survival(nb::module_& m) {
   m.def("cox", &cox, "rows"_a.noconvert(), "first"_a.noconvert(), "time_of"_a.noconvert(), "efron"_a, "quantity"_a,
         "y"_a.noconvert(), "f"_a.noconvert(), "weight"_a.noconvert().none(), "out"_a.noconvert(), "n_threads"_a,
         "The same for Cox's partial likelihood; or for each time, the latest first, the increase of the baseline.");
+  m.def("concordance", &concordance_of, "lower"_a.noconvert(), "upper"_a.noconvert(), "rank"_a.noconvert(),
+        "weight"_a.noconvert().none(), "starts"_a.noconvert(), "ends"_a.noconvert(),
+        "The weights of concordant and of comparable pairs of rows.");
 }
 
 }  // namespace agbm

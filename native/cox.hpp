@@ -165,7 +165,7 @@ class CoxLoss {
   bool efron_, finite_ = true;
   int n_threads_;
   double largest_ = -std::numeric_limits<double>::infinity();
-  double unit_ = 1.0;  // a power of two, at least the largest weight
+  double unit_ = 1.0;             // a power of two, at least the largest weight
   std::vector<double> relative_;  // exp(f - largest)
   std::vector<Time> times_;
 };

@@ -43,8 +43,8 @@ struct NormalErrors {
     }
     if (b <= 0.0) return log_between_upper(-b, -a);
     if (a >= 0.0) return log_between_upper(a, b);
-    const double outside = scaled_normal_tail(-a) * bounded_exp(-0.5 * (a * a)) +
-                           scaled_normal_tail(b) * bounded_exp(-0.5 * (b * b));
+    const double outside =
+        scaled_normal_tail(-a) * bounded_exp(-0.5 * (a * a)) + scaled_normal_tail(b) * bounded_exp(-0.5 * (b * b));
     return log_1_minus(outside);
   }
 
@@ -84,7 +84,8 @@ struct ExtremeErrors {
   static double slope(double z) { return capped_exp(z) - 1.0; }
   static double rise(double z) { return capped_exp(z); }
   static double log_between(double a, double b) {
-    const double width = at_least(b - a, kSmallestPositive), hazard = capped_exp(a) * exp_minus_1(at_most(width, 300.0));
+    const double width = at_least(b - a, kSmallestPositive),
+                 hazard = capped_exp(a) * exp_minus_1(at_most(width, 300.0));
     return log_1_minus_exp(at_least(hazard, kSmallestPositive)) - capped_exp(a);
   }
 };
@@ -119,8 +120,8 @@ LifetimeTerms terms_of_bounds(double lower, double upper, double location, doubl
   const double at_a = above ? capped_exp(Errors::log_density(a) - log_mass) : 0.0;
   const double at_b = below ? capped_exp(Errors::log_density(b) - log_mass) : 0.0;
   const double residual = at_a - at_b, spread = a * at_a - b * at_b;
-  const double curvature = (below ? Errors::slope(b) * at_b : 0.0) - (above ? Errors::slope(a) * at_a : 0.0) +
-                           residual * residual;
+  const double curvature =
+      (below ? Errors::slope(b) * at_b : 0.0) - (above ? Errors::slope(a) * at_a : 0.0) + residual * residual;
   return {-log_mass, residual * precision, spread,
           at_least(for_steps(curvature, residual, kLongestLocationStep) * precision * precision, kLeastHessian),
           for_steps(0.0, spread, kLongestSpreadStep)};
@@ -138,9 +139,7 @@ void fill_lifetimes(Quantity quantity, const double* lower, const double* upper,
       const LifetimeTerms found = lower[i] == upper[i] ? terms_of_time<Errors>(lower[i], f[i], scale)
                                                        : terms_of_bounds<Errors>(lower[i], upper[i], f[i], scale);
       switch (quantity) {
-        case Quantity::kValue:
-          out[i] = found.value;
-          break;
+        case Quantity::kValue: out[i] = found.value; break;
         case Quantity::kNegativeGradient:
           out[i] = found.location;
           if (n_scores == 2) out[n + i] = found.spread;

@@ -35,9 +35,7 @@ AGBM_INLINE inline double log_1_minus_exp(double x) {
 }
 
 // log(1 + exp(x)).
-AGBM_INLINE inline double soft_plus(double x) {
-  return at_least(x, 0.0) + log_1_plus(bounded_exp(-std::fabs(x)));
-}
+AGBM_INLINE inline double soft_plus(double x) { return at_least(x, 0.0) + log_1_plus(bounded_exp(-std::fabs(x))); }
 
 // P(Z > x) exp(x^2 / 2) for a standard normal Z and x >= 0. Rational approximations in three ranges (Cody, "Rational
 // Chebyshev approximation for the error function", 1969); about 1e-15.
@@ -48,9 +46,9 @@ AGBM_INLINE inline double scaled_normal_tail(double x) {
   constexpr double c[] = {.39894151208813466764, 8.8831497943883759412, 93.506656132177855979,
                           597.27027639480026226, 2494.5375852903726711, 6848.1904505362823326,
                           11602.651437647350124, 9842.7148383839780218, 1.0765576773720192317e-8};
-  constexpr double d[] = {22.266688044328115691, 235.38790178262499861, 1519.377599407554805, 6485.558298266760755,
+  constexpr double d[] = {22.266688044328115691, 235.38790178262499861, 1519.377599407554805,  6485.558298266760755,
                           18615.571640885098091, 34900.952721145977266, 38912.003286093271411, 19685.429676859990727};
-  constexpr double p[] = {.21589853405795699,   .1274011611602473639, .022235277870649807,
+  constexpr double p[] = {.21589853405795699,     .1274011611602473639,  .022235277870649807,
                           .001421619193227893466, 2.9112874951168792e-5, .02307344176494017303};
   constexpr double q[] = {1.28426009614491121, .468238212480865118, .0659881378689285515, .00378239633202758244,
                           7.29751555083966205e-5};

@@ -224,6 +224,14 @@ def cox(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def concordance(
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    rank: NDArray[np.uint32],
+    weight: NDArray[np.float64] | None,
+    starts: NDArray[np.uint32],
+    ends: NDArray[np.uint32],
+) -> tuple[float, float]: ...
 def loss_value(
     name: str,
     parameter: float,
