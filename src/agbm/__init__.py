@@ -14,7 +14,7 @@ if _TYPE_CHECKING:
     from ._core.training import Record, Watcher
     from ._cross_validation import CrossValidation, cv
     from ._data.batches import Batches
-    from ._estimators import AGBMClassifier, AGBMRegressor, load
+    from ._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival, load
     from ._migration.translation import from_params
     from ._predictor import Predictor
     from ._storage.checkpoint import Checkpoint
@@ -25,6 +25,7 @@ __version__ = _version("agbm")
 __all__ = [
     "AGBMClassifier",
     "AGBMRegressor",
+    "AGBMSurvival",
     "Batches",
     "Checkpoint",
     "CrossValidation",
@@ -43,6 +44,7 @@ __all__ = [
 _HOMES = {
     "AGBMClassifier": "_estimators",
     "AGBMRegressor": "_estimators",
+    "AGBMSurvival": "_estimators",
     "Batches": "_data.batches",
     "Checkpoint": "_storage.checkpoint",
     "CrossValidation": "_cross_validation",

@@ -123,13 +123,18 @@ class BaseAGBM(KnowsNames, ABC):
         """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
         self._validate_params()
         check_combinations(self, validation, checkpoints_of(self))
-        watched = watched_rows(watch)
+        given, validation = self._with_labels(given), self._with_labels(validation, "y_val")
+        watched = {name: self._with_labels(rows) for name, rows in watched_rows(watch).items()}
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(self, earlier)
         preparation = Preparation(self, self._kind, earlier, source)
         run = preparation.run(given, None if validation.X is None else validation, watched)
         return self._keep(train(run, self), notes={})
+
+    def _with_labels(self, given: Given, name: str = "y") -> Given:
+        """The rows with labels in the form that the estimator's kind of labels reads; `name` is that of y in errors."""
+        return given
 
     def update(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
@@ -159,6 +164,7 @@ class BaseAGBM(KnowsNames, ABC):
 
     def _update(self, given: Given, validation: Given, wanted: Wanted, source: RowSource | None = None) -> Self:
         self._validate_params()
+        given, validation = self._with_labels(given), self._with_labels(validation, "y_val")
         return self._keep(updated(self, self._kind, given, validation, wanted, source), dict(self.notes_))
 
     def calibrate(

@@ -40,6 +40,7 @@ from ._data.blocks import Block, dense, gather
 from ._data.rows import Given, some_of, weighted_rows
 from ._label_matrices import LabelSets, SoftClasses
 from ._labels import Classes, Labels
+from ._lifetimes import Lifetimes
 from ._model import FittedModel
 from ._run import Run
 
@@ -49,6 +50,8 @@ MOST_KEPT = 50_000
 
 def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
     """The nonconformity of labels; raises ValueError if none is defined for them."""
+    if isinstance(labels, Lifetimes):
+        raise ValueError("Intervals of censored times are not supported; use predict_time with two quantiles.")
     if isinstance(labels, LabelSets):
         raise ValueError("predict_set needs one class per row; the model has several labels per row (multi-label).")
     if isinstance(labels, SoftClasses):

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from ._baseline import baseline_of_fit
 from ._conformal import calibration_of_fit
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble, fold
+from ._core.losses import Cox
 from ._core.methods import name_of
 from ._core.replay import ReplayingFitter
 from ._core.temperature import best_factor, scaled
@@ -45,13 +47,15 @@ class Trained(NamedTuple):
     resolved: dict[str, Any]
     """Settings that the run has found; see FittedModel."""
     functions: Sequence[Any] = ()
-    """For each member, its function on the rows that it has held out, at the best iteration."""
+    """For each member, its function at the best iteration, on the rows that it has held out; for Cox's loss, on all."""
 
 
 def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
     trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
     model = fitted_model(run, settings, trained)
+    if isinstance(run.plan.loss, Cox):
+        return replace(model, baseline=baseline_of_fit(run, trained.functions))
     return replace(model, calibration=calibration_of_fit(run, trained.functions)) if run.plan.held_out else model
 
 
@@ -78,11 +82,13 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     ensembles = [member.ensemble for member in members]
     objectives = [member.objective for member in members]
     scales = _scales(settings, has_validation)
-    kept = KeptFunctions(objectives, criterion, whole=scales)
+    has_baseline = isinstance(plan.loss, Cox)
+    keeps = plan.held_out or scales or has_baseline
+    kept = KeptFunctions(objectives, criterion, whole=scales or has_baseline)
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensembles, plan.seed)
-    watchers: list[Watcher] = [kept] if plan.held_out or scales else []
-    seen = kept.seeing(scores) if plan.held_out or scales else scores
+    watchers: list[Watcher] = [kept] if keeps else []
+    seen = kept.seeing(scores) if keeps else scores
     watchers += [after(n_known, callback) for callback in settings.callbacks or ()]
     shown = progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
     with shown as bar:
@@ -101,7 +107,7 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     for ensemble in ensembles:
         ensemble.truncate(best)
     resolved = run.resolved(settings)
-    functions = kept.at(best) if plan.held_out or scales else ()
+    functions = kept.at(best) if keeps else ()
     if scales:
         factor = best_factor(objectives, functions) if best else 1.0
         ensembles = [ensemble.scaled([factor] * best) for ensemble in ensembles]

@@ -22,6 +22,7 @@ from ._core.losses import (
     Multinomial,
     Tweedie,
     classification_loss,
+    is_survival_loss,
     regression_loss,
 )
 from ._core.objective import Outputs, of_each_output
@@ -232,6 +233,11 @@ class Numbers(Labels):
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
         return regression_loss(name)
+
+    def check_loss(self, loss: Loss) -> None:
+        """See Labels."""
+        if is_survival_loss(loss):
+            raise ValueError(f"loss={loss!r} is for censored times; use AGBMSurvival.")
 
     def predictions(self, loss: Loss, raw: Array) -> Array:
         """Predicted values for scores (output, row)."""

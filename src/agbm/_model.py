@@ -53,6 +53,8 @@ class FittedModel:
     """For each update since the fit, its mode and the iteration that it began at."""
     calibration: Calibration | None = None
     """The errors on rows that the model was not trained on, for intervals and sets of classes."""
+    baseline: Array | None = None
+    """For Cox's loss, the cumulative hazard of a row with score 0 at the times of the labels."""
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without what follows from it."""
@@ -157,7 +159,7 @@ class FittedModel:
         for ensemble in ensembles:
             ensemble.truncate(iteration)
         folded = fold(ensembles, self._combined, self.n_outputs)
-        return replace(self, ensembles=ensembles, folded=folded, calibration=None)
+        return replace(self, ensembles=ensembles, folded=folded, calibration=None, baseline=None)
 
     def contributions(self, X: Any, n_threads: int) -> Array:
         """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value."""

@@ -195,6 +195,43 @@ def exact_sum(x: NDArray[np.float64], weight: NDArray[np.float64] | None, n_thre
 def inner_products(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None, n_threads: int
 ) -> tuple[tuple[bytes, float], tuple[bytes, float], tuple[bytes, float]]: ...
+def lifetimes(
+    errors: str,
+    log_scale: float,
+    quantity: str,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def hazards(
+    edges: NDArray[np.float64],
+    quantity: str,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def cox(
+    rows: NDArray[np.uint32],
+    first: NDArray[np.uint32],
+    time_of: NDArray[np.uint32],
+    efron: bool,
+    quantity: str,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def concordance(
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    rank: NDArray[np.uint32],
+    weight: NDArray[np.float64] | None,
+    starts: NDArray[np.uint32],
+    ends: NDArray[np.uint32],
+) -> tuple[float, float]: ...
 def loss_value(
     name: str,
     parameter: float,

@@ -31,7 +31,8 @@ _PARAMETERS = """
     learning_rate : float, default=0.1
         The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
     loss : {LOSSES} or a loss object, default="auto"
-        The loss to minimise. "auto": the squared error in regression and the logistic loss in classification. Numbers
+        The loss to minimise. "auto": the squared error in regression, the logistic loss in classification, and
+        Cox's partial likelihood in survival analysis. Numbers
         are parameters, the same as those of the objects of agbm.losses: the quantile, the residual from which Huber's
         loss is linear, and the power of the variance. With "cross_entropy", the labels are probabilities; see fit. Any
         object with the methods of agbm.losses.Loss is accepted.
@@ -189,9 +190,9 @@ _LOSSES = {
 }
 
 
-def documentation(classifies: bool) -> str:
-    """The "Parameters" and "Attributes" sections of the docstring of an estimator."""
-    losses = _LOSSES[classifies]
+def documentation(classifies: bool, losses: str | None = None) -> str:
+    """The "Parameters" and "Attributes" sections of the docstring of an estimator; `losses` are the names of its own."""
+    losses = _LOSSES[classifies] if losses is None else losses
     return _PARAMETERS.replace("{LOSSES}", losses).replace("{CLASS_WEIGHT}", _CLASS_WEIGHT if classifies else "")
 
 

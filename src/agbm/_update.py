@@ -85,8 +85,8 @@ def updated(
     estimator: Any, kind: type[Labels], given: Given, validation: Given, wanted: Wanted, source: RowSource | None
 ) -> FittedModel:
     """The model of a fitted estimator after an update with the given rows."""
-    # The calibration is not that of the updated model, which may have been trained on its rows.
-    model: FittedModel = replace(estimator.model_, calibration=None)
+    # Calibration and baseline are not those of the updated model, which may have been trained on their rows.
+    model: FittedModel = replace(estimator.model_, calibration=None, baseline=None)
     wanted.check(model, validation, source is None or source.in_this_process)
     rows = Rows(kind, given, None if validation.X is None else validation, source)
     settings = settings_of(estimator, model, wanted.max_iter)

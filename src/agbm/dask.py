@@ -19,17 +19,18 @@ from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
-from ._estimators import AGBMClassifier, AGBMRegressor
+from ._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival
 from ._label_matrices import LabelSets
+from ._lifetimes import as_matrix
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
 from ._update import Wanted
 
-__all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor"]
+__all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor", "DaskAGBMSurvival"]
 
 
 class _OnDask(BaseAGBM):
-    """The common part of both Dask estimators."""
+    """The common part of the Dask estimators."""
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
@@ -231,4 +232,46 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
         return Predicted(list(self.classes_) if several else None, self.classes_.dtype)
 
 
-_LOCAL: dict[type, Callable[[], Any]] = {DaskAGBMRegressor: AGBMRegressor, DaskAGBMClassifier: AGBMClassifier}
+class DaskAGBMSurvival(_OnDask, AGBMSurvival):
+    """AGBMSurvival on a Dask cluster, with the same parameters and, bit for bit, the same model.
+
+    Its loss must be "aft:..." or "piecewise_exponential": Cox's compares every row with all others. y has two columns
+    (time, event), or columns "lower" and "upper" in a data frame.
+    """
+
+    def _with_labels(self, given: Given, name: str = "y") -> Given:
+        y = given.y
+        if hasattr(y, "map_partitions") and {"lower", "upper"} <= set(getattr(y, "columns", ())):
+            meta = dict.fromkeys(("lower", "upper", "has_upper"), np.float64)
+            return given._replace(y=y.map_partitions(_bounds_frame, meta=meta))
+        return given if _is_lazy(y) else super()._with_labels(given, name)
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """The risk of each row; lazy for a Dask collection."""
+        return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
+
+    def predict_time(self, X: Any, quantile: float = 0.5, offset: Any = None) -> Any:
+        """Times of rows in memory; see AGBMSurvival.predict_time."""
+        _check_in_memory("predict_time", "map to_local().predict_time over its partitions", X)
+        return super().predict_time(X, quantile, offset)
+
+    def _hazards(self, X: Any, times: Any, offset: Any, name: str) -> Any:
+        _check_in_memory(name, f"map to_local().{name} over its partitions", X)
+        return super()._hazards(X, times, offset, name)
+
+    def _predicted(self, method: str) -> Predicted:
+        return Predicted(None, np.float64)
+
+
+def _bounds_frame(y: Any) -> Any:
+    """A Dask task: bounds of times without missing and infinite ones."""
+    import pandas as pd
+
+    return pd.DataFrame(as_matrix(y), index=y.index, columns=["lower", "upper", "has_upper"])
+
+
+_LOCAL: dict[type, Callable[[], Any]] = {
+    DaskAGBMRegressor: AGBMRegressor,
+    DaskAGBMClassifier: AGBMClassifier,
+    DaskAGBMSurvival: AGBMSurvival,
+}

@@ -2,6 +2,8 @@
 
 from ._core.losses import (
     AbsoluteError,
+    AcceleratedFailureTime,
+    Cox,
     CrossEntropy,
     Exponential,
     Gamma,
@@ -16,6 +18,7 @@ from ._core.losses import (
     MultinomialCrossEntropy,
     NegativeBinomialDistribution,
     NormalDistribution,
+    PiecewiseExponential,
     Poisson,
     Quantile,
     StudentTDistribution,
@@ -26,6 +29,8 @@ from ._core.losses import (
 
 __all__ = [
     "AbsoluteError",
+    "AcceleratedFailureTime",
+    "Cox",
     "CrossEntropy",
     "Exponential",
     "Gamma",
@@ -40,6 +45,7 @@ __all__ = [
     "MultinomialCrossEntropy",
     "NegativeBinomialDistribution",
     "NormalDistribution",
+    "PiecewiseExponential",
     "Poisson",
     "Quantile",
     "StudentTDistribution",

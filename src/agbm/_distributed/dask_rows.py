@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from dask.delayed import delayed
 
-from .._core.losses import Loss, is_built_in
+from .._core.losses import JointLoss, Loss, is_built_in
 from .._core.objective import LocalObjective
 from .._core.sums import weight_step
 from .._data.blocks import Blocks, WithValidation
@@ -39,6 +39,11 @@ class DaskRows:
     ) -> tuple[ClusterObjective, ClusterFitter]:
         """See RowSource."""
         loss, bins, n_outputs = local.loss, rows.reader.bins, rows.labels.n_outputs
+        if isinstance(loss, JointLoss):
+            raise ValueError(
+                f"loss={rows.start_scores.loss!r} compares every row with others, which other workers have; on a "
+                "cluster, use loss='aft:normal' or 'piecewise_exponential', or fit AGBMSurvival on one machine."
+            )
         if local.second_order:
             _check_row_wise(rows.start_scores.loss)
         recipe = Recipe(bins, loss, rows.constants, local.second_order)

@@ -16,9 +16,12 @@ from .._core.losses import (
     LogLoss,
     Multinomial,
     MultinomialCrossEntropy,
+    PiecewiseExponential,
+    is_survival_loss,
 )
 from .._label_matrices import LabelSets, SoftClasses
 from .._labels import Classes, Labels, Numbers
+from .._lifetimes import MOST_TIMES, Lifetimes
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
@@ -31,6 +34,8 @@ _CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|str|object")
 
 def described(labels: Labels) -> dict[str, Any]:
     """The entries of the description of a model about its labels."""
+    if isinstance(labels, Lifetimes):
+        return {"censored": True}
     if isinstance(labels, LabelSets):
         return {"n_labels": labels.n_labels}
     if isinstance(labels, Classes):
@@ -39,7 +44,9 @@ def described(labels: Labels) -> dict[str, Any]:
 
 
 def to_arrays(labels: Labels) -> dict[str, NDArray[Any]]:
-    """The sections with the classes; none for other labels."""
+    """The sections with the classes, or with the times of events; none for other labels."""
+    if isinstance(labels, Lifetimes):
+        return {"event_times": labels.times}
     if not isinstance(labels, Classes):
         return {}
     return stored_values.to_arrays("classes", labels.classes.tolist(), "y: the class")
@@ -56,7 +63,9 @@ def n_per_row(labels: Labels) -> int:
 
 
 def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
-    """The labels in a file; the loss shows whether they are probabilities."""
+    """The labels in a file; the loss shows whether they are probabilities, or times."""
+    if is_survival_loss(loss):
+        return Lifetimes(_restored_times(stored)).scored_by(cast(Any, loss), np.empty(0))[0]
     if classifies and "n_labels" in stored.description:
         return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
     if classifies and isinstance(loss, (CrossEntropy, MultinomialCrossEntropy)):
@@ -69,6 +78,16 @@ def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
     return Numbers(tuple(shape)).scored_by(cast(Any, loss), np.empty(0))[0]
 
 
+def _restored_times(stored: Stored) -> NDArray[np.float64]:
+    if not stored.entry("censored", bool):
+        raise ModelFileError("censored: must be true for a loss of survival analysis")
+    times = stored.array("event_times", np.float64)
+    ascending = bool((times[:-1] < times[1:]).all()) and np.isfinite(times).all()
+    if not 0 <= len(times) <= MOST_TIMES or not ascending or (times <= 0.0).any():
+        raise ModelFileError(f"event_times: must be at most {MOST_TIMES} positive numbers in ascending order")
+    return times
+
+
 def _soft(classes: NDArray[Any]) -> SoftClasses:
     if classes.dtype != np.int64 or classes.tolist() != list(range(len(classes))):
         raise ModelFileError("classes: those of probabilities must be 0, 1, 2, ...")
@@ -77,6 +96,10 @@ def _soft(classes: NDArray[Any]) -> SoftClasses:
 
 def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
     """Raise ModelFileError if a loss is not one of these labels."""
+    if isinstance(loss, PiecewiseExponential) and isinstance(loss.intervals, int):
+        raise ModelFileError("loss: the beginnings of the intervals are missing")
+    if isinstance(labels, Lifetimes):
+        return
     of_two_classes = isinstance(loss, (LogLoss, Exponential))
     if isinstance(labels, LabelSets):
         fits = of_two_classes and not isinstance(loss, CrossEntropy)

@@ -27,6 +27,7 @@ from .._core.training import Record
 from .._data.reader import TableReader
 from .._data.tables import Categories
 from .._labels import Labels
+from .._lifetimes import Lifetimes
 from .._model import FittedModel
 from .._parameters import shaping_parameters
 from .._tree import Forest
@@ -53,7 +54,8 @@ _LOSSES = {
     for kind in (
         losses.HalfSquaredError, losses.AbsoluteError, losses.Quantile, losses.Huber, losses.Poisson, losses.Gamma,
         losses.Tweedie, losses.LogLoss, losses.CrossEntropy, losses.Exponential, losses.Multinomial,
-        losses.MultinomialCrossEntropy, *losses.DISTRIBUTIONS.values(),
+        losses.MultinomialCrossEntropy, losses.Cox, losses.AcceleratedFailureTime, losses.PiecewiseExponential,
+        *losses.DISTRIBUTIONS.values(),
     )
 }  # fmt: skip
 _METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
@@ -192,6 +194,8 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
         arrays |= category_arrays("ordered", model.reader.derivation.ordered)
     arrays |= stored_labels.to_arrays(model.labels)
     arrays |= stored_calibration.to_arrays(model.calibration)
+    if model.baseline is not None:
+        arrays["baseline"] = model.baseline
     for name, dtype in _HISTORY.items():
         arrays[f"history.{name}"] = model.history[name].astype(dtype)
     scores = _score_names(model)
@@ -218,6 +222,8 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     labels = stored_labels.restored(is_classifier(estimator), loss, stored)
     start = _restored_start(labels, stored)
     stored_labels.check_loss(labels, loss)
+    if isinstance(labels, Lifetimes) != (name == "AGBMSurvival"):
+        raise ModelFileError(f"loss: {loss} does not match the estimator")
     ensembles, folded = _restored_trees(reader, labels, stored)
     model = FittedModel(
         reader=reader,
@@ -236,6 +242,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
         calibration=stored_calibration.restored(
             stored, stored_labels.n_per_row(labels), labels.n_outputs, len(ensembles), reader.n_columns
         ),
+        baseline=_restored_baseline(labels, stored),
     )
     return Saved(estimator, model, _restored_notes(stored))
 
@@ -280,6 +287,17 @@ def _restored_start(labels: Labels, stored: Stored) -> Array:
     if len(start) != labels.n_outputs or not all(type(x) is float and math.isfinite(x) for x in start):
         raise ModelFileError(f"start: must be {labels.n_outputs} finite numbers")
     return np.array(start, dtype=np.float64)
+
+
+def _restored_baseline(labels: Labels, stored: Stored) -> Array | None:
+    if "baseline" not in stored.names():
+        return None
+    baseline = stored.array("baseline", np.float64)
+    if not isinstance(labels, Lifetimes) or len(baseline) != len(labels.times):
+        raise ModelFileError("sizes: section 'baseline' must have one number per time of an event")
+    if not np.isfinite(baseline).all() or (np.diff(baseline, prepend=0.0) < 0.0).any():
+        raise ModelFileError("baseline: must be finite numbers that do not decrease, from 0 on")
+    return baseline
 
 
 def _restored_loss(stored: Stored) -> BuiltInLoss:
@@ -406,7 +424,8 @@ def _decode(encoded: Any) -> Any:
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
-    if name not in _LOSSES or not all(_is_number_or_list(value) for value in made_of.values()):
+    plain = all(value is None or isinstance(value, str) or _is_number_or_list(value) for value in made_of.values())
+    if name not in _LOSSES or not plain:
         parameters = model_file.shortened(dict(made_of))
         raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:

@@ -8,6 +8,7 @@ from ..sums import Array
 from .best_constants import enough
 from .built_in import BuiltInLoss
 from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from .cox import Cox
 from .distributions import (
     DistributionLoss,
     GammaDistribution,
@@ -21,8 +22,17 @@ from .distributions import (
 from .elementary import exp, log
 from .histogram import HistogramDistribution
 from .joint import JointLoss
+from .lifetimes import AcceleratedFailureTime, LifetimeLoss, PiecewiseExponential, has_event
 from .loss import LOSS_METHODS, Loss
-from .names import DISTRIBUTIONS, classification_loss, frozen_distribution, is_built_in, regression_loss
+from .names import (
+    DISTRIBUTIONS,
+    classification_loss,
+    frozen_distribution,
+    is_built_in,
+    is_survival_loss,
+    regression_loss,
+    survival_loss,
+)
 from .offset_constants import best_constant_with
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
@@ -30,8 +40,10 @@ __all__ = [
     "DISTRIBUTIONS",
     "LOSS_METHODS",
     "AbsoluteError",
+    "AcceleratedFailureTime",
     "Array",
     "BuiltInLoss",
+    "Cox",
     "CrossEntropy",
     "DistributionLoss",
     "Exponential",
@@ -41,6 +53,7 @@ __all__ = [
     "HistogramDistribution",
     "Huber",
     "JointLoss",
+    "LifetimeLoss",
     "LogLoss",
     "LogNormalDistribution",
     "Loss",
@@ -48,6 +61,7 @@ __all__ = [
     "MultinomialCrossEntropy",
     "NegativeBinomialDistribution",
     "NormalDistribution",
+    "PiecewiseExponential",
     "Poisson",
     "Quantile",
     "StudentTDistribution",
@@ -59,7 +73,10 @@ __all__ = [
     "enough",
     "exp",
     "frozen_distribution",
+    "has_event",
     "is_built_in",
+    "is_survival_loss",
     "log",
     "regression_loss",
+    "survival_loss",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..sums import Array
 from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from .cox import Cox
 from .distributions import (
     DistributionLoss,
     GammaDistribution,
@@ -18,6 +19,7 @@ from .distributions import (
     ZeroInflatedPoissonDistribution,
 )
 from .histogram import HistogramDistribution
+from .lifetimes import AcceleratedFailureTime, LifetimeLoss, PiecewiseExponential
 from .loss import Loss
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
@@ -52,6 +54,18 @@ DISTRIBUTIONS: dict[str, type[DistributionLoss]] = {
 """By the name after "distribution:"."""
 
 
+_SURVIVAL: dict[str, Callable[[], Cox | LifetimeLoss]] = {
+    "auto": Cox,
+    "cox": Cox,
+    "cox:breslow": Cox,
+    "cox:efron": lambda: Cox("efron"),
+    "aft:normal": AcceleratedFailureTime,
+    "aft:logistic": lambda: AcceleratedFailureTime("logistic"),
+    "aft:extreme": lambda: AcceleratedFailureTime("extreme"),
+    "piecewise_exponential": PiecewiseExponential,
+}
+
+
 def regression_loss(name: str) -> Loss:
     """The loss of a regressor with a name such as "poisson" or "quantile:0.9"."""
     if name in _REGRESSION:
@@ -81,6 +95,18 @@ def classification_loss(name: str) -> Loss:
     return _CLASSIFICATION[name]()
 
 
+def survival_loss(name: str) -> Cox | LifetimeLoss:
+    """The loss of survival analysis with a name."""
+    if name not in _SURVIVAL:
+        raise ValueError(f"loss={name!r} must be one of {_listed(_SURVIVAL)}, or a loss object.")
+    return _SURVIVAL[name]()
+
+
+def is_survival_loss(loss: object) -> bool:
+    """Whether a loss is one of survival analysis."""
+    return isinstance(loss, Cox | LifetimeLoss)
+
+
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
@@ -90,8 +116,8 @@ def _examples() -> str:
 
 
 _BUILT_IN = {
-    AbsoluteError, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial,
-    MultinomialCrossEntropy, Poisson, Quantile, Tweedie, *DISTRIBUTIONS.values(),
+    AbsoluteError, AcceleratedFailureTime, Cox, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LogLoss,
+    Multinomial, MultinomialCrossEntropy, PiecewiseExponential, Poisson, Quantile, Tweedie, *DISTRIBUTIONS.values(),
 }  # fmt: skip
 
 

@@ -10,8 +10,10 @@ from ..equations import solved
 from ..sums import Array, exact_mean, exact_sum
 from .best_constants import zero_crossing
 from .classification import Multinomial
+from .cox import Cox
 from .distributions import DistributionLoss
 from .elementary import exp, log
+from .lifetimes import LifetimeLoss
 from .loss import Loss
 from .names import is_built_in
 from .regression import HalfSquaredError, Huber, Quantile, Tweedie
@@ -35,7 +37,9 @@ def best_constant_with(loss: Loss, y: Array, weight: Array | None, offset: Array
                 f"init='prior' with offsets: the best constants of loss={loss!r}, which has several scores per row, "
                 "are unknown; use init='zero', or add them to the offsets."
             )
-        if isinstance(loss, DistributionLoss):
+        if isinstance(loss, Cox):  # a constant does not change it
+            return loss.best_constant(y, weight)
+        if isinstance(loss, DistributionLoss | LifetimeLoss):
             return loss.best_constants(y, weight, offset)
         if isinstance(loss, Quantile):
             of_levels = zip(loss.each, offset, strict=True)

@@ -1,0 +1,354 @@
+"""Losses of survival analysis with independent rows: accelerated failure time and piecewise exponential times.
+
+Labels are (2, row): lower and upper bounds of the time of a row. The bounds of an event are equal; the upper bound of a
+row that is censored at its lower bound (right-censored) is infinite, and the lower bound of one that is only known to
+be before its upper bound (left-censored) is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ... import _native
+from ..sums import Array, ExactSum, exact_mean, exact_sum, rows_together
+from .best_constants import quantile_of, weight_in_steps
+from .built_in import BuiltInLoss, checked
+from .elementary import exp, log
+
+# Newton steps for constants: their largest length, the length of the last one, and their number.
+LONGEST_STEP = 1.0
+TOLERANCE = 1e-9
+MOST_ITERATIONS = 500
+
+MOST_INTERVALS = 100
+_DISTRIBUTIONS = ("normal", "logistic", "extreme")
+
+
+def has_event(y: Array) -> Any:
+    """Whether the time of each row is known."""
+    return y[0] == y[1]
+
+
+def check_right_censored(y: Array, loss: BuiltInLoss) -> None:
+    """Raise ValueError for labels other than events and right-censored times."""
+    wrong = np.flatnonzero(~has_event(y) & np.isfinite(y[1]))
+    if len(wrong):
+        raise ValueError(
+            f"y: loss={loss!r} supports events and right-censored times only; row {wrong[0]} is known to be between "
+            f"{y[0, wrong[0]]:g} and {y[1, wrong[0]]:g}. Use loss='aft:normal', 'aft:logistic' or 'aft:extreme'."
+        )
+
+
+class LifetimeLoss(BuiltInLoss):
+    """l(y, f) = -log of the likelihood of a time that is known or censored; the scores of a row are (score, row)."""
+
+    smoothness = math.inf
+    constant_hessian = False
+    mean_signs: ClassVar[tuple[int, ...]]
+    """For a loss with several scores, whether the predicted risk increases (1) or decreases (-1) with each of them."""
+
+    @property
+    @abstractmethod
+    def n_scores(self) -> int:
+        """Scores per row."""
+
+    @property
+    def risk_signs(self) -> tuple[int, ...]:
+        """Whether the predicted risk increases (1) or decreases (-1) with each score; 0 if neither."""
+        return self.mean_signs
+
+    @abstractmethod
+    def check(self, y: Array) -> None:
+        """Raise ValueError for labels that are not allowed."""
+
+    @abstractmethod
+    def _write(self, quantity: str, y: Array, f: Array, out: Array) -> None:
+        """Call the kernel."""
+
+    def _of(self, quantity: str, y: Array, f: Array) -> Array:
+        y, f = rows_together(y), rows_together(f)
+        out = _native.empty(f.shape[1:] if quantity == "value" else f.shape)
+        self._write(quantity, y, f, out)
+        return out
+
+    def value(self, y: Array, f: Array) -> Array:
+        """See BuiltInLoss."""
+        return self._of("value", y, f)
+
+    def negative_gradient(self, y: Array, f: Array) -> Array:
+        """See BuiltInLoss."""
+        return self._of("negative_gradient", y, f)
+
+    def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
+        """See BuiltInLoss."""
+        return self._of("hessian", y, f)
+
+    def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
+        """See BuiltInLoss."""
+        return exact_sum(self.value(y, f), weight, self.n_threads)
+
+    def best_constant(self, y: Array, weight: Array | None) -> Array:
+        """The scores with the largest likelihood for all rows, (K,)."""
+        return self.best_constants(y, weight, None)
+
+    @abstractmethod
+    def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
+        """The constants with the largest likelihood if offsets (K, row) are added to them."""
+
+    def link(self, prediction: Array) -> Array:
+        """There is none: a risk does not determine the scores."""
+        raise ValueError(f"init: a model cannot start a fit with loss={self!r}; use init='prior' or init='zero'.")
+
+    @abstractmethod
+    def inverse_link(self, f: Array) -> Array:
+        """The risk of each row: the higher, the earlier its event."""
+
+    @abstractmethod
+    def cumulative_hazard(self, f: Array, times: Array) -> Array:
+        """The cumulative hazards of all rows at times, (row, time): -log P(T > t)."""
+
+    @abstractmethod
+    def quantile(self, f: Array, share: float) -> Array:
+        """The time by which each row has had its event with probability `share`."""
+
+
+class AcceleratedFailureTime(LifetimeLoss):
+    """The logarithm of the time is a location plus a scale times an error; for left, right and interval censoring.
+
+    `distribution` is that of the errors: "normal" (times are log-normal), "logistic" (log-logistic) or "extreme"
+    (Weibull). The scores are the location and the logarithm of the scale. If `scale` is a number, it is the scale of
+    all rows, and the location is the only score. The loss is convex in the location.
+    """
+
+    def __init__(self, distribution: str = "normal", scale: float | None = None) -> None:
+        if distribution not in _DISTRIBUTIONS:
+            raise ValueError(f"distribution={distribution!r} must be one of {', '.join(map(repr, _DISTRIBUTIONS))}.")
+        self.distribution = distribution
+        self.scale = None if scale is None else checked("scale", scale, 0.0, math.inf, "; None learns it")
+
+    @property
+    def n_scores(self) -> int:
+        """See LifetimeLoss."""
+        return 2 if self.scale is None else 1
+
+    @property
+    def mean_signs(self) -> tuple[int, ...]:  # type: ignore[override]
+        """See LifetimeLoss."""
+        return (-1, 0) if self.scale is None else ()
+
+    @property
+    def risk_signs(self) -> tuple[int, ...]:
+        """See LifetimeLoss."""
+        return (-1, 0)[: self.n_scores]
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        """1 / scale^2 for errors that are normal, half of that for logistic ones; otherwise infinite."""
+        bound = {"normal": 1.0, "logistic": 0.5}.get(self.distribution, math.inf)
+        return math.inf if self.scale is None else bound / self.scale**2
+
+    def _write(self, quantity: str, y: Array, f: Array, out: Array) -> None:
+        log_scale = 0.0 if self.scale is None else float(log(self.scale))
+        _native.lifetimes(self.distribution, log_scale, quantity, y, f, out, self.n_threads)
+
+    def check(self, y: Array) -> None:
+        """Times of events must be positive, and some times must have an upper bound."""
+        if (has_event(y) & (y[0] <= 0.0)).any() or (y[1] <= 0.0).any():
+            raise ValueError(
+                f"y has events at time 0, which loss={self!r} does not allow: it models the logarithm of the time. Add "
+                "half of the smallest time unit to them, or use loss='cox' or 'piecewise_exponential'."
+            )
+        if not np.isfinite(y[1]).any():
+            raise ValueError("y has no event: all rows are censored; a model needs at least one.")
+
+    def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
+        """See LifetimeLoss; by Newton steps."""
+        score = self._first_guess(y, weight)
+        if offset is not None:
+            score = score - np.array([exact_mean(of_score, weight) for of_score in offset])
+        for _ in range(MOST_ITERATIONS):
+            f = np.broadcast_to(score[:, np.newaxis], (len(score), y.shape[-1]))
+            f = np.ascontiguousarray(f if offset is None else f + offset)
+            both = zip(self.negative_gradient(y, f), self.hessian(y, f), strict=True)
+            step = np.array([exact_mean(r, weight) / exact_mean(h, weight) for r, h in both])
+            unit = np.array([self._scale_of(score), 1.0])[: self.n_scores]
+            step = np.clip(step, -LONGEST_STEP * unit, LONGEST_STEP * unit)
+            score = score + step
+            if np.abs(step / unit).max() <= TOLERANCE:
+                break
+        return score
+
+    def _first_guess(self, y: Array, weight: Array | None) -> Array:
+        """Mean and standard deviation of the logarithms of the bounds."""
+        logs = log(np.where(np.isfinite(y[1]), y[1], np.maximum(y[0], np.finfo(np.float64).tiny)))
+        known = (y[0] > 0.0) | np.isfinite(y[1])
+        of_known = None if weight is None else weight[known]
+        mean = exact_mean(logs[known], of_known)
+        variance = exact_mean((logs[known] - mean) ** 2, of_known)
+        return np.array([mean, 0.5 * float(log(max(variance, 1e-4)))])[: self.n_scores]
+
+    def _scale_of(self, score: Array) -> float:
+        return float(exp(score[1])) if self.scale is None else self.scale
+
+    def inverse_link(self, f: Array) -> Array:
+        """Minus the location."""
+        return np.asarray(-f[0])
+
+    def _scales(self, f: Array) -> Array:
+        return exp(f[1], self.n_threads) if self.scale is None else np.full(f.shape[1], self.scale)
+
+    def cumulative_hazard(self, f: Array, times: Array) -> Array:
+        """See LifetimeLoss."""
+        n, bounds = f.shape[1], np.empty((2, f.shape[1]))
+        hazards = np.zeros((n, len(times)))
+        bounds[1] = math.inf
+        for k, time in enumerate(times.tolist()):
+            if time > 0.0:
+                bounds[0] = time
+                hazards[:, k] = self.value(bounds, f)
+        return hazards
+
+    def quantile(self, f: Array, share: float) -> Array:
+        """See LifetimeLoss."""
+        return exp(f[0] + self._scales(f) * self._error_quantile(share), self.n_threads)
+
+    def _error_quantile(self, share: float) -> float:
+        if self.distribution == "normal":
+            from scipy.special import ndtri
+
+            return float(ndtri(share))
+        if self.distribution == "logistic":
+            return math.log(share) - math.log1p(-share)
+        return math.log(-math.log1p(-share))
+
+
+class PiecewiseExponential(LifetimeLoss):
+    """Times with a hazard that is constant in each of several intervals; for events and right-censored times.
+
+    The scores are the logarithms of the hazards, so that survival curves of rows may cross. `intervals` is their number,
+    which fit divides at quantiles of the times of events, or a list of the times where an interval begins, 0 first. The
+    hazard of the last interval continues. The loss is convex.
+    """
+
+    learns_from_labels = True
+
+    def __init__(self, intervals: int | Sequence[float] = 10) -> None:
+        self.intervals: Any = _checked_intervals(intervals)
+
+    @property
+    def n_scores(self) -> int:
+        """See LifetimeLoss."""
+        return self.intervals if isinstance(self.intervals, int) else len(self.intervals)
+
+    @property
+    def mean_signs(self) -> tuple[int, ...]:  # type: ignore[override]
+        """See LifetimeLoss."""
+        return (1,) * self.n_scores
+
+    @cached_property
+    def _edges(self) -> Array:
+        return np.array(self.intervals, dtype=np.float64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without what follows from it."""
+        return {name: value for name, value in vars(self).items() if name != "_edges"}
+
+    def __repr__(self) -> str:
+        return f"PiecewiseExponential(intervals={self.intervals!r})"
+
+    def learned_from(self, y: Array, weight: Array | None) -> Self:
+        """The loss with intervals that have about as many events each."""
+        if not isinstance(self.intervals, int):
+            return self
+        self.check(y)
+        events = has_event(y)
+        times, steps = y[0, events], weight_in_steps(None if weight is None else weight[events])
+        inner = {quantile_of(times, k / self.intervals, steps) for k in range(1, self.intervals)}
+        latest = float(times.max())
+        edges = [0.0, *sorted(edge for edge in inner if 0.0 < edge < latest)]
+        return type(self)(edges).with_threads(self.n_threads)
+
+    def _write(self, quantity: str, y: Array, f: Array, out: Array) -> None:
+        _native.hazards(self._edges, quantity, y, f, out, self.n_threads)
+
+    def check(self, y: Array) -> None:
+        """Times must be known or right-censored, and some of them events; not all at 0."""
+        check_right_censored(y, self)
+        if not has_event(y).any():
+            raise ValueError("y has no event: all rows are censored; a model needs at least one.")
+        if not (y[0] > 0.0).any():
+            raise ValueError(f"y: all times are 0; loss={self!r} needs positive times.")
+
+    def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
+        """See LifetimeLoss: the events of each interval, divided by the time that rows spend in it."""
+        f = np.zeros((self.n_scores, y.shape[-1])) if offset is None else np.ascontiguousarray(offset)
+        expected = exp(f, self.n_threads) * self.exposure(y[0])
+        last = np.clip(np.searchsorted(self._edges, y[0]) - 1, 0, None)
+        events = [exact_mean((has_event(y) & (last == k)).astype(np.float64), weight) for k in range(self.n_scores)]
+        least = 0.5 * min(found for found in events if found > 0.0)  # for an interval without an event
+        total = [exact_mean(of_interval, weight) for of_interval in expected]
+        longest = max(total)
+        return np.array(
+            [float(log(max(d, least) / (of if of > 0.0 else longest))) for d, of in zip(events, total, strict=True)]
+        )
+
+    def exposure(self, times: Array) -> Array:
+        """The time that is spent in each interval up to some times, (interval, time)."""
+        ends = np.append(self._edges[1:], math.inf)
+        spent = [np.clip(times, low, high) - low for low, high in zip(self._edges, ends, strict=True)]
+        return np.stack(spent)
+
+    def inverse_link(self, f: Array) -> Array:
+        """The logarithm of the mean cumulative hazard at the ends of the intervals; the last one counts as long as all."""
+        reach = np.append(self._edges[1:], 2.0 * self._edges[-1] or 1.0)
+        weights = self.exposure(reach).sum(axis=1) / len(reach)
+        largest = f.max(axis=0)
+        total = np.zeros(f.shape[1])
+        for of_interval, weight in zip(f, weights.tolist(), strict=True):  # in this order, for the same bits
+            total += exp(of_interval - largest, self.n_threads) * weight
+        return np.asarray(largest + log(total, self.n_threads))
+
+    def cumulative_hazard(self, f: Array, times: Array) -> Array:
+        """See LifetimeLoss."""
+        spent, total = self.exposure(times), np.zeros((f.shape[1], len(times)))
+        for of_interval, time in zip(exp(f, self.n_threads), spent, strict=True):
+            total += of_interval[:, np.newaxis] * time
+        return total
+
+    def quantile(self, f: Array, share: float) -> Array:
+        """See LifetimeLoss."""
+        hazards, left = exp(f, self.n_threads), np.full(f.shape[1], -math.log1p(-share))
+        found = np.full(f.shape[1], self._edges[-1])
+        done = np.zeros(f.shape[1], dtype=bool)
+        for k, (low, high) in enumerate(pairwise(self._edges.tolist())):
+            reached = ~done & (hazards[k] * (high - low) >= left)
+            found[reached] = low + left[reached] / hazards[k, reached]
+            done |= reached
+            left = np.where(done, left, left - hazards[k] * (high - low))
+        found[~done] += left[~done] / hazards[-1, ~done]
+        return found
+
+
+def _checked_intervals(intervals: Any) -> int | tuple[float, ...]:
+    if isinstance(intervals, int | np.integer) and not isinstance(intervals, bool):
+        if 1 <= intervals <= MOST_INTERVALS:
+            return int(intervals)
+    elif isinstance(intervals, Sequence | np.ndarray) and not isinstance(intervals, str):
+        try:
+            edges = tuple(float(edge) for edge in intervals)
+        except (TypeError, ValueError):
+            edges = ()
+        ascending = all(low < high for low, high in pairwise(edges))
+        if 1 <= len(edges) <= MOST_INTERVALS and ascending and edges[0] == 0.0 and math.isfinite(edges[-1]):
+            return edges
+    raise ValueError(
+        f"intervals={intervals!r} must be a number of intervals from 1 to {MOST_INTERVALS}, or a list of the times where "
+        "intervals begin, in ascending order, 0 first."
+    )
