@@ -9,4 +9,5 @@ NB_MODULE(_native, m) {
   agbm::bind_model_file(m);
   agbm::bind_vectors(m);
   agbm::bind_losses(m);
+  agbm::bind_ranking(m);
 }

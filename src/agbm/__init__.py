@@ -17,6 +17,7 @@ if _TYPE_CHECKING:
     from ._estimators import AGBMClassifier, AGBMRegressor, load
     from ._migration.translation import from_params
     from ._predictor import Predictor
+    from ._ranker import AGBMRanker
     from ._storage.checkpoint import Checkpoint
     from ._storage.container import ModelFileError
 
@@ -24,6 +25,7 @@ __version__ = _version("agbm")
 
 __all__ = [
     "AGBMClassifier",
+    "AGBMRanker",
     "AGBMRegressor",
     "Batches",
     "Checkpoint",
@@ -42,6 +44,7 @@ __all__ = [
 # scikit-learn. Type checkers and editors read the imports above.
 _HOMES = {
     "AGBMClassifier": "_estimators",
+    "AGBMRanker": "_ranker",
     "AGBMRegressor": "_estimators",
     "Batches": "_data.batches",
     "Checkpoint": "_storage.checkpoint",

@@ -24,6 +24,7 @@ from ._labels import Classes, Numbers
 from ._migration.foreign import refuse_arguments
 from ._parameters import CONSTRAINTS, documentation
 from ._predictor import Predictor
+from ._ranker import AGBMRanker
 
 
 class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
@@ -324,7 +325,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 ESTIMATORS |= {kind.__name__: kind for kind in (AGBMClassifier, AGBMRegressor)}
 
 
-def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
+def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor | AGBMRanker:
     """Load a model that `save` has written. Its predictions have the same bits as those of the saved model.
 
     Files from any source are safe to load: they contain only data, all of which is checked. For a file that violates a
@@ -339,4 +340,4 @@ def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor:
     >>> agbm.load("diabetes.agbm").predict(X[:2]).shape
     (2,)
     """
-    return cast(AGBMClassifier | AGBMRegressor, loaded(path))
+    return cast(AGBMClassifier | AGBMRegressor | AGBMRanker, loaded(path))

@@ -189,9 +189,9 @@ _LOSSES = {
 }
 
 
-def documentation(classifies: bool) -> str:
-    """The "Parameters" and "Attributes" sections of the docstring of an estimator."""
-    losses = _LOSSES[classifies]
+def documentation(classifies: bool, losses: str | None = None) -> str:
+    """The "Parameters" and "Attributes" sections of the docstring of an estimator; `losses` are names of losses."""
+    losses = _LOSSES[classifies] if losses is None else losses
     return _PARAMETERS.replace("{LOSSES}", losses).replace("{CLASS_WEIGHT}", _CLASS_WEIGHT if classifies else "")
 
 

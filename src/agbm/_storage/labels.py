@@ -16,9 +16,11 @@ from .._core.losses import (
     LogLoss,
     Multinomial,
     MultinomialCrossEntropy,
+    RankingLoss,
 )
 from .._label_matrices import LabelSets, SoftClasses
 from .._labels import Classes, Labels, Numbers
+from .._rankings import Relevances
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
@@ -31,6 +33,8 @@ _CLASS_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|str|object")
 
 def described(labels: Labels) -> dict[str, Any]:
     """The entries of the description of a model about its labels."""
+    if isinstance(labels, Relevances):
+        return {"has_positions": labels.has_positions}
     if isinstance(labels, LabelSets):
         return {"n_labels": labels.n_labels}
     if isinstance(labels, Classes):
@@ -55,8 +59,11 @@ def n_per_row(labels: Labels) -> int:
     return labels.shape[0] if isinstance(labels, Numbers) and labels.shape else 1
 
 
-def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
-    """The labels in a file; the loss shows whether they are probabilities."""
+def restored(kind: type[Labels], loss: BuiltInLoss, stored: Stored) -> Labels:
+    """The labels in a file; the loss shows whether they are probabilities. `kind` is that of the estimator."""
+    classifies = issubclass(kind, Classes)
+    if kind is Relevances:
+        return Relevances(stored.entry("has_positions", bool))
     if classifies and "n_labels" in stored.description:
         return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
     if classifies and isinstance(loss, (CrossEntropy, MultinomialCrossEntropy)):
@@ -78,14 +85,16 @@ def _soft(classes: NDArray[Any]) -> SoftClasses:
 def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
     """Raise ModelFileError if a loss is not one of these labels."""
     of_two_classes = isinstance(loss, (LogLoss, Exponential))
-    if isinstance(labels, LabelSets):
+    if isinstance(labels, Relevances):
+        fits = isinstance(loss, RankingLoss)
+    elif isinstance(labels, LabelSets):
         fits = of_two_classes and not isinstance(loss, CrossEntropy)
     elif isinstance(labels, Classes) and len(labels.classes) == 2:
         fits = of_two_classes
     elif isinstance(labels, Classes):
         fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
     else:
-        fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial))
+        fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial | RankingLoss))
     if isinstance(loss, HistogramDistribution) and isinstance(loss.bins, int):
         raise ModelFileError("loss: the edges of the bins are missing")
     if not fits:

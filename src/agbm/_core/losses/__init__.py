@@ -22,8 +22,16 @@ from .elementary import exp, log
 from .histogram import HistogramDistribution
 from .joint import JointLoss
 from .loss import LOSS_METHODS, Loss
-from .names import DISTRIBUTIONS, classification_loss, frozen_distribution, is_built_in, regression_loss
+from .names import (
+    DISTRIBUTIONS,
+    classification_loss,
+    frozen_distribution,
+    is_built_in,
+    ranking_loss,
+    regression_loss,
+)
 from .offset_constants import best_constant_with
+from .ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic, RankingLoss
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
 __all__ = [
@@ -41,6 +49,8 @@ __all__ = [
     "HistogramDistribution",
     "Huber",
     "JointLoss",
+    "LambdaRank",
+    "ListwiseCrossEntropy",
     "LogLoss",
     "LogNormalDistribution",
     "Loss",
@@ -48,8 +58,10 @@ __all__ = [
     "MultinomialCrossEntropy",
     "NegativeBinomialDistribution",
     "NormalDistribution",
+    "PairwiseLogistic",
     "Poisson",
     "Quantile",
+    "RankingLoss",
     "StudentTDistribution",
     "Tweedie",
     "ZeroInflatedGammaDistribution",
@@ -61,5 +73,6 @@ __all__ = [
     "frozen_distribution",
     "is_built_in",
     "log",
+    "ranking_loss",
     "regression_loss",
 ]

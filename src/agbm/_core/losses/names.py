@@ -19,6 +19,7 @@ from .distributions import (
 )
 from .histogram import HistogramDistribution
 from .loss import Loss
+from .ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
 _REGRESSION: dict[str, Callable[[], Loss]] = {
@@ -37,6 +38,15 @@ _CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "log_loss": LogLoss,
     "exponential": Exponential,
     "cross_entropy": CrossEntropy,
+}
+
+_RANKING: dict[str, Callable[[], Loss]] = {
+    "auto": lambda: LambdaRank("ndcg", 10),
+    "ndcg": lambda: LambdaRank("ndcg"),
+    "map": lambda: LambdaRank("map"),
+    "mrr": lambda: LambdaRank("mrr"),
+    "listwise": ListwiseCrossEntropy,
+    "pairwise": PairwiseLogistic,
 }
 
 DISTRIBUTIONS: dict[str, type[DistributionLoss]] = {
@@ -81,6 +91,18 @@ def classification_loss(name: str) -> Loss:
     return _CLASSIFICATION[name]()
 
 
+def ranking_loss(name: str) -> Loss:
+    """The loss of a ranker with a name such as "listwise" or "ndcg:10"."""
+    if name in _RANKING:
+        return _RANKING[name]()
+    metric, _, cut = name.partition(":")
+    if metric not in ("ndcg", "map", "mrr"):
+        raise ValueError(f"loss={name!r} must be one of {_listed([*_RANKING, 'ndcg:10'])}, or a loss object.")
+    if not cut.isascii() or not cut.isdigit() or int(cut) == 0:
+        raise ValueError(f"loss={name!r} needs a number of positions after the colon, as in 'ndcg:10'.")
+    return LambdaRank(metric, int(cut))
+
+
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
@@ -92,6 +114,7 @@ def _examples() -> str:
 _BUILT_IN = {
     AbsoluteError, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial,
     MultinomialCrossEntropy, Poisson, Quantile, Tweedie, *DISTRIBUTIONS.values(),
+    LambdaRank, ListwiseCrossEntropy, PairwiseLogistic,
 }  # fmt: skip
 
 
