@@ -10,4 +10,5 @@ NB_MODULE(_native, m) {
   agbm::bind_vectors(m);
   agbm::bind_losses(m);
   agbm::bind_survival(m);
+  agbm::bind_ranking(m);
 }

@@ -12,5 +12,6 @@ void bind_model_file(nanobind::module_& m);
 void bind_vectors(nanobind::module_& m);
 void bind_losses(nanobind::module_& m);
 void bind_survival(nanobind::module_& m);
+void bind_ranking(nanobind::module_& m);
 
 }  // namespace agbm

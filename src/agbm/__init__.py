@@ -14,16 +14,19 @@ if _TYPE_CHECKING:
     from ._core.training import Record, Watcher
     from ._cross_validation import CrossValidation, cv
     from ._data.batches import Batches
-    from ._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival, load
+    from ._estimators import AGBMClassifier, AGBMRegressor, load
     from ._migration.translation import from_params
     from ._predictor import Predictor
+    from ._ranker import AGBMRanker
     from ._storage.checkpoint import Checkpoint
     from ._storage.container import ModelFileError
+    from ._survival import AGBMSurvival
 
 __version__ = _version("agbm")
 
 __all__ = [
     "AGBMClassifier",
+    "AGBMRanker",
     "AGBMRegressor",
     "AGBMSurvival",
     "Batches",
@@ -43,8 +46,9 @@ __all__ = [
 # scikit-learn. Type checkers and editors read the imports above.
 _HOMES = {
     "AGBMClassifier": "_estimators",
+    "AGBMRanker": "_ranker",
     "AGBMRegressor": "_estimators",
-    "AGBMSurvival": "_estimators",
+    "AGBMSurvival": "_survival",
     "Batches": "_data.batches",
     "Checkpoint": "_storage.checkpoint",
     "CrossValidation": "_cross_validation",

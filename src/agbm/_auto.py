@@ -15,6 +15,10 @@ from ._core.sums import exact_mean
 EARLY_STOPPING_ROWS = 10_000
 EARLY_STOPPING_ROWS_OF_MEMBERS = 75
 
+# The same for groups of rows, such as queries.
+EARLY_STOPPING_GROUPS = 1_000
+EARLY_STOPPING_GROUPS_OF_MEMBERS = 20
+
 # max_iter="auto": with and without early stopping.
 ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
@@ -57,11 +61,16 @@ def n_members(given: int | str, method: Method, uses_trees: bool) -> int:
     return method.n_members if uses_trees else 1
 
 
-def early_stopping(given: bool | str, n_rows: int, has_validation: bool, n_members: int) -> bool:
-    """Whether training stops early."""
+def early_stopping(
+    given: bool | str, n_units: int, has_validation: bool, n_members: int, of_groups: bool = False
+) -> bool:
+    """Whether training stops early; units are rows, or groups of rows that are held out as a whole."""
     if not isinstance(given, str):
         return bool(given)
-    return has_validation or n_rows >= (EARLY_STOPPING_ROWS if n_members == 1 else EARLY_STOPPING_ROWS_OF_MEMBERS)
+    alone, of_members = EARLY_STOPPING_ROWS, EARLY_STOPPING_ROWS_OF_MEMBERS
+    if of_groups:
+        alone, of_members = EARLY_STOPPING_GROUPS, EARLY_STOPPING_GROUPS_OF_MEMBERS
+    return has_validation or n_units >= (alone if n_members == 1 else of_members)
 
 
 def max_iter(given: int | str, stops_early: bool) -> int:

@@ -42,6 +42,7 @@ from ._label_matrices import LabelSets, SoftClasses
 from ._labels import Classes, Labels
 from ._lifetimes import Lifetimes
 from ._model import FittedModel
+from ._rankings import Relevances
 from ._run import Run
 
 MOST_KEPT = 50_000
@@ -52,6 +53,8 @@ def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
     """The nonconformity of labels; raises ValueError if none is defined for them."""
     if isinstance(labels, Lifetimes):
         raise ValueError("Intervals of censored times are not supported; use predict_time with two quantiles.")
+    if isinstance(labels, Relevances):
+        raise ValueError("calibrate needs labels that a model predicts; the scores of a ranker only order documents.")
     if isinstance(labels, LabelSets):
         raise ValueError("predict_set needs one class per row; the model has several labels per row (multi-label).")
     if isinstance(labels, SoftClasses):

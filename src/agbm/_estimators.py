@@ -24,6 +24,7 @@ from ._labels import Classes, Numbers
 from ._migration.foreign import refuse_arguments
 from ._parameters import CONSTRAINTS, documentation
 from ._predictor import Predictor
+from ._ranker import AGBMRanker
 from ._survival import AGBMSurvival
 
 
@@ -322,10 +323,10 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         return tags
 
 
-ESTIMATORS |= {kind.__name__: kind for kind in (AGBMClassifier, AGBMRegressor, AGBMSurvival)}
+ESTIMATORS |= {kind.__name__: kind for kind in (AGBMClassifier, AGBMRegressor)}
 
 
-def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor | AGBMSurvival:
+def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival:
     """Load a model that `save` has written. Its predictions have the same bits as those of the saved model.
 
     Files from any source are safe to load: they contain only data, all of which is checked. For a file that violates a
@@ -340,4 +341,4 @@ def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor | AGBMS
     >>> agbm.load("diabetes.agbm").predict(X[:2]).shape
     (2,)
     """
-    return cast(AGBMClassifier | AGBMRegressor | AGBMSurvival, loaded(path))
+    return cast(AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival, loaded(path))

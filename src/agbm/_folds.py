@@ -78,7 +78,7 @@ class FoldPreparation(Preparation):
         _check_classes(labels, found)
         train = train[kept]
         loss = self._loss(labels)
-        plan = self._plan(table.reader, labels, loss, len(train), True, lambda parts: "")
+        plan = self._plan(table.reader, labels, loss, encoded, True, lambda parts: "")
         at_once, n_threads = self._divided_threads(loss, n_folds * plan.n_members)
         plan = plan._replace(members_at_once=at_once, n_threads=n_threads)
         of_test = None if weight is None else weight[test].astype(np.float64)

@@ -63,6 +63,11 @@ class Labels(ABC):
         """The labels of the training rows, and their encoding; `known` are the labels of a run that is resumed."""
 
     @staticmethod
+    def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
+        """Raise ValueError if rows with these labels cannot have these weights; `name` is the argument."""
+        return
+
+    @staticmethod
     def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
         """The weight of the class of each row; None if class_weight is None."""
         return None
@@ -92,6 +97,10 @@ class Labels(ABC):
     def groups(self, encoded: Array) -> NDArray[Any] | None:
         """For each row, the number of its group, which a validation split must not divide; None without groups."""
         return None
+
+    def check_partitions(self, encoded: Array, partition: NDArray[np.intp]) -> None:
+        """Raise ValueError if rows that the loss sees together are in different partitions of a cluster."""
+        return
 
     @abstractmethod
     def loss_of(self, name: str) -> Loss:

@@ -75,6 +75,7 @@ class Planning:
         """
         kept: Any = slice(None)  # all rows, without copying
         if sample_weight is not None:
+            self._kind.check_weights(y, sample_weight, "sample_weight")
             kept = weighted_rows(sample_weight, "sample_weight")
             sample_weight = sample_weight[kept]
         of_class = self._kind.weights(getattr(self._settings, "class_weight", None), y[kept], sample_weight)
@@ -102,13 +103,17 @@ class Planning:
         return _with_threads(loss, self._n_threads)
 
     def _plan(
-        self, reader: TableReader, labels: Labels, loss: Loss, n_rows: int, has_validation: bool,
+        self, reader: TableReader, labels: Labels, loss: Loss, y: Array, has_validation: bool,
         identity: Callable[[dict[str, str]], str],
     ) -> Plan:  # fmt: skip
-        """The plan; `identity` combines the fingerprints of parameters with those of the rows."""
+        """The plan for rows with labels y; `identity` combines the fingerprints of parameters with those of the rows."""
         settings, method = self._settings, method_of(self._settings.method)
         n_members = _auto.n_members(settings.n_members, method, settings.learner is None)
-        stops_early = _auto.early_stopping(settings.early_stopping, n_rows, has_validation, n_members)
+        groups = labels.groups(y)
+        n_units = y.shape[-1] if groups is None else len(np.unique(groups))
+        stops_early = _auto.early_stopping(
+            settings.early_stopping, n_units, has_validation, n_members, of_groups=groups is not None
+        )
         held_out = stops_early and not has_validation and settings.validation_fraction is not None
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
         if earlier and len(earlier) != n_members:

@@ -126,7 +126,7 @@ class Preparation(Planning):
         def identity(parts: dict[str, str]) -> str:
             return identity_of(parts, [categorical, *rows.arrays()])
 
-        plan = self._plan(reader, labels, loss, rows.n, validation is not None, identity)
+        plan = self._plan(reader, labels, loss, rows.y, validation is not None, identity)
         n_given = rows.n
         others = watched if validation is None else {VALIDATION: validation, **watched}
         for name, more in others.items():
@@ -182,16 +182,21 @@ class Preparation(Planning):
             )
         given = gather(blocks, y, sample_weight, offset)
         reader, labels, rows, sample_weight = self._check_blocks(blocks, given)
+        if not self._source.in_this_process:
+            labels.check_partitions(rows.y, _block_of_rows(given, rows.X))
         start_scores = StartScores(self._settings.init, labels, self._loss(labels))
         table = BlockTable(blocks, Places(given.n_rows, rows.X, rows.n))
 
         def identity(parts: dict[str, str]) -> str:
             return identity_of(parts, [*rows.arrays()[1:], *self._digested(table, reader, start_scores)])
 
-        plan = self._plan(reader, labels, start_scores.loss, rows.n, validation is not None, identity)
+        plan = self._plan(reader, labels, start_scores.loss, rows.y, validation is not None, identity)
         n_rows, n_given = given.n_rows, rows.n
         if validation is not None:
             gathered, following = _validation_labels(labels, *validation, given)
+            if not self._source.in_this_process:
+                with naming("X_val"):
+                    labels.check_partitions(following[2], _block_of_rows(gathered, np.arange(gathered.total)))
             rows = rows.followed_by(*following)
             n_rows = n_rows + gathered.n_rows
             blocks = WithValidation(blocks, validation[0], len(given.n_rows))
@@ -305,6 +310,11 @@ def _rows_of(
         y = labels.encode_validation(given.y, numbers.shape[0])
         offset = labels.encode_offset(given.offset, numbers.shape[0], "offset" if watched else "offset_val")
     return RowSet(name, numbers.shape[0], weight), numbers, y, added(start_scores(given.X), offset)
+
+
+def _block_of_rows(given: Gathered, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The number of the block of each of some rows."""
+    return np.searchsorted(np.cumsum(given.n_rows), rows, side="right")
 
 
 def _validation_labels(

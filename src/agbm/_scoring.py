@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ._core.losses import Array, Loss
 from ._core.objective import LocalObjective
+from ._core.ranking_metrics import RankingMetric
 from ._labels import Labels
+from ._rankings import Relevances
 from ._run import Run
 
 Scorer = Callable[..., float]
@@ -35,18 +37,21 @@ def scorers_of(settings: Any) -> dict[str, Scorer]:
     named = given if isinstance(given, dict) else {_name(one): one for one in several}
     if not named:
         raise ValueError(f"scoring={given!r} has no metrics; name at least one, or use None for the loss.")
-    return {name: _scorer(name, one) for name, one in named.items()}
+    ranks = getattr(settings, "_kind", None) is Relevances
+    return {name: _scorer(name, one, ranks) for name, one in named.items()}
 
 
 def _name(scorer: Any) -> str:
     return scorer if isinstance(scorer, str) else getattr(scorer, "__name__", "score")
 
 
-def _scorer(name: str, given: Any) -> Scorer:
+def _scorer(name: str, given: Any, ranks: bool = False) -> Scorer:
     if name == "loss":
         raise ValueError("scoring: 'loss' is always recorded; to stop on it, use scoring=None.")
     if callable(given):
         return cast(Scorer, given)
+    if ranks:
+        return _ranking_scorer(str(given))
     from sklearn.metrics import get_scorer, get_scorer_names  # slow to import
 
     given = _OTHER_NAMES.get(given, given)
@@ -56,6 +61,21 @@ def _scorer(name: str, given: Any) -> Scorer:
         hint = f"similar names: {', '.join(similar)}" if similar else "sklearn.metrics.get_scorer_names() lists all"
         raise ValueError(f"scoring={given!r} must be a callable or the name of a scorer of scikit-learn; {hint}.")
     return cast(Scorer, get_scorer(given))
+
+
+def _ranking_scorer(name: str) -> Scorer:
+    """The scorer of a metric of rankings; the columns of y are relevance and query."""
+    metric = RankingMetric.named(name)
+    if metric is None:
+        raise ValueError(
+            f"scoring={name!r} must be a callable, or a metric of rankings: 'ndcg', 'map' or 'mrr', of all positions "
+            "or of the first ones as in 'ndcg@5'."
+        )
+
+    def score(estimator: Any, X: Any, y: NDArray[Any], sample_weight: Array | None = None) -> float:
+        return metric.mean(y[:, 0], y[:, 1], estimator.predict(X), sample_weight)
+
+    return score
 
 
 class _KnownScores(NamedTuple):

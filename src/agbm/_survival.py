@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _threads
-from ._base_estimator import BaseAGBM, of_model
+from ._base_estimator import ESTIMATORS, BaseAGBM, of_model
 from ._baseline import cumulative_hazards, quantiles
 from ._core.concordance import concordance
 from ._core.losses import Array, exp
@@ -20,7 +20,6 @@ from ._migration.foreign import refuse_arguments
 from ._parameters import CONSTRAINTS, documentation
 from ._predictor import Predictor
 from ._step_function import StepFunction
-
 
 _LOSSES = (
     '"auto", "cox", "cox:breslow", "cox:efron", "aft:normal", "aft:logistic", "aft:extreme", "piecewise_exponential"'
@@ -157,6 +156,9 @@ class AGBMSurvival(BaseAGBM):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+ESTIMATORS[AGBMSurvival.__name__] = AGBMSurvival
 
 
 def _steps(times: Array, values: Array, before: float) -> NDArray[Any]:

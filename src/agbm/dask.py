@@ -19,14 +19,16 @@ from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
-from ._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival
+from ._estimators import AGBMClassifier, AGBMRegressor
 from ._label_matrices import LabelSets
 from ._lifetimes import as_matrix
 from ._migration.foreign import refuse_arguments
+from ._ranker import AGBMRanker
 from ._storage.checkpoint import Checkpoint
+from ._survival import AGBMSurvival
 from ._update import Wanted
 
-__all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor", "DaskAGBMSurvival"]
+__all__ = ["DaskAGBMClassifier", "DaskAGBMRanker", "DaskAGBMRegressor", "DaskAGBMSurvival"]
 
 
 class _OnDask(BaseAGBM):
@@ -263,6 +265,55 @@ class DaskAGBMSurvival(_OnDask, AGBMSurvival):
         return Predicted(None, np.float64)
 
 
+class DaskAGBMRanker(_OnDask, AGBMRanker):
+    """AGBMRanker on a Dask cluster, with the same parameters and, bit for bit, the same model.
+
+    All rows of a query must be in one partition.
+    """
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, qid: Any = None, qid_val: Any = None, offset: Any = None,
+        offset_val: Any = None, client: Any = None, checkpoint: Any = None, **unknown: Any,
+    ) -> Self:  # fmt: skip
+        """Fit to Dask collections with matching partitions; qid has the query of each row, as a number.
+
+        Every query must be in one partition: shuffle a data frame by the column of the query. See AGBMRanker.fit and
+        DaskAGBMRegressor.fit.
+        """
+        _refuse_of_rankers(unknown)
+        y, y_val = _with_queries(y, qid, "qid"), _with_queries(y_val, qid_val, "qid_val")
+        return super().fit(
+            X, y, sample_weight, X_val, y_val, sample_weight_val, offset=offset, offset_val=offset_val, client=client,
+            checkpoint=checkpoint, **unknown,
+        )  # fmt: skip
+
+    def update(  # type: ignore[override]
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
+        old_weight: float | None = None, qid: Any = None, qid_val: Any = None, offset: Any = None,
+        offset_val: Any = None, client: Any = None,
+    ) -> Self:  # fmt: skip
+        """Change the fitted model with new rows, which are Dask collections; see AGBMRanker.update."""
+        y, y_val = _with_queries(y, qid, "qid"), _with_queries(y_val, qid_val, "qid_val")
+        return super().update(
+            X, y, sample_weight, X_val, y_val, sample_weight_val, mode=mode, max_iter=max_iter, old_weight=old_weight,
+            offset=offset, offset_val=offset_val, client=client,
+        )  # fmt: skip
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """Scores; lazy for a Dask collection."""
+        return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
+        """NDCG of rows in memory; see AGBMRanker.score."""
+        _check_in_memory("score", "pass X.compute(), y.compute() and qid.compute()", X, y)
+        return super().score(X, y, sample_weight, group=group, qid=qid)
+
+    def _predicted(self, method: str) -> Predicted:
+        return Predicted(None, np.float64)
+
+
 def _bounds_frame(y: Any) -> Any:
     """A Dask task: bounds of times without missing and infinite ones."""
     import pandas as pd
@@ -270,8 +321,35 @@ def _bounds_frame(y: Any) -> Any:
     return pd.DataFrame(as_matrix(y), index=y.index, columns=["lower", "upper", "has_upper"])
 
 
+def _refuse_of_rankers(unknown: Mapping[str, Any]) -> None:
+    for name in ("group", "group_val", "position", "position_val", "watch"):
+        if unknown.get(name) is not None:
+            instead = "pass qid, the query of each row" if name.startswith("group") else "use AGBMRanker on one machine"
+            raise ValueError(f"{name} does not work on a Dask cluster; {instead}.")
+
+
+def _with_queries(y: Any, qid: Any, name: str) -> Any:
+    """Partitions of labels with two columns: relevance and query. Without qid, y must have these already."""
+    if y is None or qid is None:
+        return y
+    relevances, queries = partitions_of("y", y), partitions_of(name, qid)
+    if len(relevances) != len(queries):
+        raise ValueError(f"{name} has {len(queries)} partitions, y has {len(relevances)}; they must have as many.")
+    stack = delayed(_stacked, pure=True)
+    return [stack(*both, name) for both in zip(relevances, queries, strict=True)]
+
+
+def _stacked(y: Any, qid: Any, name: str) -> NDArray[np.float64]:
+    """A Dask task: relevances and queries as columns."""
+    try:
+        return np.column_stack([np.asarray(y, dtype=np.float64), np.asarray(qid, dtype=np.float64)])
+    except ValueError as error:
+        raise ValueError(f"y and {name} must be numbers, with as many rows: {error}") from error
+
+
 _LOCAL: dict[type, Callable[[], Any]] = {
     DaskAGBMRegressor: AGBMRegressor,
     DaskAGBMClassifier: AGBMClassifier,
+    DaskAGBMRanker: AGBMRanker,
     DaskAGBMSurvival: AGBMSurvival,
 }

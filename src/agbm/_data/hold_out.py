@@ -73,6 +73,11 @@ def hold_out_parts(
     return parts
 
 
+def hold_out_groups(groups: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Hold out whole groups of rows, the same ones for any order of the rows; the result is as that of `hold_out`."""
+    return _hold_out_groups(groups, share, 1, seed)[0]
+
+
 def _hold_out_groups(
     groups: NDArray[Any], share: float, n_parts: int, seed: int
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:

@@ -17,11 +17,13 @@ from .._core.losses import (
     Multinomial,
     MultinomialCrossEntropy,
     PiecewiseExponential,
+    RankingLoss,
     is_survival_loss,
 )
 from .._label_matrices import LabelSets, SoftClasses
 from .._labels import Classes, Labels, Numbers
 from .._lifetimes import MOST_TIMES, Lifetimes
+from .._rankings import Relevances
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
@@ -36,6 +38,8 @@ def described(labels: Labels) -> dict[str, Any]:
     """The entries of the description of a model about its labels."""
     if isinstance(labels, Lifetimes):
         return {"censored": True}
+    if isinstance(labels, Relevances):
+        return {"has_positions": labels.has_positions}
     if isinstance(labels, LabelSets):
         return {"n_labels": labels.n_labels}
     if isinstance(labels, Classes):
@@ -62,9 +66,14 @@ def n_per_row(labels: Labels) -> int:
     return labels.shape[0] if isinstance(labels, Numbers) and labels.shape else 1
 
 
-def restored(classifies: bool, loss: BuiltInLoss, stored: Stored) -> Labels:
-    """The labels in a file; the loss shows whether they are probabilities, or times."""
-    if is_survival_loss(loss):
+def restored(kind: type[Labels], loss: BuiltInLoss, stored: Stored) -> Labels:
+    """The labels in a file; the loss shows whether they are probabilities. `kind` is that of the estimator."""
+    classifies = issubclass(kind, Classes)
+    if kind is Relevances:
+        return Relevances(stored.entry("has_positions", bool))
+    if kind is Lifetimes:
+        if not is_survival_loss(loss):
+            raise ModelFileError(f"loss: {loss} does not match the estimator")
         return Lifetimes(_restored_times(stored)).scored_by(cast(Any, loss), np.empty(0))[0]
     if classifies and "n_labels" in stored.description:
         return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
@@ -101,14 +110,16 @@ def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
     if isinstance(labels, Lifetimes):
         return
     of_two_classes = isinstance(loss, (LogLoss, Exponential))
-    if isinstance(labels, LabelSets):
+    if isinstance(labels, Relevances):
+        fits = isinstance(loss, RankingLoss)
+    elif isinstance(labels, LabelSets):
         fits = of_two_classes and not isinstance(loss, CrossEntropy)
     elif isinstance(labels, Classes) and len(labels.classes) == 2:
         fits = of_two_classes
     elif isinstance(labels, Classes):
         fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
     else:
-        fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial))
+        fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial | RankingLoss))
     if isinstance(loss, HistogramDistribution) and isinstance(loss.bins, int):
         raise ModelFileError("loss: the edges of the bins are missing")
     if not fits:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 from sklearn.utils._param_validation import InvalidParameterError
 
 from .. import _native, _threads
@@ -54,8 +53,8 @@ _LOSSES = {
     for kind in (
         losses.HalfSquaredError, losses.AbsoluteError, losses.Quantile, losses.Huber, losses.Poisson, losses.Gamma,
         losses.Tweedie, losses.LogLoss, losses.CrossEntropy, losses.Exponential, losses.Multinomial,
-        losses.MultinomialCrossEntropy, losses.Cox, losses.AcceleratedFailureTime, losses.PiecewiseExponential,
-        *losses.DISTRIBUTIONS.values(),
+        losses.MultinomialCrossEntropy, losses.LambdaRank, losses.ListwiseCrossEntropy, losses.PairwiseLogistic,
+        losses.Cox, losses.AcceleratedFailureTime, losses.PiecewiseExponential, *losses.DISTRIBUTIONS.values(),
     )
 }  # fmt: skip
 _METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
@@ -219,11 +218,9 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     estimator.set_params(**_checked_parameters(estimator, stored.entry("parameters", dict)))
     reader = _restored_reader(name, stored)
     loss = _restored_loss(stored)
-    labels = stored_labels.restored(is_classifier(estimator), loss, stored)
+    labels = stored_labels.restored(estimator._kind, loss, stored)
     start = _restored_start(labels, stored)
     stored_labels.check_loss(labels, loss)
-    if isinstance(labels, Lifetimes) != (name == "AGBMSurvival"):
-        raise ModelFileError(f"loss: {loss} does not match the estimator")
     ensembles, folded = _restored_trees(reader, labels, stored)
     model = FittedModel(
         reader=reader,
@@ -424,8 +421,7 @@ def _decode(encoded: Any) -> Any:
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
-    plain = all(value is None or isinstance(value, str) or _is_number_or_list(value) for value in made_of.values())
-    if name not in _LOSSES or not plain:
+    if name not in _LOSSES or not all(_is_simple(value) for value in made_of.values()):
         parameters = model_file.shortened(dict(made_of))
         raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:
@@ -434,9 +430,11 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
         raise ModelFileError(f"loss: {error}") from error
 
 
-def _is_number_or_list(value: Any) -> bool:
-    numbers = value if isinstance(value, list) else [value]
-    return all(type(number) in (int, float) for number in numbers)
+def _is_simple(value: Any) -> bool:
+    """Whether a value is a number, a text or None, or a list of numbers."""
+    if isinstance(value, list):
+        return all(type(number) in (int, float) for number in value)
+    return value is None or type(value) in (int, float, str)
 
 
 def _method(name: str, made_of: Mapping[str, Any]) -> Method:

@@ -117,7 +117,7 @@ def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[A
     losses = losses_of_classes(y, probabilities, classes)
     codes = np.searchsorted(classes, y)
     right = probabilities.argmax(axis=1) == codes
-    found = [_mean("log loss", losses, lower_is_better=True), _share("accuracy", right)]
+    found = [mean_metric("log loss", losses, lower_is_better=True), _share("accuracy", right)]
     if len(classes) == 2 and 0 < codes.sum() < len(codes):
         found.append(_area_under_roc(codes == 1, probabilities[:, 1]))
     return found
@@ -126,9 +126,9 @@ def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[A
 def metrics_of_values(y: Array, predictions: Array) -> list[Metric]:
     """Root mean squared error, mean absolute error, and the fraction of the variance that is explained (R²)."""
     squares = losses_of_values(y, predictions)
-    mse = _mean("", squares, lower_is_better=True)
+    mse = mean_metric("", squares, lower_is_better=True)
     rmse = Metric("RMSE", math.sqrt(mse.value), math.sqrt(mse.low), math.sqrt(mse.high), lower_is_better=True)
-    found = [rmse, _mean("MAE", np.abs(y - predictions), lower_is_better=True)]
+    found = [rmse, mean_metric("MAE", np.abs(y - predictions), lower_is_better=True)]
     distances = (y - y.mean()) ** 2
     variance = float(distances.mean())
     if variance > 0.0:
@@ -149,15 +149,16 @@ def losses_of_quantiles(y: Array, predicted: Array, levels: Sequence[float]) -> 
 def metrics_of_quantiles(y: Array, predicted: Array, levels: Sequence[float]) -> list[Metric]:
     """The pinball loss, averaged over the quantiles, and the mean absolute error of the median if there is one."""
     losses = losses_of_quantiles(y, predicted, levels)
-    found = [_mean("pinball loss", losses.mean(axis=1), lower_is_better=True)]
+    found = [mean_metric("pinball loss", losses.mean(axis=1), lower_is_better=True)]
     return found + [
-        _mean("MAE", np.abs(y - values), lower_is_better=True)
+        mean_metric("MAE", np.abs(y - values), lower_is_better=True)
         for level, values in zip(levels, predicted.T, strict=True)
         if level == 0.5
     ]
 
 
-def _mean(name: str, values: Array, lower_is_better: bool) -> Metric:
+def mean_metric(name: str, values: Array, lower_is_better: bool) -> Metric:
+    """The mean of numbers that are not negative, one per row or query."""
     mean, half = float(values.mean()), Z * float(values.std()) / math.sqrt(len(values))
     return Metric(name, mean, max(0.0, mean - half), mean + half, lower_is_better)
 

@@ -30,10 +30,12 @@ from .names import (
     frozen_distribution,
     is_built_in,
     is_survival_loss,
+    ranking_loss,
     regression_loss,
     survival_loss,
 )
 from .offset_constants import best_constant_with
+from .ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic, RankingLoss
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
 __all__ = [
@@ -53,7 +55,9 @@ __all__ = [
     "HistogramDistribution",
     "Huber",
     "JointLoss",
+    "LambdaRank",
     "LifetimeLoss",
+    "ListwiseCrossEntropy",
     "LogLoss",
     "LogNormalDistribution",
     "Loss",
@@ -61,9 +65,11 @@ __all__ = [
     "MultinomialCrossEntropy",
     "NegativeBinomialDistribution",
     "NormalDistribution",
+    "PairwiseLogistic",
     "PiecewiseExponential",
     "Poisson",
     "Quantile",
+    "RankingLoss",
     "StudentTDistribution",
     "Tweedie",
     "ZeroInflatedGammaDistribution",
@@ -77,6 +83,7 @@ __all__ = [
     "is_built_in",
     "is_survival_loss",
     "log",
+    "ranking_loss",
     "regression_loss",
     "survival_loss",
 ]

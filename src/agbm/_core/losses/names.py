@@ -21,6 +21,7 @@ from .distributions import (
 from .histogram import HistogramDistribution
 from .lifetimes import AcceleratedFailureTime, LifetimeLoss, PiecewiseExponential
 from .loss import Loss
+from .ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic
 from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
 
 _REGRESSION: dict[str, Callable[[], Loss]] = {
@@ -39,6 +40,15 @@ _CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "log_loss": LogLoss,
     "exponential": Exponential,
     "cross_entropy": CrossEntropy,
+}
+
+_RANKING: dict[str, Callable[[], Loss]] = {
+    "auto": lambda: LambdaRank("ndcg", 10),
+    "ndcg": lambda: LambdaRank("ndcg"),
+    "map": lambda: LambdaRank("map"),
+    "mrr": lambda: LambdaRank("mrr"),
+    "listwise": ListwiseCrossEntropy,
+    "pairwise": PairwiseLogistic,
 }
 
 DISTRIBUTIONS: dict[str, type[DistributionLoss]] = {
@@ -95,6 +105,18 @@ def classification_loss(name: str) -> Loss:
     return _CLASSIFICATION[name]()
 
 
+def ranking_loss(name: str) -> Loss:
+    """The loss of a ranker with a name such as "listwise" or "ndcg:10"."""
+    if name in _RANKING:
+        return _RANKING[name]()
+    metric, _, cut = name.partition(":")
+    if metric not in ("ndcg", "map", "mrr"):
+        raise ValueError(f"loss={name!r} must be one of {_listed([*_RANKING, 'ndcg:10'])}, or a loss object.")
+    if not cut.isascii() or not cut.isdigit() or int(cut) == 0:
+        raise ValueError(f"loss={name!r} needs a number of positions after the colon, as in 'ndcg:10'.")
+    return LambdaRank(metric, int(cut))
+
+
 def survival_loss(name: str) -> Cox | LifetimeLoss:
     """The loss of survival analysis with a name."""
     if name not in _SURVIVAL:
@@ -116,8 +138,9 @@ def _examples() -> str:
 
 
 _BUILT_IN = {
-    AbsoluteError, AcceleratedFailureTime, Cox, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LogLoss,
-    Multinomial, MultinomialCrossEntropy, PiecewiseExponential, Poisson, Quantile, Tweedie, *DISTRIBUTIONS.values(),
+    AbsoluteError, AcceleratedFailureTime, Cox, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LambdaRank,
+    ListwiseCrossEntropy, LogLoss, Multinomial, MultinomialCrossEntropy, PairwiseLogistic, PiecewiseExponential,
+    Poisson, Quantile, Tweedie, *DISTRIBUTIONS.values(),
 }  # fmt: skip
 
 

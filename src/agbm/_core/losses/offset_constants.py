@@ -16,6 +16,7 @@ from .elementary import exp, log
 from .lifetimes import LifetimeLoss
 from .loss import Loss
 from .names import is_built_in
+from .ranking import RankingLoss
 from .regression import HalfSquaredError, Huber, Quantile, Tweedie
 
 # Scores of classes: the range of the last step, the range up to which steps are not damped, and the number of steps.
@@ -30,6 +31,8 @@ def best_constant_with(loss: Loss, y: Array, weight: Array | None, offset: Array
     All sums over rows are exact, so the result does not depend on the order of the rows.
     """
     if offset is None or not offset.any():
+        return loss.best_constant(y, weight)
+    if isinstance(loss, RankingLoss):
         return loss.best_constant(y, weight)
     if offset.ndim == 2:
         if not is_built_in(loss):

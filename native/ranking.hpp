@@ -1,0 +1,418 @@
+// Losses and metrics of rankings: the documents of a query are scored together.
+//
+// The documents of a query are sorted by falling score and, among equal scores, by rising relevance: ties count as the
+// worst order. Documents with equal score and relevance form a run; they are interchangeable, and each gets the mean over
+// the positions of its run. So results do not depend on the order of rows, and sums run over runs in this order. The work
+// on pairs is divided by runs, so that a long query is shared between threads.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "elementary.hpp"
+#include "loss.hpp"
+#include "parallel.hpp"
+#include "queries.hpp"
+#include "simd.hpp"
+
+namespace agbm {
+
+enum class RankingKind { kNdcg, kMap, kMrr, kPairwise, kListwise };
+
+struct RankingRules {
+  RankingKind kind;
+  std::size_t cut;         // positions that the metric sees
+  std::size_t truncation;  // the better placed document of a pair must have one of these positions
+  bool exponential_gain;   // 2^relevance - 1 instead of the relevance
+  bool normalise;          // whether the pairs of all queries count about the same
+  bool by_distance;        // whether pairs with close scores count more
+};
+
+// 1 / log2(position + 2), for positions from 0.
+inline std::vector<double> discounts(std::size_t n) {
+  std::vector<double> found(n);
+  for (std::size_t i = 0; i < n; ++i) found[i] = positive_log(2.0) / positive_log(static_cast<double>(i) + 2.0);
+  return found;
+}
+
+// The gains of the documents of a query, times a power of two that makes the largest of them about 1, so that no sum
+// overflows: metrics are ratios of gains.
+class Gains {
+ public:
+  Gains(double largest_relevance, bool exponential) : exponential_(exponential) {
+    if (exponential_) {
+      scale_ = std::floor(std::min(largest_relevance, 1e15));
+    } else {
+      int exponent = 0;
+      std::frexp(largest_relevance, &exponent);
+      scale_ = exponent;
+    }
+  }
+  double operator()(double relevance) const {
+    if (!exponential_) return std::ldexp(relevance, -static_cast<int>(scale_));
+    const double whole = std::floor(relevance);
+    const double power = bounded_exp((relevance - whole) * 0.69314718055994531);
+    return std::ldexp(power, exponent(whole - scale_)) - std::ldexp(1.0, exponent(-scale_));
+  }
+
+ private:
+  static int exponent(double x) { return static_cast<int>(std::max(x, -2000.0)); }
+
+  bool exponential_;
+  double scale_;
+};
+
+// The documents of a query in the order of their scores, as numbers of rows, and their runs.
+class SortedQuery {
+ public:
+  // begin[r] is the position of the first document of run r; the last entry is the number of documents.
+  std::vector<std::uint32_t> order;
+  std::vector<std::size_t> begin;
+
+  // Returns whether all scores are finite. With `binary`, relevances count as zero or positive.
+  bool sort(const RankedRows& rows, const std::uint32_t* documents, std::size_t n, bool binary) {
+    order.resize(n);
+    begin.clear();
+    keys_.resize(n);
+    bool finite = true;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double score = rows.score[documents[i]] + 0.0, relevance = rows.relevance[documents[i]];
+      finite = finite && std::isfinite(score);
+      keys_[i] = {score, binary ? (relevance > 0.0 ? 1.0 : 0.0) : relevance, documents[i]};
+    }
+    if (!finite) return false;
+    std::sort(keys_.begin(), keys_.end(), [](const Key& a, const Key& b) {
+      return a.score != b.score ? a.score > b.score : a.relevance < b.relevance;
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+      order[i] = keys_[i].row;
+      if (i == 0 || keys_[i].score != keys_[i - 1].score || keys_[i].relevance != keys_[i - 1].relevance) {
+        begin.push_back(i);
+      }
+    }
+    begin.push_back(n);
+    return true;
+  }
+  std::size_t n_runs() const { return begin.size() - 1; }
+  double score(std::size_t position) const { return keys_[position].score; }
+  double relevance(std::size_t position) const { return keys_[position].relevance; }
+
+ private:
+  struct Key {
+    double score, relevance;
+    std::uint32_t row;
+  };
+  std::vector<Key> keys_;
+};
+
+// The largest possible DCG of gains in falling order.
+inline double ideal_dcg(std::vector<double>& gains, std::size_t cut, const std::vector<double>& discount) {
+  std::sort(gains.begin(), gains.end(), std::greater<>());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < std::min(cut, gains.size()); ++i) sum += gains[i] * discount[i];
+  return sum;
+}
+
+// What the pairs of a run depend on. The weight of a pair, the documents of which are in the runs i and j > i, is
+// |gain_i - gain_j| |upper_i (at_i - below_j)|: the change of the metric if the two were exchanged.
+struct Runs {
+  std::vector<double> score, gain, upper, at, below, count;
+  std::vector<double> lambda, hessian;
+
+  explicit Runs(std::size_t n) : score(n), gain(n), upper(n), at(n), below(n), count(n), lambda(n), hessian(n) {}
+};
+
+// The runs of all queries, and the sums over their pairs.
+class PairSums {
+ public:
+  PairSums(const RankedRows& rows, const Queries& queries, const RankingRules& rules)
+      : rows_(rows),
+        queries_(queries),
+        rules_(rules),
+        runs_(rows.n),
+        n_runs_(queries.n()),
+        n_top_(queries.n()),
+        finite_(queries.n()),
+        order_(rows.n) {
+    if (rules.kind == RankingKind::kNdcg) discount_ = discounts(queries.longest());
+  }
+
+  // For pairs that all count the same, writes the loss of each query to its first row, and zero to the others.
+  void fill_losses(double* out, int n_threads) {
+    std::fill(out, out + rows_.n, 0.0);
+    queries_.for_each<Scratch>(n_threads, [&](std::size_t q, Scratch& scratch) { prepare(q, scratch); });
+    const std::vector<Piece> pieces = pieces_of_queries();
+    parallel_for(pieces.size(), n_threads, [&](std::size_t p) { add_losses(pieces[p]); });
+    for (std::size_t q = 0; q < queries_.n(); ++q) {
+      double& sum = out[queries_.documents(q)[0]];
+      if (!finite_[q]) sum = std::numeric_limits<double>::quiet_NaN();
+      for (std::size_t r = 0; n_top_[q] > 0 && r < n_runs_[q]; ++r) sum += runs_.lambda[queries_.begin[q] + r];
+    }
+  }
+
+  // Writes the negative gradient and the hessian of each row.
+  void fill(double* residual, double* hessian, int n_threads) {
+    queries_.for_each<Scratch>(n_threads, [&](std::size_t q, Scratch& scratch) { prepare(q, scratch); });
+    const std::vector<Piece> pieces = pieces_of_queries();
+    parallel_for(pieces.size(), n_threads, [&](std::size_t p) { add_pairs(pieces[p]); });
+    queries_.for_each<Scratch>(n_threads, [&](std::size_t q, Scratch&) { write(q, residual, hessian); });
+  }
+
+ private:
+  static constexpr std::size_t kRunsPerPiece = 64;
+  struct Scratch {
+    SortedQuery sorted;
+    std::vector<double> gains;
+  };
+  struct Piece {
+    std::size_t query, first, last;
+  };
+
+  bool binary() const { return rules_.kind == RankingKind::kMap || rules_.kind == RankingKind::kMrr; }
+
+  void prepare(std::size_t q, Scratch& scratch) {
+    const std::size_t first = queries_.begin[q], n = queries_.size(q);
+    SortedQuery& sorted = scratch.sorted;
+    n_top_[q] = n_runs_[q] = 0;
+    finite_[q] = sorted.sort(rows_, queries_.documents(q), n, binary());
+    if (!finite_[q]) return;
+    std::copy(sorted.order.begin(), sorted.order.end(), order_.begin() + first);
+    const std::size_t n_runs = n_runs_[q] = sorted.n_runs();
+    for (std::size_t r = 0; r < n_runs; ++r) {
+      runs_.score[first + r] = sorted.score(sorted.begin[r]);
+      runs_.gain[first + r] = sorted.relevance(sorted.begin[r]);
+      runs_.count[first + r] = static_cast<double>(sorted.begin[r + 1] - sorted.begin[r]);
+      runs_.upper[first + r] = runs_.at[first + r] = runs_.below[first + r] = 0.0;
+    }
+    switch (rules_.kind) {
+      case RankingKind::kNdcg: weigh_by_ndcg(first, sorted, scratch.gains); break;
+      case RankingKind::kMap: weigh_by_precision(first, sorted); break;
+      case RankingKind::kMrr: weigh_by_reciprocal(first, sorted); break;
+      default: weigh_all(first, sorted);
+    }
+    for (std::size_t r = 0; r < n_runs; ++r) {
+      if (rules_.kind != RankingKind::kPairwise) {
+        const std::size_t begin = sorted.begin[r], end = sorted.begin[r + 1];
+        const std::size_t within = std::min(end, std::max(begin, rules_.truncation)) - begin;
+        runs_.upper[first + r] *= static_cast<double>(within) / static_cast<double>(end - begin);
+      }
+      if (runs_.upper[first + r] > 0.0) n_top_[q] = r + 1;
+    }
+  }
+
+  void weigh_by_ndcg(std::size_t first, const SortedQuery& sorted, std::vector<double>& gains) {
+    const std::size_t n = sorted.order.size();
+    double largest = 0.0;
+    for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, sorted.relevance(i));
+    const Gains gain(largest, rules_.exponential_gain);
+    gains.clear();
+    for (std::size_t i = 0; i < n; ++i) {
+      if (sorted.relevance(i) > 0.0) gains.push_back(gain(sorted.relevance(i)));
+    }
+    const double ideal = ideal_dcg(gains, rules_.cut, discount_);
+    for (std::size_t r = 0; ideal > 0.0 && r < sorted.n_runs(); ++r) {
+      double sum = 0.0;
+      for (std::size_t i = sorted.begin[r]; i < sorted.begin[r + 1]; ++i) sum += discount_[i];
+      runs_.at[first + r] = runs_.below[first + r] = sum / runs_.count[first + r];
+      runs_.gain[first + r] = gain(runs_.gain[first + r]) / ideal;
+      runs_.upper[first + r] = 1.0;
+    }
+  }
+
+  // If the documents at the positions a < b are exchanged, the average precision changes by |at_a - below_b|.
+  void weigh_by_precision(std::size_t first, const SortedQuery& sorted) {
+    double n_relevant = 0.0, sum = 0.0, seen = 0.0;
+    for (std::size_t r = 0; r < sorted.n_runs(); ++r) n_relevant += runs_.gain[first + r] * runs_.count[first + r];
+    for (std::size_t r = 0; n_relevant > 0.0 && r < sorted.n_runs(); ++r) {
+      const bool relevant = runs_.gain[first + r] > 0.0;
+      double at = 0.0, below = 0.0;
+      for (std::size_t i = sorted.begin[r]; i < sorted.begin[r + 1]; ++i) {
+        const double position = static_cast<double>(i) + 1.0;
+        if (relevant) {
+          seen += 1.0;
+          sum += 1.0 / position;
+        }
+        at += (seen + (relevant ? 0.0 : 1.0)) / position - sum;
+        below += (seen + (relevant ? 1.0 : 0.0)) / position - sum;
+      }
+      runs_.at[first + r] = at / runs_.count[first + r];
+      runs_.below[first + r] = below / runs_.count[first + r];
+      runs_.upper[first + r] = 1.0 / n_relevant;
+    }
+  }
+
+  // The reciprocal rank changes if an irrelevant document above the first relevant one is exchanged with a relevant one,
+  // or the first relevant one with an irrelevant one below; the second relevant document may then become the first.
+  void weigh_by_reciprocal(std::size_t first, const SortedQuery& sorted) {
+    std::size_t leading = 0;  // the run of the first relevant document
+    while (leading < sorted.n_runs() && runs_.gain[first + leading] == 0.0) ++leading;
+    if (leading == sorted.n_runs()) return;
+    const double place = static_cast<double>(sorted.begin[leading]) + 1.0;
+    double second = sorted.begin[leading + 1] - sorted.begin[leading] > 1 ? place + 1.0 : 0.0;
+    for (std::size_t r = 0; r < sorted.n_runs(); ++r) {
+      const bool relevant = runs_.gain[first + r] > 0.0;
+      double sum = 0.0;
+      for (std::size_t i = sorted.begin[r]; i < sorted.begin[r + 1]; ++i) sum += 1.0 / (static_cast<double>(i) + 1.0);
+      const double mean = sum / runs_.count[first + r];
+      if (r > leading && relevant && second == 0.0) second = static_cast<double>(sorted.begin[r]) + 1.0;
+      runs_.below[first + r] = relevant ? 1.0 / place : (second > 0.0 ? 1.0 / second : mean);
+      if (r < leading) {
+        runs_.at[first + r] = mean;
+        runs_.upper[first + r] = 1.0;
+      } else if (r == leading) {
+        runs_.at[first + r] = 1.0 / place;
+        runs_.upper[first + r] = 1.0 / runs_.count[first + r];
+      }
+    }
+  }
+
+  // All pairs of different relevance count the same.
+  void weigh_all(std::size_t first, const SortedQuery& sorted) {
+    const double pairs = pairs_of_different_relevance(sorted);
+    for (std::size_t r = 0; r < sorted.n_runs(); ++r) {
+      runs_.upper[first + r] = pairs > 0.0 ? 1.0 / pairs : 0.0;
+      runs_.at[first + r] = 1.0;
+    }
+  }
+
+ public:
+  static double pairs_of_different_relevance(const SortedQuery& sorted) {
+    std::vector<double> relevance(sorted.order.size());
+    for (std::size_t i = 0; i < relevance.size(); ++i) relevance[i] = sorted.relevance(i);
+    std::sort(relevance.begin(), relevance.end());
+    double pairs = 0.0;
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < relevance.size(); ++i) {
+      if (relevance[i] != relevance[first]) first = i;
+      pairs += static_cast<double>(first);
+    }
+    return pairs;
+  }
+
+ private:
+  std::vector<Piece> pieces_of_queries() const {
+    std::vector<Piece> pieces;
+    for (std::size_t q = 0; q < queries_.n(); ++q) {
+      for (std::size_t r = 0; n_top_[q] > 0 && r < n_runs_[q]; r += kRunsPerPiece) {
+        pieces.push_back({q, r, std::min(n_runs_[q], r + kRunsPerPiece)});
+      }
+    }
+    return pieces;
+  }
+
+  void add_pairs(const Piece& piece) {
+    const std::size_t first = queries_.begin[piece.query], n = n_runs_[piece.query], n_top = n_top_[piece.query];
+    const bool signs = rules_.kind == RankingKind::kPairwise;
+    const double offset = rules_.by_distance && n > 1 ? 0.01 : 0.0;
+    vectorised([&]() AGBM_INLINE {
+      const double* score = &runs_.score[first];
+      const double* gain = &runs_.gain[first];
+      const double* upper = &runs_.upper[first];
+      const double* at = &runs_.at[first];
+      const double* below = &runs_.below[first];
+      const double* count = &runs_.count[first];
+      for (std::size_t i = piece.first; i < piece.last; ++i) {
+        Lanes sums;
+        const auto add = [&](std::size_t j, double change, std::size_t lane) AGBM_INLINE {
+          const double difference = gain[i] - gain[j];
+          const double step = score[i] - score[j];
+          const double better = signs ? sign_of(difference) : difference;
+          const double rho = 1.0 / (1.0 + bounded_exp(std::copysign(1.0, difference) * step));
+          const double distance = offset > 0.0 ? offset + std::fabs(step) : 1.0;
+          const double pull = count[j] * better * std::fabs(change) * rho / distance;
+          sums.lambda[lane] += pull;
+          sums.hessian[lane] += std::fabs(pull) * (1.0 - rho);
+        };
+        sums.over(0, std::min(i, n_top),
+                  [&](std::size_t j, std::size_t lane) AGBM_INLINE { add(j, upper[j] * (at[j] - below[i]), lane); });
+        if (upper[i] > 0.0) {
+          sums.over(i + 1, n,
+                    [&](std::size_t j, std::size_t lane) AGBM_INLINE { add(j, upper[i] * (at[i] - below[j]), lane); });
+        }
+        runs_.lambda[first + i] = sums.total(sums.lambda);
+        runs_.hessian[first + i] = sums.total(sums.hessian);
+      }
+    });
+  }
+
+  void add_losses(const Piece& piece) {
+    const std::size_t first = queries_.begin[piece.query];
+    vectorised([&]() AGBM_INLINE {
+      const double* score = &runs_.score[first];
+      const double* gain = &runs_.gain[first];
+      const double* count = &runs_.count[first];
+      for (std::size_t i = piece.first; i < piece.last; ++i) {
+        Lanes sums;
+        sums.over(0, i, [&](std::size_t j, std::size_t lane) AGBM_INLINE {
+          const double difference = gain[j] - gain[i];
+          const double margin = std::copysign(1.0, difference) * (score[j] - score[i]);
+          const double loss = at_least(-margin, 0.0) + log_1_plus(bounded_exp(-std::fabs(margin)));
+          sums.lambda[lane] += count[j] * std::fabs(sign_of(difference)) * loss;
+        });
+        runs_.lambda[first + i] = sums.total(sums.lambda) * count[i] * runs_.upper[first + i];
+      }
+    });
+  }
+
+  // Sums over runs, in a fixed number of lanes, so that they can be vectorised without a change of their bits.
+  struct Lanes {
+    static constexpr std::size_t kN = 8;
+    double lambda[kN] = {}, hessian[kN] = {};
+
+    template <class Add>
+    AGBM_INLINE void over(std::size_t begin, std::size_t end, const Add& add) {
+      std::size_t j = begin;
+      for (; j + kN <= end; j += kN) {
+        for (std::size_t lane = 0; lane < kN; ++lane) add(j + lane, lane);
+      }
+      for (std::size_t lane = 0; j < end; ++j, ++lane) add(j, lane);
+    }
+    static double total(const double* sums) {
+      return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    }
+  };
+
+  void write(std::size_t q, double* residual, double* hessian) {
+    const std::size_t first = queries_.begin[q], n = queries_.size(q);
+    if (!finite_[q]) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::uint32_t row = queries_.documents(q)[i];
+        residual[row] = hessian[row] = std::numeric_limits<double>::quiet_NaN();
+      }
+      return;
+    }
+    double factor = 1.0;
+    if (rules_.normalise && n_top_[q] > 0) {
+      double sum = 0.0;
+      for (std::size_t r = 0; r < n_runs_[q]; ++r) sum += std::fabs(runs_.lambda[first + r]) * runs_.count[first + r];
+      if (sum > 0.0) factor = positive_log(1.0 + sum) / (positive_log(2.0) * sum);
+    }
+    std::size_t i = 0;
+    for (std::size_t r = 0; r < n_runs_[q]; ++r) {
+      const bool pairs = n_top_[q] > 0;
+      const double pull = pairs ? runs_.lambda[first + r] * factor : 0.0;
+      const double curvature = for_steps(pairs ? runs_.hessian[first + r] * factor : 0.0, pull);
+      const std::size_t end = i + static_cast<std::size_t>(runs_.count[first + r]);
+      for (; i < end; ++i) {
+        residual[order_[first + i]] = pull;
+        hessian[order_[first + i]] = curvature;
+      }
+    }
+  }
+
+  const RankedRows& rows_;
+  const Queries& queries_;
+  const RankingRules rules_;
+  Runs runs_;
+  std::vector<std::size_t> n_runs_, n_top_;
+  std::vector<char> finite_;
+  std::vector<std::uint32_t> order_;
+  std::vector<double> discount_;
+};
+
+}  // namespace agbm

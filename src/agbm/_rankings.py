@@ -1,0 +1,143 @@
+"""Labels of rankers: the relevance of a document, the query that it belongs to, and maybe a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core.losses import Array, JointLoss, Loss, ranking_loss
+from ._data.rows import check_y_val, refuse_dates
+from ._labels import Labels
+
+COLUMNS = "columns relevance, query and, for clicks, position"
+
+
+@dataclass(frozen=True, eq=False)
+class Relevances(Labels):
+    """Labels of a ranker, as a matrix of numbers (row, part): relevance, query and, for clicks, position."""
+
+    has_positions: bool = False
+    """Whether training rows are clicks on documents whose positions are known."""
+    numeric = True
+
+    @property
+    def n_outputs(self) -> int:
+        """See Labels."""
+        return 1
+
+    @property
+    def one_for_all_outputs(self) -> bool:
+        """See Labels."""
+        return True
+
+    @property
+    def n_parts(self) -> int:
+        """The numbers per row."""
+        return 3 if self.has_positions else 2
+
+    @staticmethod
+    def check(y: Any) -> None:
+        """See Labels."""
+        refuse_dates(y, "y")
+
+    @staticmethod
+    def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
+        """See Labels."""
+        order = np.argsort(y[:, 1], kind="stable")
+        query, of_row = y[order, 1], weight[order]
+        differ = np.flatnonzero((query[1:] == query[:-1]) & (of_row[1:] != of_row[:-1]))
+        if len(differ):
+            rows = sorted(order[differ[0] : differ[0] + 2].tolist())
+            raise ValueError(
+                f"{name}: the rows of a query must have the same weight; those of rows {rows[0]} and {rows[1]}, which "
+                "belong to one query, differ. Pass one weight per query."
+            )
+
+    @classmethod
+    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+        """See Labels."""
+        labels = cls(y.ndim == 2 and y.shape[1] == 3)
+        if known is not None and known.has_positions != labels.has_positions:
+            given, before = ("no", "some") if known.has_positions else ("some", "no")
+            raise ValueError(
+                f"position: there are {given} positions; with warm_start=True there must be as in the previous fit, "
+                f"which had {before}."
+            )
+        return labels, labels._parts_first(y, "y")
+
+    def encode(self, y: NDArray[Any]) -> Array:
+        """See Labels."""
+        return self._parts_first(y, "y")
+
+    def encode_validation(self, y: Any, n_rows: int) -> Array:
+        """See Labels. Rows without positions have no bias: they are relevances, not clicks."""
+        shape = np.shape(y)[1:]
+        return self._parts_first(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
+
+    def _parts_first(self, y: NDArray[Any], name: str) -> Array:
+        if y.ndim != 2 or y.shape[1] not in (2, 3):
+            raise ValueError(f"{name} has shape {y.shape}; a ranker needs {COLUMNS}, or pass qid or group.")
+        if y.shape[1] > self.n_parts:
+            raise ValueError(f"{name} has positions, but the training rows have none; pass position, too.")
+        try:
+            parts = np.zeros((self.n_parts, len(y)))
+            parts[: y.shape[1]] = np.asarray(y, dtype=np.float64).T
+        except ValueError as error:
+            raise ValueError(f"{name} of a ranker must contain numbers: {error}.") from error
+        if parts[0].min(initial=0.0) < 0.0:
+            raise ValueError(
+                f"{name} must contain relevances of at least 0; got {parts[0].min()}. Only their order, or their gain, "
+                "matters: add a constant."
+            )
+        return parts
+
+    def of_no_rows(self) -> Array:
+        """See Labels."""
+        return np.empty((self.n_parts, 0))
+
+    def decode(self, encoded: Array) -> NDArray[Any]:
+        """See Labels."""
+        return np.ascontiguousarray(encoded.T)
+
+    def groups(self, encoded: Array) -> NDArray[Any]:
+        """See Labels."""
+        return encoded[1]
+
+    def check_partitions(self, encoded: Array, partition: NDArray[np.intp]) -> None:
+        """See Labels."""
+        if self.has_positions:
+            raise ValueError("y has positions, whose biases depend on all rows; use AGBMRanker on one machine.")
+        order = np.lexsort((partition, encoded[1]))
+        query, where = encoded[1][order], partition[order]
+        divided = np.flatnonzero((query[1:] == query[:-1]) & (where[1:] != where[:-1]))
+        if len(divided):
+            i = divided[0]
+            raise ValueError(
+                f"qid: query {query[i]:g} has rows in partitions {where[i]} and {where[i + 1]}; all rows of a query "
+                "must be in one partition. Shuffle a data frame by its query: df.shuffle('query')."
+            )
+
+    def loss_of(self, name: str) -> Loss:
+        """See Labels."""
+        return ranking_loss(name)
+
+    def check_loss(self, loss: Loss) -> None:
+        """See Labels."""
+        if not isinstance(loss, JointLoss):
+            raise ValueError(
+                f"loss={loss!r} sees one row at a time; a ranker needs a loss of queries: agbm.losses.LambdaRank, "
+                "ListwiseCrossEntropy or PairwiseLogistic, or a name such as 'ndcg:10' or 'listwise'."
+            )
+
+    def predictions(self, loss: Loss, raw: Array) -> Array:
+        """Scores, by which the documents of a query are sorted."""
+        return raw[0]
+
+    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+        if not hasattr(model, "predict"):
+            raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model.")
+        return model.predict  # type: ignore[no-any-return]
