@@ -33,10 +33,10 @@ from ._data.batches import blocks_of
 from ._data.rows import Given
 from ._fit import Trained, fitted_model, member_run
 from ._folds import FoldPreparation, Folds, Split
-from ._labels import Classes, Numbers
 from ._parameters import check_combinations
 from ._planning import checkpoints_of
 from ._progress import progress
+from ._rankings import Relevances, whole_queries
 from ._run import Run
 from ._scoring import Scorer, Scores, scorers_of
 
@@ -108,10 +108,11 @@ def cv(
 
     Parameters
     ----------
-    estimator : AGBMClassifier or AGBMRegressor
+    estimator : AGBMClassifier, AGBMRegressor or AGBMRanker
         The settings. The estimator itself is not fitted or changed.
     X, y, sample_weight
-        A table of any kind that fit accepts, its labels, and the weights of the rows.
+        A table of any kind that fit accepts, its labels, and the weights of the rows. For a ranker, y has the columns
+        relevance and query, as a number, and folds consist of whole queries.
     cv : int, splitter or iterable, default=5
         As in scikit-learn: a number of folds (stratified for classifiers), a splitter, or pairs of training and test
         rows.
@@ -139,14 +140,16 @@ def cv(
     _check_table(X, y, sample_weight)
 
     def split(labels: NDArray[Any]) -> Iterable[tuple[Any, Any]]:
-        from sklearn.model_selection import check_cv  # slow to import
+        from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
+        if settings._kind is Relevances:
+            return whole_queries(labels, GroupKFold(cv) if isinstance(cv, int) else cv, X, groups)
         found: Iterable[tuple[Any, Any]] = check_cv(cv, labels, classifier=is_classifier(settings)).split(
             X, labels, groups
         )
         return found
 
-    preparation = FoldPreparation(settings, Classes if is_classifier(settings) else Numbers, None)
+    preparation = FoldPreparation(settings, settings._kind, None)
     return _cross_validated(settings, preparation.folds(Given(X, y, sample_weight), split))
 
 

@@ -106,7 +106,7 @@ class Planning:
         self, reader: TableReader, labels: Labels, loss: Loss, y: Array, has_validation: bool,
         identity: Callable[[dict[str, str]], str],
     ) -> Plan:  # fmt: skip
-        """The plan for rows with labels y; `identity` combines the fingerprints of parameters with those of the rows."""
+        """The plan for rows with labels y; `identity` combines the fingerprints of parameters with those of rows."""
         settings, method = self._settings, method_of(self._settings.method)
         n_members = _auto.n_members(settings.n_members, method, settings.learner is None)
         groups = labels.groups(y)

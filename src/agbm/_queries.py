@@ -41,7 +41,9 @@ def with_queries(given: Given, asked: Asked, suffix: str = "") -> Given:
         _check_no_queries(given.y, position, suffix)
         return given
     if given.y is None:
-        raise ValueError(f"{y_name}=None: pass the relevances of all rows.")
+        raise ValueError(
+            f"A ranker requires y to be passed, but the target {y_name} is None; pass relevances of all rows."
+        )
     relevance = _numbers(given.y, y_name)
     query = _by_group(group, len(relevance), suffix) if qid is None else _by_value(qid, len(relevance), suffix)
     columns = [relevance, query.astype(np.float64)]

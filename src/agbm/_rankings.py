@@ -35,6 +35,11 @@ class Relevances(Labels):
         return True
 
     @property
+    def single(self) -> bool:
+        """Predictions are vectors."""
+        return True
+
+    @property
     def n_parts(self) -> int:
         """The numbers per row."""
         return 3 if self.has_positions else 2
@@ -105,7 +110,7 @@ class Relevances(Labels):
 
     def groups(self, encoded: Array) -> NDArray[Any]:
         """See Labels."""
-        return encoded[1]
+        return np.asarray(encoded[1])
 
     def check_partitions(self, encoded: Array, partition: NDArray[np.intp]) -> None:
         """See Labels."""
@@ -135,9 +140,26 @@ class Relevances(Labels):
 
     def predictions(self, loss: Loss, raw: Array) -> Array:
         """Scores, by which the documents of a query are sorted."""
-        return raw[0]
+        return np.asarray(raw[0])
 
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model.")
         return model.predict  # type: ignore[no-any-return]
+
+
+def whole_queries(y: NDArray[Any], cv: Any, X: Any, groups: Any) -> list[tuple[Any, Any]]:
+    """Training and test rows of a splitter or an iterable, none of which may divide a query; y are labels by column."""
+    from sklearn.model_selection import check_cv  # slow to import
+
+    if y.ndim != 2 or y.shape[1] not in (2, 3):
+        raise ValueError(f"y has shape {y.shape}; for a ranker, it needs {COLUMNS}.")
+    splits = list(check_cv(cv).split(X, y[:, 0], y[:, 1] if groups is None else groups))
+    for number, (train, test) in enumerate(splits):
+        both = np.intersect1d(y[train, 1], y[test, 1])
+        if len(both):
+            raise ValueError(
+                f"cv, fold {number}: {len(both)} queries are divided between training and test rows, such as query "
+                f"{both[0]:g}; use a number of folds, or GroupKFold."
+            )
+    return splits

@@ -271,7 +271,7 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
     All rows of a query must be in one partition.
     """
 
-    def fit(  # type: ignore[override]
+    def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
         sample_weight_val: Any = None, *, qid: Any = None, qid_val: Any = None, offset: Any = None,
         offset_val: Any = None, client: Any = None, checkpoint: Any = None, **unknown: Any,

@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from .._core.losses import AbsoluteError, Exponential, Gamma, Huber, LogLoss, Multinomial, Poisson, Quantile, Tweedie
+from .._core.losses import (
+    AbsoluteError,
+    Exponential,
+    Gamma,
+    Huber,
+    LogLoss,
+    Multinomial,
+    Poisson,
+    Quantile,
+    RankingLoss,
+    Tweedie,
+)
 from ._view import Tree, View, view
 
 # Bits of decision_type: categorical split; missing values go left; missing values are NaN.
@@ -63,6 +74,8 @@ def _objective(fitted: View) -> list[str]:
         name = "regression_l1"
     elif isinstance(loss, Quantile):
         name = f"quantile alpha:{loss.quantile!r}"
+    elif isinstance(loss, RankingLoss):
+        name = "lambdarank"
     else:
         name = "regression"
     return [f"objective={name}"]

@@ -71,8 +71,8 @@ class RankingLoss(JointLoss):
         """There must be something to learn: documents of one query that differ in relevance."""
         if not self._marks(y, pairs=True).any():
             raise ValueError(
-                "y: no query has documents of different relevance, so there is nothing to learn; pass the numbers of "
-                "queries (qid) or their sizes (group) in the order of the rows."
+                f"y: no query has documents of different relevance (n_samples={y.shape[-1]}), so there is nothing to "
+                "learn; qid or group must say which rows belong to the same query."
             )
 
     def value(self, y: Array, f: Array, weight: Array | None = None) -> Array:
