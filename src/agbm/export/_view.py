@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
-from .._estimators import AGBMClassifier, AGBMRegressor
+from .._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival
 from .._label_matrices import LabelSets
 from .._tree import Forest
 
@@ -162,8 +162,8 @@ def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
 
 def check_fitted(model: Any) -> None:
     """Raise an error unless the model is a fitted model of this library."""
-    if not isinstance(model, (AGBMClassifier, AGBMRegressor)):
-        raise TypeError(f"model={model!r} must be a fitted AGBMClassifier or AGBMRegressor.")
+    if not isinstance(model, (AGBMClassifier, AGBMRegressor, AGBMSurvival)):
+        raise TypeError(f"model={model!r} must be a fitted AGBMClassifier, AGBMRegressor or AGBMSurvival.")
     check_is_fitted(model)
 
 
