@@ -50,6 +50,11 @@ class Lifetimes(Labels):
         """See Labels."""
         return True
 
+    @property
+    def single(self) -> bool:
+        """Whether a row has one score."""
+        return self.n_outputs == 1
+
     def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
         """See Labels."""
         signs: tuple[int, ...] = loss.risk_signs  # type: ignore[attr-defined]

@@ -163,7 +163,7 @@ def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
 def check_fitted(model: Any) -> None:
     """Raise an error unless the model is a fitted model of this library."""
     if not isinstance(model, BaseAGBM):
-        raise TypeError(f"model={model!r} must be a fitted AGBMClassifier, AGBMRegressor or AGBMRanker.")
+        raise TypeError(f"model={model!r} must be a fitted AGBMClassifier, AGBMRegressor, AGBMRanker or AGBMSurvival.")
     check_is_fitted(model)
 
 

@@ -1,0 +1,56 @@
+"""Survival analysis on a cluster has the bits of that in memory."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from agbm import AGBMSurvival
+from agbm.dask import DaskAGBMSurvival
+
+FAST = {"max_iter": 3, "max_leaf_nodes": 5, "n_members": 2, "n_jobs": 1}
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    time, end = rng.exponential(np.exp(-X[:, 0])) + 0.01, rng.exponential(2.0, 300) + 0.01
+    return X, np.minimum(time, end), time <= end
+
+
+@pytest.mark.parametrize(("loss", "weighted"), [("aft:normal", True), ("piecewise_exponential", False)])
+def test_same_bits(two_workers, loss, weighted):
+    X, time, event = data()
+    y = np.column_stack([time, event])
+    weight = np.random.default_rng(1).integers(1, 4, 300) if weighted else None
+    local = AGBMSurvival(loss=loss, **FAST).fit(X, y, weight)
+    parts = (X, y) if weight is None else (X, y, weight)
+    spread = [da.from_array(part, chunks=(97, *part.shape[1:])) for part in parts]
+    found = DaskAGBMSurvival(loss=loss, **FAST).fit(*spread, client=two_workers.client)
+    assert np.array_equal(np.asarray(found.predict(spread[0])), local.predict(X))
+    assert np.array_equal(found.history_["validation_loss"], local.history_["validation_loss"])
+    wanted = local.predict_survival_function(X, return_array=True)
+    assert np.array_equal(found.predict_survival_function(X, return_array=True), wanted)
+    assert np.array_equal(found.to_local().predict_time(X), local.predict_time(X))
+    assert found.score(X, y) == local.score(X, y)
+    for method in ("predict_time", "predict_survival_function", "predict_cumulative_hazard_function"):
+        with pytest.raises(TypeError, match=f"{method} needs rows in memory"):
+            getattr(found, method)(spread[0])
+
+
+def test_bounds_in_a_data_frame(two_workers):
+    X, time, event = data()
+    bounds = pd.DataFrame({"lower": 0.9 * time, "upper": np.where(event, 1.1 * time, np.nan)})
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    local = AGBMSurvival(loss="aft:logistic", **FAST).fit(frame, bounds)
+    spread = [dd.from_pandas(part, npartitions=3) for part in (frame, bounds)]
+    found = DaskAGBMSurvival(loss="aft:logistic", **FAST).fit(*spread, client=two_workers.client)
+    assert np.array_equal(found.predict(frame), local.predict(frame))
+
+
+def test_cox_is_refused(two_workers):
+    X, time, event = data()
+    spread = [da.from_array(part, chunks=(97, part.shape[1])) for part in (X, np.column_stack([time, event]))]
+    with pytest.raises(ValueError, match=r"loss=Cox\(ties='breslow'\) compares every row with others"):
+        DaskAGBMSurvival(loss="cox", **FAST).fit(*spread, client=two_workers.client)
