@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from records import read
-from survival_contestants import ROWS_OF_BOOSTING, ROWS_OF_FOREST, Predicted, contestants
+from survival_contestants import ROWS_OF_SKSURV, Predicted, contestants
 from survival_scores import of_predictions
 from survival_tables import Problem, trials_of
 from trials import Record, chosen, current, measure, parsed, parser_of
@@ -39,8 +39,8 @@ def page(records: list[Record], args: Any, limits: str) -> str:
     return "\n".join(
         [
             "# Survival", "",
-            f"At most {args.iterations:,} iterations with early stopping; scikit-survival's boosting gets at most "
-            f"{ROWS_OF_BOOSTING:,} rows and its forest {ROWS_OF_FOREST:,}; benchmarks/survival.py describes the rest. "
+            f"At most {args.iterations:,} iterations with early stopping; scikit-survival gets at most "
+            f"{ROWS_OF_SKSURV:,} rows for fitting; benchmarks/survival.py describes the rest. "
             "Intervals are for the mean over random splits (Nadeau and Bengio), those of differences for paired "
             "differences. The best peer is the one with the best mean on the test rows of a table, for each score. "
             "Seconds of training are rough: other processes may have run.", "",
