@@ -200,7 +200,7 @@ def contestants(more: list[tuple[str, dict[str, Any]]]) -> Iterator[Contestant[P
         yield Contestant(name, partial(fit_ours, **parameters), (OURS,), settings)
     yield Contestant("XGBoost, Cox", fit_xgboost_cox, ("xgboost-cpu",))
     yield Contestant("XGBoost, AFT", fit_xgboost_aft, ("xgboost-cpu",))
-    of_sksurv = {
+    of_sksurv: dict[str, Callable[[Run], Any]] = {
         "scikit-survival": _boosting,
         "scikit-survival, early stopping": partial(_boosting, **STOPPING),
         "random survival forest": _forest,
