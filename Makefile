@@ -17,6 +17,9 @@
 #             (see benchmarks/suite.py for the folder and for more options)
 # make bench-uncertainty DATA=folder  compare intervals, quantiles, sets of classes and distributions on the same tables, write
 #             out/uncertainty/uncertainty.md; resumes (see benchmarks/uncertainty.py)
+# make bench-counts DATA=folder  compare Poisson models of counts with exposure, write out/counts/counts.md; resumes
+# make bench-ranking DATA=folder  compare rankings on the LETOR tables, write out/ranking/ranking.md; resumes
+# make bench-survival DATA=folder  compare survival models on eight tables, write out/survival/survival.md; resumes
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
@@ -42,7 +45,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 NATIVE_SOURCES := $(wildcard native/* tests/native/*.cpp) benchmarks/kernels.cpp
 
 .PHONY: demo test test-fast test-kills test-install lint docs figures paper bench bench-quick bench-kernels bench-ablation bench-dask \
-  bench-sparse bench-suite bench-uncertainty \
+  bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -112,11 +115,22 @@ bench-ablation: $(BENCH_SET_UP)
 bench-suite: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/suite.py --data $(DATA) --halves
 
-# ngboost imports lifelines, which names pandas < 3 but works with pandas 3: installed without dependencies, so that the
+# lifelines, which ngboost imports, names pandas < 3 but works with pandas 3: installed without dependencies, so that the
 # pandas of the tests stays.
+LIFELINES := lifelines autograd autograd-gamma formulaic interface-meta wrapt
 bench-uncertainty: $(BENCH_SET_UP)
-	$(PIP) --no-deps 'ngboost>=0.5.11' lifelines autograd autograd-gamma formulaic interface-meta sympy tqdm wrapt
+	$(PIP) --no-deps 'ngboost>=0.5.11' $(LIFELINES) sympy tqdm
 	$(BIN)/python benchmarks/uncertainty.py --data $(DATA)
+
+bench-counts: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/counts.py --data $(DATA)
+
+bench-ranking: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/ranking.py --data $(DATA)
+
+bench-survival: $(BENCH_SET_UP)
+	$(PIP) --no-deps $(LIFELINES)
+	$(BIN)/python benchmarks/survival.py --data $(DATA)
 
 bench-dask: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/dask_speed.py --rounds $(or $(ROUNDS),3) --document docs/scale.md

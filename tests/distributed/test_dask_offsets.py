@@ -70,6 +70,20 @@ def test_a_checkpoint_is_of_its_offsets(two_workers, claims, tmp_path):
         model.fit(parts(X), parts(y), offset=parts(offset + 1.0), client=two_workers.client, checkpoint=file)
 
 
+def test_a_run_that_stops_resumes_to_the_same_bits(two_workers, claims, tmp_path):
+    X, y, offset = claims
+    parameters, file = {**SMALL, "n_members": 1, "early_stopping": False, "loss": "poisson"}, tmp_path / "run.agbm"
+    rows, seen = (parts(X), parts(y)), []
+    also = {"offset": parts(offset), "client": two_workers.client, "checkpoint": file}
+    DaskAGBMRegressor(**{**parameters, "max_iter": 10}).fit(*rows, **also)
+    callbacks = [lambda record: seen.append(record.iteration)]
+    model = DaskAGBMRegressor(**{**parameters, "max_iter": 15}, callbacks=callbacks).fit(*rows, **also)
+    assert min(seen) > 10
+    local = AGBMRegressor(**{**parameters, "max_iter": 15}).fit(X, y, offset=offset)
+    assert same_history(model, local)
+    assert np.array_equal(model.predict(X, offset=offset), local.predict(X, offset=offset))
+
+
 def test_frames_and_arrays(two_workers, claims):
     X, y, offset = claims
     frame = pd.DataFrame(X, columns=list("abc"))

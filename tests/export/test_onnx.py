@@ -180,7 +180,7 @@ def test_errors_say_what_to_do():
     exact = run(to_onnx(tenths, columns=True, dtype=np.float64), {"x0": np.array([[0.1], [0.2], [0.3]])})["prediction"]
     np.testing.assert_allclose(exact, tenths.predict(np.array([[0.1], [0.2], [0.3]])), rtol=1e-12)
     labelled = AGBMClassifier(max_iter=2).fit(pd.DataFrame({"label": np.arange(20.0)}), [1, 2] * 10)
-    with pytest.raises(ValueError, match=r"another feature is also named 'label'; use columns=False"):
+    with pytest.raises(ValueError, match=r"another input is also named 'label'; use columns=False"):
         to_onnx(labelled, columns=True)
     halves = AGBMClassifier(max_iter=2).fit(np.arange(20.0)[:, np.newaxis], np.array([1, 2] * 10, dtype=np.float16))
     with pytest.raises(ValueError, match=r"classes \[1.0, 2.0\] are of type float16, which ONNX does not support"):

@@ -18,11 +18,14 @@ _ML_OPSET, _OPSET, _IR_VERSION = 5, 18, 10
 _AT_MOST, _MEMBER = 0, 6
 _SUM = 1
 
+# The name of the input for offsets.
+_OFFSET = "offset"
+
 # As in agbm.losses: exp() of a larger score overflows.
 _LARGEST_EXPONENT = 700.0
 
 
-def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False) -> Any:
+def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False, offset: bool = False) -> Any:
     """A fitted model as an onnx.ModelProto.
 
     dtype is the type of the input, the trees and the output: float32, or float64 for full precision. float32 inputs
@@ -34,16 +37,21 @@ def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False)
     columns are string inputs, in which "" is a missing value. Inputs of dates and ordered categories are the numbers
     that `encode` returns.
 
+    With offset=True, the graph has the further input "offset" of shape (rows, scores per row), which is added to the
+    raw scores, as the argument of that name in predict. A model of one score, such as log(rate), has one column.
+
     A regressor has the output "prediction", the result of predict; a classifier has the outputs "label" and
     "probabilities", of shape (rows, classes). For several labels per row, both have the shape (rows, labels).
     """
     graph, fitted = _Graph(dtype), view(model)
-    X = _columns(graph, fitted) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
+    X = _columns(graph, fitted, offset) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
     scores = graph.add(
         "Add",
         _trees(graph, _counted_from_one(graph, X, fitted), fitted),
         graph.constant(fitted.start.astype(graph.dtype)),
     )
+    if offset:
+        scores = graph.add("Add", scores, graph.input(_OFFSET, graph.dtype, fitted.n_outputs))
     if fitted.several_labels:
         _labels_and_probabilities(graph, scores, fitted)
     elif fitted.classes is None:
@@ -101,14 +109,14 @@ class _Graph:
         return model
 
 
-def _columns(graph: _Graph, fitted: View) -> str:
+def _columns(graph: _Graph, fitted: View, offset: bool) -> str:
     """A matrix of all features, each of which is a separate input; categories are looked up."""
-    taken = {"prediction", "label", "probabilities"}
+    taken = {"prediction", "label", "probabilities", *([_OFFSET] if offset else [])}
     parts = []
     for feature, name in enumerate(fitted.feature_names):
         if name in taken:
             raise ValueError(
-                f"columns=True: an output or another feature is also named {name!r}; use columns=False, or rename the "
+                f"columns=True: an output or another input is also named {name!r}; use columns=False, or rename the "
                 "feature and fit again."
             )
         taken.add(name)
