@@ -6,7 +6,8 @@
   loss; seconds are those of all these fits.
 * scikit-survival's gradient boosting: its default (100 trees), and with early stopping (at most 500 trees; it holds out
   20 % of training and validation rows). Its random survival forest has 100 trees with at least 15 rows per leaf.
-* lifelines' Cox model has the penalizer 0.01, without which it fails on collinear columns.
+* lifelines' Cox model has the penalizer 0.01, without which it fails on collinear columns, and the first of STEP_SIZES
+  with which it converges: its default diverges on some splits of flchain.
 
 scikit-survival and lifelines get one-hot encoded categories (those with fewer than 20 rows together), medians in place
 of missing numbers and a column that marks these. scikit-survival gets at most ROWS_OF_SKSURV training and validation
@@ -15,6 +16,7 @@ rows: its exact trees take minutes with twice as many, and its forest keeps a cu
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +32,8 @@ from trials import OURS, PATIENCE, Array, Contestant, Fitted, Run, settings_of, 
 RATE = 0.1
 SCALES = (0.5, 0.75, 1.0, 1.5)
 ROWS_OF_SKSURV = 2_500
+STEP_SIZES = (0.95, 0.5, 0.1)
+"""Of Newton's method in lifelines, whose default is the first."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,21 @@ def _forest(run: Run) -> Any:
 STOPPING: dict[str, Any] = {"n_estimators": 500, "n_iter_no_change": 20, "validation_fraction": 0.2}
 
 
+def _fit_converging(model: Any, known: pd.DataFrame) -> None:
+    """Fit lifelines' Cox model with a step size that converges; raises ConvergenceWarning if there is none."""
+    from lifelines.exceptions import ConvergenceError, ConvergenceWarning
+
+    for step_size in STEP_SIZES:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*failed to converge", category=ConvergenceWarning)
+            try:
+                model.fit(known, "time", "event", fit_options={"step_size": step_size, "max_steps": 1_000})
+                return
+            except (ConvergenceWarning, ConvergenceError):
+                if step_size == STEP_SIZES[-1]:
+                    raise
+
+
 def fit_lifelines(problem: Problem, run: Run) -> Fitted:
     """Fit lifelines' Cox model."""
     from lifelines import CoxPHFitter
@@ -185,7 +204,7 @@ def fit_lifelines(problem: Problem, run: Run) -> Fitted:
     known = frame(rows.X)
     known = known.loc[:, known.std() > 0.0].assign(time=rows.time, event=rows.event.astype(int))
     model = CoxPHFitter(penalizer=0.01)
-    seconds = timed(model.fit, known, "time", "event")
+    seconds = timed(_fit_converging, model, known)
     X = frame(problem.test.X)[[name for name in known if name not in ("time", "event")]]
     curves = model.predict_survival_function(X, times=problem.times).to_numpy().T
     return Fitted(Predicted(model.predict_log_partial_hazard(X).to_numpy(), curves), seconds)
@@ -208,4 +227,4 @@ def contestants(more: list[tuple[str, dict[str, Any]]]) -> Iterator[Contestant[P
     for name, make in of_sksurv.items():
         settings = f"at most {ROWS_OF_SKSURV} rows"
         yield Contestant(name, partial(fit_sksurv, make=make), ("scikit-survival",), settings)
-    yield Contestant("lifelines, Cox", fit_lifelines, ("lifelines",))
+    yield Contestant("lifelines, Cox", fit_lifelines, ("lifelines",), f"step sizes {STEP_SIZES}")
