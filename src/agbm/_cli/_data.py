@@ -22,17 +22,20 @@ from .._data.derivation import DateColumn, Derivation, look
 from .._data.hold_out import seed_of
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._migration.foreign import of_estimator
+from .._ranker import AGBMRanker
 from .._scoring import scorers_of
 from .._study.evaluation import Metric, Split
-from .._study.tasks import Classification, Regression, Task, task_of
+from .._study.tasks import Classification, Ranking, Regression, Survival, Task, task_of
+from .._survival import AGBMSurvival
 from ._files import Column, DataFile, as_numbers, available_memory, open_table, pyarrow
 from ._identifiers import identifiers
+from ._labels import SecondColumn, second_column
 from ._offsets import OffsetColumn, of_rows, offset_column
 from ._options import check_form, form_of
 from ._status import status
 from ._text_numbers import Mixed
 
-Model = AGBMClassifier | AGBMRegressor
+Model = AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival
 
 # A target of integers with at most this many distinct values is treated as classes.
 MOST_CLASSES_OF_NUMBERS = 20
@@ -55,7 +58,9 @@ class Question:
     rows: NDArray[np.intp]
     """The rows whose target is not missing."""
     y: NDArray[Any]
-    """The target of all rows."""
+    """The labels of all rows."""
+    second: SecondColumn | None
+    """The column beside the target, for tasks whose labels have two."""
     weight: Array | None
     offset: Array | None
     offset_column: OffsetColumn | None
@@ -104,8 +109,8 @@ class Question:
 
     def _predict(self, model: Model, rows: NDArray[np.intp]) -> Array:
         """Return class probabilities, or what else the task predicts."""
-        pieces = self._pieces(rows) if self.streams else [(self.table(rows), rows)]
-        return np.concatenate([self.task.predict(model, X, of_rows(self.offset, part)) for X, part in pieces])
+        task, pieces = task_of(model), self._pieces(rows) if self.streams else [(self.table(rows), rows)]
+        return np.concatenate([task.predict(model, X, of_rows(self.offset, part)) for X, part in pieces])
 
     def _batches(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, ...]]:
         for piece, numbers in self._pieces(rows):
@@ -148,18 +153,23 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
     with status(arguments):
         file = open_table(arguments.data, form_of(arguments), numeric=arguments.numeric)
         check_form(arguments, file.format)
+        second = second_column(arguments)
         target = _target(arguments, file)
         kinds = {column.name: column.kind for column in file.columns}
-        features, dates, left_out = _features(arguments, file, target)
+        features, dates, left_out = _features(arguments, file, target, second)
     mixed = [column for column in file.columns if column.mixed is not None and column.name in {target, *features}]
     settled = {*arguments.categorical, *([target] if arguments.task == "classification" else [])}
     for column in mixed:
         if column.kind == "category" and column.name not in settled:
             _warn_of_text(file, column, column.name == target)
     warn_of_missed(file)
-    y, absent = file.vector(target)
     beside = offset_column(arguments)
-    y, task, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
+    if second is None:
+        y, absent = file.vector(target)
+        y, task, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
+    else:
+        y, absent = second.labels(file, "--time" if second.kind == "event" else "--target", target)
+        task, reason = Ranking() if second.kind == "group" else Survival(), f"{second.kind} {second.name}"
     return Question(
         file=file, target=target, features=features,
         categorical=[
@@ -167,7 +177,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
             for name in features
             if name not in dates and (kinds[name] == "category" or name in arguments.categorical)
         ],
-        task=task, reason=reason, rows=np.flatnonzero(~absent), y=y,
+        task=task, reason=reason, rows=np.flatnonzero(~absent), y=y, second=second,
         weight=None if arguments.weight is None else _weights(file, arguments.weight),
         offset=None if beside is None else beside.scores(file), offset_column=beside,
         streams=streams or file.bytes_in_memory(len(features)) > available_memory() // 2,
@@ -176,11 +186,11 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
 
 
 def _features(
-    arguments: argparse.Namespace, file: DataFile, target: str
+    arguments: argparse.Namespace, file: DataFile, target: str, second: SecondColumn | None
 ) -> tuple[list[str], dict[str, DateColumn], dict[str, str]]:
     """Return the features, those that are dates, and the identifiers that are left out."""
     kinds = {column.name: column.kind for column in file.columns}
-    for option in ("weight", "offset", "exposure", "drop", "categorical", "numeric"):
+    for option in ("group", "event", "weight", "offset", "exposure", "drop", "categorical", "numeric"):
         given = getattr(arguments, option)
         for name in [given] if isinstance(given, str) else given or []:
             if file.format == "svmlight":
@@ -191,7 +201,10 @@ def _features(
     beside = offset_column(arguments)
     if beside is not None and beside.name == target:
         raise ValueError(f"{beside}: the column is the target; choose another one.")
-    not_features = {target, arguments.weight, arguments.offset, arguments.exposure, *arguments.drop}
+    if second is not None and second.name in {target, *arguments.drop}:
+        raise ValueError(f"{second}: the column is the target, or dropped; choose another one.")
+    beside_features = (arguments.group, arguments.event, arguments.weight, arguments.offset, arguments.exposure)
+    not_features = {target, *beside_features, *arguments.drop}
     features = [name for name in kinds if name not in not_features]
     useless = [name for name in features if kinds[name] == "other"]
     if useless:
@@ -262,6 +275,9 @@ def _target(arguments: argparse.Namespace, file: DataFile) -> str:
             raise ValueError(f"--target {arguments.target}: svmlight files contain their labels; omit this option.")
         return "label"
     names = [column.name for column in file.columns]
+    if arguments.time is not None:
+        check_column(arguments.time, "--time", names)
+        return str(arguments.time)
     if arguments.target is None:
         raise ValueError(f"--target is required: give the column to predict, one of {_shortened(names)}.")
     check_column(arguments.target, "--target", names)
@@ -347,6 +363,8 @@ def _quantiles(question: Question, model: Model, arguments: argparse.Namespace) 
     shown = f"--quantiles {' '.join(format(level, 'g') for level in given)}"
     if isinstance(question.task, Classification):
         raise ValueError(f"{shown}: the target is a class; use --task regression if it is a number.")
+    if not isinstance(question.task, Regression):
+        raise ValueError(f"{shown}: a model for {question.task.name} predicts no quantiles of its target; omit them.")
     if "loss" in given_parameters(question, arguments):
         raise ValueError(f"{shown} cannot be combined with --set loss=...; omit one of them.")
     try:

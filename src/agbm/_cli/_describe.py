@@ -11,8 +11,9 @@ import numpy as np
 from .. import _report as report
 from .._data.derivation import DateColumn
 from .._progress import readable
-from .._study.tasks import Regression
+from .._study.tasks import Ranking, Regression, Survival
 from ._data import Question
+from ._labels import note_second
 from ._model import DECIMAL_COMMAS, FIRST_INDEX, FORM, note_of_form
 from ._offsets import note_column
 from ._output import listed
@@ -27,7 +28,7 @@ def describe(question: Question) -> dict[str, str]:
     """Return the lines that `agbm train` prints about the target and the features."""
     numbers = [name for name in question.features if name not in {*question.categorical, *question.dates}]
     facts = {"target": f"{question.target}: {_labels_in_words(question)}"}
-    facts["task"] = f"{question.task}: {question.reason}"
+    facts["task"] = f"{question.task.name}: {question.reason}"
     facts["numeric"] = f"{len(numbers):,}: {listed(numbers)}" if numbers else "none"
     if question.categorical:
         facts["categorical"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
@@ -84,6 +85,13 @@ def _labels_in_words(question: Question) -> str:
     if isinstance(question.task, Regression):
         low, high, mean = (readable(float(value), 6) for value in (y.min(), y.max(), y.mean()))
         return f"values from {low} to {high}, mean {mean}"
+    if isinstance(question.task, Ranking):
+        n_queries = len(np.unique(y[:, 1]))
+        low, high = (readable(float(value), 6) for value in (y[:, 0].min(), y[:, 0].max()))
+        return f"relevances from {low} to {high}; {n_queries:,} queries of {len(y) / n_queries:.3g} rows on average"
+    if isinstance(question.task, Survival):
+        low, high = (readable(float(value), 6) for value in (y[:, 0].min(), y[:, 0].max()))
+        return f"times from {low} to {high}; {100 * y[:, 1].mean():.3g} % are events, the others are censored"
     classes, counts = np.unique(y, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     shares = [f"{classes[i]} {100 * counts[i] / len(y):.3g} %" for i in order]
@@ -108,4 +116,5 @@ def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
     if with_commas:
         notes[DECIMAL_COMMAS] = json.dumps(with_commas, ensure_ascii=False)
     note_column(question.offset_column, notes)
+    note_second(question.second, notes)
     return notes

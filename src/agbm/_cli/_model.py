@@ -10,13 +10,14 @@ import numpy as np
 
 from .._core.losses import Array
 from .._core.methods import name_of
-from .._estimators import AGBMClassifier
+from .._label_matrices import LabelSets
 from .._progress import readable
 from .._study.evaluation import Metric
 from .._study.tasks import task_of
 from ..export._view import feature_names
 from ._data import Model, check_column, warn_of_missed
-from ._files import DataFile, as_numbers, open_table
+from ._files import DataFile, open_table
+from ._labels import label_types, labels_in, noted_second
 from ._offsets import noted_column, of_rows, offsets_in
 from ._options import USUAL, Form, is_encoding
 from ._output import listed, unbroken
@@ -171,22 +172,24 @@ def pieces_with(file: DataFile, features: Sequence[str], offset: Array | None) -
 
 def evaluate(model: Model, path: str, target: str, form: Form) -> list[Metric]:
     """Evaluate a model on the rows of a file whose target is not missing."""
-    kind = model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
-    texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
-    column = noted_column(model)
+    file, features = open_labelled(model, path, target, form)
+    y, absent = labels_in(model, file, target)
+    task, offset = task_of(model), offsets_in(file, noted_column(model), NEEDED)
+    found = np.concatenate([task.predict(model, *both) for both in pieces_with(file, features, offset)])
+    return task.evaluate(y[~absent], found[~absent])[0]
+
+
+def open_labelled(model: Model, path: str, target: str, form: Form) -> tuple[DataFile, list[str]]:
+    """Open a file with the features of a model and the target; return the file and the names of the features."""
+    if isinstance(model.model_.labels, LabelSets):
+        raise ValueError(f"{path!r}: the model has several labels per row, which a report cannot evaluate; omit DATA.")
+    texts, numbers = label_types(model, target)
+    column, second = noted_column(model), noted_second(model)
     numbers += [] if column is None else [column.name]
     file, features = open_for(model, path, form, texts=texts, numbers=numbers)
     if file.format != "svmlight":
-        check_column(target, "--target", [column.name for column in file.columns])
-    y, absent = file.vector(target)
-    if absent.all():
-        raise ValueError(f"{path!r}: all values of the target {target!r} are missing; the model cannot be evaluated.")
-    task = task_of(model)
-    offset = offsets_in(file, column, NEEDED)
-    found: Array = np.concatenate([task.predict(model, *both) for both in pieces_with(file, features, offset)])[~absent]
-    y = y[~absent]
-    if not isinstance(model, AGBMClassifier):
-        y = as_numbers(y, "--target", target)
-    elif model.classes_.dtype.kind == "U":
-        y = y.astype(str)
-    return task.evaluate(y, found)[0]
+        known = [column.name for column in file.columns]
+        check_column(target, "--target", known)
+        if second is not None:
+            check_column(second.name, f"{path!r}: --{second.kind}", known)
+    return file, features

@@ -159,7 +159,23 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and of the model (default: %(default)s)")
     parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
-    parser.set_defaults(weight=None, offset=None, exposure=None)
+    parser.set_defaults(weight=None, offset=None, exposure=None, group=None, time=None, event=None)
+
+
+def add_group(parser: argparse.ArgumentParser) -> None:
+    """Add the option for rankings."""
+    parser.add_argument(
+        "--group", metavar="COLUMN",
+        help="column with the query of each row: learn to rank the rows of a query, by the target as their relevance",
+    )  # fmt: skip
+
+
+def add_survival(parser: argparse.ArgumentParser) -> None:
+    """Add the options for survival analysis."""
+    parser.add_argument("--time", metavar="COLUMN", help="column with the time of an event, in place of --target")
+    parser.add_argument(
+        "--event", metavar="COLUMN", help="column with 1 if --time is that of an event, and 0 if it is censored"
+    )
 
 
 def _add_columns(parser: argparse.ArgumentParser, option: str, help: str) -> None:

@@ -13,12 +13,14 @@ from .._study.contenders import METHODS, PACKAGES, let_idle_threads_sleep
 from ._options import (
     add_command,
     add_file,
+    add_group,
     add_model,
     add_offset,
     add_output,
     add_parameters,
     add_question,
     add_shares,
+    add_survival,
     add_test_fraction,
 )
 from ._status import status
@@ -43,10 +45,14 @@ def _train(commands: Commands, help: str) -> None:
   agbm train policies.csv --target claims --exposure years --set loss=poisson \\
       --task regression --out claims.agbm
   agbm train houses.csv --target price --quantiles 0.05 0.5 0.95 --out q.agbm
+  agbm train results.csv --target relevance --group query --out rank.agbm
+  agbm train patients.csv --time days --event died --out survival.agbm
   agbm train a1a.svmlight --out a1a.agbm --set method=agbm learning_rate=0.05
   agbm train clicks/ --target clicked --out clicks.agbm --test later/""",
     )
     add_question(parser)
+    add_group(parser)
+    add_survival(parser)
     parser.add_argument("--weight", metavar="COLUMN", help="column with sample weights for training")
     add_offset(parser)
     parser.add_argument("--out", metavar="MODEL", type=Path, required=True, help="output file, such as m.agbm")
@@ -164,9 +170,11 @@ def _compare(commands: Commands, help: str) -> None:
         examples="""
   agbm compare adult.csv --target income --report adult.html
   agbm compare houses.csv --target price --methods fading gbm --peers LightGBM
+  agbm compare results.csv --target relevance --group query
   agbm compare clicks/ --target clicked --rows 200000 --peers""",
     )
     add_question(parser)
+    add_group(parser)
     parser.add_argument(
         "--methods", nargs="*", choices=METHODS, default=METHODS, metavar="METHOD",
         help=f"methods of agbm: {', '.join(METHODS)}",

@@ -18,14 +18,14 @@ import numpy as np
 from .. import _report as report
 from .._core.methods import name_of
 from .._estimators import AGBMClassifier, load
-from .._label_matrices import LabelSets
 from .._study.evaluation import Metric, Tried
 from .._study.tasks import task_of
-from ._data import Model, check_column, take
-from ._files import DataFile, as_numbers
-from ._model import NEEDED, noted_metrics, open_for
+from ._data import Model, take
+from ._files import DataFile
+from ._labels import labels_in
+from ._model import NEEDED, noted_metrics, open_labelled
 from ._offsets import noted_column, of_rows, offsets_in
-from ._options import Form, check_form, form_of
+from ._options import check_form, form_of
 from ._output import show_json
 from ._paths import check_files, writing, written
 from ._status import status
@@ -92,38 +92,11 @@ def _costs(model: Model, arguments: argparse.Namespace) -> tuple[float, float]:
     return false_positive, false_negative
 
 
-def open_labelled(model: Model, path: str, target: str, form: Form) -> tuple[DataFile, list[str]]:
-    """Open a file with the features of a model and the target; return the file and the names of the features."""
-    if isinstance(model.model_.labels, LabelSets):
-        raise ValueError(f"{path!r}: the model has several labels per row, which a report cannot evaluate; omit DATA.")
-    kind = _kind(model)
-    texts, numbers = [target] if kind in "UO" else [], [target] if kind in "iuf" else []
-    column = noted_column(model)
-    numbers += [] if column is None else [column.name]
-    file, features = open_for(model, path, form, texts=texts, numbers=numbers)
-    if file.format != "svmlight":
-        check_column(target, "--target", [column.name for column in file.columns])
-    return file, features
-
-
-def _kind(model: Model) -> str:
-    return model.classes_.dtype.kind if isinstance(model, AGBMClassifier) else "f"
-
-
 def predictions_in(model: Model, file: DataFile, features: Sequence[str], target: str) -> report.Predictions:
     """Return the predictions of a model for the rows of a file whose target is not missing."""
-    y, absent = file.vector(target)
-    if absent.all():
-        raise ValueError(
-            f"{file.name!r}: all values of the target {target!r} are missing; the model cannot be evaluated."
-        )
-    y = y[~absent]
-    if not isinstance(model, AGBMClassifier):
-        y = as_numbers(y, "--target", target)
-    elif _kind(model) == "U":
-        y = y.astype(str)
+    y, absent = labels_in(model, file, target)
     offset = of_rows(offsets_in(file, noted_column(model), NEEDED), ~absent)
-    return report.predictions_of(model, _present(file, features, ~absent), y, offset)
+    return report.predictions_of(model, _present(file, features, ~absent), y[~absent], offset)
 
 
 def _present(file: DataFile, features: Sequence[str], present: Any) -> Iterator[Any]:

@@ -19,13 +19,13 @@ from .._study.evaluation import Metric
 from ._data import Model, Question, ask, check_column, make_model
 from ._describe import describe, describe_columns, notes_of, title
 from ._files import open_table
-from ._model import evaluate, important, metrics_in_words, shares_in_words, training_in_words
+from ._model import evaluate, important, metrics_in_words, open_labelled, shares_in_words, training_in_words
 from ._offsets import of_rows
 from ._options import form_of
 from ._output import plain, show, show_json, speaks
 from ._paths import check_files, saving, written
 from ._sources import STANDARD_INPUT
-from .report import open_labelled, predictions_in, write_page
+from .report import predictions_in, write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -84,7 +84,8 @@ def _check_test(question: Question, arguments: argparse.Namespace) -> None:
     """Raise ValueError if the test file lacks the target or a feature."""
     test = open_table(arguments.test, form_of(arguments), n_features=len(question.features))
     if "svmlight" not in (test.format, question.file.format):
-        beside = [] if question.offset_column is None else [question.offset_column.name]
+        columns = (question.offset_column, question.second)
+        beside = [column.name for column in columns if column is not None]
         for name in [*question.features, question.target, *beside]:
             check_column(name, f"--test {arguments.test}", [column.name for column in test.columns])
 

@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 
 from .._core.losses import Array
 from .._data.batches import Batches
-from .._estimators import AGBMClassifier, load
+from .._estimators import load
 from .._progress import readable
 from .._study.evaluation import Metric, paired_difference
 from .._study.tasks import Task, task_of
 from .._update import MODES
 from ._data import Model, rows_of, take
-from ._files import DataFile, as_numbers, available_memory
-from ._model import NEEDED
+from ._files import DataFile, available_memory
+from ._labels import labels_in
+from ._model import NEEDED, open_labelled
 from ._offsets import noted_column, of_rows, offsets_in
 from ._options import check_form, form_of
 from ._output import plain, show, show_json, show_table, speaks, table_width, terminal_width
 from ._paths import check_files, save, written
 from ._status import status
-from .report import open_labelled
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -91,13 +91,7 @@ class Labelled:
     @classmethod
     def of(cls, model: Model, file: DataFile, features: list[str], target: str) -> Labelled:
         """The labelled rows of a file."""
-        y, absent = file.vector(target)
-        if absent.all():
-            raise ValueError(f"{file.name!r}: all values of the target {target!r} are missing.")
-        if not isinstance(model, AGBMClassifier):
-            y = as_numbers(y, "--target", target)
-        elif model.classes_.dtype.kind == "U":
-            y = np.where(absent, model.classes_[0], y).astype(str)
+        y, absent = labels_in(model, file, target)
         offset = offsets_in(file, noted_column(model), NEEDED)
         return cls(file, features, y, np.flatnonzero(~absent), task_of(model), offset)
 

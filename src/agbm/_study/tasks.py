@@ -14,20 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base_estimator import BaseAGBM
-from .._core.losses import Array, Quantile
-from .._data.hold_out import hold_out
+from .._core.losses import Array, Cox, Quantile
+from .._core.ranking_metrics import RankingMetric
+from .._data.hold_out import hold_out, hold_out_groups
 from .._data.rows import some_of
 from .._estimators import AGBMClassifier, AGBMRegressor
+from .._ranker import SCORE, AGBMRanker
+from .._survival import AGBMSurvival
 from .evaluation import (
     Metric,
     Split,
     losses_of_classes,
     losses_of_quantiles,
     losses_of_values,
+    mean_metric,
     metrics_of_classes,
     metrics_of_quantiles,
     metrics_of_values,
 )
+from .survival_metrics import concordance_metric, integrated_brier
+
+# Survival functions are evaluated at about this many times.
+MOST_TIMES = 50
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 """The remaining rows, and those that are held out."""
@@ -153,11 +161,90 @@ class Regression(Task):
         return metrics_of_quantiles(y, predicted, self.levels), np.asarray(losses.mean(axis=1))
 
 
+class Ranking(Task):
+    """Labels (relevance, number of the query). Predictions are scores; losses are those of queries."""
+
+    name = "ranking"
+    estimator = AGBMRanker
+    loss = "1 - NDCG@10"
+
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        """See Task. Queries without relevant documents are left out."""
+        relevance, query = y.T
+        found = {
+            name: RankingMetric(kind, cut).of_queries(relevance, query, predicted)[1]
+            for name, kind, cut in (("NDCG@10", SCORE.kind, SCORE.cut), ("NDCG@1", "ndcg", 1), ("MAP", "map", None))
+        }
+        if not len(found["NDCG@10"]):
+            raise ValueError("no query of the test rows has a relevant document; the model cannot be evaluated.")
+        return [mean_metric(name, of, lower_is_better=False) for name, of in found.items()], 1.0 - found["NDCG@10"]
+
+    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
+        """See Task; whole queries."""
+        return hold_out_groups(y[:, 1], share, seed)
+
+    def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
+        """See Task; whole queries."""
+        from sklearn.model_selection import GroupKFold
+
+        return list(GroupKFold(n_folds, shuffle=True, random_state=seed).split(y, groups=y[:, 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Survival(Task):
+    """Labels (time, event). Predictions are the risk and the probabilities that the event is after some times."""
+
+    times: Sequence[float] = ()
+    """The times of these probabilities; empty if the model has no survival functions."""
+    name = "survival"
+    estimator = AGBMSurvival
+    loss = "integrated Brier score"
+
+    def predict(self, model: Any, X: Any, offset: Any = None) -> Array:
+        """See Task."""
+        risk = model.predict(X, offset)
+        if not len(self.times):
+            return np.asarray(risk[:, np.newaxis])
+        probabilities = model.predict_survival_function(X, times=np.array(self.times), offset=offset)
+        return np.column_stack([risk, probabilities])
+
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        """See Task."""
+        time, event = np.asarray(y[:, 0], dtype=np.float64), y[:, 1] > 0
+        ordered = concordance_metric(time, event, predicted[:, 0])
+        metrics = [] if ordered is None else [ordered]
+        if not len(self.times):
+            return metrics, np.zeros(0)
+        times = np.array(self.times)
+        seen = times < time.max()  # later, nothing is known
+        if not seen.any():
+            return metrics, np.zeros(0)
+        losses = integrated_brier(time, event, predicted[:, 1:][:, seen], times[seen])
+        return [mean_metric(self.loss, losses, lower_is_better=True), *metrics], losses
+
+    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
+        """See Task; with the same share of events."""
+        return hold_out(len(y), share, y[:, 1], seed)
+
+
 def task_of(model: Any) -> Task:
     """The task of a fitted model."""
     if isinstance(model, AGBMClassifier):
         return Classification(model.classes_)
+    if isinstance(model, AGBMRanker):
+        return Ranking()
+    if isinstance(model, AGBMSurvival):
+        return Survival(_times_of(model))
     return Regression(levels_of(model))
+
+
+def _times_of(model: AGBMSurvival) -> list[float]:
+    """Times, spread over the training events, at which survival functions are evaluated; none if there are no such."""
+    if isinstance(model.model_.loss, Cox) and model.model_.baseline is None:
+        return []
+    known: Array = model.unique_times_
+    places = np.unique(np.linspace(0, len(known) - 1, MOST_TIMES).round().astype(np.intp))
+    return [float(time) for time in known[places]]
 
 
 def levels_of(model: Any) -> tuple[float, ...] | None:
