@@ -134,8 +134,11 @@ def _silent(done: int, total: int, text: str = "") -> None:
 
 
 def _main(tried: Tried) -> float:
-    """Return the metric to rank by: the first one, which is a loss."""
-    return tried.metrics[0].value if tried.metrics else np.inf
+    """Return the metric to rank by, the first one, such that lower is better."""
+    if not tried.metrics:
+        return np.inf
+    first = tried.metrics[0]
+    return first.value if first.lower_is_better else -first.value
 
 
 def _plain(tried: Tried, best: Tried) -> dict[str, Any]:

@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._core.losses import Array, Cox, LambdaRank
 from .._core.losses.classification import CrossEntropy, LogLoss, Multinomial, MultinomialCrossEntropy
 from .._core.losses.regression import AbsoluteError, HalfSquaredError
 from .._data.derivation import Derivation, look
 from .._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
 from .._estimators import AGBMClassifier, AGBMRegressor
+from .._ranker import AGBMRanker
 from .._study.evaluation import Metric, Tried
 from .._study.tasks import task_of
+from .._survival import AGBMSurvival
 from .measured import Measured, Measuring
 
-Estimator = AGBMClassifier | AGBMRegressor
+Estimator = AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival
 
 # Contributions and partial dependence are drawn for a sample of this many rows, fewer if there are many features.
 SAMPLE_ROWS = 500
@@ -109,6 +111,10 @@ def whose(findings: Findings) -> str:
 def loss_name(model: Estimator) -> str:
     """Return the name of the loss that is shown for a model."""
     loss = model.resolved_params_["loss"]
+    if isinstance(loss, LambdaRank):
+        return f"1 - {loss.metric.upper()}" + ("" if loss.cut is None else f"@{loss.cut}")
+    if isinstance(loss, Cox):
+        return "partial likelihood loss"
     names = {HalfSquaredError: "RMSE", AbsoluteError: "MAE", LogLoss: "log loss", Multinomial: "log loss"}
     names |= {CrossEntropy: "cross-entropy", MultinomialCrossEntropy: "cross-entropy"}
     return names.get(type(loss), f"loss {loss!r}")

@@ -12,10 +12,13 @@ from .._core.losses import Array
 from .._core.losses.regression import Quantile
 from .._estimators import AGBMClassifier
 from .._study.evaluation import Tried
-from .._study.tasks import levels_of, task_of
+from .._study.survival_metrics import at, kaplan_meier
+from .._study.tasks import Ranking, Survival, levels_of, task_of
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
 from .markup import Html, Section, element, joined, number, percent, table
+from .ranking import ranking
+from .survival import survival
 from .uncertainty import uncertainty
 
 LARGEST_MATRIX = 30  # classes
@@ -40,8 +43,13 @@ def prediction_sections(findings: Findings) -> list[Section]:
     """Return the sections that need test rows; none if there are no rows."""
     if findings.model is None or findings.test is None:
         return []
-    classes = _classes(findings.model)
-    if classes is None:
+    classes, task = _classes(findings.model), task_of(findings.model)
+    if isinstance(task, Ranking):
+        found = [ranking(findings.test)]
+    elif isinstance(task, Survival):
+        of_survival = survival(findings.test, task.times)
+        found = [] if of_survival is None else [of_survival]
+    elif classes is None:
         found = [_errors(findings.model, findings.test)]
     elif len(classes) == 2:
         found = [_ranking(findings.test, classes), _confusion(findings.test, classes)]
@@ -61,6 +69,12 @@ def _classes(model: Estimator) -> NDArray[Any] | None:
 
 def _constant_prediction(model: Estimator, y: NDArray[Any]) -> tuple[Any, str]:
     """Return the best prediction that is the same for all rows, and its name."""
+    task = task_of(model)
+    if isinstance(task, Ranking):
+        return 0.0, "random order"
+    if isinstance(task, Survival):
+        steps = kaplan_meier(np.asarray(y[:, 0], dtype=np.float64), y[:, 1] > 0)
+        return np.append(0.0, at(steps, np.array(task.times))), "Kaplan-Meier curve"
     classes, levels = _classes(model), levels_of(model)
     if classes is not None:
         return (y[:, np.newaxis] == classes).mean(axis=0), "class shares"

@@ -47,21 +47,29 @@ class Numbers:
     X_test: Any
     categorical: NDArray[np.bool_]
     n_classes: int
-    """0 for regression."""
+    """0 for regression and rankings."""
+    queries: NDArray[np.intp] | None = None
+    """For rankings, the number of rows of each query; queries follow each other."""
+    queries_val: NDArray[np.intp] | None = None
 
     @property
     def n_outputs(self) -> int:
         """Number of scores per row. Most libraries grow one tree per score in each iteration."""
         return self.n_classes if self.n_classes > 2 else 1
 
-    def choose(self, values: str, two_classes: str, classes: str) -> str:
-        """Choose one of three names, for regression, two classes, or more classes."""
+    def choose(self, values: str, two_classes: str, classes: str, ranking: str) -> str:
+        """Choose one of four names, for regression, two classes, more classes, or rankings."""
+        if self.queries is not None:
+            return ranking
         return values if not self.n_classes else two_classes if self.n_classes == 2 else classes
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The result of a fit; see `evaluation.Tried` for the fields. Losses are log losses or mean squared errors."""
+    """The result of a fit; see `evaluation.Tried` for the fields.
+
+    Losses are log losses, mean squared errors, or 1 - NDCG@10.
+    """
 
     predicted: Array
     """Predictions for the test rows: probabilities (row, class) or values (row)."""
@@ -119,6 +127,19 @@ def _curve(seconds: Sequence[float], trees_at_once: int, first: int, **losses: S
     return {"trees": trees, "seconds": list(seconds), **{name: list(column) for name, column in losses.items()}}
 
 
+def _losses(data: Numbers, record: Mapping[str, Sequence[float]], roots: bool = False) -> list[float]:
+    """The losses of the only metric of a record; `roots`: those of regression are roots of mean squared errors."""
+    (values,) = record.values()
+    if data.queries is not None:
+        return [1.0 - value for value in values]
+    return [value**2 for value in values] if roots and not data.n_classes else list(values)
+
+
+def _numbered(queries: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+    """The number of the query of each row."""
+    return None if queries is None else np.repeat(np.arange(len(queries)), queries)
+
+
 def _both_classes(second: NDArray[Any]) -> Array:
     return np.column_stack([1.0 - second, second])
 
@@ -127,24 +148,27 @@ def _fit_lightgbm(data: Numbers, effort: Effort) -> Fitted:
     import lightgbm
 
     parameters: dict[str, Any] = {
-        "objective": data.choose("regression", "binary", "multiclass"),
-        "metric": data.choose("l2", "binary_logloss", "multi_logloss"),
+        "objective": data.choose("regression", "binary", "multiclass", "lambdarank"),
+        "metric": data.choose("l2", "binary_logloss", "multi_logloss", "ndcg"),
         "num_threads": effort.threads,
         "seed": effort.seed,
         "verbosity": -1,
     }
     if data.n_outputs > 1:
         parameters["num_class"] = data.n_outputs
+    if data.queries is not None:
+        parameters["eval_at"] = [10]
     record: dict[str, dict[str, list[float]]] = {}
     watch = _Stopwatch()
     train = lightgbm.Dataset(
-        data.X, data.y, categorical_feature=np.flatnonzero(data.categorical).tolist(), params=parameters
-    )
+        data.X, data.y, categorical_feature=np.flatnonzero(data.categorical).tolist(), params=parameters,
+        group=data.queries,
+    )  # fmt: skip
     model = lightgbm.train(
         parameters,
         train,
         effort.max_iter,
-        valid_sets=[lightgbm.Dataset(data.X_val, data.y_val, reference=train)],
+        valid_sets=[lightgbm.Dataset(data.X_val, data.y_val, reference=train, group=data.queries_val)],
         valid_names=["validation"],
         callbacks=[
             lambda environment: watch.lap(),
@@ -158,7 +182,7 @@ def _fit_lightgbm(data: Numbers, effort: Effort) -> Fitted:
         _both_classes(predicted) if data.n_classes == 2 else predicted,
         seconds,
         model.best_iteration - 1,
-        _curve(watch.at, data.n_outputs, 1, validation_loss=record["validation"][parameters["metric"]]),
+        _curve(watch.at, data.n_outputs, 1, validation_loss=_losses(data, record["validation"])),
         {"num_boost_round": effort.max_iter, "early_stopping_rounds": effort.patience},
     )
 
@@ -166,9 +190,9 @@ def _fit_lightgbm(data: Numbers, effort: Effort) -> Fitted:
 def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
     import xgboost
 
-    metric = data.choose("rmse", "logloss", "mlogloss")
+    metric = data.choose("rmse", "logloss", "mlogloss", "ndcg@10")
     parameters: dict[str, Any] = {
-        "objective": data.choose("reg:squarederror", "binary:logistic", "multi:softprob"),
+        "objective": data.choose("reg:squarederror", "binary:logistic", "multi:softprob", "rank:ndcg"),
         "eval_metric": metric,
         "nthread": effort.threads,
         "seed": effort.seed,
@@ -186,12 +210,13 @@ def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
             watch.lap()
             return False
 
-    train = xgboost.QuantileDMatrix(data.X, data.y, **shared)
+    train = xgboost.QuantileDMatrix(data.X, data.y, qid=_numbered(data.queries), **shared)
+    validation = xgboost.QuantileDMatrix(data.X_val, data.y_val, qid=_numbered(data.queries_val), ref=train, **shared)
     model = xgboost.train(
         parameters,
         train,
         effort.max_iter,
-        evals=[(xgboost.QuantileDMatrix(data.X_val, data.y_val, ref=train, **shared), "validation")],
+        evals=[(validation, "validation")],
         evals_result=record,
         early_stopping_rounds=effort.patience,
         verbose_eval=False,
@@ -200,12 +225,11 @@ def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
     seconds = watch.now()
     best = model.best_iteration
     predicted = np.asarray(model.predict(xgboost.DMatrix(data.X_test, **shared), iteration_range=(0, best + 1)))
-    losses = np.array(record["validation"][metric])
     return Fitted(
         _both_classes(predicted) if data.n_classes == 2 else predicted,
         seconds,
         best,
-        _curve(watch.at, data.n_outputs, 1, validation_loss=(losses if data.n_classes else losses**2).tolist()),
+        _curve(watch.at, data.n_outputs, 1, validation_loss=_losses(data, record["validation"], roots=True)),
         {"num_boost_round": effort.max_iter, "early_stopping_rounds": effort.patience},
     )
 
@@ -214,18 +238,19 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
     """Fit CatBoost. It grows one tree per iteration; leaves have one value per class."""
     import catboost
 
-    metric = data.choose("RMSE", "Logloss", "MultiClass")
+    metric = data.choose("RMSE", "Logloss", "MultiClass", "NDCG:top=10;type=Exp")
     categorical = np.flatnonzero(data.categorical).tolist()
 
-    def pool(X: Any, y: NDArray[Any] | None = None) -> Any:
+    def pool(X: Any, y: NDArray[Any] | None = None, queries: NDArray[np.intp] | None = None) -> Any:
+        shared = {"group_id": _numbered(queries), "thread_count": effort.threads}
         if not categorical:
-            return catboost.Pool(X, y, thread_count=effort.threads)
+            return catboost.Pool(X, y, **shared)
         import pandas as pd  # a dependency of CatBoost
 
         columns: dict[int, Any] = dict(enumerate(X.T))
         for f in categorical:
             columns[f] = np.where(np.isnan(X[:, f]), -1, X[:, f]).astype(np.int64)
-        return catboost.Pool(pd.DataFrame(columns), y, cat_features=categorical, thread_count=effort.threads)
+        return catboost.Pool(pd.DataFrame(columns), y, cat_features=categorical, **shared)
 
     watch = _Stopwatch()
 
@@ -235,22 +260,23 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
             return True
 
     model = catboost.CatBoost({
-        "loss_function": metric, "iterations": effort.max_iter, "early_stopping_rounds": effort.patience,
+        "loss_function": metric if data.queries is None else "YetiRank", "eval_metric": metric,
+        "iterations": effort.max_iter, "early_stopping_rounds": effort.patience,
         "random_seed": effort.seed, "thread_count": effort.threads, "logging_level": "Silent",
         "allow_writing_files": False,
     })  # fmt: skip
-    model.fit(pool(data.X, data.y), eval_set=pool(data.X_val, data.y_val), callbacks=[Laps()])
+    validation = pool(data.X_val, data.y_val, data.queries_val)
+    model.fit(pool(data.X, data.y, data.queries), eval_set=validation, callbacks=[Laps()])
     seconds = watch.now()
     record = model.get_evals_result()
-    train, validation = (np.array(record[part][metric]) for part in ("learn", "validation"))
-    if not data.n_classes:
-        train, validation = train**2, validation**2
+    parts = {"train_loss": record.get("learn", {}), "validation_loss": record["validation"]}
+    losses = {part: _losses(data, {metric: of[metric]}, roots=True) for part, of in parts.items() if metric in of}
     form = "Probability" if data.n_classes else "RawFormulaVal"
     return Fitted(
         np.asarray(model.predict(pool(data.X_test), prediction_type=form, thread_count=effort.threads)),
         seconds,
         model.get_best_iteration(),
-        _curve(watch.at, 1, 1, train_loss=train.tolist(), validation_loss=validation.tolist()),
+        _curve(watch.at, 1, 1, **losses),
         {"iterations": effort.max_iter, "early_stopping_rounds": effort.patience},
     )
 
@@ -260,6 +286,8 @@ def _fit_hist_gradient_boosting(data: Numbers, effort: Effort) -> Fitted:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
+    if data.queries is not None:
+        raise ValueError("scikit-learn has no ranker")
     kind = HistGradientBoostingClassifier if data.n_classes else HistGradientBoostingRegressor
     parameters = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience}
     model = kind(early_stopping=True, categorical_features=data.categorical, random_state=effort.seed, **parameters)

@@ -64,23 +64,26 @@ def _inverse(probability: Array) -> Array:
     return np.divide(1.0, probability, out=np.zeros_like(probability), where=probability > 0.0)
 
 
-def concordance_metric(time: Array, event: NDArray[np.bool_], risk: Array) -> Metric | None:
-    """Harrell's concordance; None if there is no pair of rows of which it is certain which event is first.
+def concordance_metric(time: Array, event: NDArray[np.bool_], risk: Array) -> tuple[Metric | None, Array]:
+    """Harrell's concordance, and for each row the share of its pairs that are in the wrong order.
 
+    Pairs count if it is certain which event is first. None if there are no such pairs; rows without them are left out.
     The interval is that of a U-statistic: its variance follows from the mean of each row over its pairs.
     """
     bounds = np.stack([time, np.where(event, time, np.inf)])
     try:
         value = concordance(bounds, risk)
     except ValueError:
-        return None
+        return None, np.zeros(0)
     partners = np.arange(len(time))
     if len(partners) > PARTNERS:
         partners = np.random.default_rng(0).choice(partners, PARTNERS, replace=False)
     concordant, comparable = _pairs(time, event, risk, partners)
     deviation = float((concordant - value * comparable).std()) / float(comparable.mean())
     half = 2.0 * Z * deviation / math.sqrt(len(time))
-    return Metric("concordance", value, max(0.0, value - half), min(1.0, value + half), lower_is_better=False)
+    found = Metric("concordance", value, max(0.0, value - half), min(1.0, value + half), lower_is_better=False)
+    some = comparable > 0.0
+    return found, 1.0 - concordant[some] / comparable[some]
 
 
 def _pairs(time: Array, event: NDArray[np.bool_], risk: Array, partners: NDArray[np.intp]) -> tuple[Array, Array]:

@@ -198,7 +198,11 @@ class Survival(Task):
     """The times of these probabilities; empty if the model has no survival functions."""
     name = "survival"
     estimator = AGBMSurvival
-    loss = "integrated Brier score"
+
+    @property
+    def loss(self) -> str:
+        """See Task."""
+        return "integrated Brier score" if len(self.times) else "discordance"
 
     def predict(self, model: Any, X: Any, offset: Any = None) -> Array:
         """See Task."""
@@ -211,14 +215,12 @@ class Survival(Task):
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
         """See Task."""
         time, event = np.asarray(y[:, 0], dtype=np.float64), y[:, 1] > 0
-        ordered = concordance_metric(time, event, predicted[:, 0])
+        ordered, discordances = concordance_metric(time, event, predicted[:, 0])
         metrics = [] if ordered is None else [ordered]
-        if not len(self.times):
-            return metrics, np.zeros(0)
         times = np.array(self.times)
         seen = times < time.max()  # later, nothing is known
         if not seen.any():
-            return metrics, np.zeros(0)
+            return metrics, discordances
         losses = integrated_brier(time, event, predicted[:, 1:][:, seen], times[seen])
         return [mean_metric(self.loss, losses, lower_is_better=True), *metrics], losses
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, is_classifier, is_regressor
 
 from .._data.tables import missing
 from ..export._view import check_fitted, feature_names
@@ -134,10 +135,11 @@ def _draw_panel(
     """Draw the mean predictions of the rows of a table; `known` has the categories to show."""
     from sklearn.inspection import PartialDependenceDisplay, partial_dependence
 
+    estimator = model if is_classifier(model) or is_regressor(model) else _AsRegressor(model)
     if len(panel) == 1 and known:
         asked = {name: value for name, value in settings.items() if name in ("response_method", "sample_weight")}
         found = partial_dependence(
-            model, table, [panel[0]], categorical_features=[panel[0]], custom_values=dict(known), **asked
+            estimator, table, [panel[0]], categorical_features=[panel[0]], custom_values=dict(known), **asked
         )
         average = found["average"]  # one row for a distribution, whose parameters are outputs
         category_dots(axis, model, panel[0], known[panel[0]], average[output if len(average) > 1 else 0])
@@ -148,7 +150,25 @@ def _draw_panel(
         "custom_values": dict(known),
         "feature_names": feature_names(model),
     }
-    PartialDependenceDisplay.from_estimator(model, table, [tuple(panel)], ax=[axis], **{**of_model, **settings})
+    PartialDependenceDisplay.from_estimator(estimator, table, [tuple(panel)], ax=[axis], **{**of_model, **settings})
+
+
+class _AsRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted ranker or survival model as a regressor: scikit-learn accepts no others."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any) -> _AsRegressor:
+        """The model is fitted already."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any) -> Any:
+        """Scores, or risks."""
+        return self.model.predict(X)
 
 
 def _finish_panels(axes: Sequence[Any], panels: Sequence[Sequence[int]], label: str) -> None:
