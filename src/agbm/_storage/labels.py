@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from .._core.losses import (
     BuiltInLoss,
@@ -20,7 +21,7 @@ from .._core.losses import (
 )
 from .._label_matrices import LabelSets, SoftClasses
 from .._labels import Classes, Labels, Numbers
-from .._rankings import Relevances
+from .._rankings import Relevances, ranks
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
@@ -59,10 +60,10 @@ def n_per_row(labels: Labels) -> int:
     return labels.shape[0] if isinstance(labels, Numbers) and labels.shape else 1
 
 
-def restored(kind: type[Labels], loss: BuiltInLoss, stored: Stored) -> Labels:
-    """The labels in a file; the loss shows whether they are probabilities. `kind` is that of the estimator."""
-    classifies = issubclass(kind, Classes)
-    if kind is Relevances:
+def restored(estimator: Any, loss: BuiltInLoss, stored: Stored) -> Labels:
+    """The labels in a file; the loss shows whether they are probabilities."""
+    classifies = is_classifier(estimator)
+    if ranks(estimator):
         return Relevances(stored.entry("has_positions", bool))
     if classifies and "n_labels" in stored.description:
         return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
