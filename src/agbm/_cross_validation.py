@@ -33,10 +33,11 @@ from ._data.batches import blocks_of
 from ._data.rows import Given
 from ._fit import Trained, fitted_model, member_run
 from ._folds import FoldPreparation, Folds, Split
+from ._labels import Classes, Numbers
 from ._parameters import check_combinations
 from ._planning import checkpoints_of
 from ._progress import progress
-from ._rankings import Relevances, whole_queries
+from ._rankings import Relevances, ranks, whole_queries
 from ._run import Run
 from ._scoring import Scorer, Scores, scorers_of
 
@@ -142,14 +143,15 @@ def cv(
     def split(labels: NDArray[Any]) -> Iterable[tuple[Any, Any]]:
         from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
-        if settings._kind is Relevances:
+        if ranks(settings):
             return whole_queries(labels, GroupKFold(cv) if isinstance(cv, int) else cv, X, groups)
         found: Iterable[tuple[Any, Any]] = check_cv(cv, labels, classifier=is_classifier(settings)).split(
             X, labels, groups
         )
         return found
 
-    preparation = FoldPreparation(settings, settings._kind, None)
+    kind = Relevances if ranks(settings) else Classes if is_classifier(settings) else Numbers
+    preparation = FoldPreparation(settings, kind, None)
     return _cross_validated(settings, preparation.folds(Given(X, y, sample_weight), split))
 
 

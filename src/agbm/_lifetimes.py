@@ -9,12 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
 from ._core.losses import Array, Cox, LifetimeLoss, Loss, has_event, is_survival_loss, survival_loss
 from ._data.rows import check_y_val, refuse_dates, some_of
 from ._data.tables import column_names
 from ._labels import Labels
 
+SURVIVAL = "survival"
+"""The type of the estimator in the tags of scikit-learn, which has no name for it."""
 MOST_TIMES = 1_000
 """Times of events that a model keeps, for survival functions that are evaluated at them."""
 
@@ -237,3 +240,8 @@ def _of_bounds(lower: NDArray[Any], upper: NDArray[Any], name: str) -> Array:
     if np.isposinf(low).any():
         raise ValueError(f"{name}: lower bounds of times must be finite; row {np.flatnonzero(np.isposinf(low))[0]}.")
     return np.column_stack([low, np.where(has_upper, high, 0.0), has_upper])
+
+
+def is_survival(estimator: Any) -> bool:
+    """Whether an estimator is one of survival analysis; like is_classifier of scikit-learn."""
+    return bool(get_tags(estimator).estimator_type == SURVIVAL)

@@ -17,7 +17,7 @@ from ._migration.foreign import refuse_arguments
 from ._parameters import CONSTRAINTS, documentation
 from ._predictor import Predictor
 from ._queries import Asked, with_queries
-from ._rankings import Relevances
+from ._rankings import RANKER, Relevances
 from ._update import Wanted
 
 SCORE = RankingMetric("ndcg", 10)
@@ -115,6 +115,7 @@ class AGBMRanker(BaseAGBM):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.estimator_type = RANKER
         tags.target_tags.required = True
         return tags
 

@@ -8,11 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
 from ._core.losses import Array, JointLoss, Loss, ranking_loss
 from ._data.rows import check_y_val, refuse_dates
 from ._labels import Labels
 
+RANKER = "ranker"
+"""The type of estimator in scikit-learn's tags."""
 COLUMNS = "columns relevance, query and, for clicks, position"
 
 
@@ -146,6 +149,11 @@ class Relevances(Labels):
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model.")
         return model.predict  # type: ignore[no-any-return]
+
+
+def ranks(estimator: Any) -> bool:
+    """Whether an estimator is a ranker; like is_classifier of scikit-learn."""
+    return bool(get_tags(estimator).estimator_type == RANKER)
 
 
 def whole_queries(y: NDArray[Any], cv: Any, X: Any, groups: Any) -> list[tuple[Any, Any]]:

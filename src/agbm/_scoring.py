@@ -14,7 +14,7 @@ from ._core.losses import Array, Loss
 from ._core.objective import LocalObjective
 from ._core.ranking_metrics import RankingMetric
 from ._labels import Labels
-from ._rankings import Relevances
+from ._rankings import ranks
 from ._run import Run
 
 Scorer = Callable[..., float]
@@ -37,20 +37,19 @@ def scorers_of(settings: Any) -> dict[str, Scorer]:
     named = given if isinstance(given, dict) else {_name(one): one for one in several}
     if not named:
         raise ValueError(f"scoring={given!r} has no metrics; name at least one, or use None for the loss.")
-    ranks = getattr(settings, "_kind", None) is Relevances
-    return {name: _scorer(name, one, ranks) for name, one in named.items()}
+    return {name: _scorer(name, one, ranks(settings)) for name, one in named.items()}
 
 
 def _name(scorer: Any) -> str:
     return scorer if isinstance(scorer, str) else getattr(scorer, "__name__", "score")
 
 
-def _scorer(name: str, given: Any, ranks: bool = False) -> Scorer:
+def _scorer(name: str, given: Any, of_rankings: bool) -> Scorer:
     if name == "loss":
         raise ValueError("scoring: 'loss' is always recorded; to stop on it, use scoring=None.")
     if callable(given):
         return cast(Scorer, given)
-    if ranks:
+    if of_rankings:
         return _ranking_scorer(str(given))
     from sklearn.metrics import get_scorer, get_scorer_names  # slow to import
 

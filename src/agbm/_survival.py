@@ -15,7 +15,7 @@ from ._baseline import cumulative_hazards, quantiles
 from ._core.concordance import concordance
 from ._core.losses import Array, exp
 from ._data.rows import Given
-from ._lifetimes import Lifetimes, as_matrix
+from ._lifetimes import SURVIVAL, Lifetimes, as_matrix
 from ._migration.foreign import refuse_arguments
 from ._parameters import CONSTRAINTS, documentation
 from ._predictor import Predictor
@@ -154,6 +154,7 @@ class AGBMSurvival(BaseAGBM):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.estimator_type = SURVIVAL
         tags.target_tags.required = True
         return tags
 

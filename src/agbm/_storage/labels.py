@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from .._core.losses import (
     BuiltInLoss,
@@ -22,8 +23,8 @@ from .._core.losses import (
 )
 from .._label_matrices import LabelSets, SoftClasses
 from .._labels import Classes, Labels, Numbers
-from .._lifetimes import MOST_TIMES, Lifetimes
-from .._rankings import Relevances
+from .._lifetimes import MOST_TIMES, Lifetimes, is_survival
+from .._rankings import Relevances, ranks
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
@@ -66,12 +67,12 @@ def n_per_row(labels: Labels) -> int:
     return labels.shape[0] if isinstance(labels, Numbers) and labels.shape else 1
 
 
-def restored(kind: type[Labels], loss: BuiltInLoss, stored: Stored) -> Labels:
-    """The labels in a file; the loss shows whether they are probabilities. `kind` is that of the estimator."""
-    classifies = issubclass(kind, Classes)
-    if kind is Relevances:
+def restored(estimator: Any, loss: BuiltInLoss, stored: Stored) -> Labels:
+    """The labels in a file; the loss shows whether they are probabilities."""
+    classifies = is_classifier(estimator)
+    if ranks(estimator):
         return Relevances(stored.entry("has_positions", bool))
-    if kind is Lifetimes:
+    if is_survival(estimator):
         if not is_survival_loss(loss):
             raise ModelFileError(f"loss: {loss} does not match the estimator")
         return Lifetimes(_restored_times(stored)).scored_by(cast(Any, loss), np.empty(0))[0]

@@ -218,7 +218,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     estimator.set_params(**_checked_parameters(estimator, stored.entry("parameters", dict)))
     reader = _restored_reader(name, stored)
     loss = _restored_loss(stored)
-    labels = stored_labels.restored(estimator._kind, loss, stored)
+    labels = stored_labels.restored(estimator, loss, stored)
     start = _restored_start(labels, stored)
     stored_labels.check_loss(labels, loss)
     ensembles, folded = _restored_trees(reader, labels, stored)
