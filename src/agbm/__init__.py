@@ -14,11 +14,12 @@ if _TYPE_CHECKING:
     from ._core.training import Record, Watcher
     from ._cross_validation import CrossValidation, cv
     from ._data.batches import Batches
-    from ._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival, load
+    from ._estimators import AGBMClassifier, AGBMRegressor, load
     from ._migration.translation import from_params
     from ._predictor import Predictor
     from ._storage.checkpoint import Checkpoint
     from ._storage.container import ModelFileError
+    from ._survival import AGBMSurvival
 
 __version__ = _version("agbm")
 

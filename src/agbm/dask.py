@@ -19,11 +19,12 @@ from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
-from ._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival
+from ._estimators import AGBMClassifier, AGBMRegressor
 from ._label_matrices import LabelSets
 from ._lifetimes import as_matrix
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
+from ._survival import AGBMSurvival
 from ._update import Wanted
 
 __all__ = ["DaskAGBMClassifier", "DaskAGBMRegressor", "DaskAGBMSurvival"]

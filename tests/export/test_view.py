@@ -39,7 +39,7 @@ def test_refusals_say_why(name):
             getattr(export, name)(fitted)
     with pytest.raises(NotFittedError):
         getattr(export, name)(AGBMRegressor())
-    with pytest.raises(TypeError, match=r"model=Ridge\(\) must be a fitted AGBMClassifier, AGBMRegressor or AGBMSurvival"):
+    with pytest.raises(TypeError, match=r"model=Ridge\(\) must be a fitted AGBMClassifier, AGBMRegressor or"):
         getattr(export, name)(Ridge())
 
 

@@ -12,8 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
-from .._estimators import AGBMClassifier, AGBMRegressor, AGBMSurvival
+from .._estimators import AGBMClassifier, AGBMRegressor
 from .._label_matrices import LabelSets
+from .._survival import AGBMSurvival
 from .._tree import Forest
 
 
