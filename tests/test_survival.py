@@ -90,7 +90,8 @@ def test_predictions_belong_together(loss):
     assert model.predict_cumulative_hazard_function(X[:5])[0](0.0) == 0.0
     median = model.predict_time(X)
     finite = np.isfinite(median)
-    at_median = np.array([model.predict_survival_function(X[[i]], times=median[i])[0, 0] for i in np.flatnonzero(finite)])
+    rows = np.flatnonzero(finite)
+    at_median = np.array([model.predict_survival_function(X[[i]], times=median[i])[0, 0] for i in rows])
     if loss.startswith("cox"):
         assert (at_median <= 0.5).all()
         assert (survival[~finite, -1] > 0.5).all()
@@ -228,7 +229,8 @@ def test_offsets_are_added_to_scores(loss):
     plain = AGBMSurvival(loss=loss, **FAST).fit(X[:, 1:], Y)
     risk = model.predict(X[:, 1:], offset=_offset(loss))
     assert model._labels.n_outputs == plain._labels.n_outputs
-    assert twin.concordance(TIME, np.where(EVENT, TIME, np.inf), risk, np.ones(len(X))) > plain.score(X[:, 1:], Y) + 0.05
+    found = twin.concordance(TIME, np.where(EVENT, TIME, np.inf), risk, np.ones(len(X)))
+    assert found > plain.score(X[:, 1:], Y) + 0.05
 
 
 def _offset(loss):
@@ -307,7 +309,7 @@ def test_wrong_labels(y, message):
 
 def test_other_errors():
     zero = np.column_stack([np.where(np.arange(300) == 3, 0.0, TIME), np.ones(300)])
-    with pytest.raises(ValueError, match="y has events at time 0, which loss=.* does not allow"):
+    with pytest.raises(ValueError, match=r"y has events at time 0, which loss=.* does not allow"):
         AGBMSurvival(loss="aft:normal", **FAST).fit(X, zero)
     assert np.isfinite(AGBMSurvival(**FAST).fit(X, zero).predict_time(X)).any()
     with pytest.raises(ValueError, match="loss='squared_error' must be one of 'auto', 'cox'"):

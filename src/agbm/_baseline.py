@@ -36,10 +36,11 @@ def _rows_for_baseline(run: Run, functions: Sequence[Array]) -> tuple[Array, Arr
     first = objectives[0]
     if not run.plan.held_out:  # all members have the same rows
         f = np.mean(functions, axis=0)
-        for rows, weight in (
+        validation, training = (
             (first.validation_rows, first.validation_weight),
             (slice(first.n_train), first.train_weight),
-        ):
+        )
+        for rows, weight in (validation, training):
             if has_event(first.y[:, rows]).any():
                 return first.y[:, rows], f[:, rows], weight
     held_out = [

@@ -23,8 +23,8 @@ MOST_TIMES = 1_000
 
 _FORMS = (
     "a structured array with a field of booleans (whether there was an event) and one of times, as in scikit-survival; "
-    "a table or an array with the columns (time, event); a tuple (time, event); or a structured array or data frame with "
-    "'lower' and 'upper' bounds of times"
+    "a table or an array with the columns (time, event); a tuple (time, event); or a structured array or data frame "
+    "with 'lower' and 'upper' bounds of times"
 )
 
 
@@ -33,8 +33,8 @@ class Lifetimes(Labels):
     """Times of events, known or censored. They are encoded as (2, row): lower and upper bounds.
 
     The bounds of an event are equal; a right-censored time has an infinite upper bound, a left-censored one the lower
-    bound 0. Before, as scikit-learn's checks accept them, they are matrices of finite numbers: (time, event), or (lower,
-    upper, whether there is an upper bound).
+    bound 0. Before, as scikit-learn's checks accept them, they are matrices of finite numbers: (time, event), or
+    (lower, upper, whether there is an upper bound).
     """
 
     times: Array
@@ -98,7 +98,7 @@ class Lifetimes(Labels):
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
         """See Labels: rows with and without an event."""
-        return np.isfinite(encoded[1]).astype(np.intp)
+        return np.asarray(np.isfinite(encoded[1]), dtype=np.intp)
 
     def of_no_rows(self) -> Array:
         """See Labels."""

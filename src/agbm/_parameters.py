@@ -191,7 +191,7 @@ _LOSSES = {
 
 
 def documentation(classifies: bool, losses: str | None = None) -> str:
-    """The "Parameters" and "Attributes" sections of the docstring of an estimator; `losses` are the names of its own."""
+    """The "Parameters" and "Attributes" sections of the docstring of an estimator; `losses` names those of its own."""
     losses = _LOSSES[classifies] if losses is None else losses
     return _PARAMETERS.replace("{LOSSES}", losses).replace("{CLASS_WEIGHT}", _CLASS_WEIGHT if classifies else "")
 

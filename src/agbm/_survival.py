@@ -61,12 +61,12 @@ class AGBMSurvival(BaseAGBM):
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and times y; NaN in X is a missing value.
 
-        y is a structured array of scikit-survival (a field of booleans, whether there was an event, and one of times), a
-        table or an array with two columns (time, event), or a tuple (time, event); events are 0 or 1. For left- and
+        y is a structured array of scikit-survival (a field of booleans, whether there was an event, and one of times),
+        a table or an array with two columns (time, event), or a tuple (time, event); events are 0 or 1. For left- and
         interval-censored times, which need a loss "aft:...", y is a structured array or a data frame with "lower" and
         "upper" bounds, equal for events; lower 0 or upper infinite or missing means that there is no such bound.
-        X_val, y_val and sample_weight_val are validation rows for early stopping; for loss "cox", the baseline hazard is
-        estimated from them. watch has other rows by name, as (X, y), (X, y, sample_weight) or
+        X_val, y_val and sample_weight_val are validation rows for early stopping; for loss "cox", the baseline hazard
+        is estimated from them. watch has other rows by name, as (X, y), (X, y, sample_weight) or
         (X, y, sample_weight, offset), whose losses and scores are recorded in history_. Integers in sample_weight are
         numbers of repetitions; for floats, only ratios matter. offset is the raw score that the model of a row is added
         to, of shape (rows) or (rows, scores); offset_val is that of X_val. Rows that do not fit into memory can be

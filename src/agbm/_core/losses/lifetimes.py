@@ -232,9 +232,9 @@ class AcceleratedFailureTime(LifetimeLoss):
 class PiecewiseExponential(LifetimeLoss):
     """Times with a hazard that is constant in each of several intervals; for events and right-censored times.
 
-    The scores are the logarithms of the hazards, so that survival curves of rows may cross. `intervals` is their number,
-    which fit divides at quantiles of the times of events, or a list of the times where an interval begins, 0 first. The
-    hazard of the last interval continues. The loss is convex.
+    The scores are the logarithms of the hazards, so that survival curves of rows may cross. `intervals` is the number
+    of intervals, which fit divides at quantiles of the times of events, or a list of the times where they begin, 0
+    first. The hazard of the last interval continues. The loss is convex.
     """
 
     learns_from_labels = True
@@ -306,12 +306,12 @@ class PiecewiseExponential(LifetimeLoss):
         return np.stack(spent)
 
     def inverse_link(self, f: Array) -> Array:
-        """The logarithm of the mean cumulative hazard at the ends of the intervals; the last one counts as long as all."""
+        """The logarithm of the mean cumulative hazard at the ends of the intervals, the last as long as all others."""
         reach = np.append(self._edges[1:], 2.0 * self._edges[-1] or 1.0)
-        weights = self.exposure(reach).sum(axis=1) / len(reach)
+        weights = [sum(spent) / len(reach) for spent in self.exposure(reach).tolist()]
         largest = f.max(axis=0)
         total = np.zeros(f.shape[1])
-        for of_interval, weight in zip(f, weights.tolist(), strict=True):  # in this order, for the same bits
+        for of_interval, weight in zip(f, weights, strict=True):  # in this order, for the same bits
             total += exp(of_interval - largest, self.n_threads) * weight
         return np.asarray(largest + log(total, self.n_threads))
 
@@ -349,6 +349,6 @@ def _checked_intervals(intervals: Any) -> int | tuple[float, ...]:
         if 1 <= len(edges) <= MOST_INTERVALS and ascending and edges[0] == 0.0 and math.isfinite(edges[-1]):
             return edges
     raise ValueError(
-        f"intervals={intervals!r} must be a number of intervals from 1 to {MOST_INTERVALS}, or a list of the times where "
-        "intervals begin, in ascending order, 0 first."
+        f"intervals={intervals!r} must be a number of intervals from 1 to {MOST_INTERVALS}, or a list of the times "
+        "where intervals begin, in ascending order, 0 first."
     )
