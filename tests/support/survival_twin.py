@@ -54,7 +54,8 @@ def lifetime_value(lower, upper, location, log_scale, distribution):
     if lower == 0.0:
         return -errors.logcdf(z(upper))
     a, b = z(lower), z(upper)
-    return -np.log(errors.cdf(b) - errors.cdf(a) if b < 0.0 else errors.sf(a) - errors.sf(b))
+    larger, smaller = (errors.logcdf(b), errors.logcdf(a)) if b < 0.0 else (errors.logsf(a), errors.logsf(b))
+    return -larger - np.log1p(-np.exp(smaller - larger))  # in logarithms: far from the centre, probabilities underflow
 
 
 def hazards_value(time, event, f, edges):
