@@ -124,7 +124,16 @@ struct Runs {
   std::vector<double> score, gain, upper, at, below, count;
   std::vector<double> lambda, hessian;
 
-  explicit Runs(std::size_t n) : score(n), gain(n), upper(n), at(n), below(n), count(n), lambda(n), hessian(n) {}
+  // Sums of pairs read up to a vector beyond the last run.
+  explicit Runs(std::size_t n)
+      : score(n + kLanes),
+        gain(n + kLanes),
+        upper(n + kLanes),
+        at(n + kLanes),
+        below(n + kLanes),
+        count(n + kLanes),
+        lambda(n),
+        hessian(n) {}
 };
 
 // The runs of all queries, and the sums over their pairs.
@@ -306,36 +315,42 @@ class PairSums {
   }
 
   void add_pairs(const Piece& piece) {
+    if (rules_.kind == RankingKind::kPairwise) return add_pairs_of<true, false>(piece);
+    rules_.by_distance ? add_pairs_of<false, true>(piece) : add_pairs_of<false, false>(piece);
+  }
+
+  template <bool signs, bool by_distance>
+  void add_pairs_of(const Piece& piece) {
     const std::size_t first = queries_.begin[piece.query], n = n_runs_[piece.query], n_top = n_top_[piece.query];
-    const bool signs = rules_.kind == RankingKind::kPairwise;
-    const double offset = rules_.by_distance && n > 1 ? 0.01 : 0.0;
     vectorised([&]() AGBM_INLINE {
-      const double* score = &runs_.score[first];
-      const double* gain = &runs_.gain[first];
-      const double* upper = &runs_.upper[first];
-      const double* at = &runs_.at[first];
-      const double* below = &runs_.below[first];
-      const double* count = &runs_.count[first];
+      const double* __restrict score = &runs_.score[first];
+      const double* __restrict gain = &runs_.gain[first];
+      const double* __restrict upper = &runs_.upper[first];
+      const double* __restrict at = &runs_.at[first];
+      const double* __restrict below = &runs_.below[first];
+      const double* __restrict count = &runs_.count[first];
       for (std::size_t i = piece.first; i < piece.last; ++i) {
-        Lanes sums;
-        const auto add = [&](std::size_t j, double change, std::size_t lane) AGBM_INLINE {
-          const double difference = gain[i] - gain[j];
-          const double step = score[i] - score[j];
-          const double better = signs ? sign_of(difference) : difference;
+        Sums sums;
+        const double own_score = score[i], own_gain = gain[i], own_upper = upper[i], own_at = at[i],
+                     own_below = below[i];
+        // The pull between run i and run j, of whose exchange the metric changes by `change`.
+        const auto pull_of = [&](std::size_t j, double change, double& pull, double& curvature) AGBM_INLINE {
+          const double difference = own_gain - gain[j], step = own_score - score[j];
           const double rho = 1.0 / (1.0 + bounded_exp(std::copysign(1.0, difference) * step));
-          const double distance = offset > 0.0 ? offset + std::fabs(step) : 1.0;
-          const double pull = count[j] * better * std::fabs(change) * rho / distance;
-          sums.lambda[lane] += pull;
-          sums.hessian[lane] += std::fabs(pull) * (1.0 - rho);
+          const double weight = count[j] * (signs ? sign_of(difference) : difference) * std::fabs(change);
+          pull = by_distance ? weight * rho / (0.01 + std::fabs(step)) : weight * rho;
+          curvature = std::fabs(pull) * (1.0 - rho);
         };
-        sums.over(0, std::min(i, n_top),
-                  [&](std::size_t j, std::size_t lane) AGBM_INLINE { add(j, upper[j] * (at[j] - below[i]), lane); });
-        if (upper[i] > 0.0) {
-          sums.over(i + 1, n,
-                    [&](std::size_t j, std::size_t lane) AGBM_INLINE { add(j, upper[i] * (at[i] - below[j]), lane); });
+        sums.over(0, std::min(i, n_top), [&](std::size_t j, double& pull, double& curvature) AGBM_INLINE {
+          pull_of(j, upper[j] * (at[j] - own_below), pull, curvature);
+        });
+        if (own_upper > 0.0) {
+          sums.over(i + 1, n, [&](std::size_t j, double& pull, double& curvature) AGBM_INLINE {
+            pull_of(j, own_upper * (own_at - below[j]), pull, curvature);
+          });
         }
-        runs_.lambda[first + i] = sums.total(sums.lambda);
-        runs_.hessian[first + i] = sums.total(sums.hessian);
+        runs_.lambda[first + i] = sums.total(sums.first);
+        runs_.hessian[first + i] = sums.total(sums.second);
       }
     });
   }
@@ -343,37 +358,51 @@ class PairSums {
   void add_losses(const Piece& piece) {
     const std::size_t first = queries_.begin[piece.query];
     vectorised([&]() AGBM_INLINE {
-      const double* score = &runs_.score[first];
-      const double* gain = &runs_.gain[first];
-      const double* count = &runs_.count[first];
+      const double* __restrict score = &runs_.score[first];
+      const double* __restrict gain = &runs_.gain[first];
+      const double* __restrict count = &runs_.count[first];
       for (std::size_t i = piece.first; i < piece.last; ++i) {
-        Lanes sums;
-        sums.over(0, i, [&](std::size_t j, std::size_t lane) AGBM_INLINE {
-          const double difference = gain[j] - gain[i];
-          const double margin = std::copysign(1.0, difference) * (score[j] - score[i]);
-          const double loss = at_least(-margin, 0.0) + log_1_plus(bounded_exp(-std::fabs(margin)));
-          sums.lambda[lane] += count[j] * std::fabs(sign_of(difference)) * loss;
+        Sums sums;
+        const double own_score = score[i], own_gain = gain[i];
+        sums.over(0, i, [&](std::size_t j, double& loss, double& unused) AGBM_INLINE {
+          const double difference = gain[j] - own_gain;
+          const double margin = std::copysign(1.0, difference) * (score[j] - own_score);
+          const double of_pair = at_least(-margin, 0.0) + log_1_plus(bounded_exp(-std::fabs(margin)));
+          loss = count[j] * std::fabs(sign_of(difference)) * of_pair;
+          unused = 0.0;
         });
-        runs_.lambda[first + i] = sums.total(sums.lambda) * count[i] * runs_.upper[first + i];
+        runs_.lambda[first + i] = sums.total(sums.first) * count[i] * runs_.upper[first + i];
       }
     });
   }
 
-  // Sums over runs, in a fixed number of lanes, so that they can be vectorised without a change of their bits.
-  struct Lanes {
-    static constexpr std::size_t kN = 8;
-    double lambda[kN] = {}, hessian[kN] = {};
+  // Two sums over runs. The terms are computed in blocks, so that this can be vectorised, and added in a fixed number of
+  // lanes, so that their bits do not depend on the width of vectors.
+  struct Sums {
+    static constexpr std::size_t kBlock = 128;
+    Doubles first = {}, second = {};
 
-    template <class Add>
-    AGBM_INLINE void over(std::size_t begin, std::size_t end, const Add& add) {
-      std::size_t j = begin;
-      for (; j + kN <= end; j += kN) {
-        for (std::size_t lane = 0; lane < kN; ++lane) add(j + lane, lane);
+    template <class Terms>
+    AGBM_INLINE void over(std::size_t begin, std::size_t end, const Terms& terms) {
+      alignas(64) double a[kBlock], b[kBlock];
+      for (; begin < end; begin += kBlock) {
+        const std::size_t n = std::min(kBlock, end - begin);
+        // Whole vectors, for which arrays are longer than they need to be; terms beyond the end are zero.
+        const std::size_t padded = (n + kLanes - 1) / kLanes * kLanes;
+        for (std::size_t k = 0; k < padded; ++k) {
+          double x, y;
+          terms(begin + k, x, y);
+          a[k] = k < n ? x : 0.0;
+          b[k] = k < n ? y : 0.0;
+        }
+        for (std::size_t k = 0; k < padded; k += kLanes) {
+          first += load_some(a + k, kLanes);
+          second += load_some(b + k, kLanes);
+        }
       }
-      for (std::size_t lane = 0; j < end; ++j, ++lane) add(j, lane);
     }
-    static double total(const double* sums) {
-      return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    AGBM_INLINE static double total(const Doubles& v) {
+      return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
     }
   };
 
