@@ -49,6 +49,16 @@ def test_queries_are_not_divided(split):
         assert not set(y[train, 1]) & set(y[test, 1])
 
 
+def test_samples_have_whole_queries():
+    query = np.repeat(np.arange(50), np.random.default_rng(4).integers(1, 9, 50))
+    y = np.column_stack([np.zeros(len(query)), query])
+    for n in (1, 30, 100, len(y), 2 * len(y)):
+        rows = Ranking().sample(y, n, 0)
+        assert len(rows) <= max(n, 8)
+        assert not set(y[rows, 1]) & set(np.delete(y, rows, axis=0)[:, 1])
+    assert len(rows) == len(y)
+
+
 def test_survival_metrics_are_those_of_scikit_survival(lifetimes):
     metrics = pytest.importorskip("sksurv.metrics")
     nonparametric = pytest.importorskip("sksurv.nonparametric")

@@ -432,8 +432,7 @@ def divide(question: Question, arguments: argparse.Namespace) -> Split:
     if arguments.rows is not None:
         if arguments.rows < 10:
             raise ValueError(f"--rows must be at least 10; got {arguments.rows}.")
-        rng = np.random.default_rng(arguments.seed)
-        rows = np.sort(rng.choice(rows, min(arguments.rows, len(rows)), replace=False))
+        rows = rows[question.task.sample(question.y[rows], arguments.rows, arguments.seed)]
     elif question.streams:
         raise ValueError(
             f"{question.file.name!r} may not fit into memory; use --rows N to draw a sample of its "

@@ -98,10 +98,15 @@ def _numbers(split: Split, task: Task, categorical_features: Any) -> Numbers:
 
 
 def _rankings(split: Split, categorical_features: Any) -> Numbers:
-    """The rows of a ranking, in the order of their queries, as the other libraries need them."""
+    """The rows of a ranking, in the order of their queries, as the other libraries need them.
+
+    Validation queries without a relevant document are left out: the other libraries count them as perfect.
+    """
     (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
-    order, order_val = (np.argsort(y[:, 1], kind="stable") for y in (split.y, split.y_val))
-    sizes, sizes_val = (np.unique(y[:, 1], return_counts=True)[1] for y in (split.y, split.y_val))
+    relevant = np.isin(split.y_val[:, 1], split.y_val[split.y_val[:, 0] > 0.0, 1])
+    order, order_val = np.argsort(split.y[:, 1], kind="stable"), np.argsort(split.y_val[:, 1], kind="stable")
+    order_val = order_val[relevant[order_val]]
+    sizes, sizes_val = (np.unique(y, return_counts=True)[1] for y in (split.y[:, 1], split.y_val[relevant, 1]))
     relevance, relevance_val = split.y[order, 0], split.y_val[order_val, 0]
     return Numbers(X[order], relevance, X_val[order_val], relevance_val, X_test, mask, 0, sizes, sizes_val)
 

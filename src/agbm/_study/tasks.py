@@ -81,6 +81,10 @@ class Task(ABC):
         """Split rows at random."""
         return hold_out(len(y), share, None, seed)
 
+    def sample(self, y: NDArray[Any], n_rows: int, seed: int) -> NDArray[np.intp]:
+        """Draw at most n_rows rows at random, in ascending order."""
+        return np.sort(np.random.default_rng(seed).choice(len(y), min(n_rows, len(y)), replace=False))
+
     def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
         """The rows of each fold of a cross-validation."""
         from sklearn.model_selection import KFold
@@ -182,6 +186,13 @@ class Ranking(Task):
     def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
         """See Task; whole queries."""
         return hold_out_groups(y[:, 1], share, seed)
+
+    def sample(self, y: NDArray[Any], n_rows: int, seed: int) -> NDArray[np.intp]:
+        """See Task; whole queries, at least one."""
+        queries, numbers, sizes = np.unique(y[:, 1], return_inverse=True, return_counts=True)
+        order = np.random.default_rng(seed).permutation(len(queries))
+        n_queries = max(1, int(np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right")))
+        return np.flatnonzero(np.isin(numbers, order[:n_queries]))
 
     def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
         """See Task; whole queries."""
