@@ -35,14 +35,13 @@ RankedRows checked_rows(const Vector<double>& relevance, const Vector<double>& q
   return rows;
 }
 
-RankingRules rules_of(const std::string& name, std::size_t cut, std::size_t truncation, bool exponential_gain,
-                      bool normalise, bool by_distance) {
-  return {kind_of(name), cut, truncation, exponential_gain, normalise, by_distance};
+RankingRules rules_of(const std::string& name, std::size_t cut, std::size_t truncation, bool exponential_gain) {
+  return {kind_of(name), cut, truncation, exponential_gain};
 }
 
 void ranking_value(const std::string& name, std::size_t cut, bool exponential_gain, const Vector<double>& relevance,
                    const Vector<double>& query, const Vector<double>& score, const Results& out, int n_threads) {
-  const RankingRules rules = rules_of(name, cut, cut, exponential_gain, false, false);
+  const RankingRules rules = rules_of(name, cut, cut, exponential_gain);
   const RankedRows rows = checked_rows(relevance, query, score);
   require(out.size() == rows.n, "out: wrong size");
   nb::gil_scoped_release release;
@@ -55,9 +54,9 @@ void ranking_value(const std::string& name, std::size_t cut, bool exponential_ga
 }
 
 void ranking_derivatives(const std::string& name, std::size_t cut, std::size_t truncation, bool exponential_gain,
-                         bool normalise, bool by_distance, const Vector<double>& relevance, const Vector<double>& query,
-                         const Vector<double>& score, const Results& residual, const Results& hessian, int n_threads) {
-  const RankingRules rules = rules_of(name, cut, truncation, exponential_gain, normalise, by_distance);
+                         const Vector<double>& relevance, const Vector<double>& query, const Vector<double>& score,
+                         const Results& residual, const Results& hessian, int n_threads) {
+  const RankingRules rules = rules_of(name, cut, truncation, exponential_gain);
   const RankedRows rows = checked_rows(relevance, query, score);
   require(residual.size() == rows.n && hessian.size() == rows.n, "residual, hessian: wrong size");
   nb::gil_scoped_release release;
@@ -83,9 +82,8 @@ void bind_ranking(nb::module_& m) {
         "query"_a.noconvert(), "score"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "The loss of each query at its first row, and zero at the others.");
   m.def("ranking_derivatives", &ranking_derivatives, "name"_a, "cut"_a, "truncation"_a, "exponential_gain"_a,
-        "normalise"_a, "by_distance"_a, "relevance"_a.noconvert(), "query"_a.noconvert(), "score"_a.noconvert(),
-        "residual"_a.noconvert(), "hessian"_a.noconvert(), "n_threads"_a,
-        "The negative gradient and the hessian of each row.");
+        "relevance"_a.noconvert(), "query"_a.noconvert(), "score"_a.noconvert(), "residual"_a.noconvert(),
+        "hessian"_a.noconvert(), "n_threads"_a, "The negative gradient and the hessian of each row.");
   m.def("ranking_marks", &ranking_marks, "pairs"_a, "relevance"_a.noconvert(), "query"_a.noconvert(),
         "out"_a.noconvert(), "1 at the first row of each query that counts, and zero at the others.");
 }

@@ -19,6 +19,7 @@
 #include "parallel.hpp"
 #include "queries.hpp"
 #include "simd.hpp"
+#include "sorted_query.hpp"
 
 namespace agbm {
 
@@ -29,94 +30,7 @@ struct RankingRules {
   std::size_t cut;         // positions that the metric sees
   std::size_t truncation;  // the better placed document of a pair must have one of these positions
   bool exponential_gain;   // 2^relevance - 1 instead of the relevance
-  bool normalise;          // whether the pairs of all queries count about the same
-  bool by_distance;        // whether pairs with close scores count more
 };
-
-// 1 / log2(position + 2), for positions from 0.
-inline std::vector<double> discounts(std::size_t n) {
-  std::vector<double> found(n);
-  for (std::size_t i = 0; i < n; ++i) found[i] = positive_log(2.0) / positive_log(static_cast<double>(i) + 2.0);
-  return found;
-}
-
-// The gains of the documents of a query, times a power of two that makes the largest of them about 1, so that no sum
-// overflows: metrics are ratios of gains.
-class Gains {
- public:
-  Gains(double largest_relevance, bool exponential) : exponential_(exponential) {
-    if (exponential_) {
-      scale_ = std::floor(std::min(largest_relevance, 1e15));
-    } else {
-      int exponent = 0;
-      std::frexp(largest_relevance, &exponent);
-      scale_ = exponent;
-    }
-  }
-  double operator()(double relevance) const {
-    if (!exponential_) return std::ldexp(relevance, -static_cast<int>(scale_));
-    const double whole = std::floor(relevance);
-    const double power = bounded_exp((relevance - whole) * 0.69314718055994531);
-    return std::ldexp(power, exponent(whole - scale_)) - std::ldexp(1.0, exponent(-scale_));
-  }
-
- private:
-  static int exponent(double x) { return static_cast<int>(std::max(x, -2000.0)); }
-
-  bool exponential_;
-  double scale_;
-};
-
-// The documents of a query in the order of their scores, as numbers of rows, and their runs.
-class SortedQuery {
- public:
-  // begin[r] is the position of the first document of run r; the last entry is the number of documents.
-  std::vector<std::uint32_t> order;
-  std::vector<std::size_t> begin;
-
-  // Returns whether all scores are finite. With `binary`, relevances count as zero or positive.
-  bool sort(const RankedRows& rows, const std::uint32_t* documents, std::size_t n, bool binary) {
-    order.resize(n);
-    begin.clear();
-    keys_.resize(n);
-    bool finite = true;
-    for (std::size_t i = 0; i < n; ++i) {
-      const double score = rows.score[documents[i]] + 0.0, relevance = rows.relevance[documents[i]];
-      finite = finite && std::isfinite(score);
-      keys_[i] = {score, binary ? (relevance > 0.0 ? 1.0 : 0.0) : relevance, documents[i]};
-    }
-    if (!finite) return false;
-    std::sort(keys_.begin(), keys_.end(), [](const Key& a, const Key& b) {
-      return a.score != b.score ? a.score > b.score : a.relevance < b.relevance;
-    });
-    for (std::size_t i = 0; i < n; ++i) {
-      order[i] = keys_[i].row;
-      if (i == 0 || keys_[i].score != keys_[i - 1].score || keys_[i].relevance != keys_[i - 1].relevance) {
-        begin.push_back(i);
-      }
-    }
-    begin.push_back(n);
-    return true;
-  }
-  std::size_t n_runs() const { return begin.size() - 1; }
-  double score(std::size_t position) const { return keys_[position].score; }
-  double relevance(std::size_t position) const { return keys_[position].relevance; }
-
- private:
-  struct Key {
-    double score, relevance;
-    std::uint32_t row;
-  };
-  std::vector<Key> keys_;
-};
-
-// The largest possible DCG of gains in falling order.
-inline double ideal_dcg(std::vector<double>& gains, std::size_t cut, const std::vector<double>& discount) {
-  std::sort(gains.begin(), gains.end(), std::greater<>());
-  double sum = 0.0;
-  for (std::size_t i = 0; i < std::min(cut, gains.size()); ++i) sum += gains[i] * discount[i];
-  return sum;
-}
 
 // What the pairs of a run depend on. The weight of a pair, the documents of which are in the runs i and j > i, is
 // |gain_i - gain_j| |upper_i (at_i - below_j)|: the change of the metric if the two were exchanged.
@@ -174,6 +88,9 @@ class PairSums {
 
  private:
   static constexpr std::size_t kRunsPerPiece = 64;
+  // Lambdas are divided by the distance of scores, so that pairs whose order is not yet clear count more, as in LightGBM.
+  static constexpr double kNear = 0.01;
+  static constexpr std::size_t kLongQuery = 1024;  // in runs; longer queries are divided between threads
   struct Scratch {
     SortedQuery sorted;
     std::vector<double> gains;
@@ -307,19 +224,97 @@ class PairSums {
   std::vector<Piece> pieces_of_queries() const {
     std::vector<Piece> pieces;
     for (std::size_t q = 0; q < queries_.n(); ++q) {
-      for (std::size_t r = 0; n_top_[q] > 0 && r < n_runs_[q]; r += kRunsPerPiece) {
-        pieces.push_back({q, r, std::min(n_runs_[q], r + kRunsPerPiece)});
+      const std::size_t step = n_runs_[q] > kLongQuery ? kRunsPerPiece : kLongQuery;
+      for (std::size_t r = 0; n_top_[q] > 0 && r < n_runs_[q]; r += step) {
+        pieces.push_back({q, r, std::min(n_runs_[q], r + step)});
       }
     }
     return pieces;
   }
 
   void add_pairs(const Piece& piece) {
-    if (rules_.kind == RankingKind::kPairwise) return add_pairs_of<true, false>(piece);
-    rules_.by_distance ? add_pairs_of<false, true>(piece) : add_pairs_of<false, false>(piece);
+    const bool is_long = n_runs_[piece.query] > kLongQuery;
+    if (rules_.kind == RankingKind::kPairwise) {
+      return is_long ? add_pairs_of<false>(piece) : add_pairs_of_query<false>(piece.query);
+    }
+    is_long ? add_pairs_of<true>(piece) : add_pairs_of_query<true>(piece.query);
   }
 
-  template <bool signs, bool by_distance>
+  // The pairs of run i with all that follow it. Arrays are separate arguments, so that compilers see that they are.
+  template <bool lambdas>
+  AGBM_INLINE static void pull_others(std::size_t i, std::size_t n, const double* __restrict score,
+                                      const double* __restrict gain, const double* __restrict upper,
+                                      const double* __restrict at, const double* __restrict below,
+                                      const double* __restrict count, const double* __restrict place,
+                                      double* __restrict lambda, double* __restrict hessian,
+                                      double* __restrict own_lambda, double* __restrict own_hessian) {
+    const double own_score = score[i], own_gain = gain[i], own_upper = upper[i], own_at = at[i], own_below = below[i],
+                 own_count = count[i], own_place = place[i];
+    const std::size_t begin = i + 1, end = begin + (n - begin + kLanes - 1) / kLanes * kLanes;
+    for (std::size_t j = begin; j < end; ++j) {
+      const double difference = own_gain - gain[j], step = own_score - score[j];
+      const double rho = 1.0 / (1.0 + bounded_exp(std::copysign(1.0, difference) * step));
+      const std::uint64_t earlier = std::bit_cast<std::uint64_t>(own_place - place[j]) >> 63;
+      const double is_above = std::bit_cast<double>((0 - earlier) & kOneBits);  // 1 or 0, without a branch
+      const double above = own_upper * (own_at - below[j]), under = upper[j] * (at[j] - own_below);
+      const double change = std::fabs(is_above * above + (1.0 - is_above) * under);
+      const double weight = (lambdas ? difference : sign_of(difference)) * change;
+      const double pull = lambdas ? weight * rho / (kNear + std::fabs(step)) : weight * rho;
+      const double curvature = std::fabs(pull) * (1.0 - rho);
+      lambda[j] -= own_count * pull;
+      hessian[j] += own_count * curvature;
+      own_lambda[j] = count[j] * pull;
+      own_hessian[j] = count[j] * curvature;
+    }
+    Doubles pulls = {}, curvatures = {};
+    for (std::size_t j = begin; j < end; j += kLanes) {
+      pulls += load_some(own_lambda + j, kLanes);
+      curvatures += load_some(own_hessian + j, kLanes);
+    }
+    lambda[i] += Sums::total(pulls);
+    hessian[i] += Sums::total(curvatures);
+  }
+
+  // The pairs of a short query, each of which is visited once. Most documents have the least gain, and those of the same
+  // gain make no pairs, so the others come first here, and only they are compared with all that follow.
+  template <bool lambdas>
+  void add_pairs_of_query(std::size_t q) {
+    const std::size_t first = queries_.begin[q], n = n_runs_[q], width = n + kLanes;
+    const double least = *std::min_element(&runs_.gain[first], &runs_.gain[first] + n);
+    std::vector<std::size_t> runs;
+    for (const bool of_least : {false, true}) {
+      for (std::size_t r = 0; r < n; ++r) {
+        if ((runs_.gain[first + r] == least) == of_least) runs.push_back(r);
+      }
+    }
+    std::vector<double> numbers(11 * width);  // zero beyond the end
+    double* columns[11];
+    for (std::size_t c = 0; c < 11; ++c) columns[c] = numbers.data() + c * width;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t r = first + runs[i];
+      const double of_run[] = {runs_.score[r],
+                               runs_.gain[r],
+                               runs_.upper[r],
+                               runs_.at[r],
+                               runs_.below[r],
+                               runs_.count[r],
+                               static_cast<double>(runs[i])};
+      for (std::size_t c = 0; c < 7; ++c) columns[c][i] = of_run[c];
+    }
+    vectorised([&]() AGBM_INLINE {
+      for (std::size_t i = 0; i < n && columns[1][i] > least; ++i) {
+        pull_others<lambdas>(i, n, columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], columns[6],
+                             columns[7], columns[8], columns[9], columns[10]);
+      }
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+      runs_.lambda[first + runs[i]] = columns[7][i];
+      runs_.hessian[first + runs[i]] = columns[8][i];
+    }
+  }
+
+  // Each run of a piece of a long query adds the pairs that it is in: those with one of the first positions.
+  template <bool lambdas>
   void add_pairs_of(const Piece& piece) {
     const std::size_t first = queries_.begin[piece.query], n = n_runs_[piece.query], n_top = n_top_[piece.query];
     vectorised([&]() AGBM_INLINE {
@@ -337,8 +332,8 @@ class PairSums {
         const auto pull_of = [&](std::size_t j, double change, double& pull, double& curvature) AGBM_INLINE {
           const double difference = own_gain - gain[j], step = own_score - score[j];
           const double rho = 1.0 / (1.0 + bounded_exp(std::copysign(1.0, difference) * step));
-          const double weight = count[j] * (signs ? sign_of(difference) : difference) * std::fabs(change);
-          pull = by_distance ? weight * rho / (0.01 + std::fabs(step)) : weight * rho;
+          const double weight = count[j] * (lambdas ? difference : sign_of(difference)) * std::fabs(change);
+          pull = lambdas ? weight * rho / (kNear + std::fabs(step)) : weight * rho;
           curvature = std::fabs(pull) * (1.0 - rho);
         };
         sums.over(0, std::min(i, n_top), [&](std::size_t j, double& pull, double& curvature) AGBM_INLINE {
@@ -387,13 +382,13 @@ class PairSums {
       alignas(64) double a[kBlock], b[kBlock];
       for (; begin < end; begin += kBlock) {
         const std::size_t n = std::min(kBlock, end - begin);
-        // Whole vectors, for which arrays are longer than they need to be; terms beyond the end are zero.
+        // Whole vectors, for which arrays are longer than they need to be.
         const std::size_t padded = (n + kLanes - 1) / kLanes * kLanes;
         for (std::size_t k = 0; k < padded; ++k) {
           double x, y;
           terms(begin + k, x, y);
-          a[k] = k < n ? x : 0.0;
-          b[k] = k < n ? y : 0.0;
+          a[k] = k >= n ? 0.0 : x;
+          b[k] = k >= n ? 0.0 : y;
         }
         for (std::size_t k = 0; k < padded; k += kLanes) {
           first += load_some(a + k, kLanes);
@@ -416,7 +411,8 @@ class PairSums {
       return;
     }
     double factor = 1.0;
-    if (rules_.normalise && n_top_[q] > 0) {
+    if (rules_.kind != RankingKind::kPairwise &&
+        n_top_[q] > 0) {  // queries with many pairs count less than by their sums
       double sum = 0.0;
       for (std::size_t r = 0; r < n_runs_[q]; ++r) sum += std::fabs(runs_.lambda[first + r]) * runs_.count[first + r];
       if (sum > 0.0) factor = positive_log(1.0 + sum) / (positive_log(2.0) * sum);

@@ -279,8 +279,6 @@ def ranking_derivatives(
     cut: int,
     truncation: int,
     exponential_gain: bool,
-    normalise: bool,
-    by_distance: bool,
     relevance: NDArray[np.float64],
     query: NDArray[np.float64],
     score: NDArray[np.float64],

@@ -69,9 +69,7 @@ def test_lambdas_weigh_pairs_by_the_change_of_the_metric(kind, cut, query):
     relevance, score = query
     loss = LambdaRank(kind, cut)
     truncation = 100 if cut is None else max(cut, loss.least_truncation)
-    pull, curvature = twin.lambdas(
-        kind, relevance, score, cut or 100, truncation, normalise=loss._normalise, by_distance=loss._by_distance
-    )
+    pull, curvature = twin.lambdas(kind, relevance, score, cut or 100, truncation)
     y, f = labels(relevance), score[np.newaxis]
     np.testing.assert_allclose(loss.negative_gradient(y, f)[0], pull, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(loss.hessian(y, f)[0], curvature, rtol=1e-9, atol=1e-12)
@@ -82,7 +80,7 @@ def test_only_pairs_with_a_document_in_front_count(monkeypatch):
     rng = np.random.default_rng(3)
     relevance, score = rng.integers(0, 3, 30).astype(float), np.round(rng.normal(size=30), 1)
     loss = LambdaRank("ndcg", 2)
-    pull, _ = twin.lambdas("ndcg", relevance, score, 2, 2, normalise=loss._normalise, by_distance=loss._by_distance)
+    pull, _ = twin.lambdas("ndcg", relevance, score, 2, 2)
     found = loss.negative_gradient(labels(relevance), score[np.newaxis])[0]
     np.testing.assert_allclose(found, pull, rtol=1e-9, atol=1e-12)
 
@@ -178,6 +176,29 @@ def test_many_levels_keep_their_order():
     assert perfect == pytest.approx(1.0)
     residual = LambdaRank().negative_gradient(labels(relevance), np.zeros((1, 60)))[0]
     assert residual[-1] > 0.0 > residual[0]
+
+
+@pytest.mark.parametrize("cut", [None, 10])
+def test_long_queries_have_the_pairs_of_short_ones(cut):
+    n = 1_500  # more than a thread sums alone
+    rng = np.random.default_rng(0)
+    relevance, score = rng.integers(0, 3, n).astype(float), rng.permutation(n) / 100.0
+    order = np.argsort(-score)
+    gain, discount = 2.0 ** relevance[order] - 1.0, 1.0 / np.log2(np.arange(n) + 2.0)
+    ideal = (np.sort(gain)[::-1] * discount)[:cut].sum()
+    better, step = gain[:, None] - gain, score[order][:, None] - score[order]
+    rho = 1.0 / (1.0 + np.exp(np.sign(better) * step))
+    pulls = better * np.abs(discount[:, None] - discount) / ideal * rho / (0.01 + np.abs(step))
+    if cut is not None:
+        pulls[30:, 30:] = 0.0
+    pull = pulls.sum(axis=1)
+    pull *= np.log2(1.0 + np.abs(pull).sum()) / np.abs(pull).sum()
+    found = LambdaRank("ndcg", cut).negative_gradient(labels(relevance), score[np.newaxis])[0]
+    np.testing.assert_allclose(found[order], pull, rtol=1e-9, atol=1e-12)
+    y = labels(relevance)
+    of_pairs = np.where(better != 0.0, np.sign(better) * rho, 0.0).sum(axis=1) / np.count_nonzero(better > 0.0)
+    found = PairwiseLogistic().negative_gradient(y, score[np.newaxis])[0]
+    np.testing.assert_allclose(found[order], of_pairs, rtol=1e-9, atol=1e-12)
 
 
 def test_long_queries_take_linear_memory_and_time():

@@ -55,7 +55,7 @@ def change(kind, relevance, a, b, cut, gain):
     return abs(OF_ORDER[kind](exchanged, n) - OF_ORDER[kind](relevance, n))
 
 
-def lambdas(kind, relevance, score, cut, truncation, gain="exponential", normalise=True, by_distance=True):
+def lambdas(kind, relevance, score, cut, truncation, gain="exponential"):
     """Negative gradient and hessian of LambdaRank for one query, as means over equal documents."""
     relevance, score = np.asarray(relevance, float), np.asarray(score, float)
     seen = (relevance > 0).astype(float) if kind in ("map", "mrr") else relevance
@@ -72,8 +72,7 @@ def lambdas(kind, relevance, score, cut, truncation, gain="exponential", normali
                 continue
             weight = change(kind, seen, a, b, cut, gain)
             better, worse = (a, b) if seen[a] > seen[b] else (b, a)
-            if by_distance:
-                weight /= 0.01 + abs(sorted_score[a] - sorted_score[b])
+            weight /= 0.01 + abs(sorted_score[a] - sorted_score[b])
             rho = 1.0 / (1.0 + np.exp(sorted_score[better] - sorted_score[worse]))
             pull[better] += weight * rho
             pull[worse] -= weight * rho
@@ -81,7 +80,7 @@ def lambdas(kind, relevance, score, cut, truncation, gain="exponential", normali
     pull = np.array([pull[run == run[i]].mean() for i in range(n)])
     curvature = np.array([curvature[run == run[i]].mean() for i in range(n)])
     total = np.abs(pull).sum()
-    if normalise and total > 0:
+    if total > 0:
         factor = np.log2(1.0 + total) / total
         pull, curvature = pull * factor, curvature * factor
     curvature = np.maximum(curvature, np.abs(pull) / 6.0)

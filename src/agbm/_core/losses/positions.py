@@ -29,7 +29,7 @@ def position_biases(y: Array, f: Array, weight: Array | None, n_threads: int) ->
     for _ in range(STEPS):
         scores = f + bias[place]
         _native.ranking_derivatives(
-            "pairwise", NO_CUT, NO_CUT, True, False, False, relevance, query, scores, pull, curvature, n_threads
+            "pairwise", NO_CUT, NO_CUT, True, relevance, query, scores, pull, curvature, n_threads
         )
         slope = sums_of_groups(pull, weight, place, len(bias))
         steepness = sums_of_groups(curvature, weight, place, len(bias))

@@ -158,8 +158,6 @@ class LambdaRank(_WithGain):
     is not the gradient of a fixed function.
     """
 
-    _normalise: ClassVar[bool] = True
-    _by_distance: ClassVar[bool] = True
     least_truncation: ClassVar[int] = 30
 
     def __init__(self, metric: str = "ndcg", cut: int | None = None, gain: str = "exponential") -> None:
@@ -184,8 +182,8 @@ class LambdaRank(_WithGain):
         truncation = NO_CUT if self.cut is None else max(self.cut, self.least_truncation)
         out = _native.empty(scores.shape), _native.empty(scores.shape)
         _native.ranking_derivatives(
-            self.metric, self.cut_of_metric, truncation, self.gain == "exponential", self._normalise,
-            self._by_distance, relevance, query, scores, *out, self.n_threads,
+            self.metric, self.cut_of_metric, truncation, self.gain == "exponential", relevance, query, scores, *out,
+            self.n_threads,
         )  # fmt: skip
         return out
 
@@ -198,8 +196,7 @@ class _Convex(RankingLoss):
     def _fill_derivatives(self, relevance: Array, query: Array, scores: Array) -> tuple[Array, Array]:
         out = _native.empty(scores.shape), _native.empty(scores.shape)
         _native.ranking_derivatives(
-            self._kernel, NO_CUT, NO_CUT, self.gain == "exponential", False, False, relevance, query, scores, *out,
-            self.n_threads,
+            self._kernel, NO_CUT, NO_CUT, self.gain == "exponential", relevance, query, scores, *out, self.n_threads,
         )  # fmt: skip
         return out
 
