@@ -33,12 +33,14 @@ from ._data.batches import blocks_of
 from ._data.rows import Given
 from ._fit import Trained, fitted_model, member_run
 from ._folds import FoldPreparation, Folds, Split
-from ._labels import Classes, Numbers
+from ._labels import Classes, Labels, Numbers
+from ._lifetimes import Lifetimes, as_matrix
 from ._parameters import check_combinations
 from ._planning import checkpoints_of
 from ._progress import progress
 from ._run import Run
 from ._scoring import Scorer, Scores, scorers_of
+from ._survival import AGBMSurvival
 
 Columns = dict[str, NDArray[Any]]
 
@@ -108,7 +110,7 @@ def cv(
 
     Parameters
     ----------
-    estimator : AGBMClassifier or AGBMRegressor
+    estimator : AGBMClassifier, AGBMRegressor or AGBMSurvival
         The settings. The estimator itself is not fitted or changed.
     X, y, sample_weight
         A table of any kind that fit accepts, its labels, and the weights of the rows.
@@ -146,7 +148,10 @@ def cv(
         )
         return found
 
-    preparation = FoldPreparation(settings, Classes if is_classifier(settings) else Numbers, None)
+    kind: type[Labels] = Classes if is_classifier(settings) else Numbers
+    if isinstance(settings, AGBMSurvival):
+        kind, y = Lifetimes, as_matrix(y)
+    preparation = FoldPreparation(settings, kind, None)
     return _cross_validated(settings, preparation.folds(Given(X, y, sample_weight), split))
 
 
@@ -154,8 +159,8 @@ def _settings_of(estimator: Any, scoring: Any) -> Any:
     """A copy of the estimator with its parameters, without copies of these: a clone of an init model is not fitted."""
     if not isinstance(estimator, BaseAGBM):
         raise TypeError(
-            f"estimator={estimator!r} must be an AGBMClassifier or an AGBMRegressor; for pipelines and other "
-            "estimators, use cross_validate of scikit-learn."
+            f"estimator={estimator!r} must be an AGBMClassifier, AGBMRegressor or AGBMSurvival; for pipelines and "
+            "other estimators, use cross_validate of scikit-learn."
         )
     if hasattr(estimator, "to_local"):
         raise TypeError(

@@ -424,7 +424,9 @@ def _decode(encoded: Any) -> Any:
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
-    plain = all(value is None or isinstance(value, str) or _is_number_or_list(value) for value in made_of.values())
+    # Ties, the distribution of errors, and an unknown scale; the losses check them.
+    other = (str, type(None)) if name in ("Cox", "AcceleratedFailureTime") else ()
+    plain = all(isinstance(value, other) or _is_number_or_list(value) for value in made_of.values())
     if name not in _LOSSES or not plain:
         parameters = model_file.shortened(dict(made_of))
         raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
