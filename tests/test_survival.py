@@ -378,3 +378,15 @@ def test_exports_have_raw_scores(loss):
     assert np.allclose(found, raw, atol=1e-5)
     if loss == "cox":
         assert np.allclose(model.predict(X), raw[:, 0])
+
+
+@pytest.mark.parametrize("loss", ["cox", "aft:normal", "piecewise_exponential"])
+def test_cross_validation_has_risks(loss):
+    scorer = {"concordance": lambda model, X, y: model.score(X, y)}
+    result = agbm.cv(AGBMSurvival(loss=loss, **FAST), X, structured(), cv=3, scoring=scorer)
+    assert (result.scores["validation_concordance"] > 0.65).all()
+    for model, (_, test) in zip(result.estimators, result.splits, strict=True):
+        assert np.allclose(result.predictions[test], model.predict(X[test]))
+    if loss == "cox":
+        with pytest.raises(ValueError, match="needs the baseline hazard"):
+            result.estimators[0].predict_time(X)

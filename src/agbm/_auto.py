@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._core.losses import DistributionLoss, Exponential, HalfSquaredError, LogLoss, Loss, Multinomial
+from ._core.losses import DistributionLoss, Exponential, HalfSquaredError, LifetimeLoss, LogLoss, Loss, Multinomial
 from ._core.methods import Method
 from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
@@ -39,12 +39,14 @@ MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS = 5, 20
 
 # l2_regularization="auto": L2_OF_COUNTS if leaves count rows. Otherwise L2_ROWS times the mean hessian, as if each leaf
 # had this many more rows with residual zero, which does not depend on the unit of y; L2_ROWS_OF_SPREAD for the spread
-# or shape of a distribution, which a few rows say less about than about its mean. The hessians of classification
+# or shape of a distribution, which a few rows say less about than about its mean; L2_ROWS_OF_TIMES for the scores of
+# censored times, about which rows without an event say little. The hessians of classification
 # losses have no unit and are the variance of the gradient, so L2_OF_CLASSES acts as a prior on leaf values. It is
 # reduced in proportion if the mean hessian is below L2_HESSIAN.
 L2_OF_COUNTS = 3.0
 L2_ROWS = 7.0
 L2_ROWS_OF_SPREAD = 20.0
+L2_ROWS_OF_TIMES = 30.0
 L2_OF_CLASSES = 7.0
 L2_HESSIAN = 0.05
 
@@ -126,6 +128,8 @@ def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
 
 def _rows_of_scores(loss: Any) -> list[float]:
     """L2_ROWS for each score of a label, more for the scores that predictions do not depend on."""
+    if isinstance(loss, LifetimeLoss):
+        return [L2_ROWS_OF_TIMES for _ in loss.mean_signs]
     return [L2_ROWS if sign != 0 else L2_ROWS_OF_SPREAD for sign in loss.mean_signs]
 
 

@@ -79,7 +79,8 @@ def quantiles(model: FittedModel, raw: Array, share: float) -> Array:
 def _baseline_of(model: FittedModel, name: str) -> Array:
     if model.baseline is None:
         raise ValueError(
-            f"{name} needs the baseline hazard of loss={model.loss!r}, which belongs to the model of a whole fit: "
-            "at_iteration and update, except for mode='all', have dropped it. Fit the model again, or use predict."
+            f"{name} needs the baseline hazard of loss={model.loss!r}, which only the model of a whole fit has: "
+            "at_iteration, update (except for mode='all') and agbm.cv give models without it. Fit the model again, or "
+            "use predict."
         )
     return model.baseline

@@ -33,7 +33,8 @@ from ._data.batches import blocks_of
 from ._data.rows import Given
 from ._fit import Trained, fitted_model, member_run
 from ._folds import FoldPreparation, Folds, Split
-from ._labels import Classes, Numbers
+from ._labels import Classes, Labels, Numbers
+from ._lifetimes import Lifetimes, as_matrix, is_survival
 from ._parameters import check_combinations
 from ._planning import checkpoints_of
 from ._progress import progress
@@ -109,7 +110,7 @@ def cv(
 
     Parameters
     ----------
-    estimator : AGBMClassifier, AGBMRegressor or AGBMRanker
+    estimator : AGBMClassifier, AGBMRegressor, AGBMRanker or AGBMSurvival
         The settings. The estimator itself is not fitted or changed.
     X, y, sample_weight
         A table of any kind that fit accepts, its labels, and the weights of the rows. For a ranker, y has the columns
@@ -150,7 +151,9 @@ def cv(
         )
         return found
 
-    kind = Relevances if ranks(settings) else Classes if is_classifier(settings) else Numbers
+    kind: type[Labels] = Relevances if ranks(settings) else Classes if is_classifier(settings) else Numbers
+    if is_survival(settings):
+        kind, y = Lifetimes, as_matrix(y)
     preparation = FoldPreparation(settings, kind, None)
     return _cross_validated(settings, preparation.folds(Given(X, y, sample_weight), split))
 
@@ -159,8 +162,8 @@ def _settings_of(estimator: Any, scoring: Any) -> Any:
     """A copy of the estimator with its parameters, without copies of these: a clone of an init model is not fitted."""
     if not isinstance(estimator, BaseAGBM):
         raise TypeError(
-            f"estimator={estimator!r} must be an AGBMClassifier or an AGBMRegressor; for pipelines and other "
-            "estimators, use cross_validate of scikit-learn."
+            f"estimator={estimator!r} must be an AGBMClassifier, AGBMRegressor or AGBMSurvival; for pipelines and "
+            "other estimators, use cross_validate of scikit-learn."
         )
     if hasattr(estimator, "to_local"):
         raise TypeError(

@@ -806,6 +806,8 @@ def test_every_built_in_loss_can_be_saved():
     assert {kind.__name__ for kind in kinds if not kind.__name__.startswith("_")} - {
         "BuiltInLoss",
         "DistributionLoss",
+        "JointLoss",
+        "LifetimeLoss",
     } == set(saving._LOSSES)
 
 
