@@ -808,6 +808,7 @@ def test_every_built_in_loss_can_be_saved():
         "DistributionLoss",
         "JointLoss",
         "LifetimeLoss",
+        "RankingLoss",
     } == set(saving._LOSSES)
 
 

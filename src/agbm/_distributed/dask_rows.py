@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from dask.delayed import delayed
 
-from .._core.losses import JointLoss, Loss, is_built_in
+from .._core.losses import Cox, Loss, is_built_in
 from .._core.objective import LocalObjective
 from .._core.sums import weight_step
 from .._data.blocks import Blocks, WithValidation
@@ -39,7 +39,7 @@ class DaskRows:
     ) -> tuple[ClusterObjective, ClusterFitter]:
         """See RowSource."""
         loss, bins, n_outputs = local.loss, rows.reader.bins, rows.labels.n_outputs
-        if isinstance(loss, JointLoss):
+        if isinstance(loss, Cox):
             raise ValueError(
                 f"loss={rows.start_scores.loss!r} compares every row with others, which other workers have; on a "
                 "cluster, use loss='aft:normal' or 'piecewise_exponential', or fit AGBMSurvival on one machine."

@@ -421,7 +421,9 @@ def _decode(encoded: Any) -> Any:
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
-    if name not in _LOSSES or not all(_is_simple(value) for value in made_of.values()):
+    # Names of metrics, gains and distributions, ways to treat ties, and None for what there is no value of.
+    texts = (str, type(None)) if name in ("LambdaRank", "ListwiseCrossEntropy", "Cox", "AcceleratedFailureTime") else ()
+    if name not in _LOSSES or not all(isinstance(value, texts) or _is_simple(value) for value in made_of.values()):
         parameters = model_file.shortened(dict(made_of))
         raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:
@@ -431,10 +433,8 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
 
 
 def _is_simple(value: Any) -> bool:
-    """Whether a value is a number, a text or None, or a list of numbers."""
-    if isinstance(value, list):
-        return all(type(number) in (int, float) for number in value)
-    return value is None or type(value) in (int, float, str)
+    """Whether a value is a number, or a list of numbers."""
+    return all(type(number) in (int, float) for number in (value if isinstance(value, list) else [value]))
 
 
 def _method(name: str, made_of: Mapping[str, Any]) -> Method:
