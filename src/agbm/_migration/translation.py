@@ -124,8 +124,7 @@ def _objective(theirs: Library, params: Mapping[str, Any], task: str | None) -> 
     if not isinstance(objective, str) or objective not in theirs.objectives:
         raise ValueError(
             f"params: {name}={params[name]!r} has no counterpart; supported are {', '.join(theirs.objectives)}. For "
-            "custom losses see agbm.losses.Loss; rankings and survival analysis have estimators of their own: AGBMRanker, "
-            "AGBMSurvival."
+            "custom losses see agbm.losses.Loss; for rankings and survival analysis, use AGBMRanker and AGBMSurvival."
         )
     kind, loss = theirs.objectives[objective]
     if task not in (None, kind):
