@@ -168,6 +168,11 @@ def test_weights_are_those_of_queries():
         ({"qid": QID, "X_val": X, "y_val": Y}, "Neither group_val nor qid_val"),
         ({"qid": QID, "X_val": X, "y_val": Y, "qid_val": QID, "position_val": QID}, "training rows have none"),
         ({"qid": QID, "X_val": X, "y_val": 0 * Y, "qid_val": QID}, "a relevant document"),
+        (
+            {"qid": QID, "X_val": X, "y_val": Y, "qid_val": QID, "sample_weight_val": np.arange(len(X)) + 1.0},
+            "sample_weight_val: .*same weight",
+        ),
+        ({"qid": QID, "watch": {"w": (X, np.column_stack([Y, QID]), np.arange(len(X)) + 1.0)}}, "watch.*same weight"),
         ({"qid": QID, "qids": QID}, "qids"),
     ],
 )  # fmt: skip

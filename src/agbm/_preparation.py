@@ -308,6 +308,8 @@ def _rows_of(
         weight = None if given.weight is None else check_sample_weight(given.weight, numbers).astype(np.float64)
     with naming(f"watch[{name!r}]") if watched else nullcontext():  # these errors name y_val and offset_val
         y = labels.encode_validation(given.y, numbers.shape[0])
+        if weight is not None:
+            labels.check_weights(y.T, weight, "sample_weight" if watched else "sample_weight_val")
         offset = labels.encode_offset(given.offset, numbers.shape[0], "offset" if watched else "offset_val")
     return RowSet(name, numbers.shape[0], weight), numbers, y, added(start_scores(given.X), offset)
 
@@ -328,4 +330,6 @@ def _validation_labels(
     check_both(given.offset is not None, gathered.offset is not None, "offset_val")
     n = gathered.total
     encoded, offsets = labels.encode_validation(gathered.y, n), labels.encode_offset(gathered.offset, n, "offset_val")
+    if found is not None:
+        labels.check_weights(encoded.T, found, "sample_weight_val")
     return gathered, (RowSet(VALIDATION, n, found), given.total + np.arange(n), encoded, offsets)
