@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from records import OURS
 from suite_contestants import merging, with_text
-from trials import OURS, PATIENCE, Array, Contestant, Fitted, Run, settings_of, timed
+from trials import PATIENCE, Array, Contestant, Fitted, Run, settings_of, timed
 
 ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 TOLERANCE = 1e-8

@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from ranking_tables import Problem, Queries
-from trials import OURS, PATIENCE, Contestant, Fitted, Run, settings_of, timed
+from records import OURS
+from trials import PATIENCE, Contestant, Fitted, Run, settings_of, timed
 
 CUT = 10
 RATE = 0.1

@@ -4,10 +4,44 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+
+OURS = "agbm"
+
+
+class Installed:
+    """What is measured: something of one or several packages."""
+
+    packages: tuple[str, ...]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is agbm."""
+        return self.packages == (OURS,)
+
+    def version(self) -> str | None:
+        """The versions of the packages; None if one is not installed."""
+        try:
+            return ", ".join(f"{package} {version(package)}" for package in self.packages)
+        except PackageNotFoundError:
+            return None
+
+
+class OfContestant:
+    """A measurement of a contestant."""
+
+    contestant: str
+    version: str
+    settings: str
+
+    @property
+    def variant(self) -> tuple[str, str, str]:
+        """Contestant with its version and settings."""
+        return self.contestant, self.version, self.settings
 
 
 def read(path: Path, kind: type[R]) -> list[R]:

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from records import OURS
 from survival_scores import as_outcomes, curves_of_cox
 from survival_tables import Lives, Problem
-from trials import OURS, PATIENCE, Array, Contestant, Fitted, Run, settings_of, timed
+from trials import PATIENCE, Array, Contestant, Fitted, Run, settings_of, timed
 
 RATE = 0.1
 SCALES = (0.5, 0.75, 1.0, 1.5)

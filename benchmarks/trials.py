@@ -13,16 +13,14 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from records import append, read
+from records import Installed, OfContestant, append, read
 
-OURS = "agbm"
 PATIENCE = 50
 """Iterations without improvement on the validation rows after which every library stops."""
 
@@ -56,7 +54,7 @@ def timed(fit: Callable[..., object], *args: Any, **keywords: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Contestant(Generic[P]):
+class Contestant(Installed, Generic[P]):
     """A library with settings."""
 
     name: str
@@ -65,21 +63,9 @@ class Contestant(Generic[P]):
     settings: str = ""
     """Settings besides those in the code, as text: a result is measured again when they change."""
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether it is agbm."""
-        return self.packages == (OURS,)
-
-    def version(self) -> str | None:
-        """The versions of the packages; None if one is not installed."""
-        try:
-            return ", ".join(f"{package} {version(package)}" for package in self.packages)
-        except PackageNotFoundError:
-            return None
-
 
 @dataclass(frozen=True)
-class Record:
+class Record(OfContestant):
     """One measurement, a line of a results file. Values, seconds and trees are None if the fit failed."""
 
     task: str
@@ -96,11 +82,6 @@ class Record:
     seconds: float | None = None
     trees: int | None = None
     error: str | None = None
-
-    @property
-    def variant(self) -> tuple[str, str, str]:
-        """Contestant with its version and settings."""
-        return self.contestant, self.version, self.settings
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -22,9 +22,10 @@ from crepes import WrapRegressor
 from crepes.extras import DifficultyEstimator, MondrianCategorizer
 from mapie.regression import ConformalizedQuantileRegressor, CrossConformalRegressor, SplitConformalRegressor
 
+from records import OURS
 from suite_contestants import Run
 from suite_tables import Array, Problem, Rows
-from uncertainty_parts import OURS, Contestant, Part, as_numbers, fitted_ours, lightgbm_settings, parted
+from uncertainty_parts import Contestant, Part, as_numbers, fitted_ours, lightgbm_settings, parted
 from uncertainty_quantiles import lightgbm_quantile
 from uncertainty_scores import CENTRAL_LEVELS, COVERAGE, of_intervals
 

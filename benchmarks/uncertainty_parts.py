@@ -7,16 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from records import OURS, Installed
 from suite_contestants import Run
 from suite_tables import Array, Problem, Rows, stratified_order
 
-OURS = "agbm"
 BOTH_OF_NGBOOST = ("NGBoost, 500 iterations", "NGBoost, early stopping")
 HELD_OUT = 0.2
 """Share of the rows that a contestant holds out for calibration, and of those for early stopping."""
@@ -25,7 +24,7 @@ Predict = Callable[[Problem, Run], Any]
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Contestant(Installed):
     """A library with settings. `predict` fits it to `problem.both` and predicts for the test rows."""
 
     name: str
@@ -33,18 +32,6 @@ class Contestant:
     packages: tuple[str, ...]
     settings: str = ""
     """Settings besides those in the code, as text: a result is measured again when they change."""
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it is agbm."""
-        return self.packages == (OURS,)
-
-    def version(self) -> str | None:
-        """The versions of the packages; None if one is not installed."""
-        try:
-            return ", ".join(f"{package} {version(package)}" for package in self.packages)
-        except PackageNotFoundError:
-            return None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from document import table
+from records import OfContestant
 from suite_statistics import geometric_mean
 from uncertainty_parts import BOTH_OF_NGBOOST
 from uncertainty_scores import COVERAGE, exact_interval
@@ -16,7 +17,7 @@ NGBOOST = "NGBoost (better of both)"
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(OfContestant):
     """One measurement, a line of a results file. Scores and seconds are None if the fit failed."""
 
     part: str
@@ -33,11 +34,6 @@ class Record:
     scores: dict[str, float] | None = None
     seconds: float | None = None
     error: str | None = None
-
-    @property
-    def variant(self) -> tuple[str, str, str]:
-        """Contestant with its version and settings."""
-        return self.contestant, self.version, self.settings
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
+import lightgbm
 import numpy as np
+import onnxruntime
 import pytest
 import sklearn
+import treelite
 from sklearn.base import clone
 from sklearn.metrics import ndcg_score
 from sklearn.model_selection import GroupKFold, cross_validate
@@ -262,18 +266,17 @@ def test_what_every_model_can_do():
 
 
 def test_exports():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own, about what other libraries will no longer have
+        import shap
     model = AGBMRanker(**FAST).fit(X, Y, qid=QID)
-    treelite = pytest.importorskip("treelite")
     found = treelite.gtil.predict(agbm.export.to_treelite(model), X, nthread=1)
     np.testing.assert_allclose(np.ravel(found), model.predict(X), rtol=1e-12, atol=1e-12)
-    shap = pytest.importorskip("shap")
     values = shap.TreeExplainer(agbm.export.to_shap(model)).shap_values(X)
     np.testing.assert_allclose(values, model.predict_contributions(X)[:, :-1], rtol=1e-6, atol=1e-7)
     assert model.explain(X).values.shape == X.shape
-    lightgbm = pytest.importorskip("lightgbm")
     booster = lightgbm.Booster(model_str=agbm.export.to_lightgbm(model))
     np.testing.assert_allclose(booster.predict(X), model.predict(X), rtol=1e-12, atol=1e-12)
-    onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(agbm.export.to_onnx(model).SerializeToString())
     rows = X.astype(np.float32)
     (scores,) = session.run(None, {session.get_inputs()[0].name: rows})

@@ -1,5 +1,7 @@
 """Models for shap.TreeExplainer: its values are those of predict_contributions."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -9,7 +11,9 @@ from agbm.export import to_shap
 from export_models import model as model_of
 from export_models import table
 
-shap = pytest.importorskip("shap")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its own, about what other libraries will no longer have
+    import shap
 
 
 def with_missing(X, seed=0):

@@ -60,7 +60,6 @@ def test_grid_lies_inside_the_times_of_test_rows():
 
 
 def test_scores_without_censoring_are_plain_shares_and_squares():
-    pytest.importorskip("sksurv")
     time, test_time = np.arange(1.0, 31.0), np.array([3.5, 8.5, 12.5, 20.5, 35.5])
     times = np.array([5.0, 10.0, 15.0])
     curves = np.array([[0.2, 0.1, 0.0], [0.7, 0.4, 0.1], [0.9, 0.5, 0.3], [0.9, 0.8, 0.6], [1.0, 0.9, 0.9]])
