@@ -11,6 +11,7 @@
 
 #include "binned_trees.hpp"
 #include "grow.hpp"
+#include "histogram_search.hpp"
 #include "layout.hpp"
 #include "python_arrays.hpp"
 #include "tree.hpp"
@@ -100,7 +101,10 @@ class GrowerBase {
 class Grower : GrowerBase {
  public:
   Grower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
-      : GrowerBase(m, thresholds, n_threads), rows_(m, n_threads), grower_(m, rules, rows_, &rows_, n_threads) {}
+      : GrowerBase(m, thresholds, n_threads),
+        rows_(m, n_threads),
+        search_(m, rules, rows_, &rows_, n_threads),
+        grower_(m, rules, search_) {}
 
   // A tree for the residuals of the first rows, and its values on all rows.
   nb::tuple grow(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
@@ -133,6 +137,7 @@ class Grower : GrowerBase {
 
  private:
   TreeRows rows_;
+  HistogramSearch search_;
   TreeGrower grower_;
 };
 
@@ -210,7 +215,9 @@ class PythonSums : public RowSums {
 class RemoteGrower : GrowerBase {
  public:
   RemoteGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
-      : GrowerBase(m, thresholds, n_threads), grower_(m, rules, sums_, nullptr, n_threads) {}
+      : GrowerBase(m, thresholds, n_threads),
+        search_(m, rules, sums_, nullptr, n_threads),
+        grower_(m, rules, search_) {}
 
   nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
                  int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
@@ -241,6 +248,7 @@ class RemoteGrower : GrowerBase {
 
  private:
   PythonSums sums_;
+  HistogramSearch search_;
   TreeGrower grower_;
 };
 
