@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "portable.hpp"
+
 namespace agbm {
 
 constexpr int kLanes = 8;
@@ -18,8 +20,6 @@ typedef std::int64_t Integers __attribute__((vector_size(64), aligned(8), may_al
 
 // The warning concerns how vectors are passed to functions; here they are only passed to inlined ones.
 #pragma GCC diagnostic ignored "-Wpsabi"
-
-#define AGBM_INLINE __attribute__((always_inline))
 
 // Vectors of one register, for sums in registers: compilers generate poor code for wider ones.
 struct Vectors128 {

@@ -1,0 +1,1 @@
+"""Training on a GPU: arrays and kernels of a device, with the bits of the CPU."""

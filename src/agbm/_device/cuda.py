@@ -1,0 +1,120 @@
+"""An NVIDIA GPU as a device, by means of CuPy. No other module imports CuPy, and this one only when a GPU is used."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .device import DeviceArray
+
+KERNELS = Path(__file__).parent / "kernels"
+LEAST_CAPABILITY = 70
+"""Compute capability 7.0 (Volta): the threads of a warp of older cards cannot wait for each other."""
+
+
+def compiler_options() -> tuple[str, ...]:
+    """Options of NVRTC. Fused multiply-adds would round once where the CPU rounds twice."""
+    return ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
+
+
+def source() -> str:
+    """The source of all kernels, with a digest of its headers: CuPy caches compiled kernels by the source alone."""
+    digest = hashlib.sha256()
+    for header in sorted(KERNELS.glob("*.hpp")):
+        digest.update(header.read_bytes())
+    return f"// headers: {digest.hexdigest()}\n" + (KERNELS / "agbm.cu").read_text()
+
+
+class CudaDevice:
+    """CuPy's current GPU; see Device. Kernels run on CuPy's current stream."""
+
+    def __init__(self) -> None:
+        self._cupy = _import_cupy()
+        _check_card(self._cupy)
+        self.n_processors = int(self._cupy.cuda.Device().attributes["MultiProcessorCount"])
+        self._module = self._cupy.RawModule(code=source(), options=compiler_options())
+        self._kernels: dict[str, Any] = {}
+
+    def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Any, shared: int = 0) -> None:
+        """See Device."""
+        function = self._kernels.get(kernel)
+        if function is None:
+            function = self._kernels[kernel] = self._module.get_function(kernel)
+        if shared > function.max_dynamic_shared_size_bytes:  # more than the usual 48 KiB has to be asked for
+            function.max_dynamic_shared_size_bytes = shared
+        function((n_blocks,), (n_threads,), tuple(map(self._argument, args)), shared_mem=shared)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+        """See Device."""
+        with self._memory():
+            return self._cupy.empty(shape, dtype)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+        """See Device."""
+        with self._memory():
+            return self._cupy.zeros(shape, dtype)
+
+    def to_device(self, array: NDArray[Any]) -> DeviceArray:
+        """See Device."""
+        with self._memory():
+            return self._cupy.asarray(np.ascontiguousarray(array))
+
+    def to_host(self, array: DeviceArray) -> NDArray[Any]:
+        """See Device."""
+        return cast(NDArray[Any], self._cupy.asnumpy(array))
+
+    def _argument(self, given: Any) -> Any:
+        """Plain numbers: CuPy would pass NumPy's in their own width, and cannot pass null pointers."""
+        if isinstance(given, self._cupy.ndarray):
+            return given
+        if given is None:
+            return 0
+        return float(given) if isinstance(given, float | np.floating) else int(given)
+
+    @contextmanager
+    def _memory(self) -> Iterator[None]:
+        try:
+            yield
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise MemoryError(
+                f'device="cuda": the memory of the GPU is full ({error}). Use fewer rows or columns, or device="cpu".'
+            ) from error
+
+
+@cache
+def cuda_device() -> CudaDevice:
+    """CuPy's current GPU, with its compiled kernels; raises ImportError or RuntimeError that says what is missing."""
+    return CudaDevice()
+
+
+def _import_cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            f"device=\"cuda\" needs CuPy, which cannot be imported ({error}): pip install 'agbm[cuda]'."
+        ) from error
+    return cupy
+
+
+def _check_card(cupy: Any) -> None:
+    try:
+        n_cards = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise RuntimeError(f'device="cuda": no NVIDIA GPU or driver was found ({error}). Use device="cpu".') from error
+    if n_cards == 0:
+        raise RuntimeError('device="cuda": no NVIDIA GPU was found. Use device="cpu".')
+    capability = int(cupy.cuda.Device().compute_capability)
+    if capability < LEAST_CAPABILITY:
+        raise RuntimeError(
+            f'device="cuda" needs a GPU of compute capability {LEAST_CAPABILITY / 10} or later; the current one has '
+            f"{capability / 10}. Choose another one with the environment variable CUDA_VISIBLE_DEVICES, or use "
+            'device="cpu".'
+        )

@@ -1,0 +1,5 @@
+// All kernels. Compiled by NVRTC when a GPU is first used (see cuda.py), and by the tests for the CPU.
+//
+// Arguments of kernels are pointers, long long and double only. Formulas that the CPU uses as well are in headers that
+// both compile, so both give the same bits; contraction to fused multiply-adds must be off.
+#include "vector_kernels.hpp"

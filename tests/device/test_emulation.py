@@ -1,0 +1,96 @@
+"""The emulation of kernels itself, and what can be said about kernels without a GPU."""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from agbm._device import cuda
+from emulated_device import KERNELS, EmulatedDevice
+
+
+@pytest.fixture
+def device():
+    return EmulatedDevice()
+
+
+@pytest.mark.parametrize(("n", "n_threads"), [(1, 32), (500, 96), (1000, 256), (1025, 1024), (70, 70)])
+def test_threads_wait_for_each_other(device, n, n_threads):
+    x = np.random.default_rng(n).integers(-100, 100, size=n)
+    out = device.empty(n, np.int64)
+    device.launch("test_block_scan", -(-n // n_threads), n_threads, device.to_device(x), out, n)
+    expected = [np.cumsum(x[first : first + n_threads]) for first in range(0, n, n_threads)]
+    assert np.array_equal(device.to_host(out), np.concatenate(expected))
+
+
+def test_threads_of_a_warp_exchange_numbers(device):
+    x = np.random.default_rng(0).permutation(96) - 40.0
+    out = device.empty((3, 8), np.int64)
+    device.launch("test_warps", 1, 96, device.to_device(x), out)
+    warps = x.reshape(3, 32)
+    expected = [
+        [of.max(), (of > 0).sum(), (of == 7).any(), 1, of[3], of[31], (x > 0).sum(), (x == 7).any()] for of in warps
+    ]
+    assert np.array_equal(device.to_host(out), expected)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_shared_memory_and_atomics(device, n_blocks):
+    x = np.random.default_rng(1).integers(0, 50, size=3000, dtype=np.int32)
+    out = device.zeros(50, np.uint64)
+    device.launch("test_histogram", n_blocks, 64, device.to_device(x), len(x), out, 50, shared=200)
+    assert np.array_equal(device.to_host(out), np.bincount(x, minlength=50))
+
+
+def test_mistakes_of_kernels_are_errors(device):
+    with pytest.raises(RuntimeError, match="never arrive"):
+        device.launch("test_barrier_for_some", 1, 64, 10)
+    device.launch("test_barrier_for_some", 1, 64, 0)
+    array, before, after = device.empty(10, np.float64), -1, 10
+    device.launch("test_write", 1, 1, array, 9)
+    for place in (before, after):
+        with pytest.raises(RuntimeError, match="before or after an array of 80 bytes"):
+            device.launch("test_write", 1, 1, device.zeros(10, np.float64), place)
+    device.launch("test_shared_write", 1, 1, 99, shared=100)
+    with pytest.raises(RuntimeError, match="shared memory"):
+        device.launch("test_shared_write", 1, 1, 100, shared=100)
+
+
+def test_mistakes_of_callers_are_errors(device):
+    array = device.empty(10, np.float64)
+    assert np.isnan(device.to_host(array)).all()
+    with pytest.raises(RuntimeError, match="2 arguments, not 1"):
+        device.launch("test_write", 1, 1, array)
+    with pytest.raises(RuntimeError, match="argument 0 must be pf8, not pi8"):
+        device.launch("test_write", 1, 1, device.empty(10, np.int64), 1)
+    with pytest.raises(RuntimeError, match="argument 1 must be i8, not f8"):
+        device.launch("test_write", 1, 1, array, 1.0)
+    with pytest.raises(TypeError, match="ndarray"):
+        device.launch("test_write", 1, 1, np.zeros(10), 1)
+    for of_numpy in (lambda: array + array, lambda: np.concatenate([array, array]), lambda: np.exp(array)):
+        with pytest.raises(TypeError):
+            of_numpy()
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_kernels_compile_for_gpus(tmp_path):
+    command = ["nvcc", *cuda.compiler_options(), "-Werror", "all-warnings", "-arch=sm_90", "-cubin"]
+    subprocess.run([*command, KERNELS / "agbm.cu", "-o", tmp_path / "agbm.cubin"], check=True)
+
+
+def test_the_source_changes_with_its_headers(tmp_path, monkeypatch):
+    """CuPy would otherwise use kernels that an earlier version has compiled."""
+    shutil.copytree(KERNELS, tmp_path / "kernels")
+    monkeypatch.setattr(cuda, "KERNELS", tmp_path / "kernels")
+    before = cuda.source()
+    assert before == cuda.source()
+    with (tmp_path / "kernels" / "portable.hpp").open("a") as header:
+        header.write("// changed\n")
+    assert cuda.source() != before
+
+
+def test_without_cupy_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(ImportError, match=r"pip install 'agbm\[cuda\]'"):
+        cuda.CudaDevice()
