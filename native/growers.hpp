@@ -97,6 +97,24 @@ class GrowerBase {
   std::vector<std::size_t> first_threshold_;  // per feature
 };
 
+// What is known here of rows that are elsewhere.
+inline TreeInputs inputs_of_others(std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
+                                   int n_quantiles, double min_hessian_leaf,
+                                   const std::vector<double>& l2_regularization) {
+  TreeInputs inputs;
+  inputs.n_residuals = n_residuals;
+  inputs.n_hessians = static_cast<int>(max.size()) - n_residuals;
+  require(n_residuals > 0 && inputs.n_hessians >= 0, "max: must have an entry for each residual");
+  require(n_repeated > 0, "n_repeated: must be positive");
+  inputs.n_repeated = static_cast<std::size_t>(n_repeated);
+  inputs.max = max;
+  set_regularization(inputs, min_hessian_leaf, l2_regularization);
+  require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
+          "n_quantiles: must be 0 or the number of outputs");
+  inputs.quantiles.n_outputs = n_quantiles;
+  return inputs;
+}
+
 // Grows trees on the rows of a matrix, which it keeps alive.
 class Grower : GrowerBase {
  public:
@@ -222,17 +240,8 @@ class RemoteGrower : GrowerBase {
   nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
                  int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
                  std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
-    TreeInputs inputs;
-    inputs.n_residuals = n_residuals;
-    inputs.n_hessians = static_cast<int>(max.size()) - n_residuals;
-    require(n_residuals > 0 && inputs.n_hessians >= 0, "max: must have an entry for each residual");
-    require(n_repeated > 0, "n_repeated: must be positive");
-    inputs.n_repeated = static_cast<std::size_t>(n_repeated);
-    inputs.max = max;
-    set_regularization(inputs, min_hessian_leaf, l2_regularization);
-    require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
-            "n_quantiles: must be 0 or the number of outputs");
-    inputs.quantiles.n_outputs = n_quantiles;
+    const TreeInputs inputs =
+        inputs_of_others(n_repeated, max, n_residuals, n_quantiles, min_hessian_leaf, l2_regularization);
     const FeatureSample sample = make_sample(features, node_share, seed);
     sums_.begin(sums, matrix_.n_cells() * channels_of(inputs).n(), inputs);
     try {

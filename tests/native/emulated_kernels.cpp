@@ -4,6 +4,25 @@
 #include "agbm.cu"
 
 AGBM_EMULATE(agbm_mix)
+AGBM_EMULATE(agbm_pack)
+AGBM_EMULATE(agbm_largest)
+AGBM_EMULATE(agbm_first_rows)
+AGBM_EMULATE(agbm_clear)
+AGBM_EMULATE(agbm_histograms)
+AGBM_EMULATE(agbm_totals)
+AGBM_EMULATE(agbm_partition)
+AGBM_EMULATE(agbm_settle)
+AGBM_EMULATE(agbm_leaf_sums)
+AGBM_EMULATE(agbm_tally)
+AGBM_EMULATE(agbm_sum_of_powers)
+AGBM_EMULATE(agbm_tree_values)
+AGBM_EMULATE(agbm_scan_1)
+AGBM_EMULATE(agbm_scan_1_hessian)
+AGBM_EMULATE(agbm_scan_2)
+AGBM_EMULATE(agbm_scan_2_hessian)
+AGBM_EMULATE(agbm_scan_any)
+AGBM_EMULATE(agbm_scan_any_hessian)
+AGBM_EMULATE(agbm_best_splits)
 AGBM_EMULATE(agbm_multiply)
 
 // The sums of all numbers up to each one, for each block of numbers: a scan within warps and one over the warps.

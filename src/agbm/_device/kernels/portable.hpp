@@ -8,6 +8,7 @@
 
 // Inlined by the compiler of kernels on its own.
 #define AGBM_INLINE __device__
+#define AGBM_UNROLL _Pragma("unroll")
 
 // Memory that the threads of a block share, of the size that the launch gives.
 #define AGBM_DYNAMIC_SHARED(type, name)                         \
@@ -21,6 +22,7 @@
 #include <cstdint>
 
 #define AGBM_INLINE __attribute__((always_inline))
+#define AGBM_UNROLL
 
 #endif
 
