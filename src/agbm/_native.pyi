@@ -264,6 +264,7 @@ def loss_hessian(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+
 class QueryLabels:
     def __init__(
         self,

@@ -137,7 +137,8 @@ class RankingLoss(JointLoss):
     def _prepared(self, y: Array) -> Iterator[_native.QueryLabels]:
         """The labels as kernels need them, kept for the next call; no two threads use them at the same time."""
         place = _place(y)
-        _, labels = self._labels.pop(place, None) or (y, self._prepare(y))
+        known = self._labels.pop(place, None)
+        labels = self._prepare(y) if known is None else known[1]
         yield labels
         if len(self._labels) >= MOST_LABELS:
             self._labels.clear()
