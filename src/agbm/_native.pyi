@@ -293,28 +293,26 @@ def loss_hessian(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def ranking_value(
-    name: str,
-    cut: int,
-    exponential_gain: bool,
-    relevance: NDArray[np.float64],
-    query: NDArray[np.float64],
-    score: NDArray[np.float64],
-    out: NDArray[np.float64],
-    n_threads: int,
-) -> None: ...
-def ranking_derivatives(
-    name: str,
-    cut: int,
-    truncation: int,
-    exponential_gain: bool,
-    relevance: NDArray[np.float64],
-    query: NDArray[np.float64],
-    score: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    hessian: NDArray[np.float64],
-    n_threads: int,
-) -> None: ...
+
+class QueryLabels:
+    def __init__(
+        self,
+        name: str,
+        cut: int,
+        truncation: int,
+        exponential_gain: bool,
+        relevance: NDArray[np.float64],
+        query: NDArray[np.float64],
+    ) -> None: ...
+    def value(self, score: NDArray[np.float64], out: NDArray[np.float64], n_threads: int) -> None: ...
+    def derivatives(
+        self,
+        score: NDArray[np.float64],
+        residual: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
+
 def ranking_marks(
     pairs: bool, relevance: NDArray[np.float64], query: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None: ...
