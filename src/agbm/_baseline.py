@@ -18,9 +18,9 @@ from ._run import Run
 def baseline_of_fit(run: Run, functions: Sequence[Array]) -> Array | None:
     """The cumulative hazard of a row with score 0 at the times of the labels (Breslow); None for losses without one.
 
-    `functions` are those of the members on all of their rows, which may be the rows of an update. Scores of rows that the model was trained on are too far
-    apart, so the rows that the members have held out are used, all together; the given validation rows if there are
-    any; the training rows only if there are no others with an event.
+    `functions` are those of the members on all of their rows, which may be the rows of an update. Scores of rows that
+    the model was trained on are too far apart, so the rows that the members have held out are used, all together; the
+    given validation rows if there are any; the training rows only if there are no others with an event.
     """
     if not isinstance(run.plan.loss, Cox):
         return None

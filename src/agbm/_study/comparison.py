@@ -47,8 +47,8 @@ def compare(
 
     If a contender fails, its record contains the error as `failure`, and the others still run. `parameters` are passed
     to the methods of this library; `categorical_features` among them applies to all contenders. The losses of the
-    curves are log losses, mean squared errors (not half of them, as in `history_`), 1 - NDCG@10, or Cox's loss per row. Curves of this
-    library and of HistGradientBoosting start with the initial prediction.
+    curves are log losses, mean squared errors (not half of them, as in `history_`), 1 - NDCG@10, or Cox's loss per
+    row. Curves of this library and of HistGradientBoosting start with the initial prediction.
     """
     parameters = dict(parameters or {})
     _check(split, task, contenders, parameters)

@@ -131,9 +131,7 @@ def _curve(seconds: Sequence[float], trees_at_once: int, first: int, **losses: S
     return {"trees": trees, "seconds": list(seconds), **{name: list(column) for name, column in losses.items()}}
 
 
-def _losses(
-    data: Numbers, record: Mapping[str, Sequence[float]], roots: bool = False, cox: float = 1.0
-) -> list[float]:
+def _losses(data: Numbers, record: Mapping[str, Sequence[float]], roots: bool = False, cox: float = 1.0) -> list[float]:
     """The losses of the only metric of a record.
 
     `roots`: those of regression are roots of mean squared errors. `cox` is Cox's loss per row, relative to the metric.
@@ -205,9 +203,7 @@ def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
 
     metric = data.choose("rmse", "logloss", "mlogloss", "ndcg@10", "cox-nloglik")
     parameters: dict[str, Any] = {
-        "objective": data.choose(
-            "reg:squarederror", "binary:logistic", "multi:softprob", "rank:ndcg", "survival:cox"
-        ),
+        "objective": data.choose("reg:squarederror", "binary:logistic", "multi:softprob", "rank:ndcg", "survival:cox"),
         "eval_metric": metric,
         "nthread": effort.threads,
         "seed": effort.seed,
