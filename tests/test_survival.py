@@ -192,6 +192,14 @@ def test_models_without_a_baseline_say_so(tmp_path):
     assert np.array_equal(agbm.load(tmp_path / "early.agbm").predict(X), early.predict(X))
 
 
+def test_trees_of_small_tables_have_fewer_leaves_with_the_loss_of_cox():
+    few = {"max_iter": 2, "n_members": 1, "early_stopping": False}
+    for loss, n_leaves in (("cox", 4), ("aft:normal", 8)):
+        assert AGBMSurvival(loss=loss, **few).fit(X, Y).resolved_params_["max_leaf_nodes"] == n_leaves
+    several = AGBMSurvival(**few).fit(np.tile(X, (4, 1)), np.tile(Y, (4, 1)))
+    assert several.resolved_params_["max_leaf_nodes"] == 9  # one per 128 rows
+
+
 @pytest.mark.parametrize("mode", ["trees", "leaves", "weights", "all"])
 @pytest.mark.parametrize("members", [1, 2])
 def test_baseline_of_an_update_is_that_of_its_rows(mode, members):
