@@ -216,6 +216,16 @@ def test_baseline_of_an_update_is_that_of_its_rows(mode, members):
     assert np.allclose(found, wanted * np.exp(risk)[:, np.newaxis])
 
 
+@pytest.mark.parametrize("mode", ["trees", "leaves", "weights", "all"])
+def test_batches_of_an_update_give_the_same_bits(mode):
+    parts = [slice(150, 200), slice(200, 300)]
+    first, second = (AGBMSurvival(**FAST).fit(X[:150], Y[:150]) for _ in range(2))
+    first.update(X[150:], Y[150:], mode=mode)
+    second.update(Batches(lambda: ((X[part], Y[part]) for part in parts)), mode=mode)
+    assert np.array_equal(first.predict_time(X), second.predict_time(X))
+    assert np.array_equal(first.unique_times_, second.unique_times_)
+
+
 def test_baseline_of_an_update_is_that_of_its_held_out_rows(tmp_path):
     model = AGBMSurvival(**FAST).fit(X[:150], Y[:150])
     model.update(X[150:250], Y[150:250], mode="trees", X_val=X[250:], y_val=Y[250:])
