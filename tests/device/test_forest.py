@@ -108,6 +108,14 @@ def test_more_columns_than_shared_memory_has_room_for(n_features, kernel):
     assert set(device.launched) == {f"agbm_predict_{kernel}", f"agbm_leaves_{kernel}"}
 
 
+def test_overlapping_columns_are_added_to_in_the_order_of_the_trees():
+    rng, device = np.random.default_rng(1), EmulatedDevice()
+    forest = any_forest(rng, 1, 40, 2, np.zeros(1), 2, 2, 2, 0)
+    assert (np.diff(forest.first_column) == -1).any()
+    X = rng.normal(size=(50, 1))
+    assert_same(device, forest, X, device.to_device(X))
+
+
 def test_no_trees_and_other_tables():
     device = EmulatedDevice()
     forest = Forest(

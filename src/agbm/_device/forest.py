@@ -54,7 +54,7 @@ class DeviceForest:
         """Sums of the values of all trees (function, output, row), as Forest.predict; X is float32 or float64."""
         forest = self._forest
         out = self._device.zeros((forest.n_outputs * forest.n_functions, X.shape[0]), np.float64)
-        trees = self._trees_by_column
+        trees = self._trees_for_sums
         self._launch("predict", X, trees, self._value, forest.value.shape[1], trees.first_columns, out)
         return out.reshape(forest.n_outputs, forest.n_functions, X.shape[0]).transpose(1, 0, 2)
 
@@ -135,8 +135,13 @@ class DeviceForest:
         return self._trees(np.arange(self._forest.n_learners))
 
     @cached_property
-    def _trees_by_column(self) -> _Trees:
-        """Ordered by the columns of their values; trees of the same column stay in order."""
+    def _trees_for_sums(self) -> _Trees:
+        """Ordered by their columns if leaves have one value. Trees that share a column stay in order, as sums need it.
+
+        With several values, columns of trees may overlap, so that no other order is possible.
+        """
+        if self._forest.value.shape[1] > 1:
+            return self._trees_in_order
         return self._trees(np.argsort(self._forest.first_column, kind="stable"))
 
     def _trees(self, order: NDArray[np.intp]) -> _Trees:
