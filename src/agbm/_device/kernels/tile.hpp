@@ -22,15 +22,15 @@ struct Table {
 constexpr int kLoads = 4;
 
 // Copies columns column_of(0), ..., column_of(n_columns - 1) of rows row_of(0), ..., row_of(n_rows - 1) to
-// tile[column * blockDim.x + row]; there are at most blockDim.x rows, a multiple of 8. Threads that then read one row
+// tile[column * blockDim.x + row]; there are at most blockDim.x rows, a multiple of 4. Threads that then read one row
 // each never access the same bank of shared memory, whichever columns they read.
 //
-// Neighbouring threads copy neighbouring numbers: of a column, or 8 of a row. With more than 8 of a row, the writes to
+// Neighbouring threads copy neighbouring numbers: of a column, or 4 of a row. With more of a row, the writes to
 // shared memory, which are all to one bank, would take longer.
 template <class T, class RowOf, class ColumnOf>
 AGBM_INLINE inline void copy_to_tile(const Table<T>& table, int n_rows, const RowOf& row_of, int n_columns,
                                      const ColumnOf& column_of, T* tile) {
-  const int side_by_side = table.row_major() ? 8 : 1;
+  const int side_by_side = table.row_major() ? 4 : 1;
   const int thread = static_cast<int>(threadIdx.x), n_threads = static_cast<int>(blockDim.x);
   for (int row = thread / side_by_side; row < n_rows; row += n_threads / side_by_side) {
     const T* from = table.row(row_of(row));
