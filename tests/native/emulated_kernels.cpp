@@ -24,6 +24,14 @@ AGBM_EMULATE(agbm_scan_any)
 AGBM_EMULATE(agbm_scan_any_hessian)
 AGBM_EMULATE(agbm_best_splits)
 AGBM_EMULATE(agbm_multiply)
+AGBM_EMULATE(agbm_encode_float32)
+AGBM_EMULATE(agbm_encode_float64)
+AGBM_EMULATE(agbm_predict_narrow)
+AGBM_EMULATE(agbm_predict_float32)
+AGBM_EMULATE(agbm_predict_float64)
+AGBM_EMULATE(agbm_leaves_narrow)
+AGBM_EMULATE(agbm_leaves_float32)
+AGBM_EMULATE(agbm_leaves_float64)
 
 // The sums of all numbers up to each one, for each block of numbers: a scan within warps and one over the warps.
 __global__ void test_block_scan(const long long* x, long long* out, long long n) {
