@@ -3,7 +3,13 @@
 // After the emulation, which defines what kernels need.
 #include "agbm.cu"
 
+AGBM_EMULATE(agbm_distribution_rows)
+AGBM_EMULATE(agbm_exact_sum)
+AGBM_EMULATE(agbm_inner_products)
+AGBM_EMULATE(agbm_loss_rows)
+AGBM_EMULATE(agbm_loss_sum)
 AGBM_EMULATE(agbm_mix)
+AGBM_EMULATE(agbm_multinomial_rows)
 AGBM_EMULATE(agbm_multiply)
 
 // The sums of all numbers up to each one, for each block of numbers: a scan within warps and one over the warps.

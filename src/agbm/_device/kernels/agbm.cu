@@ -2,4 +2,6 @@
 //
 // Arguments of kernels are pointers, long long and double only. Formulas that the CPU uses as well are in headers that
 // both compile, so both give the same bits; contraction to fused multiply-adds must be off.
+#include "exact_sum_kernels.hpp"
+#include "loss_kernels.hpp"
 #include "vector_kernels.hpp"
