@@ -1,6 +1,6 @@
 // Bindings of the losses.
 #include <cstddef>
-#include <stdexcept>
+#include <map>
 #include <string>
 
 #include "bindings.hpp"
@@ -14,36 +14,32 @@ namespace {
 
 using Scores = nb::ndarray<const double, nb::device::cpu>;
 
-// Calls use(loss) with the one-score loss of that name.
-template <class Use>
-void with_loss(const std::string& name, double parameter, const Use& use) {
-  if (name == "squared_error") return use(HalfSquaredErrorLoss{});
-  if (name == "absolute_error") return use(AbsoluteErrorLoss{parameter});
-  if (name == "quantile") return use(QuantileLoss{parameter});
-  if (name == "huber") return use(HuberLoss{parameter});
-  if (name == "poisson") return use(PoissonLoss{});
-  if (name == "gamma") return use(GammaLoss{});
-  if (name == "tweedie") return use(TweedieLoss{parameter});
-  if (name == "logistic") return use(LogisticLoss{});
-  if (name == "exponential") return use(ExponentialLoss{});
-  throw std::invalid_argument("name: no such loss");
-}
+const std::map<std::string, LossKind> kLosses = {
+    {"squared_error", LossKind::kSquaredError},
+    {"absolute_error", LossKind::kAbsoluteError},
+    {"quantile", LossKind::kQuantile},
+    {"huber", LossKind::kHuber},
+    {"poisson", LossKind::kPoisson},
+    {"gamma", LossKind::kGamma},
+    {"tweedie", LossKind::kTweedie},
+    {"logistic", LossKind::kLogistic},
+    {"exponential", LossKind::kExponential},
+};
 
-// Calls use(distribution) with the distribution of that name. Returns whether there is one.
-template <class Use>
-bool with_distribution(const std::string& name, double parameter, const Use& use) {
-  const auto found = [&](auto distribution) {
-    use(distribution);
-    return true;
-  };
-  if (name == "normal") return found(NormalDistribution{});
-  if (name == "log_normal") return found(LogNormalDistribution{});
-  if (name == "student_t") return found(StudentTDistribution{parameter});
-  if (name == "gamma_distribution") return found(GammaDistribution{});
-  if (name == "negative_binomial") return found(NegativeBinomialDistribution{});
-  if (name == "zero_inflated_poisson") return found(ZeroInflatedPoissonDistribution{});
-  if (name == "zero_inflated_gamma") return found(ZeroInflatedGammaDistribution{});
-  return false;
+const std::map<std::string, DistributionKind> kDistributions = {
+    {"normal", DistributionKind::kNormal},
+    {"log_normal", DistributionKind::kLogNormal},
+    {"student_t", DistributionKind::kStudentT},
+    {"gamma_distribution", DistributionKind::kGamma},
+    {"negative_binomial", DistributionKind::kNegativeBinomial},
+    {"zero_inflated_poisson", DistributionKind::kZeroInflatedPoisson},
+    {"zero_inflated_gamma", DistributionKind::kZeroInflatedGamma},
+};
+
+LossKind loss_of(const std::string& name) {
+  const auto found = kLosses.find(name);
+  require(found != kLosses.end(), "name: no such loss");
+  return found->second;
 }
 
 // Labels and scores of losses with one score per row: (row) or (output, row).
@@ -84,7 +80,7 @@ void multinomial_quantity(Quantity quantity, bool shares, double n_classes, cons
   nb::gil_scoped_release release;
   const ClassScores scores{f.data(), f.stride(0), f.shape(0), f.shape(1)};
   const ClassLabels labels{y.data(), shares, shares ? y.stride(0) : 0};
-  require(MultinomialLoss(scores, labels, quantity, out.data()).fill(n_threads),
+  require(MultinomialRows(scores, labels, quantity, out.data()).fill(n_threads),
           "y: must be class codes, integers from 0");
 }
 
@@ -103,6 +99,18 @@ void distribution_quantity(const Distribution& distribution, Quantity quantity, 
   fill_scores(distribution, quantity, y.data(), f.data(), f.stride(0), f.shape(1), out.data(), n_threads);
 }
 
+// The numbers of losses and distributions, for the kernels of a GPU.
+nb::dict kinds() {
+  nb::dict found;
+  for (const auto& [name, kind] : kLosses) found[name.c_str()] = nb::make_tuple("loss", static_cast<int>(kind));
+  for (const auto& [name, kind] : kDistributions) {
+    found[name.c_str()] = nb::make_tuple("distribution", static_cast<int>(kind));
+  }
+  found["multinomial"] = nb::make_tuple("multinomial", 0);
+  found["shares_of_classes"] = nb::make_tuple("multinomial", 1);
+  return found;
+}
+
 // Writes one quantity of every row to `out`, a NumPy array, which is in large pages if it is large; this saves more
 // time than some losses take.
 template <Quantity quantity>
@@ -111,14 +119,16 @@ void loss_quantity(const std::string& name, double parameter, const Scores& y, c
   if (name == "multinomial" || name == "shares_of_classes") {
     return multinomial_quantity(quantity, name != "multinomial", parameter, y, f, out, n_threads);
   }
-  const bool is_distribution = with_distribution(name, parameter, [&](const auto& distribution) {
-    distribution_quantity(distribution, quantity, y, f, out, n_threads);
-  });
-  if (is_distribution) return;
+  if (const auto found = kDistributions.find(name); found != kDistributions.end()) {
+    return with_distribution(found->second, parameter, [&](const auto& distribution) {
+      distribution_quantity(distribution, quantity, y, f, out, n_threads);
+    });
+  }
+  const LossKind kind = loss_of(name);
   const LabelledRows rows(y, f);
   require(out.size() == y.size(), "out: wrong size");
   nb::gil_scoped_release release;
-  with_loss(name, parameter, [&](auto loss) {
+  with_loss(kind, parameter, [&](const auto& loss) {
     for (std::size_t k = 0; k < rows.n_outputs; ++k) {
       fill_rows(loss, quantity, rows.of_output(y, k), rows.of_output(f, k), rows.n_rows, out.data() + k * rows.n_rows,
                 n_threads);
@@ -128,12 +138,13 @@ void loss_quantity(const std::string& name, double parameter, const Scores& y, c
 
 nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, const Scores& f, const Weights& weight,
                    int n_threads) {
+  const LossKind kind = loss_of(name);
   const LabelledRows rows(y, f);
   const double* w = checked(weight, rows.n_rows);
   ExactSum total;
   {
     nb::gil_scoped_release release;
-    with_loss(name, parameter, [&](auto loss) {
+    with_loss(kind, parameter, [&](const auto& loss) {
       for (std::size_t k = 0; k < rows.n_outputs; ++k) {
         total.add(sum_rows(loss, rows.of_output(y, k), rows.of_output(f, k), w, rows.n_rows, n_threads));
       }
@@ -145,6 +156,7 @@ nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, c
 }  // namespace
 
 void bind_losses(nb::module_& m) {
+  m.def("loss_kinds", &kinds, "For each name of a loss, its family and its number in the kernels of this family.");
   m.def("loss_value", &loss_quantity<Quantity::kValue>, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "out"_a.noconvert(), "n_threads"_a,
         "The loss of each row. y and f are (row) or (output, row); for \"multinomial\" and distributions, f is (score, "

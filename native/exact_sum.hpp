@@ -10,21 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "exact_digits.hpp"
 #include "layout.hpp"
 #include "parallel.hpp"
 #include "simd.hpp"
 
 namespace agbm {
 
-// A sum, stored as an integer multiple of 2^-1074: every finite double is one. The integer has digits of 32 bits, each
-// in a 64-bit integer that has room for carries.
-//
-// Doubles are added in blocks. Each one is split into a multiple of a quantum q, which is added to a first
-// floating-point sum, and a remainder, which is split again with a smaller quantum and added to a second sum. Both sums
-// start at 1.5 * 2^52 q and stay in the range where neighbouring doubles are q apart. The addition that splits a number
-// therefore rounds it to a multiple of q, and all other operations are exact (Demmel and Nguyen, "Parallel reproducible
-// summation", 2015). The quanta are chosen by the largest number of the block, so there is rarely a second remainder;
-// if there is one, it is added as another block.
+// A sum of doubles; exact_digits.hpp describes how it is stored and added up. Doubles are added in blocks.
 class ExactSum {
  public:
   static constexpr std::size_t kBlock = 1024;
@@ -37,8 +30,8 @@ class ExactSum {
       bool left = true;
       while (left) {
         const int exponent = exponent_above<decltype(vectors)>(values, padded);
-        if (exponent > kMaxExponent) return add_one_by_one(values, n);
-        left = cut<decltype(vectors)>(values, padded, std::max(exponent, kMinExponent));
+        if (exponent > ExactDigits::kMaxExponent) return add_one_by_one(values, n);
+        left = cut<decltype(vectors)>(values, padded, std::max(exponent, ExactDigits::kMinExponent));
       }
     });
   }
@@ -51,7 +44,7 @@ class ExactSum {
 
   // The integer in two's complement. Only valid for a sum that add() has normalised.
   std::string little_endian() const {
-    std::string bytes(kDigits * kDigitBits / 8, '\0');
+    std::string bytes(kDigits * ExactDigits::kDigitBits / 8, '\0');
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(digits_[i / 4] >> i % 4 * 8 & 0xff);
     return bytes;
   }
@@ -60,20 +53,12 @@ class ExactSum {
   double not_finite() const { return not_finite_; }
 
  private:
-  static constexpr int kDigitBits = 32;
-  static constexpr std::int64_t kDigitMask = (std::int64_t{1} << kDigitBits) - 1;
-  static constexpr int kUnitExponent = -1074;
-  static constexpr int kDigits = 68;  // 2^77 times the largest double
+  static constexpr int kDigits = ExactDigits::kDigits;
 
   // Number of sums that are computed side by side, so that an addition need not wait for the previous one.
   static constexpr std::size_t kStep = 16;
 
-  // A lane adds kBlock / kStep = 2^6 multiples of q, whose sum must be below 2^51 q, so each may be up to 2^44 q. The
-  // remainder is at most q / 2 and may be up to 2^44 times the second quantum.
-  static constexpr int kHighBits = 44;
-  static constexpr int kLowBits = 45;
-  static constexpr int kMaxExponent = 1023 - (52 - kHighBits);               // 1.5 * 2^52 q must not overflow
-  static constexpr int kMinExponent = kUnitExponent + kHighBits + kLowBits;  // no quantum below the smallest double
+  static_assert(kBlock / kStep <= ExactDigits::kMostAdditions);
 
   // The smallest e with 2^e above all absolute values; 1025 if one is not finite. Absolute values are compared by their
   // upper halves as 32-bit integers, since not all machines can compare vectors of 64-bit ones. (The lower halves are
@@ -97,7 +82,7 @@ class ExactSum {
         upper = std::max(upper, found[lane]);
       }
     }
-    return (upper >> 20) - 1022;
+    return ExactDigits::exponent_above(upper);
   }
 
   // Splits the values, all below 2^exponent, by two quanta, adds both parts and replaces each value by its remainder.
@@ -107,8 +92,8 @@ class ExactSum {
     using Numbers = typename Vectors::Numbers;
     using Words = typename Vectors::Words;
     constexpr int lanes = Vectors::kLanes, kSums = kStep / lanes;
-    const int high_quantum = exponent - kHighBits, low_quantum = high_quantum - kLowBits;
-    const double high_start = power_of_two(high_quantum + 52) * 1.5, low_start = power_of_two(low_quantum + 52) * 1.5;
+    const int high_quantum = exponent - ExactDigits::kHighBits, low_quantum = high_quantum - ExactDigits::kLowBits;
+    const double high_start = ExactDigits::start(high_quantum), low_start = ExactDigits::start(low_quantum);
     Numbers high[kSums], low[kSums];
     for (int k = 0; k < kSums; ++k) {
       high[k] = Numbers{} + high_start;
@@ -119,8 +104,8 @@ class ExactSum {
       for (int k = 0; k < kSums; ++k) {
         Numbers v;
         std::memcpy(&v, values + i + k * lanes, sizeof v);
-        cut_from(v, high[k]);
-        cut_from(v, low[k]);
+        ExactDigits::cut_from(v, high[k]);
+        ExactDigits::cut_from(v, low[k]);
         std::memcpy(values + i + k * lanes, &v, sizeof v);
         left |= std::bit_cast<Words>(v);
       }
@@ -132,60 +117,37 @@ class ExactSum {
     return any << 1 != 0;  // ignores the sign of -0
   }
 
-  template <class Numbers>
-  AGBM_INLINE static void cut_from(Numbers& v, Numbers& sum) {
-    const Numbers before = sum;
-    sum += v;
-    v -= sum - before;
-  }
-
-  // Neighbouring doubles are one quantum apart here, so the difference of their bits is a number of quanta.
   template <int lanes, class Sums>
   AGBM_INLINE void add_lanes(const Sums& sums, double start, int quantum) {
     std::int64_t count = 0;
     for (const auto& sum : sums) {
       for (int lane = 0; lane < lanes; ++lane) {
-        count += std::bit_cast<std::int64_t>(sum[lane]) - std::bit_cast<std::int64_t>(start);
+        count += ExactDigits::quanta(sum[lane], start);
       }
     }
     add_quanta(count, quantum);
   }
 
-  static double power_of_two(int exponent) {
-    return std::bit_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52);
-  }
-
   // For numbers that are too large to be split, or not finite. This is slow, but such a run has diverged.
   void add_one_by_one(const double* values, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-      const std::int64_t bits = std::bit_cast<std::int64_t>(values[i]);
-      const int biased = static_cast<int>(bits >> 52 & 0x7ff);
-      const std::int64_t fraction = bits & ((std::int64_t{1} << 52) - 1);
-      const std::int64_t mantissa = biased == 0 ? fraction : fraction | std::int64_t{1} << 52;
-      if (biased == 0x7ff) {
-        not_finite_ += values[i];
+      if (is_finite(values[i])) {
+        ExactDigits::add_number(values[i], [this](int digit, Int64 number) { digits_[digit] += number; });
       } else {
-        add_quanta(bits < 0 ? -mantissa : mantissa, std::max(biased, 1) - 1 + kUnitExponent);
+        not_finite_ += values[i];
       }
     }
   }
 
-  // Adds count * 2^quantum to the digits.
-  void add_quanta(std::int64_t count, int quantum) {
-    const int place = quantum - kUnitExponent;
-    std::int64_t* digit = digits_.data() + place / kDigitBits;
-    const int shift = place % kDigitBits;
-    const std::int64_t lower = (count & kDigitMask) << shift, upper = (count >> kDigitBits) << shift;
-    digit[0] += lower & kDigitMask;
-    digit[1] += (lower >> kDigitBits) + (upper & kDigitMask);
-    digit[2] += upper >> kDigitBits;
+  void add_quanta(Int64 count, int quantum) {
+    ExactDigits::add_quanta(count, quantum, [this](int digit, Int64 number) { digits_[digit] += number; });
   }
 
   // Normalises all digits except the last to the range from 0 to 2^32 - 1.
   void carry() {
     for (int i = 0; i + 1 < kDigits; ++i) {
-      digits_[i + 1] += digits_[i] >> kDigitBits;
-      digits_[i] &= kDigitMask;
+      digits_[i + 1] += digits_[i] >> ExactDigits::kDigitBits;
+      digits_[i] &= ExactDigits::kDigitMask;
     }
   }
 
@@ -193,24 +155,13 @@ class ExactSum {
   double not_finite_ = 0.0;
 };
 
-// The nearest number with 26 bits. The rest of x has at most 26 bits as well, so products of such halves are exact.
-AGBM_INLINE inline double upper_half(double x) {
-  constexpr std::uint64_t unit = std::uint64_t{1} << 27;
-  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(x) + unit / 2) & ~(unit - 1));
-}
-
-// Replaces x by x times weight, rounded, and writes the rounding errors to cut_off (Dekker, "A floating-point technique
-// for extending the available precision", 1971). Their sum is the exact product, unless it underflows, so a row with an
-// integer weight adds exactly as much as that many rows.
+// Replaces x by x times weight, rounded, and writes the rounding errors to cut_off.
 AGBM_INLINE inline void multiply_exactly(double* __restrict x, const double* __restrict weight,
                                          double* __restrict cut_off, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const double w = weight[i], product = x[i] * w;
-    const double x_high = upper_half(x[i]), x_low = x[i] - x_high;
-    const double w_high = upper_half(w), w_low = w - w_high;
-    const double rest = ((x_high * w_high - product) + x_high * w_low + x_low * w_high) + x_low * w_low;
-    x[i] = product;
-    cut_off[i] = rest - rest == 0.0 ? rest : 0.0;  // 0 if it is not finite
+    const ExactProduct product = exact_product(x[i], weight[i]);
+    x[i] = product.rounded;
+    cut_off[i] = product.rest;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 
 #include "elementary.hpp"
@@ -42,6 +43,9 @@ inline void exp_of(const double* x, double* out, std::size_t n, int n_threads) {
     });
   });
 }
+
+// log(x) for any x. Numbers that do not occur in training (zero, subnormal, infinite, negative) are left to std::log.
+inline double any_log(double x) { return std::isnormal(x) && x > 0.0 ? positive_log(x) : std::log(x); }
 
 // out = log(x).
 inline void log_of(const double* x, double* out, std::size_t n, int n_threads) {

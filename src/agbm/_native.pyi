@@ -261,6 +261,7 @@ def concordance(
     starts: NDArray[np.uint32],
     ends: NDArray[np.uint32],
 ) -> tuple[float, float]: ...
+def loss_kinds() -> dict[str, tuple[str, int]]: ...
 def loss_value(
     name: str,
     parameter: float,

@@ -232,7 +232,7 @@ inline void check_type(const std::string& wanted, const std::string& given, std:
 template <class... Args, std::size_t... I>
 void launch(void (*kernel)(Args...), unsigned n_blocks, unsigned n_threads, std::size_t shared, void** args,
             const std::vector<std::string>& types, std::index_sequence<I...>) {
-  static_assert(((std::is_pointer_v<Args> || std::is_same_v<Args, long long> || std::is_same_v<Args, double>) && ...),
+  static_assert(((std::is_pointer_v<Args> || (std::is_signed_v<Args> && sizeof(Args) == 8)) && ...),
                 "arguments of kernels are pointers, long long or double");
   if (types.size() != sizeof...(Args)) {
     throw std::runtime_error("the kernel has " + std::to_string(sizeof...(Args)) + " arguments, not " +
@@ -333,7 +333,8 @@ T __shfl_xor_sync(unsigned mask, T given, int flipped, int width = emulation::kW
 
 // Fibers do not interrupt each other, so atomics are plain operations. Types are those of CUDA's overloads.
 template <class T>
-concept AtomicInteger = std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
+concept AtomicInteger =
+    std::is_same_v<T, int> || std::is_same_v<T, unsigned> || (std::is_unsigned_v<T> && sizeof(T) == 8);
 
 template <AtomicInteger T>
 T atomicAdd(T* to, std::type_identity_t<T> given) {

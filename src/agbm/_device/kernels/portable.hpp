@@ -8,6 +8,11 @@
 
 // Inlined by the compiler of kernels on its own.
 #define AGBM_INLINE __device__
+
+// For long functions that kernels call in many places, which would take long to compile if they were inlined.
+#define AGBM_LONG __device__ __noinline__
+
+// Before a loop over a local array, which is then in registers.
 #define AGBM_UNROLL _Pragma("unroll")
 
 // Memory that the threads of a block share, of the size that the launch gives.
@@ -22,6 +27,7 @@
 #include <cstdint>
 
 #define AGBM_INLINE __attribute__((always_inline))
+#define AGBM_LONG AGBM_INLINE
 #define AGBM_UNROLL
 
 #endif
@@ -68,7 +74,7 @@ AGBM_INLINE inline double absolute(double x) {
 #endif
 }
 
-AGBM_INLINE inline double with_sign_of(double sign, double x) {
+AGBM_INLINE inline double copy_sign(double x, double sign) {
 #if defined(__CUDACC__)
   return ::copysign(x, sign);
 #else

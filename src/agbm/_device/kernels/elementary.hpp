@@ -6,11 +6,7 @@
 // them with any width and get the same bits. NaN stays NaN.
 #pragma once
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
-
-#include "simd.hpp"
+#include "portable.hpp"
 
 namespace agbm {
 
@@ -25,7 +21,7 @@ constexpr double kLn2Low = 5.497923018708371e-14;
 // Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
 constexpr double kRoundingMagic = 6755399441055744.0;
 
-constexpr std::uint64_t kOneBits = std::bit_cast<std::uint64_t>(1.0);
+constexpr UInt64 kOneBits = bit_cast<UInt64>(1.0);
 
 // Comparisons with NaN are false, so NaN is returned unchanged.
 AGBM_INLINE inline double at_most(double x, double bound) { return x > bound ? bound : x; }
@@ -47,13 +43,13 @@ AGBM_INLINE inline double exp_in_range(double x) {
   const double q8 = 2.76303062502936e-07 + r * 2.5000018833187374e-08;
   const double mantissa = 1.0 + (r + r2 * (q0 + r4 * (q4 + r4 * q8)));
   // A multiplication, because adding to the exponent bits would turn some NaNs into numbers.
-  return mantissa * std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) << 52) + kOneBits);
+  return mantissa * bit_cast<double>((bit_cast<UInt64>(shifted) << 52) + kOneBits);
 }
 
 // exp(x) with x clipped to [-700, 700]. The sign is restored last; with two-sided clipping, compilers would add a
 // branch for the constant results at the limits.
 AGBM_INLINE inline double bounded_exp(double x) {
-  return exp_in_range(std::copysign(at_most(std::fabs(x), kLargestExponent), x));
+  return exp_in_range(copy_sign(at_most(absolute(x), kLargestExponent), x));
 }
 
 // log((1 + s) / (1 - s)) = 2 s + s^3 R(s^2) for |s| <= 3 - sqrt(8), which covers numbers between sqrt(1/2) and sqrt(2).
@@ -69,26 +65,21 @@ AGBM_INLINE inline double log_of_ratio(double s) {
 // log(x) for a positive x that is neither subnormal nor infinite: n ln 2 + log(m), sqrt(1/2) <= m < sqrt(2).
 AGBM_INLINE inline double positive_log(double x) {
   constexpr double exponent_magic = 4503599627370496.0;  // 2^52: numbers below it fit its low bits
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
-  const std::uint64_t above = bits - std::bit_cast<std::uint64_t>(0.70710678118654752);
-  const std::uint64_t n_bits = (above + kOneBits) >> 52;  // n + 1023
-  const double m = std::bit_cast<double>(bits - (n_bits << 52) + kOneBits);
-  const double n =
-      std::bit_cast<double>(n_bits | std::bit_cast<std::uint64_t>(exponent_magic)) - (exponent_magic + 1023.0);
+  const UInt64 bits = bit_cast<UInt64>(x);
+  const UInt64 above = bits - bit_cast<UInt64>(0.70710678118654752);
+  const UInt64 n_bits = (above + kOneBits) >> 52;  // n + 1023
+  const double m = bit_cast<double>(bits - (n_bits << 52) + kOneBits);
+  const double n = bit_cast<double>(n_bits | bit_cast<UInt64>(exponent_magic)) - (exponent_magic + 1023.0);
   const double log_m = log_of_ratio((m - 1.0) / (m + 1.0));
   const double poison = 0.0 * x;  // NaN if x is; the operations on bits would lose it
   return n * kLn2High + (log_m + (n * kLn2Low + poison));
 }
 
-// log(x) for any x. Numbers that do not occur in training (zero, subnormal, infinite, negative) are left to std::log.
-inline double any_log(double x) { return std::isnormal(x) && x > 0.0 ? positive_log(x) : std::log(x); }
-
 // log(1 + e) for 0 <= e <= 1, to about 2 ulp even if 1 + e rounds to 1. Above sqrt(2) it is ln 2 + log((1 + e) / 2).
 AGBM_INLINE inline double log_1_plus(double e) {
   // 1 or 0 from the sign of a difference of bits, because compilers turn a comparison into a branch here.
-  const std::uint64_t beyond =
-      (std::bit_cast<std::uint64_t>(0.41421356237309503) - std::bit_cast<std::uint64_t>(e)) >> 63;
-  const double halvings = std::bit_cast<double>((0 - beyond) & kOneBits);
+  const UInt64 beyond = (bit_cast<UInt64>(0.41421356237309503) - bit_cast<UInt64>(e)) >> 63;
+  const double halvings = bit_cast<double>((0 - beyond) & kOneBits);
   return halvings * 0.69314718055994531 + log_of_ratio((e - halvings) / (e + (2.0 + halvings)));
 }
 

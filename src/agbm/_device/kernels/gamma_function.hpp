@@ -4,9 +4,8 @@
 // Stirling's series at x + 8, where its terms fall fast, and the recurrence back to x. No branches.
 #pragma once
 
-#include <cmath>
-
 #include "elementary.hpp"
+#include "portable.hpp"
 
 namespace agbm {
 
@@ -21,11 +20,11 @@ AGBM_INLINE inline double log_1_plus_any(double e) {
 
 // log(exp(a) + exp(b)).
 AGBM_INLINE inline double log_sum_of_exps(double a, double b) {
-  return at_least(a, b) + log_1_plus(bounded_exp(-std::fabs(a - b)));
+  return at_least(a, b) + log_1_plus(bounded_exp(-absolute(a - b)));
 }
 
 // The logarithm of the gamma function for 1e-30 < x < 1e30.
-AGBM_INLINE inline double log_gamma(double x) {
+AGBM_LONG inline double log_gamma(double x) {
   double product = x;
   for (int j = 1; j < kStirlingShift; ++j) product *= x + j;
   const double z = x + kStirlingShift, w = 1.0 / z, w2 = w * w;
@@ -38,7 +37,7 @@ AGBM_INLINE inline double log_gamma(double x) {
 }
 
 // Its derivative.
-AGBM_INLINE inline double digamma(double x) {
+AGBM_LONG inline double digamma(double x) {
   double steps = 0.0;
   for (int j = 0; j < kStirlingShift; ++j) steps += 1.0 / (x + j);
   const double z = x + kStirlingShift, w2 = 1.0 / (z * z);
@@ -51,7 +50,7 @@ AGBM_INLINE inline double digamma(double x) {
 }
 
 // Its second derivative.
-AGBM_INLINE inline double trigamma(double x) {
+AGBM_LONG inline double trigamma(double x) {
   double steps = 0.0;
   for (int j = 0; j < kStirlingShift; ++j) steps += 1.0 / ((x + j) * (x + j));
   const double z = x + kStirlingShift, w = 1.0 / z, w2 = w * w;
