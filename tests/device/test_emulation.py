@@ -46,6 +46,17 @@ def test_shared_memory_and_atomics(device, n_blocks):
     assert np.array_equal(device.to_host(out), np.bincount(x, minlength=50))
 
 
+def test_missing_barriers_change_results(device):
+    x = np.arange(64.0)
+    found = {}
+    for barrier in (0, 1):
+        out = device.empty(64, np.float64)
+        device.launch("test_neighbours", 1, 64, device.to_device(x), out, barrier)
+        found[barrier] = device.to_host(out)
+    assert np.array_equal(found[1], np.roll(x, -32))
+    assert not np.array_equal(found[0], found[1])
+
+
 def test_mistakes_of_kernels_are_errors(device):
     with pytest.raises(RuntimeError, match="never arrive"):
         device.launch("test_barrier_for_some", 1, 64, 10)
