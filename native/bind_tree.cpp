@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "device_grower.hpp"
 #include "growers.hpp"
 #include "histogram.hpp"
 #include "python_arrays.hpp"
@@ -96,6 +97,13 @@ void bind_growers(nb::module_& m) {
       "l2_regularization"_a,
       "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
       "of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, output), flat.");
+  nb::class_<DeviceGrower> device(m, "DeviceGrower", "Grows trees on rows of a device, which finds the best splits.");
+  def_init(device);
+  device.def("grow", &DeviceGrower::grow, nb::kw_only(), "device"_a, "n_repeated"_a, "max"_a, "n_residuals"_a,
+             "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
+             "l2_regularization"_a,
+             "The parts of a tree. `device` has the methods start, search, noise, leaf_sums and leaf_quantiles of "
+             "DeviceTreeRows in agbm/_device/tree_rows.py.");
 }
 
 void bind_shard(nb::module_& m) {

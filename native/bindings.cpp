@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 
 NB_MODULE(_native, m) {
+  nb::set_leak_warnings(false);  // objects that live until Python ends are no leak
   m.doc() = "Kernels of agbm: binning, tree growth, prediction, losses.";
   agbm::bind_bins(m);
   agbm::bind_tree(m);

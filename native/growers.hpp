@@ -11,6 +11,7 @@
 
 #include "binned_trees.hpp"
 #include "grow.hpp"
+#include "histogram_search.hpp"
 #include "layout.hpp"
 #include "python_arrays.hpp"
 #include "tree.hpp"
@@ -96,11 +97,32 @@ class GrowerBase {
   std::vector<std::size_t> first_threshold_;  // per feature
 };
 
+// What is known here of rows that are elsewhere.
+inline TreeInputs inputs_of_others(std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
+                                   int n_quantiles, double min_hessian_leaf,
+                                   const std::vector<double>& l2_regularization) {
+  TreeInputs inputs;
+  inputs.n_residuals = n_residuals;
+  inputs.n_hessians = static_cast<int>(max.size()) - n_residuals;
+  require(n_residuals > 0 && inputs.n_hessians >= 0, "max: must have an entry for each residual");
+  require(n_repeated > 0, "n_repeated: must be positive");
+  inputs.n_repeated = static_cast<std::size_t>(n_repeated);
+  inputs.max = max;
+  set_regularization(inputs, min_hessian_leaf, l2_regularization);
+  require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
+          "n_quantiles: must be 0 or the number of outputs");
+  inputs.quantiles.n_outputs = n_quantiles;
+  return inputs;
+}
+
 // Grows trees on the rows of a matrix, which it keeps alive.
 class Grower : GrowerBase {
  public:
   Grower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
-      : GrowerBase(m, thresholds, n_threads), rows_(m, n_threads), grower_(m, rules, rows_, &rows_, n_threads) {}
+      : GrowerBase(m, thresholds, n_threads),
+        rows_(m, n_threads),
+        search_(m, rules, rows_, &rows_, n_threads),
+        grower_(m, rules, search_) {}
 
   // A tree for the residuals of the first rows, and its values on all rows.
   nb::tuple grow(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
@@ -133,6 +155,7 @@ class Grower : GrowerBase {
 
  private:
   TreeRows rows_;
+  HistogramSearch search_;
   TreeGrower grower_;
 };
 
@@ -210,22 +233,15 @@ class PythonSums : public RowSums {
 class RemoteGrower : GrowerBase {
  public:
   RemoteGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
-      : GrowerBase(m, thresholds, n_threads), grower_(m, rules, sums_, nullptr, n_threads) {}
+      : GrowerBase(m, thresholds, n_threads),
+        search_(m, rules, sums_, nullptr, n_threads),
+        grower_(m, rules, search_) {}
 
   nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
                  int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
                  std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
-    TreeInputs inputs;
-    inputs.n_residuals = n_residuals;
-    inputs.n_hessians = static_cast<int>(max.size()) - n_residuals;
-    require(n_residuals > 0 && inputs.n_hessians >= 0, "max: must have an entry for each residual");
-    require(n_repeated > 0, "n_repeated: must be positive");
-    inputs.n_repeated = static_cast<std::size_t>(n_repeated);
-    inputs.max = max;
-    set_regularization(inputs, min_hessian_leaf, l2_regularization);
-    require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
-            "n_quantiles: must be 0 or the number of outputs");
-    inputs.quantiles.n_outputs = n_quantiles;
+    const TreeInputs inputs =
+        inputs_of_others(n_repeated, max, n_residuals, n_quantiles, min_hessian_leaf, l2_regularization);
     const FeatureSample sample = make_sample(features, node_share, seed);
     sums_.begin(sums, matrix_.n_cells() * channels_of(inputs).n(), inputs);
     try {
@@ -241,6 +257,7 @@ class RemoteGrower : GrowerBase {
 
  private:
   PythonSums sums_;
+  HistogramSearch search_;
   TreeGrower grower_;
 };
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "layout.hpp"
+#include "node_search.hpp"
 #include "quantise.hpp"
 #include "split.hpp"
 #include "tree.hpp"
-#include "tree_rows.hpp"
 
 namespace agbm {
 
@@ -24,7 +24,7 @@ class LeafFitter {
              const std::vector<std::vector<double>>& bounds, GrownTree& tree)
       : matrix_(matrix), rules_(rules), inputs_(inputs), bounds_(bounds), tree_(tree) {}
 
-  void fit(RowSums& all) {
+  void fit(NodeSearch& all) {
     const std::vector<std::int32_t> leaves = tree_.leaves();
     const std::vector<std::int64_t> sums = all.leaf_sums(leaves);
     const std::size_t n_outputs = inputs_.quantiles.n_outputs;

@@ -12,15 +12,11 @@
 
 #include "layout.hpp"
 #include "parallel.hpp"
+#include "quantise_rules.hpp"
 #include "simd.hpp"
+#include "split_rules.hpp"
 
 namespace agbm {
-
-// round(x * scale) for |x * scale| < 2^51: adding 1.5 * 2^52 leaves the integer in the low bits. Ties go to even.
-inline std::int64_t round_scaled(double x, double scale) {
-  constexpr double magic = 6755399441055744.0;
-  return std::bit_cast<std::int64_t>(x * scale + magic) - std::bit_cast<std::int64_t>(magic);
-}
 
 // Largest exponent e with max_abs * 2^e < 2^bits (0 if all numbers are zero).
 inline int scale_exponent(double max_abs, int bits) {
@@ -71,6 +67,10 @@ struct Channels {
   std::vector<double> unit;   // value of one step of each channel, a power of two
 
   int n() const { return n_residuals + n_hessians + (counts_alone ? 1 : 0); }
+  // Without vectors; valid as long as the channels do not change.
+  ChannelRules rules() const {
+    return {n_residuals, n_hessians, n(), count_bits, min_hessian_leaf, l2.data(), unit.data(), noise.data()};
+  }
   // The count within the last integer of a cell or of sums.
   std::int64_t count_in(std::int64_t last) const { return last & count_mask(); }
   std::int64_t count_mask() const { return (std::int64_t{1} << count_bits) - 1; }
@@ -214,7 +214,7 @@ inline void pack(const TreeInputs& inputs, const Channels& c, LargeVector<std::i
         const int shift = last ? c.count_bits : 0;
         std::int64_t* out = packed.data() + k;
         for (std::size_t i = begin; i < end; ++i) {
-          out[i * n] = ((round_scaled(x[i], scale) << shift) + (last ? 1 : 0)) * inputs.repeat(i);
+          out[i * n] = packed_number(x[i], scale, shift, last) * inputs.repeat(i);
         }
       }
     }

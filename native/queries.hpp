@@ -12,31 +12,31 @@
 
 namespace agbm {
 
-// Rows with the relevance of a document, the number of its query and its score.
-struct RankedRows {
-  const double *relevance, *query, *score;
-  std::size_t n;
-};
-
 // The rows of each query. Numbers of queries are any finite numbers, and rows of a query need not follow each other.
 class Queries {
  public:
   std::vector<std::size_t> begin;  // one more than there are queries
 
-  explicit Queries(const RankedRows& rows) : rows_(rows.n) {
+  Queries(const double* query, std::size_t n_rows) : rows_(n_rows) {
     std::iota(rows_.begin(), rows_.end(), 0u);
-    const double* query = rows.query;
-    if (!std::is_sorted(query, query + rows.n)) {
+    if (!std::is_sorted(query, query + n_rows)) {
       sort(query);
     }
-    for (std::size_t i = 0; i < rows.n; ++i) {
-      if (i == 0 || query[rows_[i]] != query[rows_[i - 1]]) begin.push_back(i);
+    for (std::size_t i = 0; i < n_rows; ++i) {
+      if (i == 0 || query[rows_[i]] != query[rows_[i - 1]]) {
+        begin.push_back(i);
+        first_.push_back(rows_[i]);
+      }
     }
-    begin.push_back(rows.n);
+    begin.push_back(n_rows);
   }
+  std::size_t n_rows() const { return rows_.size(); }
   std::size_t n() const { return begin.size() - 1; }
   std::size_t size(std::size_t q) const { return begin[q + 1] - begin[q]; }
-  // The rows of a query in ascending order.
+  // The first row of a query.
+  std::uint32_t first(std::size_t q) const { return first_[q]; }
+  // The rows of a query, at first in ascending order; users may order them in another way.
+  std::uint32_t* documents(std::size_t q) { return rows_.data() + begin[q]; }
   const std::uint32_t* documents(std::size_t q) const { return rows_.data() + begin[q]; }
   std::size_t longest() const {
     std::size_t most = 0;
@@ -83,7 +83,7 @@ class Queries {
     return first;
   }
 
-  std::vector<std::uint32_t> rows_;
+  std::vector<std::uint32_t> rows_, first_;
 };
 
 }  // namespace agbm

@@ -7,267 +7,157 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "elementary.hpp"
 #include "loss.hpp"
 #include "parallel.hpp"
-#include "queries.hpp"
+#include "query_labels.hpp"
+#include "runs.hpp"
 #include "simd.hpp"
 #include "sorted_query.hpp"
 
 namespace agbm {
 
-enum class RankingKind { kNdcg, kMap, kMrr, kPairwise, kListwise };
-
-struct RankingRules {
-  RankingKind kind;
-  std::size_t cut;         // positions that the metric sees
-  std::size_t truncation;  // the better placed document of a pair must have one of these positions
-  bool exponential_gain;   // 2^relevance - 1 instead of the relevance
-};
-
-// What the pairs of a run depend on. The weight of a pair, the documents of which are in the runs i and j > i, is
-// |gain_i - gain_j| |upper_i (at_i - below_j)|: the change of the metric if the two were exchanged.
-struct Runs {
-  std::vector<double> score, gain, upper, at, below, count;
-  std::vector<double> lambda, hessian;
-
-  // Sums of pairs read up to a vector beyond the last run.
-  explicit Runs(std::size_t n)
-      : score(n + kLanes),
-        gain(n + kLanes),
-        upper(n + kLanes),
-        at(n + kLanes),
-        below(n + kLanes),
-        count(n + kLanes),
-        lambda(n),
-        hessian(n) {}
-};
-
-// The runs of all queries, and the sums over their pairs.
+// The sums over the pairs of each query.
 class PairSums {
  public:
-  PairSums(const RankedRows& rows, const Queries& queries, const RankingRules& rules)
-      : rows_(rows),
-        queries_(queries),
-        rules_(rules),
-        runs_(rows.n),
-        n_runs_(queries.n()),
-        n_top_(queries.n()),
-        finite_(queries.n()),
-        order_(rows.n) {
-    if (rules.kind == RankingKind::kNdcg) discount_ = discounts(queries.longest());
-  }
+  PairSums(QueryLabels& labels, const double* score) : labels_(labels), queries_(labels.queries), score_(score) {}
 
   // For pairs that all count the same, writes the loss of each query to its first row, and zero to the others.
   void fill_losses(double* out, int n_threads) {
-    std::fill(out, out + rows_.n, 0.0);
-    queries_.for_each<Scratch>(n_threads, [&](std::size_t q, Scratch& scratch) { prepare(q, scratch); });
-    const std::vector<Piece> pieces = pieces_of_queries();
-    parallel_for(pieces.size(), n_threads, [&](std::size_t p) { add_losses(pieces[p]); });
-    for (std::size_t q = 0; q < queries_.n(); ++q) {
-      double& sum = out[queries_.documents(q)[0]];
-      if (!finite_[q]) sum = std::numeric_limits<double>::quiet_NaN();
-      for (std::size_t r = 0; n_top_[q] > 0 && r < n_runs_[q]; ++r) sum += runs_.lambda[queries_.begin[q] + r];
-    }
+    std::fill(out, out + queries_.n_rows(), 0.0);
+    const auto add = [&](Scratch& scratch, const Piece& piece) { add_losses(scratch.runs, piece); };
+    for_each_query(n_threads, add, [&](std::size_t q, const Scratch& scratch) {
+      double& sum = out[queries_.first(q)];
+      if (!scratch.finite) sum = std::numeric_limits<double>::quiet_NaN();
+      for (std::size_t r = 0; scratch.finite && r < scratch.runs.n; ++r) sum += scratch.runs.lambda[r];
+    });
   }
 
   // Writes the negative gradient and the hessian of each row.
   void fill(double* residual, double* hessian, int n_threads) {
-    queries_.for_each<Scratch>(n_threads, [&](std::size_t q, Scratch& scratch) { prepare(q, scratch); });
-    const std::vector<Piece> pieces = pieces_of_queries();
-    parallel_for(pieces.size(), n_threads, [&](std::size_t p) { add_pairs(pieces[p]); });
-    queries_.for_each<Scratch>(n_threads, [&](std::size_t q, Scratch&) { write(q, residual, hessian); });
+    const auto add = [&](Scratch& scratch, const Piece& piece) {
+      labels_.rules.kind == RankingKind::kPairwise ? add_pairs<false>(scratch, piece) : add_pairs<true>(scratch, piece);
+    };
+    for_each_query(n_threads, add,
+                   [&](std::size_t q, const Scratch& scratch) { write(q, scratch, residual, hessian); });
   }
 
  private:
   static constexpr std::size_t kRunsPerPiece = 64;
   // Lambdas are divided by the distance of scores, so that pairs whose order is not yet clear count more, as in LightGBM.
   static constexpr double kNear = 0.01;
-  static constexpr std::size_t kLongQuery = 1024;  // in runs; longer queries are divided between threads
+  static constexpr std::size_t kLongQuery = 1024;  // in documents; longer queries are divided between threads
+  static constexpr double kWide = 600.0;           // the exponentials of scores that differ by less do not vanish
+
+  // Columns of a query in the order in which its pairs are visited.
+  struct Columns {
+    std::vector<std::size_t> run;
+    std::vector<double> score, gain, upper, at, below, count, place, power, lambda, hessian, own_lambda, own_hessian;
+
+    void resize(std::size_t n) {
+      for (auto* column :
+           {&score, &gain, &upper, &at, &below, &count, &place, &power, &lambda, &hessian, &own_lambda, &own_hessian}) {
+        column->resize(n + kLanes);
+        std::fill(column->begin() + n, column->end(), 0.0);
+      }
+    }
+  };
   struct Scratch {
     SortedQuery sorted;
-    std::vector<double> gains;
+    Runs runs;
+    Columns columns;
+    bool finite;
   };
   struct Piece {
-    std::size_t query, first, last;
+    std::size_t first, last;
   };
 
-  bool binary() const { return rules_.kind == RankingKind::kMap || rules_.kind == RankingKind::kMrr; }
+  bool is_long(std::size_t q) const { return queries_.size(q) > kLongQuery; }
 
-  void prepare(std::size_t q, Scratch& scratch) {
-    const std::size_t first = queries_.begin[q], n = queries_.size(q);
-    SortedQuery& sorted = scratch.sorted;
-    n_top_[q] = n_runs_[q] = 0;
-    finite_[q] = sorted.sort(rows_, queries_.documents(q), n, binary());
-    if (!finite_[q]) return;
-    std::copy(sorted.order.begin(), sorted.order.end(), order_.begin() + first);
-    const std::size_t n_runs = n_runs_[q] = sorted.n_runs();
-    for (std::size_t r = 0; r < n_runs; ++r) {
-      runs_.score[first + r] = sorted.score(sorted.begin[r]);
-      runs_.gain[first + r] = sorted.relevance(sorted.begin[r]);
-      runs_.count[first + r] = static_cast<double>(sorted.begin[r + 1] - sorted.begin[r]);
-      runs_.upper[first + r] = runs_.at[first + r] = runs_.below[first + r] = 0.0;
-    }
-    switch (rules_.kind) {
-      case RankingKind::kNdcg: weigh_by_ndcg(first, sorted, scratch.gains); break;
-      case RankingKind::kMap: weigh_by_precision(first, sorted); break;
-      case RankingKind::kMrr: weigh_by_reciprocal(first, sorted); break;
-      default: weigh_all(first, sorted);
-    }
-    for (std::size_t r = 0; r < n_runs; ++r) {
-      if (rules_.kind != RankingKind::kPairwise) {
-        const std::size_t begin = sorted.begin[r], end = sorted.begin[r + 1];
-        const std::size_t within = std::min(end, std::max(begin, rules_.truncation)) - begin;
-        runs_.upper[first + r] *= static_cast<double>(within) / static_cast<double>(end - begin);
-      }
-      if (runs_.upper[first + r] > 0.0) n_top_[q] = r + 1;
-    }
-  }
-
-  void weigh_by_ndcg(std::size_t first, const SortedQuery& sorted, std::vector<double>& gains) {
-    const std::size_t n = sorted.order.size();
-    double largest = 0.0;
-    for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, sorted.relevance(i));
-    const Gains gain(largest, rules_.exponential_gain);
-    gains.clear();
-    for (std::size_t i = 0; i < n; ++i) {
-      if (sorted.relevance(i) > 0.0) gains.push_back(gain(sorted.relevance(i)));
-    }
-    const double ideal = ideal_dcg(gains, rules_.cut, discount_);
-    for (std::size_t r = 0; ideal > 0.0 && r < sorted.n_runs(); ++r) {
-      double sum = 0.0;
-      for (std::size_t i = sorted.begin[r]; i < sorted.begin[r + 1]; ++i) sum += discount_[i];
-      runs_.at[first + r] = runs_.below[first + r] = sum / runs_.count[first + r];
-      runs_.gain[first + r] = gain(runs_.gain[first + r]) / ideal;
-      runs_.upper[first + r] = 1.0;
-    }
-  }
-
-  // If the documents at the positions a < b are exchanged, the average precision changes by |at_a - below_b|.
-  void weigh_by_precision(std::size_t first, const SortedQuery& sorted) {
-    double n_relevant = 0.0, sum = 0.0, seen = 0.0;
-    for (std::size_t r = 0; r < sorted.n_runs(); ++r) n_relevant += runs_.gain[first + r] * runs_.count[first + r];
-    for (std::size_t r = 0; n_relevant > 0.0 && r < sorted.n_runs(); ++r) {
-      const bool relevant = runs_.gain[first + r] > 0.0;
-      double at = 0.0, below = 0.0;
-      for (std::size_t i = sorted.begin[r]; i < sorted.begin[r + 1]; ++i) {
-        const double position = static_cast<double>(i) + 1.0;
-        if (relevant) {
-          seen += 1.0;
-          sum += 1.0 / position;
-        }
-        at += (seen + (relevant ? 0.0 : 1.0)) / position - sum;
-        below += (seen + (relevant ? 1.0 : 0.0)) / position - sum;
-      }
-      runs_.at[first + r] = at / runs_.count[first + r];
-      runs_.below[first + r] = below / runs_.count[first + r];
-      runs_.upper[first + r] = 1.0 / n_relevant;
-    }
-  }
-
-  // The reciprocal rank changes if an irrelevant document above the first relevant one is exchanged with a relevant one,
-  // or the first relevant one with an irrelevant one below; the second relevant document may then become the first.
-  void weigh_by_reciprocal(std::size_t first, const SortedQuery& sorted) {
-    std::size_t leading = 0;  // the run of the first relevant document
-    while (leading < sorted.n_runs() && runs_.gain[first + leading] == 0.0) ++leading;
-    if (leading == sorted.n_runs()) return;
-    const double place = static_cast<double>(sorted.begin[leading]) + 1.0;
-    double second = sorted.begin[leading + 1] - sorted.begin[leading] > 1 ? place + 1.0 : 0.0;
-    for (std::size_t r = 0; r < sorted.n_runs(); ++r) {
-      const bool relevant = runs_.gain[first + r] > 0.0;
-      double sum = 0.0;
-      for (std::size_t i = sorted.begin[r]; i < sorted.begin[r + 1]; ++i) sum += 1.0 / (static_cast<double>(i) + 1.0);
-      const double mean = sum / runs_.count[first + r];
-      if (r > leading && relevant && second == 0.0) second = static_cast<double>(sorted.begin[r]) + 1.0;
-      runs_.below[first + r] = relevant ? 1.0 / place : (second > 0.0 ? 1.0 / second : mean);
-      if (r < leading) {
-        runs_.at[first + r] = mean;
-        runs_.upper[first + r] = 1.0;
-      } else if (r == leading) {
-        runs_.at[first + r] = 1.0 / place;
-        runs_.upper[first + r] = 1.0 / runs_.count[first + r];
-      }
-    }
-  }
-
-  // All pairs of different relevance count the same.
-  void weigh_all(std::size_t first, const SortedQuery& sorted) {
-    const double pairs = pairs_of_different_relevance(sorted);
-    for (std::size_t r = 0; r < sorted.n_runs(); ++r) {
-      runs_.upper[first + r] = pairs > 0.0 ? 1.0 / pairs : 0.0;
-      runs_.at[first + r] = 1.0;
-    }
-  }
-
- public:
-  static double pairs_of_different_relevance(const SortedQuery& sorted) {
-    std::vector<double> relevance(sorted.order.size());
-    for (std::size_t i = 0; i < relevance.size(); ++i) relevance[i] = sorted.relevance(i);
-    std::sort(relevance.begin(), relevance.end());
-    double pairs = 0.0;
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < relevance.size(); ++i) {
-      if (relevance[i] != relevance[first]) first = i;
-      pairs += static_cast<double>(first);
-    }
-    return pairs;
-  }
-
- private:
-  std::vector<Piece> pieces_of_queries() const {
-    std::vector<Piece> pieces;
+  // Calls add(scratch, piece) for the runs of each query, in pieces if it is long, and then write(query, scratch).
+  template <class Add, class Write>
+  void for_each_query(int n_threads, const Add& add, const Write& write) {
+    queries_.for_each<Scratch>(n_threads, [&](std::size_t q, Scratch& scratch) {
+      if (is_long(q)) return;
+      prepare(q, scratch);
+      if (scratch.runs.n_top > 0) add(scratch, Piece{0, scratch.runs.n});
+      write(q, scratch);
+    });
+    Scratch scratch;
     for (std::size_t q = 0; q < queries_.n(); ++q) {
-      const std::size_t step = n_runs_[q] > kLongQuery ? kRunsPerPiece : kLongQuery;
-      for (std::size_t r = 0; n_top_[q] > 0 && r < n_runs_[q]; r += step) {
-        pieces.push_back({q, r, std::min(n_runs_[q], r + step)});
-      }
+      if (!is_long(q)) continue;
+      prepare(q, scratch);
+      const std::size_t n = scratch.runs.n_top > 0 ? scratch.runs.n : 0;
+      parallel_for((n + kRunsPerPiece - 1) / kRunsPerPiece, n_threads, [&](std::size_t p) {
+        add(scratch, Piece{p * kRunsPerPiece, std::min(n, (p + 1) * kRunsPerPiece)});
+      });
+      write(q, scratch);
     }
-    return pieces;
   }
 
-  void add_pairs(const Piece& piece) {
-    const bool is_long = n_runs_[piece.query] > kLongQuery;
-    if (rules_.kind == RankingKind::kPairwise) {
-      return is_long ? add_pairs_of<false>(piece) : add_pairs_of_query<false>(piece.query);
+  void prepare(std::size_t q, Scratch& scratch) const {
+    scratch.finite = scratch.sorted.sort(labels_, q, score_);
+    if (scratch.finite) {
+      scratch.runs.set(scratch.sorted, labels_, q);
+    } else {
+      scratch.runs.n = scratch.runs.n_top = 0;
     }
-    is_long ? add_pairs_of<true>(piece) : add_pairs_of_query<true>(piece.query);
   }
 
-  // The pairs of run i with all that follow it. Arrays are separate arguments, so that compilers see that they are.
   template <bool lambdas>
-  AGBM_INLINE static void pull_others(std::size_t i, std::size_t n, const double* __restrict score,
+  static void add_pairs(Scratch& scratch, const Piece& piece) {
+    const Runs& runs = scratch.runs;
+    const bool is_whole = piece.last - piece.first == runs.n;
+    if (is_whole && runs.score[0] - runs.score[runs.n - 1] < kWide) {
+      add_pairs_of_query<lambdas>(scratch.runs, scratch.columns);
+    } else {
+      add_pairs_of<lambdas>(scratch.runs, piece);
+    }
+  }
+
+  // a if the sign of x is negative, otherwise b; bits, because compilers turn a comparison into a branch here.
+  AGBM_INLINE static double where_negative(double x, double a, double b) {
+    const std::uint64_t mask = 0 - (std::bit_cast<std::uint64_t>(x) >> 63);
+    return std::bit_cast<double>((std::bit_cast<std::uint64_t>(a) & mask) | (std::bit_cast<std::uint64_t>(b) & ~mask));
+  }
+
+  // The pairs of run i with those from begin to end. Arrays are separate arguments, so that compilers see that they are.
+  template <bool lambdas>
+  AGBM_INLINE static void pull_others(std::size_t i, std::size_t begin, std::size_t end, const double* __restrict score,
                                       const double* __restrict gain, const double* __restrict upper,
                                       const double* __restrict at, const double* __restrict below,
                                       const double* __restrict count, const double* __restrict place,
-                                      double* __restrict lambda, double* __restrict hessian,
-                                      double* __restrict own_lambda, double* __restrict own_hessian) {
+                                      const double* __restrict power, double* __restrict lambda,
+                                      double* __restrict hessian, double* __restrict own_lambda,
+                                      double* __restrict own_hessian) {
     const double own_score = score[i], own_gain = gain[i], own_upper = upper[i], own_at = at[i], own_below = below[i],
-                 own_count = count[i], own_place = place[i];
-    const std::size_t begin = i + 1, end = begin + (n - begin + kLanes - 1) / kLanes * kLanes;
-    for (std::size_t j = begin; j < end; ++j) {
+                 own_count = count[i], own_place = place[i], own_power = power[i];
+    const std::size_t whole = begin + (end - begin + kLanes - 1) / kLanes * kLanes;
+    for (std::size_t j = begin; j < whole; ++j) {
       const double difference = own_gain - gain[j], step = own_score - score[j];
-      const double rho = 1.0 / (1.0 + bounded_exp(std::copysign(1.0, difference) * step));
-      const std::uint64_t earlier = std::bit_cast<std::uint64_t>(own_place - place[j]) >> 63;
-      const double is_above = std::bit_cast<double>((0 - earlier) & kOneBits);  // 1 or 0, without a branch
       const double above = own_upper * (own_at - below[j]), under = upper[j] * (at[j] - own_below);
-      const double change = std::fabs(is_above * above + (1.0 - is_above) * under);
+      const double change = std::fabs(where_negative(own_place - place[j], above, under));
       const double weight = (lambdas ? difference : sign_of(difference)) * change;
-      const double pull = lambdas ? weight * rho / (kNear + std::fabs(step)) : weight * rho;
-      const double curvature = std::fabs(pull) * (1.0 - rho);
+      // rho = 1 / (1 + exp(score of the better one - score of the worse one)), and both quotients by one division.
+      const double worse = where_negative(difference, own_power, power[j]);
+      const double distance = lambdas ? kNear + std::fabs(step) : 1.0;
+      const double share = worse / ((own_power + power[j]) * distance);
+      const double pull = weight * share;
+      const double curvature = std::fabs(pull) * (1.0 - share * distance);
       lambda[j] -= own_count * pull;
       hessian[j] += own_count * curvature;
       own_lambda[j] = count[j] * pull;
       own_hessian[j] = count[j] * curvature;
     }
     Doubles pulls = {}, curvatures = {};
-    for (std::size_t j = begin; j < end; j += kLanes) {
+    for (std::size_t j = begin; j < whole; j += kLanes) {
       pulls += load_some(own_lambda + j, kLanes);
       curvatures += load_some(own_hessian + j, kLanes);
     }
@@ -275,55 +165,63 @@ class PairSums {
     hessian[i] += Sums::total(curvatures);
   }
 
-  // The pairs of a short query, each of which is visited once. Most documents have the least gain, and those of the same
-  // gain make no pairs, so the others come first here, and only they are compared with all that follow.
+  // The pairs of a query whose scores are not far apart, each of which is visited once. Most documents have the least
+  // gain, and those of the same gain make no pairs, so the others come first here, and only they are compared with those
+  // that follow. Those that are not among the first runs make pairs only with documents of the least gain that are.
   template <bool lambdas>
-  void add_pairs_of_query(std::size_t q) {
-    const std::size_t first = queries_.begin[q], n = n_runs_[q], width = n + kLanes;
-    const double least = *std::min_element(&runs_.gain[first], &runs_.gain[first] + n);
-    std::vector<std::size_t> runs;
-    for (const bool of_least : {false, true}) {
-      for (std::size_t r = 0; r < n; ++r) {
-        if ((runs_.gain[first + r] == least) == of_least) runs.push_back(r);
-      }
+  static void add_pairs_of_query(Runs& runs, Columns& to) {
+    const std::size_t n = runs.n;
+    const double least = *std::min_element(runs.gain.begin(), runs.gain.begin() + n);
+    to.resize(n);
+    to.run.clear();
+    for (std::size_t r = 0; r < n; ++r) {
+      if (runs.gain[r] != least) to.run.push_back(r);
     }
-    std::vector<double> numbers(11 * width);  // zero beyond the end
-    double* columns[11];
-    for (std::size_t c = 0; c < 11; ++c) columns[c] = numbers.data() + c * width;
+    const std::size_t n_others = to.run.size();
+    std::size_t end_of_top = n_others;  // of the least gain and among the first runs
+    for (std::size_t r = 0; r < n; ++r) {
+      if (runs.gain[r] == least) to.run.push_back(r);
+      if (runs.gain[r] == least && r < runs.n_top) ++end_of_top;
+    }
     for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t r = first + runs[i];
-      const double of_run[] = {runs_.score[r],
-                               runs_.gain[r],
-                               runs_.upper[r],
-                               runs_.at[r],
-                               runs_.below[r],
-                               runs_.count[r],
-                               static_cast<double>(runs[i])};
-      for (std::size_t c = 0; c < 7; ++c) columns[c][i] = of_run[c];
+      const std::size_t r = to.run[i];
+      to.score[i] = runs.score[r];
+      to.gain[i] = runs.gain[r];
+      to.upper[i] = runs.upper[r];
+      to.at[i] = runs.at[r];
+      to.below[i] = runs.below[r];
+      to.count[i] = runs.count[r];
+      to.place[i] = static_cast<double>(r);
+      to.lambda[i] = to.hessian[i] = 0.0;
     }
     vectorised([&]() AGBM_INLINE {
-      for (std::size_t i = 0; i < n && columns[1][i] > least; ++i) {
-        pull_others<lambdas>(i, n, columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], columns[6],
-                             columns[7], columns[8], columns[9], columns[10]);
+      double* __restrict power = to.power.data();
+      const double* __restrict score = to.score.data();
+      const double largest = runs.score[0];
+      for (std::size_t i = 0; i < n; ++i) power[i] = bounded_exp(score[i] - largest);
+      for (std::size_t i = 0; i < n_others; ++i) {
+        const bool is_top = to.run[i] < runs.n_top;
+        pull_others<lambdas>(i, is_top ? i + 1 : n_others, is_top ? n : end_of_top, score, to.gain.data(),
+                             to.upper.data(), to.at.data(), to.below.data(), to.count.data(), to.place.data(), power,
+                             to.lambda.data(), to.hessian.data(), to.own_lambda.data(), to.own_hessian.data());
       }
     });
     for (std::size_t i = 0; i < n; ++i) {
-      runs_.lambda[first + runs[i]] = columns[7][i];
-      runs_.hessian[first + runs[i]] = columns[8][i];
+      runs.lambda[to.run[i]] = to.lambda[i];
+      runs.hessian[to.run[i]] = to.hessian[i];
     }
   }
 
-  // Each run of a piece of a long query adds the pairs that it is in: those with one of the first positions.
+  // Each run of a piece adds the pairs that it is in: those with one of the first runs.
   template <bool lambdas>
-  void add_pairs_of(const Piece& piece) {
-    const std::size_t first = queries_.begin[piece.query], n = n_runs_[piece.query], n_top = n_top_[piece.query];
+  static void add_pairs_of(Runs& runs, const Piece& piece) {
     vectorised([&]() AGBM_INLINE {
-      const double* __restrict score = &runs_.score[first];
-      const double* __restrict gain = &runs_.gain[first];
-      const double* __restrict upper = &runs_.upper[first];
-      const double* __restrict at = &runs_.at[first];
-      const double* __restrict below = &runs_.below[first];
-      const double* __restrict count = &runs_.count[first];
+      const double* __restrict score = runs.score.data();
+      const double* __restrict gain = runs.gain.data();
+      const double* __restrict upper = runs.upper.data();
+      const double* __restrict at = runs.at.data();
+      const double* __restrict below = runs.below.data();
+      const double* __restrict count = runs.count.data();
       for (std::size_t i = piece.first; i < piece.last; ++i) {
         Sums sums;
         const double own_score = score[i], own_gain = gain[i], own_upper = upper[i], own_at = at[i],
@@ -336,26 +234,25 @@ class PairSums {
           pull = lambdas ? weight * rho / (kNear + std::fabs(step)) : weight * rho;
           curvature = std::fabs(pull) * (1.0 - rho);
         };
-        sums.over(0, std::min(i, n_top), [&](std::size_t j, double& pull, double& curvature) AGBM_INLINE {
+        sums.over(0, std::min(i, runs.n_top), [&](std::size_t j, double& pull, double& curvature) AGBM_INLINE {
           pull_of(j, upper[j] * (at[j] - own_below), pull, curvature);
         });
         if (own_upper > 0.0) {
-          sums.over(i + 1, n, [&](std::size_t j, double& pull, double& curvature) AGBM_INLINE {
+          sums.over(i + 1, runs.n, [&](std::size_t j, double& pull, double& curvature) AGBM_INLINE {
             pull_of(j, own_upper * (own_at - below[j]), pull, curvature);
           });
         }
-        runs_.lambda[first + i] = sums.total(sums.first);
-        runs_.hessian[first + i] = sums.total(sums.second);
+        runs.lambda[i] = sums.total(sums.first);
+        runs.hessian[i] = sums.total(sums.second);
       }
     });
   }
 
-  void add_losses(const Piece& piece) {
-    const std::size_t first = queries_.begin[piece.query];
+  static void add_losses(Runs& runs, const Piece& piece) {
     vectorised([&]() AGBM_INLINE {
-      const double* __restrict score = &runs_.score[first];
-      const double* __restrict gain = &runs_.gain[first];
-      const double* __restrict count = &runs_.count[first];
+      const double* __restrict score = runs.score.data();
+      const double* __restrict gain = runs.gain.data();
+      const double* __restrict count = runs.count.data();
       for (std::size_t i = piece.first; i < piece.last; ++i) {
         Sums sums;
         const double own_score = score[i], own_gain = gain[i];
@@ -366,7 +263,7 @@ class PairSums {
           loss = count[j] * std::fabs(sign_of(difference)) * of_pair;
           unused = 0.0;
         });
-        runs_.lambda[first + i] = sums.total(sums.first) * count[i] * runs_.upper[first + i];
+        runs.lambda[i] = sums.total(sums.first) * count[i] * runs.upper[i];
       }
     });
   }
@@ -401,43 +298,34 @@ class PairSums {
     }
   };
 
-  void write(std::size_t q, double* residual, double* hessian) {
-    const std::size_t first = queries_.begin[q], n = queries_.size(q);
-    if (!finite_[q]) {
-      for (std::size_t i = 0; i < n; ++i) {
+  void write(std::size_t q, const Scratch& scratch, double* residual, double* hessian) const {
+    if (!scratch.finite) {
+      for (std::size_t i = 0; i < queries_.size(q); ++i) {
         const std::uint32_t row = queries_.documents(q)[i];
         residual[row] = hessian[row] = std::numeric_limits<double>::quiet_NaN();
       }
       return;
     }
+    const Runs& runs = scratch.runs;
     double factor = 1.0;
-    if (rules_.kind != RankingKind::kPairwise &&
-        n_top_[q] > 0) {  // queries with many pairs count less than by their sums
+    if (labels_.rules.kind != RankingKind::kPairwise) {  // queries with many pairs count less than by their sums
       double sum = 0.0;
-      for (std::size_t r = 0; r < n_runs_[q]; ++r) sum += std::fabs(runs_.lambda[first + r]) * runs_.count[first + r];
+      for (std::size_t r = 0; r < runs.n; ++r) sum += std::fabs(runs.lambda[r]) * runs.count[r];
       if (sum > 0.0) factor = positive_log(1.0 + sum) / (positive_log(2.0) * sum);
     }
-    std::size_t i = 0;
-    for (std::size_t r = 0; r < n_runs_[q]; ++r) {
-      const bool pairs = n_top_[q] > 0;
-      const double pull = pairs ? runs_.lambda[first + r] * factor : 0.0;
-      const double curvature = for_steps(pairs ? runs_.hessian[first + r] * factor : 0.0, pull);
-      const std::size_t end = i + static_cast<std::size_t>(runs_.count[first + r]);
-      for (; i < end; ++i) {
-        residual[order_[first + i]] = pull;
-        hessian[order_[first + i]] = curvature;
+    const SortedQuery& sorted = scratch.sorted;
+    for (std::size_t r = 0; r < runs.n; ++r) {
+      const double pull = runs.lambda[r] * factor, curvature = for_steps(runs.hessian[r] * factor, pull);
+      for (std::size_t i = sorted.begin[r]; i < sorted.begin[r + 1]; ++i) {
+        residual[sorted.row(i)] = pull;
+        hessian[sorted.row(i)] = curvature;
       }
     }
   }
 
-  const RankedRows& rows_;
+  QueryLabels& labels_;
   const Queries& queries_;
-  const RankingRules rules_;
-  Runs runs_;
-  std::vector<std::size_t> n_runs_, n_top_;
-  std::vector<char> finite_;
-  std::vector<std::uint32_t> order_;
-  std::vector<double> discount_;
+  const double* score_;
 };
 
 }  // namespace agbm

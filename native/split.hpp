@@ -11,6 +11,7 @@
 #include "layout.hpp"
 #include "quantise.hpp"
 #include "simd.hpp"
+#include "split_rules.hpp"
 #include "tree.hpp"
 
 namespace agbm {
@@ -41,103 +42,6 @@ struct Split {
   bool better_than(const Split& other) const {
     return exists() && (gain > other.gain || (gain == other.gain && feature < other.feature));
   }
-};
-
-// Relative to the score, a smaller gain is a rounding error.
-constexpr double kGainNoise = 1e-12;
-
-// A category is ranked by its mean residual as if the node had this many more rows of it with residual zero, because
-// the order of rare categories is mostly noise.
-constexpr double kCategorySmoothing = 10.0;
-
-// Splitting categories in the order of their mean residuals has a large gain even if these differ by chance alone. For
-// m equivalent categories, the sum of their G^2 / H exceeds that of the node by about m - 1 times the noise of a row,
-// and the best cut through sorted normal numbers takes 2 / pi of it. That much is subtracted from the gain.
-constexpr double kGainByChance = 0.6366197723675814;
-
-// In a tree for many residuals, categories are ranked by the means of this many of them, one after the other.
-constexpr int kCategoryOrders = 2;
-
-// The number that a leaf divides its sum of residuals by. The floor keeps a step finite if residuals have separate
-// hessians and some of these almost vanish in a leaf; if all share one hessian, leaves below the floor are never
-// created.
-inline double leaf_denominator(double hessian, double floor, double l2) { return std::max(hessian, floor) + l2; }
-
-// Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each residual.
-struct Bounds {
-  const double* of = nullptr;  // null: none
-
-  double clip(double value, int residual) const {
-    return of == nullptr ? value : std::min(std::max(value, of[2 * residual]), of[2 * residual + 1]);
-  }
-};
-
-// Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer per channel, with
-// the count in the last one. score = sum over residuals of G^2 / (H + l2), where G and H are the sums of the residual
-// and of its hessian: how much of the squared residual a leaf explains. H is the row count if hessians are constant.
-// There is no factor 1/2 and no division by n, as in the units of the paper.
-//
-// Residuals and HasHessian are compile-time constants for the usual cases; Residuals = 0 is for all others.
-template <int Residuals, bool HasHessian>
-class SumReader {
- public:
-  explicit SumReader(const Channels& channels) : channels_(channels) {}
-
-  int n_residuals() const { return Residuals > 0 ? Residuals : channels_.n_residuals; }
-  int n_channels() const { return Residuals > 0 ? Residuals + (HasHessian ? 1 : 0) : channels_.n(); }
-  int n_groups() const { return Residuals > 0 || !HasHessian ? 1 : channels_.n_hessians; }
-  int group_size() const { return Residuals > 0 ? Residuals : channels_.n_residuals / n_groups(); }
-
-  std::int64_t count(const std::int64_t* sums) const { return channels_.count_in(sums[n_channels() - 1]); }
-  double value(const std::int64_t* sums, int c) const {
-    // An arithmetic shift removes the count, which is never negative and never reaches the bits of the value.
-    return static_cast<double>(c == n_channels() - 1 ? sums[c] >> channels_.count_bits : sums[c]) * channels_.unit[c];
-  }
-  double hessian(const std::int64_t* sums, int group) const {
-    return HasHessian ? value(sums, n_residuals() + group) : static_cast<double>(count(sums));
-  }
-  double denominator(const std::int64_t* sums, int group) const {
-    return leaf_denominator(hessian(sums, group), channels_.min_hessian_leaf, channels_.l2[group]);
-  }
-  // Whether the hessians of all residuals together suffice for a leaf.
-  bool enough_hessian(const std::int64_t* sums) const {
-    if (!HasHessian) return true;
-    double total = 0.0;
-    for (int group = 0; group < n_groups(); ++group) total += hessian(sums, group);
-    return !(total < channels_.min_hessian_leaf);
-  }
-
-  double score(const std::int64_t* sums) const {
-    double score = 0.0;
-    for (int group = 0; group < n_groups(); ++group) {
-      const double denominator = this->denominator(sums, group);
-      if (!(denominator > 0.0)) continue;
-      double squares = 0.0;
-      for (int k = 0; k < group_size(); ++k) {
-        const double g = value(sums, group * group_size() + k);
-        squares += g * g;
-      }
-      score += squares / denominator;
-    }
-    return score;
-  }
-
-  double leaf_value(const std::int64_t* sums, int residual, Bounds bounds) const {
-    const double denominator = this->denominator(sums, residual / group_size());
-    return bounds.clip(denominator > 0.0 ? value(sums, residual) / denominator : 0.0, residual);
-  }
-  // The same score for bounded values v: 2 G v - (H + l2) v^2.
-  double bounded_score(const std::int64_t* sums, Bounds bounds) const {
-    double score = 0.0;
-    for (int residual = 0; residual < n_residuals(); ++residual) {
-      const double v = leaf_value(sums, residual, bounds);
-      score += (2.0 * value(sums, residual) - denominator(sums, residual / group_size()) * v) * v;
-    }
-    return score;
-  }
-
- private:
-  const Channels& channels_;
 };
 
 // Places where a feature may be cut, with the sums of the rows to the left of each, channel by channel, so that several
@@ -181,9 +85,6 @@ struct SumVectors {
   }
 };
 
-// Whether a split on an ordered feature separates missing values from all others, so that its sides have no order.
-inline bool parts_missing_only(int bin, int n_bins) { return bin == n_bins - 1; }
-
 struct ScanTask {
   int feature;
   const std::int64_t* cells;  // the value bins of the feature in order, then the cell of missing values
@@ -198,7 +99,7 @@ template <int Residuals, bool HasHessian>
 class FeatureScan {
  public:
   FeatureScan(const Channels& channels, const GrowthRules& rules, const ScanTask& task)
-      : read_(channels),
+      : read_(channels.rules()),
         channels_(channels),
         rules_(rules),
         task_(task),
@@ -253,7 +154,8 @@ class FeatureScan {
     std::vector<int> best_order;
     for (int residual : order_residuals(ranked)) {
       sort_by_mean(ranked, residual);
-      by_chance_ = gain_by_chance(ranked.size(), residual);
+      by_chance_ =
+          gain_by_chance(static_cast<std::int64_t>(ranked.size()), task_.n_categories, task_.n_bins, noise_[residual]);
       const double before = best_.gain;
       scan(&ranked, static_cast<int>(ranked.size()), nullptr, has_undecided);
       if (has_undecided) scan(&ranked, static_cast<int>(ranked.size()), undecided_, has_undecided);
@@ -270,18 +172,6 @@ class FeatureScan {
     }
   }
 
-  // A bin may hold several categories, which were merged because their residuals were similar at the start.
-  double gain_by_chance(std::size_t n_ranked, int residual) const {
-    const double a_bin = std::max(1.0, static_cast<double>(task_.n_categories) / task_.n_bins);
-    return kGainByChance * std::max(0.0, static_cast<double>(n_ranked) * a_bin - 1.0) * noise_[residual];
-  }
-
-  double smoothed(int code, int residual) const {
-    const int group = residual / read_.group_size();
-    const double rows = kCategorySmoothing * read_.hessian(task_.total, group) / static_cast<double>(n_total_);
-    return read_.hessian(cell(code), group) + rows;
-  }
-
   // The residuals that differ most between categories.
   std::vector<int> order_residuals(const std::vector<int>& codes) const {
     std::vector<int> residuals(read_.n_residuals());
@@ -290,8 +180,7 @@ class FeatureScan {
     std::vector<double> spread(residuals.size(), 0.0);
     for (int residual : residuals) {
       for (int code : codes) {
-        const double g = read_.value(cell(code), residual), h = smoothed(code, residual);
-        if (h > 0.0) spread[residual] += g * g / h;
+        spread[residual] += read_.spread_of(cell(code), task_.total, residual);
       }
     }
     std::stable_sort(residuals.begin(), residuals.end(), [&](int a, int b) { return spread[a] > spread[b]; });
@@ -301,10 +190,7 @@ class FeatureScan {
 
   void sort_by_mean(std::vector<int>& codes, int residual) const {
     std::vector<double> mean(task_.n_bins, 0.0);
-    for (int code : codes) {
-      const double h = smoothed(code, residual);
-      mean[code] = h > 0.0 ? read_.value(cell(code), residual) / h : 0.0;
-    }
+    for (int code : codes) mean[code] = read_.rank_of(cell(code), task_.total, residual);
     std::sort(codes.begin(), codes.end(), [&](int a, int b) { return mean[a] != mean[b] ? mean[a] < mean[b] : a < b; });
   }
 
@@ -413,28 +299,20 @@ class FeatureScan {
     if (!read_.enough_hessian(left_) || !read_.enough_hessian(right_)) return;
     double children = 0.0;
     if (bounded()) {
-      if (task_.n_categories == 0 && !parts_missing_only(place, task_.n_bins) && !ordered()) return;
+      if (task_.n_categories == 0 && !parts_missing_only(place, task_.n_bins) &&
+          !read_.ordered(left_, right_, rules_.monotone[task_.feature], task_.bounds)) {
+        return;
+      }
       children = read_.bounded_score(left_, task_.bounds) + read_.bounded_score(right_, task_.bounds);
     } else {
       children = read_.score(left_) + read_.score(right_);
     }
     const double gain = children - parent_score_ - by_chance_;
-    if (gain > best_.gain && gain > kGainNoise * std::fabs(children)) {  // ties go to the lower bin
+    if (gain > best_.gain && more_than_rounding(gain, children)) {  // ties go to the lower bin
       best_.gain = gain;
       best_.missing_left = missing_left;
       best_place_ = place;
     }
-  }
-
-  // Whether the values of the two sides are in the order that the monotone constraint demands.
-  bool ordered() const {
-    const int direction = rules_.monotone[task_.feature];
-    for (int residual = 0; direction != 0 && residual < read_.n_residuals(); ++residual) {
-      const double rise =
-          read_.leaf_value(right_, residual, task_.bounds) - read_.leaf_value(left_, residual, task_.bounds);
-      if (direction * rise < 0.0) return false;
-    }
-    return true;
   }
 
   static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one

@@ -42,12 +42,6 @@ class RowSums {
   virtual std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) = 0;
 };
 
-// The bits of a number, such that their order is that of the numbers.
-inline std::uint64_t ordered_bits(double x) {
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x + 0.0);  // -0 becomes 0
-  return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
-}
-
 // Rows of this process. Buffers are kept from tree to tree.
 class TreeRows : public RowSums {
  public:

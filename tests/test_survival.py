@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import agbm
 import survival_twin as twin
@@ -181,19 +182,62 @@ def test_baseline_is_that_of_rows_held_out():
         assert np.allclose(found, at * np.exp(model.predict(X[:1])[0]))
 
 
-def test_baseline_is_dropped_when_it_is_no_longer_right(tmp_path):
-    model = AGBMSurvival(**FAST).fit(X, Y)
-    early = model.at_iteration(2)
-    updated = pickle.loads(pickle.dumps(model)).update(X[:150], Y[:150], mode="leaves")
-    for other in (early, updated):
-        assert other.predict(X).shape == (len(X),)
-        for method in ("predict_survival_function", "predict_time", "predict_cumulative_hazard_function"):
-            with pytest.raises(ValueError, match=f"{method} needs the baseline hazard"):
-                getattr(other, method)(X)
+def test_models_without_a_baseline_say_so(tmp_path):
+    early = AGBMSurvival(**FAST).fit(X, Y).at_iteration(2)
+    assert early.predict(X).shape == (len(X),)
+    for method in ("predict_survival_function", "predict_time", "predict_cumulative_hazard_function"):
+        with pytest.raises(ValueError, match=f"{method} needs the baseline hazard"):
+            getattr(early, method)(X)
     early.save(tmp_path / "early.agbm")
     assert np.array_equal(agbm.load(tmp_path / "early.agbm").predict(X), early.predict(X))
-    again = pickle.loads(pickle.dumps(model)).update(X[:150], Y[:150], mode="all")
-    assert again.predict_time(X).shape == (len(X),)
+
+
+def test_trees_of_small_tables_have_fewer_leaves_with_the_loss_of_cox():
+    few = {"max_iter": 2, "n_members": 1, "early_stopping": False}
+    for loss, n_leaves in (("cox", 4), ("aft:normal", 8)):
+        assert AGBMSurvival(loss=loss, **few).fit(X, Y).resolved_params_["max_leaf_nodes"] == n_leaves
+    several = AGBMSurvival(**few).fit(np.tile(X, (4, 1)), np.tile(Y, (4, 1)))
+    assert several.resolved_params_["max_leaf_nodes"] == 9  # one per 128 rows
+
+
+@pytest.mark.parametrize("mode", ["trees", "leaves", "weights", "all"])
+@pytest.mark.parametrize("members", [1, 2])
+def test_baseline_of_an_update_is_that_of_its_rows(mode, members):
+    """Of all of them if none are held out, as for fit; later rows may have been observed for longer."""
+    later = np.column_stack([3.0 * TIME[200:], EVENT[200:]])
+    model = AGBMSurvival(**{**FAST, "n_members": members, "early_stopping": False}).fit(X[:200], Y[:200])
+    model.update(X[200:], later, mode=mode)
+    times = np.union1d(TIME[:200][EVENT[:200]], later[EVENT[200:], 0])
+    assert np.array_equal(model.unique_times_, times)
+    risk = model.predict(X[200:])
+    at, hazard = twin.cumulative_baseline(later[:, 0], EVENT[200:], risk, np.ones(100))
+    wanted = np.append(0.0, hazard)[np.searchsorted(at, times, side="right")]
+    found = model.predict_cumulative_hazard_function(X[200:], return_array=True)
+    assert np.allclose(found, wanted * np.exp(risk)[:, np.newaxis])
+
+
+@pytest.mark.parametrize("mode", ["trees", "leaves", "weights", "all"])
+def test_batches_of_an_update_give_the_same_bits(mode):
+    parts = [slice(150, 200), slice(200, 300)]
+    first, second = (AGBMSurvival(**FAST).fit(X[:150], Y[:150]) for _ in range(2))
+    first.update(X[150:], Y[150:], mode=mode)
+    second.update(Batches(lambda: ((X[part], Y[part]) for part in parts)), mode=mode)
+    assert np.array_equal(first.predict_time(X), second.predict_time(X))
+    assert np.array_equal(first.unique_times_, second.unique_times_)
+
+
+def test_baseline_of_an_update_is_that_of_its_held_out_rows(tmp_path):
+    model = AGBMSurvival(**FAST).fit(X[:150], Y[:150])
+    model.update(X[150:250], Y[150:250], mode="trees", X_val=X[250:], y_val=Y[250:])
+    at, hazard = twin.cumulative_baseline(TIME[250:], EVENT[250:], model.predict(X[250:]), np.ones(50))
+    wanted = np.append(0.0, hazard)[np.searchsorted(at, model.unique_times_, side="right")]
+    found = model.predict_cumulative_hazard_function(X[:1], return_array=True)[0]
+    assert np.allclose(found, wanted * np.exp(model.predict(X[:1])))
+    model.update(X, Y, mode="trees")  # its members hold out rows of their own
+    model.save(tmp_path / "model.agbm")
+    assert np.array_equal(agbm.load(tmp_path / "model.agbm").predict_time(X), model.predict_time(X))
+    with pytest.raises(ValueError, match="y has no event"):
+        model.update(X[~EVENT], Y[~EVENT], mode="trees")
 
 
 @pytest.mark.parametrize("loss", ["cox", "aft:logistic", "piecewise_exponential"])
@@ -240,6 +284,27 @@ def _offset(loss):
         return effect
     n_scores = len(np.unique(np.quantile(TIME[EVENT], np.linspace(0.0, 1.0, 11)))) - 1
     return np.column_stack([-effect, 0.0 * effect]) if loss.startswith("aft") else np.tile(effect[:, None], n_scores)
+
+
+class OfEvents(AGBMSurvival):
+    """Any numbers in one column, which scikit-learn's checks pass, are times of events."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(X, self._two_columns(y), sample_weight)
+
+    def score(self, X, y, sample_weight=None):
+        return super().score(X, self._two_columns(y), sample_weight)
+
+    def _two_columns(self, y):
+        times = np.asarray(y)
+        if y is None or times.ndim != 1:
+            return y
+        return np.column_stack([times, np.ones(len(times))])
+
+
+@parametrize_with_checks([OfEvents(loss=loss, max_iter=10) for loss in ("auto", "aft:normal")])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
 
 
 def test_scikit_learn_slices_labels():

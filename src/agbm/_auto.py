@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._core.losses import DistributionLoss, Exponential, HalfSquaredError, LifetimeLoss, LogLoss, Loss, Multinomial
+from ._core.losses import (
+    Cox,
+    DistributionLoss,
+    Exponential,
+    HalfSquaredError,
+    LifetimeLoss,
+    LogLoss,
+    Loss,
+    Multinomial,
+)
 from ._core.methods import Method
 from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
@@ -25,9 +34,11 @@ ITERATIONS_TO_THE_END = 100
 
 # max_leaf_nodes="auto": such that leaves have this many training rows on average, within bounds. The squared error
 # exceeds the upper bound where there are more rows: its targets say more per row than classes and counts do. The
-# spread of a distribution needs more rows per leaf than its mean.
+# spread of a distribution needs more rows per leaf than its mean. Cox's loss has a smaller lower bound: censored rows
+# say little, so that the leaves of small tables have few events.
 ROWS_PER_LEAF = 128
 MAX_LEAF_NODES = 8, 31
+FEWEST_LEAF_NODES_OF_COX = 4
 MAX_LEAF_NODES_OF_SQUARES = 63
 MAX_LEAF_NODES_OF_DISTRIBUTIONS = 16
 
@@ -98,6 +109,8 @@ def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: 
         most = min(max(math.isqrt(n_rows) // 2, most), MAX_LEAF_NODES_OF_SQUARES)
     if isinstance(loss, DistributionLoss):
         most = MAX_LEAF_NODES_OF_DISTRIBUTIONS
+    if isinstance(loss, Cox):
+        fewest = FEWEST_LEAF_NODES_OF_COX
     return min(max(n_rows // ROWS_PER_LEAF, fewest), most)
 
 

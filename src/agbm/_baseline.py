@@ -18,9 +18,9 @@ from ._run import Run
 def baseline_of_fit(run: Run, functions: Sequence[Array]) -> Array | None:
     """The cumulative hazard of a row with score 0 at the times of the labels (Breslow); None for losses without one.
 
-    `functions` are those of the members on all of their rows. Scores of rows that the model was trained on are too far
-    apart, so the rows that the members have held out are used, all together; the given validation rows if there are
-    any; the training rows only if there are no others with an event.
+    `functions` are those of the members on all of their rows, which may be the rows of an update. Scores of rows that
+    the model was trained on are too far apart, so the rows that the members have held out are used, all together; the
+    given validation rows if there are any; the training rows only if there are no others with an event.
     """
     if not isinstance(run.plan.loss, Cox):
         return None
@@ -79,8 +79,7 @@ def quantiles(model: FittedModel, raw: Array, share: float) -> Array:
 def _baseline_of(model: FittedModel, name: str) -> Array:
     if model.baseline is None:
         raise ValueError(
-            f"{name} needs the baseline hazard of loss={model.loss!r}, which only the model of a whole fit has: "
-            "at_iteration, update (except for mode='all') and agbm.cv give models without it. Fit the model again, or "
-            "use predict."
+            f"{name} needs the baseline hazard of loss={model.loss!r}, which only the models of fit and update "
+            "have: at_iteration and agbm.cv give models without it. Fit the model again, or use predict."
         )
     return model.baseline

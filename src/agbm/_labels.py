@@ -76,6 +76,10 @@ class Labels(ABC):
     def encode(self, y: NDArray[Any]) -> Array:
         """The labels of other training rows, for a model that is updated, as numbers; like encode_validation."""
 
+    def updated_with(self, encoded: Array) -> Labels:
+        """These labels after an update with rows whose labels have this encoding."""
+        return self
+
     @abstractmethod
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""

@@ -38,7 +38,7 @@ class Lifetimes(Labels):
     """
 
     times: Array
-    """Distinct times of training events in ascending order, at most MOST_TIMES of them."""
+    """Distinct times of training events, and of events in updates, in ascending order, at most MOST_TIMES of them."""
     signs: tuple[int, ...] = (1,)
     """For each score, whether the predicted risk increases (1) or decreases (-1) with it; 0 if neither."""
     numeric = True
@@ -79,6 +79,10 @@ class Lifetimes(Labels):
     def encode(self, y: NDArray[Any]) -> Array:
         """See Labels."""
         return _bounds(y, "y")
+
+    def updated_with(self, encoded: Array) -> Lifetimes:
+        """See Labels: the times of further events are added, since later rows may have been observed for longer."""
+        return replace(self, times=_thinned(np.append(self.times, encoded[0, has_event(encoded)])))
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels."""
@@ -131,9 +135,13 @@ class Lifetimes(Labels):
 
 
 def _kept_times(encoded: Array) -> Array:
-    """The times of events, or bounds if all times are censored; every second, third ... one if there are many."""
+    """The times of events, or bounds if all times are censored."""
     events = has_event(encoded)
-    times = encoded[0, events] if events.any() else encoded[np.isfinite(encoded)]
+    return _thinned(encoded[0, events] if events.any() else encoded[np.isfinite(encoded)])
+
+
+def _thinned(times: Array) -> Array:
+    """The distinct positive times in ascending order; every second, third ... one if there are many."""
     times = np.unique(times[times > 0.0])
     if len(times) <= MOST_TIMES:
         return np.asarray(times)

@@ -116,6 +116,35 @@ class RemoteGrower:
         l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
 
+class DeviceGrower:
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        thresholds: NDArray[np.float64],
+        *,
+        max_depth: int,
+        max_leaf_nodes: int,
+        min_samples_leaf: int,
+        min_split_gain: float,
+        monotone: list[int],
+        interactions: list[list[int]],
+        n_threads: int,
+    ) -> None: ...
+    def grow(
+        self,
+        *,
+        device: Any,
+        n_repeated: int,
+        max: list[float],
+        n_residuals: int,
+        n_quantiles: int = 0,
+        features: NDArray[np.uint8] | None,
+        node_share: float,
+        seed: int,
+        min_hessian_leaf: float,
+        l2_regularization: Sequence[float],
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
+
 class ShardRows:
     def __init__(self, matrix: BinnedMatrix, n_threads: int) -> None: ...
     def set_residuals(
@@ -265,28 +294,26 @@ def loss_hessian(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def ranking_value(
-    name: str,
-    cut: int,
-    exponential_gain: bool,
-    relevance: NDArray[np.float64],
-    query: NDArray[np.float64],
-    score: NDArray[np.float64],
-    out: NDArray[np.float64],
-    n_threads: int,
-) -> None: ...
-def ranking_derivatives(
-    name: str,
-    cut: int,
-    truncation: int,
-    exponential_gain: bool,
-    relevance: NDArray[np.float64],
-    query: NDArray[np.float64],
-    score: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    hessian: NDArray[np.float64],
-    n_threads: int,
-) -> None: ...
+
+class QueryLabels:
+    def __init__(
+        self,
+        name: str,
+        cut: int,
+        truncation: int,
+        exponential_gain: bool,
+        relevance: NDArray[np.float64],
+        query: NDArray[np.float64],
+    ) -> None: ...
+    def value(self, score: NDArray[np.float64], out: NDArray[np.float64], n_threads: int) -> None: ...
+    def derivatives(
+        self,
+        score: NDArray[np.float64],
+        residual: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
+
 def ranking_marks(
     pairs: bool, relevance: NDArray[np.float64], query: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None: ...

@@ -53,7 +53,7 @@ _PARAMETERS = """
         The maximum number of leaves per tree; trees are then grown best-first. None: unlimited, and trees are grown
         level by level. "auto": None if max_depth is set; otherwise one leaf per 128 training rows, but between 8 and 31
         (31 from 3,968 rows on). For the squared error, the upper bound is half the square root of the number of rows if
-        that is larger, up to 63 (15,876 rows).
+        that is larger, up to 63 (15,876 rows). For Cox's loss, the lower bound is 4.
     min_samples_leaf : int or "auto", default="auto"
         The minimum number of training rows per leaf. "auto": 1/500 of the training rows, but between 2 and 10 (10 from
         5,000 rows on). With integer sample weights, a row counts as often as it is repeated; otherwise every row counts

@@ -84,7 +84,8 @@ class Planning:
             kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
             sample_weight = None if sample_weight is None else sample_weight[rows]
         if self._updated is not None:
-            labels, encoded = self._updated.labels, self._updated.labels.encode(y[kept])
+            encoded = self._updated.labels.encode(y[kept])
+            labels = self._updated.labels.updated_with(encoded)
         else:
             labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
             loss = self._loss(labels)

@@ -33,7 +33,7 @@ class AGBMSurvival(BaseAGBM):
     Labels and methods are those of scikit-survival, which is not needed; its metrics accept the results.
 {documentation(classifies=False, losses=_LOSSES)}
     unique_times_ : array
-        The distinct times of training events, at most 1,000 of them, at which survival functions are evaluated.
+        The distinct times of events in fit and in updates, at most 1,000, at which survival functions are evaluated.
         scikit-survival's name for it, event_times_, is an alias.
 
     Examples
@@ -156,6 +156,8 @@ class AGBMSurvival(BaseAGBM):
         tags = super().__sklearn_tags__()
         tags.estimator_type = SURVIVAL
         tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        tags.target_tags.positive_only = True
         return tags
 
 

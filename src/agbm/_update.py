@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _threads
+from ._baseline import baseline_of_fit
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble, fold
 from ._core.learners import Learner, Model
@@ -85,7 +86,8 @@ def updated(
     estimator: Any, kind: type[Labels], given: Given, validation: Given, wanted: Wanted, source: RowSource | None
 ) -> FittedModel:
     """The model of a fitted estimator after an update with the given rows."""
-    # Calibration and baseline are not those of the updated model, which may have been trained on their rows.
+    # The calibration is not that of the updated model, which may have been trained on its rows. The baseline is
+    # estimated again from the rows of the update.
     model: FittedModel = replace(estimator.model_, calibration=None, baseline=None)
     wanted.check(model, validation, source is None or source.in_this_process)
     rows = Rows(kind, given, None if validation.X is None else validation, source)
@@ -134,9 +136,9 @@ def _with_more_trees(model: FittedModel, settings: Any, rows: Rows) -> FittedMod
     trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
     begins = ("trees", model.best_iteration)
     return replace(
-        _followed_by(model, trained, run.members[0].learner),
+        _followed_by(model, trained, run.members[0].learner), labels=run.labels,
         resolved=trained.resolved, seed=run.plan.seed, held_out=run.plan.held_out,
-        updates=(*model.updates, begins),
+        updates=(*model.updates, begins), baseline=baseline_of_fit(run, trained.functions),
     )  # fmt: skip
 
 
@@ -215,7 +217,10 @@ class _KnownModel:
             if iterations[1] == model.best_iteration or len(trained.ensembles[0]) < wanted:
                 break
             objective = replace(objective, start=_end_of(objective, trained.ensembles, fitters))
-        return replace(found, updates=(*model.updates, ("leaves", 0)), held_out=False)
+        return replace(
+            found, labels=self.run.labels, updates=(*model.updates, ("leaves", 0)), held_out=False,
+            baseline=baseline_of_fit(self.run, trained.functions),
+        )  # fmt: skip
 
     def _member_run(
         self, number: int, objective: LocalObjective, fitter: RefittingFitter
@@ -239,15 +244,20 @@ class _KnownModel:
             offset = objective.start - self.run.start[:, np.newaxis]  # zero if there are none
             objective = replace(objective, start=model.start[:, np.newaxis] + offset)
         groups = groups_of(n_iterations)
-        scales, shift = reweigh(objective, self._parts(groups, objective), shifts=constant)
+        parts = self._parts(groups, objective)
+        scales, shift = reweigh(objective, parts, shifts=constant)
         of_iterations = np.repeat(scales, [len(group) for group in groups])
         ensembles = [ensemble.scaled(of_iterations.tolist()) for ensemble in model.ensembles]
         start = model.start + shift if constant else model.start
         objective = replace(objective, start=objective.start + shift[:, np.newaxis])
+        f = objective.start
+        for scale, part in zip(scales.tolist(), parts, strict=True):
+            f = objective.mix(1.0, f, scale, part)
         learner = self.run.members[0].learner
         return replace(
-            model, start=start, ensembles=ensembles, folded=fold(ensembles, learner.combine, model.n_outputs),
-            history=self._history(ensembles, objective), updates=(*model.updates, ("weights", 0)),
+            model, labels=self.run.labels, start=start, ensembles=ensembles,
+            folded=fold(ensembles, learner.combine, model.n_outputs), history=self._history(ensembles, objective),
+            updates=(*model.updates, ("weights", 0)), baseline=baseline_of_fit(self.run, [f]),
         )  # fmt: skip
 
     def _parts(self, groups: Sequence[range], objective: LocalObjective) -> list[Array]:

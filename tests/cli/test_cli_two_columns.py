@@ -127,6 +127,16 @@ def test_rankings_are_compared(here, capsys):
     assert best == sorted(best, reverse=True)
 
 
+def test_survival_is_compared(here, capsys):
+    options = ["--methods", "fading", "--peers", "XGBoost", "LightGBM", "--max-iter", "8", "--report", "c.html"]
+    shown = json.loads(run(capsys, "compare", *SURVIVAL, *options, "--json"))
+    found = {one["name"]: one for one in shown["contenders"]}
+    assert found["LightGBM"]["failure"] == "ValueError: LightGBM has no loss for censored times"
+    for name in ("fading", "XGBoost"):
+        assert [metric["name"] for metric in found[name]["metrics"]] == ["concordance"]
+    assert "Survival by predicted risk" in Path("c.html").read_text()
+
+
 def test_errors_say_what_to_do(here, capsys):
     out = ["--out", "x.agbm", "--quiet"]
     assert "--time days needs --event" in fails(capsys, "train", "all.csv", "--time", "days", *out)

@@ -22,7 +22,8 @@ from agbm._study.comparison import compare
 from agbm._study.contenders import METHODS, PACKAGES, installed_peers
 from agbm._study.evaluation import Split
 from agbm._study.peers import FITS, matrices
-from agbm._study.tasks import Classification, Regression
+from agbm._study.tasks import Classification, Regression, Survival
+from agbm.losses import Cox
 from toys import three_parts
 
 CANCER = Classification(np.array(["benign", "malignant"]))
@@ -126,6 +127,31 @@ def test_ours_are_what_the_estimators_give(two_classes, values):
     assert one.metrics[0].value == pytest.approx(np.sqrt(mean_squared_error(d.y_test, model.predict(d.X_test))))
     assert one.curve["validation_loss"][one.best] == pytest.approx(mean_squared_error(d.y_val, model.predict(d.X_val)))
     assert one.parameters == {"max_iter": 60, "n_iter_no_change": 5, "max_depth": 2, "n_members": 1}
+
+
+def test_censored_times_have_one_loss_and_one_evaluation():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    time, end = rng.exponential(np.exp(-X[:, 0])), rng.exponential(2.0, 900)
+    y = np.column_stack([np.minimum(time, end), time <= end])
+    data = Split(X[:500], y[:500], X[500:], y[500:], X[500:], y[500:])  # the losses of test rows are those of curves
+    names = ("fading", "gbm", "XGBoost", "CatBoost", "LightGBM", "HistGradientBoosting")
+    tried = list(compare(data, Survival(), names, seed=0, threads=1, max_iter=40, patience=5))
+    bounds = np.stack([y[500:, 0], np.where(y[500:, 1] > 0.0, y[500:, 0], np.inf)])
+    start = Cox().value(bounds, np.zeros((1, 400))).mean()
+    for one in tried[:4]:
+        assert one.failure == ""
+        assert [metric.name for metric in one.metrics] == ["concordance"]
+        assert one.metrics[0].value > 0.68
+        assert 0.9 * start < min(one.curve["validation_loss"]) < 0.97 * start
+    for one in tried[4:]:
+        assert "has no loss for censored times" in one.failure
+    numbers = comparison._numbers(data, Survival(), "from_dtype")
+    for name in ("XGBoost", "CatBoost"):
+        fitted = FITS[name](numbers, comparison.Effort(40, 5, 0, 1))
+        risk = np.log(fitted.predicted) if name == "XGBoost" else fitted.predicted
+        found = Cox().value(bounds, risk[np.newaxis].astype(float)).mean()
+        assert fitted.curve["validation_loss"][fitted.best] == pytest.approx(found, rel=1e-5)
 
 
 def codes(X):

@@ -171,10 +171,12 @@ def _compare(commands: Commands, help: str) -> None:
   agbm compare adult.csv --target income --report adult.html
   agbm compare houses.csv --target price --methods fading gbm --peers LightGBM
   agbm compare results.csv --target relevance --group query
+  agbm compare patients.csv --time days --event died
   agbm compare clicks/ --target clicked --rows 200000 --peers""",
     )
     add_question(parser)
     add_group(parser)
+    add_survival(parser)
     parser.add_argument(
         "--methods", nargs="*", choices=METHODS, default=METHODS, metavar="METHOD",
         help=f"methods of agbm: {', '.join(METHODS)}",

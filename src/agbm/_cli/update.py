@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array, Cox
+from .._core.losses import Array
 from .._data.batches import Batches
 from .._estimators import load
 from .._progress import readable
 from .._study.evaluation import Metric, paired_difference
-from .._study.tasks import Survival, Task, task_of
+from .._study.tasks import Task, task_of
 from .._update import MODES
 from ._data import Model, rows_of, take
 from ._files import DataFile, available_memory
@@ -93,7 +93,7 @@ class Labelled:
         """The labelled rows of a file."""
         y, absent = labels_in(model, file, target)
         offset = offsets_in(file, noted_column(model), NEEDED)
-        return cls(file, features, y, np.flatnonzero(~absent), _task(model), offset)
+        return cls(file, features, y, np.flatnonzero(~absent), task_of(model), offset)
 
     def hold_out(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The remaining rows, and a random share of the rows."""
@@ -133,11 +133,6 @@ class Labelled:
     def pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Batches of some rows, which are ascending, and the numbers of these rows."""
         return rows_of([self._all] if self._fits else self.file.pieces(self.features), rows)
-
-
-def _task(model: Model) -> Task:
-    """The task of a model; without survival functions if updates drop what they need."""
-    return Survival() if isinstance(model.model_.loss, Cox) else task_of(model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +197,7 @@ def _table(tried: Sequence[Tried]) -> tuple[list[str], list[list[str]]]:
     """The metrics of the models, and how much their losses differ from that of the first one."""
     before = tried[0]
     names = [metric.name for metric in before.metrics]
-    loss = _task(before.model).loss
+    loss = task_of(before.model).loss
     rows = []
     for one in tried:
         change = one.change(before)

@@ -36,7 +36,7 @@ class RankingMetric(NamedTuple):
         lost, counts = np.empty(len(query)), np.empty(len(query))
         cut = NO_CUT if self.cut is None else self.cut
         exponential = self.gain == "exponential"
-        _native.ranking_value(self.kind, cut, exponential, relevance, query, score, lost, n_threads)
+        _native.QueryLabels(self.kind, cut, cut, exponential, relevance, query).value(score, lost, n_threads)
         _native.ranking_marks(False, relevance, query, counts)
         rows = np.flatnonzero(counts)
         rows = rows[np.argsort(query[rows])]

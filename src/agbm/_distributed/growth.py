@@ -10,15 +10,12 @@ from numpy.typing import NDArray
 
 from .. import _native
 from .._core.learners import DivergedError, Fit, Model, Newton
-from .._core.losses import Array, enough
-from .._core.sums import of_ordered_bits
+from .._core.losses import Array
 from .._tree import Forest, TreeLearner
 from .._tree.bins import Bins
 from .._tree.learner import Sample, TreesOfIterations, as_forest
+from .._tree.tallies import quantiles_of_leaves
 from .log import Log, RemoteFunction
-
-LEAF_TALLY_BITS = 8
-"""Bits of the quantiles of leaves that one round determines; a message has two to this power numbers per leaf."""
 
 
 class ClusterFitter(TreesOfIterations[RemoteFunction]):
@@ -97,15 +94,8 @@ class _TreeSums:
         return np.stack([self._quantiles(leaves, output) for output in range(len(self.shares))], axis=1).ravel()
 
     def _quantiles(self, leaves: NDArray[np.int32], output: int) -> Array:
-        """The quantiles of all leaves at once: each round determines the next bits, from the highest on."""
-        n, width = len(leaves), LEAF_TALLY_BITS
-        known, wanted = np.zeros(n, dtype=np.uint64), np.zeros(n)
-        for shift in range(64 - width, -1, -width):
-            tally = self.log.ask("tally_leaves", [], leaves, output, known, shift, width).sums[0].reshape(n, -1)
-            total = np.cumsum(tally, axis=1)
-            if shift == 64 - width:
-                wanted = np.array([enough(self.shares[output], float(of_leaf)) for of_leaf in total[:, -1]])
-            digit = (total < wanted[:, np.newaxis]).sum(axis=1)  # the first one with enough at or below it
-            before = np.where(digit > 0, total[np.arange(n), digit - 1], 0)
-            known, wanted = known << np.uint64(width) | digit.astype(np.uint64), wanted - before
-        return of_ordered_bits(known)
+        def tally(known: NDArray[np.uint64], shift: int, width: int) -> NDArray[np.int64]:
+            sums: NDArray[np.int64] = self.log.ask("tally_leaves", [], leaves, output, known, shift, width).sums[0]
+            return sums
+
+        return quantiles_of_leaves(len(leaves), self.shares[output], tally)

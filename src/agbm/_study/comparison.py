@@ -22,7 +22,7 @@ from .._core.losses import Array
 from .contenders import METHODS, PACKAGES, installed_peers
 from .evaluation import Split, Tried
 from .peers import FITS, Effort, Fitted, Numbers, matrices
-from .tasks import Classification, Ranking, Task
+from .tasks import Classification, Ranking, Survival, Task
 
 PATIENCE = 20
 
@@ -47,8 +47,8 @@ def compare(
 
     If a contender fails, its record contains the error as `failure`, and the others still run. `parameters` are passed
     to the methods of this library; `categorical_features` among them applies to all contenders. The losses of the
-    curves are log losses, mean squared errors (not half of them, as in `history_`), or 1 - NDCG@10. Curves of this
-    library and of HistGradientBoosting start with the initial prediction.
+    curves are log losses, mean squared errors (not half of them, as in `history_`), 1 - NDCG@10, or Cox's loss per
+    row. Curves of this library and of HistGradientBoosting start with the initial prediction.
     """
     parameters = dict(parameters or {})
     _check(split, task, contenders, parameters)
@@ -90,6 +90,8 @@ def _check(split: Split, task: Task, contenders: Sequence[str], parameters: Mapp
 def _numbers(split: Split, task: Task, categorical_features: Any) -> Numbers:
     if isinstance(task, Ranking):
         return _rankings(split, categorical_features)
+    if isinstance(task, Survival):
+        return _lifetimes(split, categorical_features)
     classes = task.classes if isinstance(task, Classification) else None
     (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
     labels = (split.y, split.y_val)
@@ -109,6 +111,16 @@ def _rankings(split: Split, categorical_features: Any) -> Numbers:
     sizes, sizes_val = (np.unique(y, return_counts=True)[1] for y in (split.y[:, 1], split.y_val[relevant, 1]))
     relevance, relevance_val = split.y[order, 0], split.y_val[order_val, 0]
     return Numbers(X[order], relevance, X_val[order_val], relevance_val, X_test, mask, 0, sizes, sizes_val)
+
+
+def _lifetimes(split: Split, categorical_features: Any) -> Numbers:
+    """The rows of survival analysis, with censored times as negative numbers, as the other libraries need them."""
+    (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
+    y, y_val = (
+        np.where(of[:, 1] > 0.0, 1.0, -1.0) * np.maximum(of[:, 0], np.finfo(np.float32).tiny)  # 0 has no sign
+        for of in (split.y, split.y_val)
+    )
+    return Numbers(X, y, X_val, y_val, X_test, mask, 0, censored=True)
 
 
 def _fit_ours(split: Split, task: Task, method: str, effort: Effort, parameters: Mapping[str, Any]) -> Fitted:

@@ -47,20 +47,24 @@ class Numbers:
     X_test: Any
     categorical: NDArray[np.bool_]
     n_classes: int
-    """0 for regression and rankings."""
+    """0 for regression, rankings and survival analysis."""
     queries: NDArray[np.intp] | None = None
     """For rankings, the number of rows of each query; queries follow each other."""
     queries_val: NDArray[np.intp] | None = None
+    censored: bool = False
+    """Whether y are times: positive for events, negative if they are censored."""
 
     @property
     def n_outputs(self) -> int:
         """Number of scores per row. Most libraries grow one tree per score in each iteration."""
         return self.n_classes if self.n_classes > 2 else 1
 
-    def choose(self, values: str, two_classes: str, classes: str, ranking: str) -> str:
-        """Choose one of four names, for regression, two classes, more classes, or rankings."""
+    def choose(self, values: str, two_classes: str, classes: str, ranking: str, survival: str = "") -> str:
+        """Choose one of five names, for regression, two classes, more classes, rankings, or survival analysis."""
         if self.queries is not None:
             return ranking
+        if self.censored:
+            return survival
         return values if not self.n_classes else two_classes if self.n_classes == 2 else classes
 
 
@@ -68,11 +72,11 @@ class Numbers:
 class Fitted:
     """The result of a fit; see `evaluation.Tried` for the fields.
 
-    Losses are log losses, mean squared errors, or 1 - NDCG@10.
+    Losses are log losses, mean squared errors, 1 - NDCG@10, or Cox's loss per row.
     """
 
     predicted: Array
-    """Predictions for the test rows: probabilities (row, class) or values (row)."""
+    """Predictions for the test rows: probabilities (row, class), or values, scores or risks (row)."""
     seconds: float
     best: int
     curve: Mapping[str, Sequence[float]]
@@ -127,11 +131,16 @@ def _curve(seconds: Sequence[float], trees_at_once: int, first: int, **losses: S
     return {"trees": trees, "seconds": list(seconds), **{name: list(column) for name, column in losses.items()}}
 
 
-def _losses(data: Numbers, record: Mapping[str, Sequence[float]], roots: bool = False) -> list[float]:
-    """The losses of the only metric of a record; `roots`: those of regression are roots of mean squared errors."""
+def _losses(data: Numbers, record: Mapping[str, Sequence[float]], roots: bool = False, cox: float = 1.0) -> list[float]:
+    """The losses of the only metric of a record.
+
+    `roots`: those of regression are roots of mean squared errors. `cox` is Cox's loss per row, relative to the metric.
+    """
     (values,) = record.values()
     if data.queries is not None:
         return [1.0 - value for value in values]
+    if data.censored:
+        return [cox * value for value in values]
     return [value**2 for value in values] if roots and not data.n_classes else list(values)
 
 
@@ -147,6 +156,8 @@ def _both_classes(second: NDArray[Any]) -> Array:
 def _fit_lightgbm(data: Numbers, effort: Effort) -> Fitted:
     import lightgbm
 
+    if data.censored:
+        raise ValueError("LightGBM has no loss for censored times")
     parameters: dict[str, Any] = {
         "objective": data.choose("regression", "binary", "multiclass", "lambdarank"),
         "metric": data.choose("l2", "binary_logloss", "multi_logloss", "ndcg"),
@@ -190,9 +201,9 @@ def _fit_lightgbm(data: Numbers, effort: Effort) -> Fitted:
 def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
     import xgboost
 
-    metric = data.choose("rmse", "logloss", "mlogloss", "ndcg@10")
+    metric = data.choose("rmse", "logloss", "mlogloss", "ndcg@10", "cox-nloglik")
     parameters: dict[str, Any] = {
-        "objective": data.choose("reg:squarederror", "binary:logistic", "multi:softprob", "rank:ndcg"),
+        "objective": data.choose("reg:squarederror", "binary:logistic", "multi:softprob", "rank:ndcg", "survival:cox"),
         "eval_metric": metric,
         "nthread": effort.threads,
         "seed": effort.seed,
@@ -224,12 +235,13 @@ def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
     )
     seconds = watch.now()
     best = model.best_iteration
+    losses = _losses(data, record["validation"], roots=True, cox=float(np.mean(data.y_val > 0.0)))  # it is per event
     predicted = np.asarray(model.predict(xgboost.DMatrix(data.X_test, **shared), iteration_range=(0, best + 1)))
     return Fitted(
         _both_classes(predicted) if data.n_classes == 2 else predicted,
         seconds,
         best,
-        _curve(watch.at, data.n_outputs, 1, validation_loss=_losses(data, record["validation"], roots=True)),
+        _curve(watch.at, data.n_outputs, 1, validation_loss=losses),
         {"num_boost_round": effort.max_iter, "early_stopping_rounds": effort.patience},
     )
 
@@ -238,7 +250,7 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
     """Fit CatBoost. It grows one tree per iteration; leaves have one value per class."""
     import catboost
 
-    metric = data.choose("RMSE", "Logloss", "MultiClass", "NDCG:top=10;type=Exp")
+    metric = data.choose("RMSE", "Logloss", "MultiClass", "NDCG:top=10;type=Exp", "Cox")
     categorical = np.flatnonzero(data.categorical).tolist()
 
     def pool(X: Any, y: NDArray[Any] | None = None, queries: NDArray[np.intp] | None = None) -> Any:
@@ -269,8 +281,12 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
     model.fit(pool(data.X, data.y, data.queries), eval_set=validation, callbacks=[Laps()])
     seconds = watch.now()
     record = model.get_evals_result()
-    parts = {"train_loss": record.get("learn", {}), "validation_loss": record["validation"]}
-    losses = {part: _losses(data, {metric: of[metric]}, roots=True) for part, of in parts.items() if metric in of}
+    parts = {"train_loss": (record.get("learn", {}), data.y), "validation_loss": (record["validation"], data.y_val)}
+    losses = {  # Cox is a log-likelihood, a sum over rows
+        part: _losses(data, {metric: of[metric]}, roots=True, cox=-1.0 / len(y))
+        for part, (of, y) in parts.items()
+        if metric in of
+    }
     form = "Probability" if data.n_classes else "RawFormulaVal"
     return Fitted(
         np.asarray(model.predict(pool(data.X_test), prediction_type=form, thread_count=effort.threads)),
@@ -288,6 +304,8 @@ def _fit_hist_gradient_boosting(data: Numbers, effort: Effort) -> Fitted:
 
     if data.queries is not None:
         raise ValueError("scikit-learn has no ranker")
+    if data.censored:
+        raise ValueError("scikit-learn has no loss for censored times")
     kind = HistGradientBoostingClassifier if data.n_classes else HistGradientBoostingRegressor
     parameters = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience}
     model = kind(early_stopping=True, categorical_features=data.categorical, random_state=effort.seed, **parameters)

@@ -226,6 +226,7 @@ class Survival(Task):
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
         """See Task."""
         time, event = np.asarray(y[:, 0], dtype=np.float64), y[:, 1] > 0
+        predicted = predicted.reshape(len(y), -1)  # risks alone may have one dimension
         ordered, discordances = concordance_metric(time, event, predicted[:, 0])
         metrics = [] if ordered is None else [ordered]
         times = np.array(self.times)

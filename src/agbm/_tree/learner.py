@@ -25,7 +25,7 @@ FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
 # A sample with this expected number of rows is never empty in practice.
 ROWS_WITHOUT_DOUBT = 64
 
-_Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower)
+_Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower, _native.DeviceGrower)
 F = TypeVar("F", bound=Sized)
 """The values of a function, like V in learners.py; their length is the number of outputs."""
 

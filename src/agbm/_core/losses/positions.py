@@ -21,16 +21,13 @@ def position_biases(y: Array, f: Array, weight: Array | None, n_threads: int) ->
     scores do not explain of the clicks, but positions do. They depend on the function alone, so that a run that is
     resumed needs no other state.
     """
-    relevance, query = rows_together(y[0]), rows_together(y[1])
+    labels = _native.QueryLabels("pairwise", NO_CUT, NO_CUT, True, rows_together(y[0]), rows_together(y[1]))
     f = rows_together(f)
     positions, place = np.unique(y[2], return_inverse=True)
     bias = np.zeros(len(positions))
     pull, curvature = np.empty(f.shape), np.empty(f.shape)
     for _ in range(STEPS):
-        scores = f + bias[place]
-        _native.ranking_derivatives(
-            "pairwise", NO_CUT, NO_CUT, True, relevance, query, scores, pull, curvature, n_threads
-        )
+        labels.derivatives(f + bias[place], pull, curvature, n_threads)
         slope = sums_of_groups(pull, weight, place, len(bias))
         steepness = sums_of_groups(curvature, weight, place, len(bias))
         bias += (slope - RIDGE * bias) / (2.0 * steepness + RIDGE)  # all biases move at once: twice the curvature

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from .positions import position_biases
 
 NO_CUT = 2**31
 """A cut after more positions than a query can have."""
+MOST_LABELS = 3
+"""How many arrays of labels a loss keeps prepared: an iteration has training, validation and watched rows."""
 
 
 class _Derivatives(NamedTuple):
@@ -53,18 +56,24 @@ class RankingLoss(JointLoss):
 
     def __init__(self) -> None:
         self._last: _Derivatives | None = None
+        self._labels: dict[Any, tuple[Array, _native.QueryLabels]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the derivatives."""
-        return {**vars(self), "_last": None}
+        """The state without what is kept from call to call."""
+        return {**vars(self), "_last": None, "_labels": {}}
 
     def __repr__(self) -> str:
-        made_of = {name: value for name, value in vars(self).items() if name not in ("n_threads", "_last")}
+        made_of = {name: value for name, value in vars(self).items() if name not in ("n_threads", "_last", "_labels")}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in made_of.items())})"
 
     @property
     def cut_of_metric(self) -> int:
         """The number of positions that the loss sees."""
+        return NO_CUT
+
+    @property
+    def _truncation(self) -> int:
+        """The better placed document of a pair must have one of so many positions."""
         return NO_CUT
 
     def check(self, y: Array) -> None:
@@ -77,13 +86,10 @@ class RankingLoss(JointLoss):
 
     def value(self, y: Array, f: Array, weight: Array | None = None) -> Array:
         """See JointLoss."""
-        relevance, query = rows_together(y[0]), rows_together(y[1])
         scores = rows_together(f.reshape(-1)) + self._biases(y, f, weight)
         out = _native.empty(scores.shape)
-        exponential = self.gain == "exponential"
-        _native.ranking_value(
-            self._kernel, self.cut_of_metric, exponential, relevance, query, scores, out, self.n_threads
-        )
+        with self._prepared(y) as labels:
+            labels.value(scores, out, self.n_threads)
         return out
 
     def total_weight(self, y: Array, weight: Array | None) -> ExactSum:
@@ -121,13 +127,28 @@ class RankingLoss(JointLoss):
         """Residual and hessian, which one pass over the pairs gives; an iteration asks for one after the other."""
         if self._last is None or not self._last.are_of(y, f, weight):
             scores = rows_together(f.reshape(-1)) + self._biases(y, f, weight)
-            residual, hessian = self._fill_derivatives(rows_together(y[0]), rows_together(y[1]), scores)
+            residual, hessian = _native.empty(scores.shape), _native.empty(scores.shape)
+            with self._prepared(y) as labels:
+                labels.derivatives(scores, residual, hessian, self.n_threads)
             self._last = _Derivatives(y, f, weight, residual.reshape(f.shape), hessian.reshape(f.shape))
         return self._last
 
-    @abstractmethod
-    def _fill_derivatives(self, relevance: Array, query: Array, scores: Array) -> tuple[Array, Array]:
-        """The negative gradient and the hessian of each row."""
+    @contextmanager
+    def _prepared(self, y: Array) -> Iterator[_native.QueryLabels]:
+        """The labels as kernels need them, kept for the next call; no two threads use them at the same time."""
+        place = _place(y)
+        known = self._labels.pop(place, None)
+        labels = self._prepare(y) if known is None else known[1]
+        yield labels
+        if len(self._labels) >= MOST_LABELS:
+            self._labels.clear()
+        self._labels[place] = y, labels
+
+    def _prepare(self, y: Array) -> _native.QueryLabels:
+        return _native.QueryLabels(
+            self._kernel, self.cut_of_metric, self._truncation, self.gain == "exponential", rows_together(y[0]),
+            rows_together(y[1]),
+        )  # fmt: skip
 
     def _biases(self, y: Array, f: Array, weight: Array | None) -> Array | float:
         return position_biases(y, f.reshape(-1), weight, self.n_threads) if len(y) > 2 else 0.0
@@ -178,27 +199,15 @@ class LambdaRank(_WithGain):
         """See RankingLoss."""
         return NO_CUT if self.cut is None else self.cut
 
-    def _fill_derivatives(self, relevance: Array, query: Array, scores: Array) -> tuple[Array, Array]:
-        truncation = NO_CUT if self.cut is None else max(self.cut, self.least_truncation)
-        out = _native.empty(scores.shape), _native.empty(scores.shape)
-        _native.ranking_derivatives(
-            self.metric, self.cut_of_metric, truncation, self.gain == "exponential", relevance, query, scores, *out,
-            self.n_threads,
-        )  # fmt: skip
-        return out
+    @property
+    def _truncation(self) -> int:
+        return NO_CUT if self.cut is None else max(self.cut, self.least_truncation)
 
 
 class _Convex(RankingLoss):
     """A convex loss of one number per query."""
 
     smoothness = 0.5
-
-    def _fill_derivatives(self, relevance: Array, query: Array, scores: Array) -> tuple[Array, Array]:
-        out = _native.empty(scores.shape), _native.empty(scores.shape)
-        _native.ranking_derivatives(
-            self._kernel, NO_CUT, NO_CUT, self.gain == "exponential", relevance, query, scores, *out, self.n_threads,
-        )  # fmt: skip
-        return out
 
 
 class ListwiseCrossEntropy(_Convex, _WithGain):
