@@ -1,8 +1,9 @@
 // CUDA kernels on the CPU, for tests on machines without a GPU.
 //
 // Blocks run one after the other. Every thread of a block is a fiber: it runs until it waits for others, at a barrier or
-// at an exchange within its warp, and then another one runs. The order alternates, so that results which depend on it
-// are likely to be noticed. A wait that cannot end is an error, not a hang.
+// at an exchange within its warp, and then another one runs. A warp runs until all of its threads wait for the block, and
+// the order of warps and threads alternates, so that a missing barrier is likely to be noticed. A wait that cannot end is
+// an error, not a hang.
 #pragma once
 
 #include <ucontext.h>
@@ -52,9 +53,12 @@ class Block {
     prepare(n_threads, shared_bytes);
     call_ = [](const void* given) { (*static_cast<const Body*>(given))(); };
     body_ = &body;
-    for (std::size_t pass = 0; n_done_ < n_threads; ++pass) {
+    for (unsigned pass = blockIdx.x; n_done_ < n_threads; ++pass) {
       bool any = false;
-      for (unsigned i = 0; i < n_threads; ++i) any |= resume(pass % 2 == 0 ? i : n_threads - 1 - i);
+      const unsigned n_warps = static_cast<unsigned>(arrived_.size());
+      for (unsigned w = 0; w < n_warps; ++w) {
+        while (resume_warp(pass % 2 == 0 ? n_warps - 1 - w : w, pass % 2 == 0)) any = true;
+      }
       if (n_at_barrier_ > 0 && n_at_barrier_ + n_done_ == n_threads) {
         release_barrier();
       } else if (!any) {
@@ -133,6 +137,14 @@ class Block {
     shared_.assign(shared_bytes + kGuard, kGarbage);
     shared_bytes_ = shared_bytes;
     n_done_ = n_at_barrier_ = 0;
+  }
+
+  // Returns whether any thread of a warp was ready to run.
+  bool resume_warp(unsigned warp, bool backwards) {
+    const unsigned first = warp * kWarp, end = std::min<unsigned>(first + kWarp, state_.size());
+    bool any = false;
+    for (unsigned i = first; i < end; ++i) any |= resume(backwards ? end - 1 - (i - first) : i);
+    return any;
   }
 
   bool resume(unsigned thread) {

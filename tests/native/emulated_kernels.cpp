@@ -94,6 +94,14 @@ __global__ void test_histogram(const int* x, long long n, unsigned long long* ou
 AGBM_EMULATE(test_histogram)
 
 // Mistakes that the emulation must find.
+__global__ void test_neighbours(const double* x, double* out, long long with_barrier) {
+  __shared__ double of_block[64];
+  of_block[threadIdx.x] = x[threadIdx.x];
+  if (with_barrier != 0) __syncthreads();
+  out[threadIdx.x] = of_block[(threadIdx.x + 32) % 64];
+}
+AGBM_EMULATE(test_neighbours)
+
 __global__ void test_barrier_for_some(long long n) {
   if (threadIdx.x < n) __syncthreads();
   __shfl_sync(0xffffffff, 0, 0);

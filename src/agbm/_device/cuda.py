@@ -19,9 +19,10 @@ LEAST_CAPABILITY = 70
 """Compute capability 7.0 (Volta): the threads of a warp of older cards cannot wait for each other."""
 
 
-def compiler_options() -> tuple[str, ...]:
-    """Options of NVRTC. Fused multiply-adds would round once where the CPU rounds twice."""
-    return ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
+COMPILER_OPTIONS = ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
+"""Fused multiply-adds would round once where the CPU rounds twice. CuPy adds -ftz=true, which concerns float32 only."""
+NVRTC_OPTIONS = (*COMPILER_OPTIONS, "-default-device")
+"""Without the last one, NVRTC 12 takes generic lambdas for functions of the host."""
 
 
 def source() -> str:
@@ -39,7 +40,7 @@ class CudaDevice:
         self._cupy = _import_cupy()
         _check_card(self._cupy)
         self.n_processors = int(self._cupy.cuda.Device().attributes["MultiProcessorCount"])
-        self._module = self._cupy.RawModule(code=source(), options=compiler_options())
+        self._module = self._cupy.RawModule(code=source(), options=NVRTC_OPTIONS)
         self._kernels: dict[str, Any] = {}
 
     def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Any, shared: int = 0) -> None:

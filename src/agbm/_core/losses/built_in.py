@@ -34,6 +34,11 @@ class BuiltInLoss:
     def _parameter(self) -> float:
         return 0.0
 
+    @property
+    def row_kernel(self) -> tuple[str, float] | None:
+        """Name and parameter of the kernels that evaluate each row; None for losses that are more than such kernels."""
+        return self._kernel, self._parameter
+
     def __repr__(self) -> str:
         made_of = {name: value for name, value in vars(self).items() if name != "n_threads"}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in made_of.items())})"

@@ -50,6 +50,10 @@ class HistogramDistribution(DistributionLoss):
             raise ValueError(f"y has too few values for bins: {edges}; use another loss, or pass edges as bins=[...].")
         return type(self)(edges).with_threads(self.n_threads)
 
+    @property
+    def row_kernel(self) -> None:
+        """None, since labels are not codes of bins."""
+
     @cached_property
     def _edges(self) -> Array:
         return np.array(self.bins, dtype=np.float64)

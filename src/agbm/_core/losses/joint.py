@@ -15,6 +15,10 @@ class JointLoss(BuiltInLoss):
     sum over the rows, but the term of a row may depend on the labels, scores and weights of others.
     """
 
+    @property
+    def row_kernel(self) -> None:
+        """None, since rows depend on each other."""
+
     @abstractmethod
     def value(self, y: Array, f: Array, weight: Array | None = None) -> Array:
         """The term of each row, before it is multiplied by the weight of the row."""

@@ -55,6 +55,10 @@ class LifetimeLoss(BuiltInLoss):
     """For a loss with several scores, whether the predicted risk increases (1) or decreases (-1) with each of them."""
 
     @property
+    def row_kernel(self) -> None:
+        """None, since labels have two parts."""
+
+    @property
     @abstractmethod
     def n_scores(self) -> int:
         """Scores per row."""

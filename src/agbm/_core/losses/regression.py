@@ -94,6 +94,11 @@ class Quantile(_Identity):
         return self.levels[0]
 
     @property
+    def row_kernel(self) -> tuple[str, float] | None:
+        """See BuiltInLoss. A list of quantiles has one for each."""
+        return None if self.several else super().row_kernel
+
+    @property
     def each(self) -> list[Quantile]:
         """The losses of the quantiles of a list."""
         return [Quantile(level).with_threads(self.n_threads) for level in self.levels]

@@ -1,0 +1,111 @@
+"""The device of CuPy, with a stand-in for CuPy: CI has no GPU."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from agbm._device import cuda
+
+
+class CudaRuntimeError(Exception):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+class Kernel:
+    max_dynamic_shared_size_bytes = 48 * 1024
+
+    def __init__(self, name, launches):
+        self.name, self.launches = name, launches
+
+    def __call__(self, grid, block, args, shared_mem):
+        self.launches.append((self.name, grid, block, args, shared_mem, self.max_dynamic_shared_size_bytes))
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """What cuda.py uses of CuPy."""
+    launches = []
+
+    def module(code, options):
+        assert "vector_kernels.hpp" in code
+        assert "--fmad=false" in options
+        return SimpleNamespace(get_function=lambda name: Kernel(name, launches))
+
+    def card():
+        return SimpleNamespace(attributes={"MultiProcessorCount": 132}, compute_capability=stand_in.capability)
+
+    stand_in = SimpleNamespace(
+        ndarray=np.ndarray, empty=np.empty, zeros=np.zeros, asarray=np.array, asnumpy=np.array, RawModule=module,
+        launches=launches, capability="90", n_cards=lambda: 1,
+    )  # fmt: skip
+    stand_in.cuda = SimpleNamespace(
+        Device=card,
+        memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+        runtime=SimpleNamespace(CUDARuntimeError=CudaRuntimeError, getDeviceCount=lambda: stand_in.n_cards()),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", stand_in)
+    return stand_in
+
+
+def test_arguments_are_those_of_the_kernels(cupy):
+    device, array = cuda.CudaDevice(), np.zeros(3)
+    assert device.n_processors == 132
+    device.launch("agbm_mix", 7, 256, array, None, np.int32(5), True, np.float32(0.5), 2.0, shared=100)
+    device.launch("agbm_mix", 7, 256, shared=100_000)
+    first, second = cupy.launches
+    assert first[:3] == ("agbm_mix", (7,), (256,))
+    assert first[3][0] is array
+    assert first[3][1:] == (0, 5, 1, 0.5, 2.0)
+    assert [type(given) for given in first[3][1:]] == [int, int, int, float, float]
+    assert first[4:] == (100, 48 * 1024)
+    assert second[4:] == (100_000, 100_000)
+
+
+def test_arrays_are_contiguous_copies(cupy):
+    device, columns = cuda.CudaDevice(), np.arange(6.0).reshape(2, 3).T
+    copy = device.to_device(columns)
+    assert copy.flags.c_contiguous
+    assert np.array_equal(device.to_host(copy), columns)
+    assert device.empty((2, 3), np.int32).shape == device.zeros((2, 3), np.int32).shape == (2, 3)
+
+
+def test_without_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match=r"pip install 'agbm\[cuda\]'"):
+        cuda.CudaDevice()
+
+
+def test_without_a_card(cupy):
+    cupy.n_cards = lambda: 0
+    with pytest.raises(RuntimeError, match=r"no NVIDIA GPU was found\. Use device="):
+        cuda.CudaDevice()
+
+    def no_driver():
+        raise CudaRuntimeError("cudaErrorInsufficientDriver")
+
+    cupy.n_cards = no_driver
+    with pytest.raises(RuntimeError, match=r"no NVIDIA GPU or driver was found \(cudaErrorInsufficientDriver\)"):
+        cuda.CudaDevice()
+
+
+def test_an_old_card(cupy):
+    cupy.capability = "61"
+    with pytest.raises(RuntimeError, match=r"compute capability 7\.0 or later; the current one has 6\.1"):
+        cuda.CudaDevice()
+
+
+def test_too_little_memory(cupy):
+    def full(*args):
+        raise OutOfMemoryError("allocating 8 bytes")
+
+    device = cuda.CudaDevice()
+    cupy.empty = cupy.zeros = cupy.asarray = full
+    for allocate in (lambda: device.empty(1, float), lambda: device.zeros(1, float), lambda: device.to_device([1.0])):
+        with pytest.raises(MemoryError, match=r"memory of the GPU is full \(allocating 8 bytes\)"):
+            allocate()
