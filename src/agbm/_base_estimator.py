@@ -21,6 +21,7 @@ from ._core.losses import Array, Loss
 from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
+from ._device import rows_of_device
 from ._explanation import explanation
 from ._fit import check_continues, train
 from ._labels import Labels
@@ -83,6 +84,7 @@ class BaseAGBM(KnowsNames, ABC):
         verbose: int = 0,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        device: str = "cpu",
     ) -> None:
         self.method = method
         self.max_iter = max_iter
@@ -116,6 +118,7 @@ class BaseAGBM(KnowsNames, ABC):
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     def _fit(
         self, given: Given, validation: Given, watch: Mapping[str, Any] | None, source: RowSource | None = None
@@ -128,6 +131,8 @@ class BaseAGBM(KnowsNames, ABC):
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(self, earlier)
+        if source is None and self.device != "cpu":
+            source = rows_of_device(self.device)
         preparation = Preparation(self, self._kind, earlier, source)
         run = preparation.run(given, None if validation.X is None else validation, watched)
         return self._keep(train(run, self), notes={})

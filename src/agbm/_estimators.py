@@ -190,6 +190,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         verbose: int = 0,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        device: str = "cpu",
         class_weight: dict[Any, float] | str | None = None,
         temperature_scaling: bool = False,
     ) -> None:
@@ -226,6 +227,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
             verbose=verbose,
             random_state=random_state,
             n_jobs=n_jobs,
+            device=device,
         )
         self.class_weight = class_weight
         self.temperature_scaling = temperature_scaling

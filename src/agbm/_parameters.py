@@ -140,6 +140,9 @@ _PARAMETERS = """
     n_jobs : int, default=None
         The number of threads. None: all cores available to the process. At most 64 threads are started, or two per core
         if that is more. The model is the same, bit for bit, for every value.
+    device : {"cpu", "cuda"}, default="cpu"
+        Where trees are grown: "cuda" is an NVIDIA GPU (extra: cuda). The model, its file and its predictions are the
+        same, bit for bit, so a run may begin on one and be resumed on the other. See docs/guides/gpu.md.
 
     Attributes
     ----------
@@ -234,12 +237,14 @@ CONSTRAINTS: dict[str, list[Any]] = {
         Interval(numbers.Integral, None, -1, closed="right"),
         None,
     ],
+    "device": [StrOptions({"cpu", "cuda"})],
 }
 
 
 # Parameters that do not affect the model after a given number of iterations.
 _WITHOUT_EFFECT = {
     "max_iter", "n_iter_no_change", "tol", "scoring", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
+    "device",
 }  # fmt: skip
 
 

@@ -127,7 +127,8 @@ class Planning:
 
     def _divided_threads(self, loss: Loss, n_members: int) -> tuple[int, int]:
         """How many members are trained at the same time, and the number of threads of each."""
-        if self._settings.learner is None and isinstance(loss, BuiltInLoss) and self._in_this_process:
+        on_cpu = self._in_this_process and self._settings.device == "cpu"
+        if self._settings.learner is None and isinstance(loss, BuiltInLoss) and on_cpu:
             return _threads.divide(self._n_threads, n_members)
         return 1, self._n_threads
 

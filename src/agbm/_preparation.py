@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_y
 
-from ._core.learners import Fitter
+from . import _native
+from ._core.learners import Fitter, Learner
 from ._core.losses import Array
 from ._core.objective import LocalObjective, Objective, start_residual
 from ._core.weights import Weights, check_sample_weight
@@ -42,7 +43,7 @@ from ._parameters import check_scores
 from ._planning import Part, Planning
 from ._run import Member, Plan, Run
 from ._storage.identity import identity_of
-from ._tree import TableFitter, TreeFitter, TreeLearner
+from ._tree import TableFitter, TreeLearner
 
 
 class RowSource(Protocol):
@@ -56,6 +57,14 @@ class RowSource(Protocol):
 
     def bind(self, rows: BlockRows, learner: TreeLearner, local: LocalObjective) -> tuple[Objective[Any], Fitter[Any]]:
         """The objective and the fitter for binned blocks; `local` is the objective without features."""
+
+    def bind_table(
+        self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
+    ) -> tuple[Objective[Any], Fitter[Any]]:
+        """The objective and the fitter for a table.
+
+        `again` makes the table again when it is needed, so that it need not be kept; None to keep it.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +93,22 @@ class LocalRows:
         self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
     ) -> tuple[Objective[Array], Fitter[Array]]:
         """See RowSource."""
+        matrix = self._encoded(rows, learner)
+        return local, learner.bind_codes(rows.reader.bins, matrix, local.n_train, local.train_weights)
+
+    def _encoded(self, rows: BlockRows, learner: TreeLearner) -> _native.BinnedMatrix:
         table, reader = rows.table, rows.reader
         blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
-        matrix = table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
-        return local, learner.bind_codes(reader.bins, matrix, local.n_train, local.train_weights)
+        return table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
+
+    def bind_table(
+        self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
+    ) -> tuple[Objective[Any], Fitter[Any]]:
+        """See RowSource."""
+        fitter = learner.bind(X, local.n_train, local.train_weights, start_residual(local))
+        if again is not None and isinstance(fitter, TableFitter):
+            fitter.release(again)
+        return local, fitter
 
 
 class Preparation(Planning):
@@ -138,10 +159,10 @@ class Preparation(Planning):
             ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
             f0, objective = self._objective(plan, labels, ordered, n_train)
             learner = self._learner(plan, reader, labels, objective, seed)
-            fitter = learner.bind(ordered.X, n_train, objective.train_weights, start_residual(objective))
-            if order is not None and isinstance(fitter, TableFitter) and self._settings.dropout == 0.0:
-                fitter.release(lambda: rows.take(order).X)  # dropout needs them in every iteration
-            return Member(f0, objective, learner, fitter, seed, plan.earlier_of(number))
+            # Dropout needs the features in every iteration.
+            again = None if order is None or self._settings.dropout > 0.0 else lambda: rows.take(order).X
+            bound, fitter = self._source.bind_table(ordered.X, learner, objective, again)
+            return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
         members = make_members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
         return Run(plan, reader, labels, members, rows.watched)
@@ -288,12 +309,13 @@ def make_members(plan: Plan, make: Callable[..., Member], parts: Sequence[Part])
     members: list[Member] = []
     for number, order, n_train in parts:
         first = members[0] if members and order is None else None
-        if first is None or not isinstance(first.fitter, TreeFitter):
+        with_learner = None if first is None else getattr(first.fitter, "with_learner", None)
+        if first is None or with_learner is None:
             members.append(make(number, order, n_train))
             continue
         seed = plan.seed_of(number)
         learner = replace(cast(TreeLearner, first.learner), seed=seed)
-        fitter = first.fitter.with_learner(learner)
+        fitter = with_learner(learner)
         members.append(first._replace(learner=learner, fitter=fitter, seed=seed, earlier=plan.earlier_of(number)))
     return members
 

@@ -118,7 +118,8 @@ class Scores:
         self._labels = run.labels
         self._loss = run.plan.loss
         self._held_out = run.plan.held_out
-        objectives = [cast(LocalObjective, member.objective) for member in run.members]
+        objectives: list[LocalObjective] = [cast(Any, member.objective).local for member in run.members]
+        self._to_host = [cast(Any, member.objective).to_host for member in run.members]
         self._objective = objectives[0]
         self._stopping = [self._stopping_rows(objective) for objective in objectives]
         left = self._objective.n_watched
@@ -142,6 +143,7 @@ class Scores:
 
     def __call__(self, functions: Sequence[Array]) -> dict[str, float]:
         """The scores of the functions of all members."""
+        functions = [to_host(f) for to_host, f in zip(self._to_host, functions, strict=True)]
         if self._held_out:
             of_members = [self._metrics(part, part.of(f)) for part, f in zip(self._stopping, functions, strict=True)]
             scores = {name: sum(of[name] for of in of_members) / len(of_members) for name in of_members[0]}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agbm._device.bins import GROUP_COLUMNS, DeviceBins
 from agbm._device.table import rounded_down, table_to_device
 from agbm._tree.bins import Bins, GroupedCategories
-from emulated_device import EmulatedDevice
+from devices import a_device
 from forests import LAYOUTS
 
 SPECIAL = np.array([0.0, -0.0, 5e-324, 1e-40, -1e-310, np.inf, -np.inf, 1e300, -1e300, 3.4028235e38, 16777217.0])
@@ -63,7 +63,7 @@ def native_codes(bins, X):
     n_processors=st.integers(1, 2),
 )
 def test_codes(seed, n_rows, n_features, most_thresholds, narrow, layout, n_processors):
-    rng, device = np.random.default_rng(seed), EmulatedDevice(n_processors)
+    rng, device = np.random.default_rng(seed), a_device(n_processors)
     bins = any_bins(rng, n_features, most_thresholds)
     X = any_rows(rng, bins, n_rows, np.float32 if narrow else np.float64)
     expected = native_codes(bins, X)
@@ -84,7 +84,7 @@ def test_codes(seed, n_rows, n_features, most_thresholds, narrow, layout, n_proc
 
 
 def test_filled_rows_leave_the_others_alone():
-    rng, device = np.random.default_rng(0), EmulatedDevice()
+    rng, device = np.random.default_rng(0), a_device()
     bins = any_bins(rng, 20, 60)
     X = any_rows(rng, bins, 300, np.float64)
     on_device = DeviceBins(device, bins)
@@ -98,7 +98,7 @@ def test_filled_rows_leave_the_others_alone():
 
 @pytest.mark.parametrize("X", [np.zeros((3, 4)), np.zeros((3, 5), dtype=np.int64), np.zeros(5)])
 def test_other_tables_are_refused(X):
-    device = EmulatedDevice()
+    device = a_device()
     on_device = DeviceBins(device, any_bins(np.random.default_rng(0), 5, 3))
     with pytest.raises(ValueError, match=r"X must have 5 columns of float32 or float64.*got (float64|int64) of shape"):
         on_device.encode(device.to_device(X))

@@ -9,7 +9,7 @@ from agbm._device import forest as device_forest
 from agbm._device.forest import DeviceForest
 from agbm._device.table import table_to_device
 from agbm._tree.forest import NODE, Forest
-from emulated_device import EmulatedDevice
+from devices import a_device
 from forests import LAYOUTS, random_forest
 
 FIELDS = ("feature", "threshold", "left", "missing_left", "categories")
@@ -63,7 +63,7 @@ def assert_same(device, forest, X, table):
 def test_predictions_and_leaves(
     seed, n_rows, n_features, n_trees, most_leaves, values, n_sets, narrow, layout, n_processors
 ):
-    rng, device = np.random.default_rng(seed), EmulatedDevice(n_processors)
+    rng, device = np.random.default_rng(seed), a_device(n_processors)
     grid = rng.normal(size=rng.integers(1, 50)) * 10.0 ** rng.integers(-3, 4)
     special = np.array([0.0, -0.0, np.inf, -np.inf, 1e300, -1e300, 1e-300, 5e-324, 3.4028235e38, 16777217.0])
     thresholds = np.append(grid, rng.choice(special, rng.integers(0, 4)))
@@ -88,7 +88,7 @@ def test_many_columns_and_distant_children(monkeypatch, dtype, shared_bytes, nar
     monkeypatch.setattr(device_forest, "SHARED_BYTES", shared_bytes)
     monkeypatch.setattr(device_forest, "NARROW_COLUMNS", narrow_columns)
     monkeypatch.setattr(device_forest, "NARROW_DISTANCE", narrow_distance)
-    rng, device = np.random.default_rng(0), EmulatedDevice()
+    rng, device = np.random.default_rng(0), a_device()
     thresholds = rng.normal(size=30)
     forest = any_forest(rng, 10, 7, 30, thresholds, 1, 1, 1, 3)
     X = any_table(rng, forest, thresholds, 300, dtype)
@@ -99,7 +99,7 @@ def test_many_columns_and_distant_children(monkeypatch, dtype, shared_bytes, nar
 
 @pytest.mark.parametrize(("n_features", "kernel"), [(1023, "narrow"), (1024, "float32")])
 def test_more_columns_than_shared_memory_has_room_for(n_features, kernel):
-    rng, device = np.random.default_rng(0), EmulatedDevice()
+    rng, device = np.random.default_rng(0), a_device()
     thresholds = rng.normal(size=100)
     forest = any_forest(rng, n_features, 11, 300, thresholds, 1, 1, 1, 0)
     forest.nodes["feature"][0] = n_features - 1
@@ -109,7 +109,7 @@ def test_more_columns_than_shared_memory_has_room_for(n_features, kernel):
 
 
 def test_overlapping_columns_are_added_to_in_the_order_of_the_trees():
-    rng, device = np.random.default_rng(1), EmulatedDevice()
+    rng, device = np.random.default_rng(1), a_device()
     forest = any_forest(rng, 1, 40, 2, np.zeros(1), 2, 2, 2, 0)
     assert (np.diff(forest.first_column) == -1).any()
     X = rng.normal(size=(50, 1))
@@ -117,7 +117,7 @@ def test_overlapping_columns_are_added_to_in_the_order_of_the_trees():
 
 
 def test_no_trees_and_other_tables():
-    device = EmulatedDevice()
+    device = a_device()
     forest = Forest(
         4, 2, 1, roots=np.zeros(0, np.int32), first_column=np.zeros(0, np.int32), nodes=np.zeros(0, NODE),
         category_words=np.zeros(0, np.uint64), category_start=np.zeros(1, np.int64), value=np.zeros((0, 1)),

@@ -12,7 +12,7 @@ from agbm._core.objective import LocalObjective, of_each_output
 from agbm._core.schedules import FadingSchedule, PaperSchedule
 from agbm._core.weights import Weights
 from agbm._device.objective import DeviceObjective
-from emulated_device import EmulatedArray, EmulatedDevice
+from devices import a_device, is_on_device
 
 N_TRAIN, N_VALIDATION, N_WATCHED = 300, 70, 31
 N = N_TRAIN + N_VALIDATION + N_WATCHED
@@ -123,7 +123,7 @@ def weights_of(rng, kind, per_query):
 
 def objectives(loss, labels, n_outputs, weights, second_order=True, validation=True):
     """The same objective on the host and on a device."""
-    rng, device = np.random.default_rng(0), EmulatedDevice()
+    rng, device = np.random.default_rng(0), a_device()
     train, of_validation = weights_of(rng, weights, labels is queries)
     rows = slice(N if validation else N_TRAIN)
     start = np.broadcast_to(rng.normal(size=(n_outputs, 1)) * 0.3, (n_outputs, N))[:, rows]
@@ -141,7 +141,7 @@ def objectives(loss, labels, n_outputs, weights, second_order=True, validation=T
 
 
 def assert_same(device, found, expected):
-    assert isinstance(found, EmulatedArray)
+    assert is_on_device(found)
     assert np.array_equal(device.to_host(found), expected)
 
 

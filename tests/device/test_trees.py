@@ -5,12 +5,13 @@ import pytest
 
 from agbm._core.learners import DivergedError, Newton
 from agbm._core.weights import Weights
+from agbm._device.bins import GROUP_COLUMNS
 from agbm._device.fitter import DeviceFitter, DeviceWeights
-from agbm._device.rows import GROUP_WIDTH, BinnedRows
+from agbm._device.rows import BinnedRows
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
 from agbm._tree.learner import TreeFitter
-from emulated_device import EmulatedDevice
+from devices import a_device
 
 N_TRAIN, N_ROWS, N_FEATURES = 330, 370, 5
 
@@ -28,9 +29,9 @@ def make_table(rng, categories, missing, n_features):
 
 def device_rows(device, bins, matrix):
     columns = matrix.columns()
-    codes = np.zeros((-(-len(columns) // GROUP_WIDTH), columns.shape[1], GROUP_WIDTH), dtype=np.uint8)
+    codes = np.zeros((-(-len(columns) // GROUP_COLUMNS), columns.shape[1], GROUP_COLUMNS), dtype=np.uint8)
     for feature, column in enumerate(columns):
-        codes[feature // GROUP_WIDTH, :, feature % GROUP_WIDTH] = column
+        codes[feature // GROUP_COLUMNS, :, feature % GROUP_COLUMNS] = column
     return BinnedRows.of(device, bins, device.to_device(codes), columns.shape[1])
 
 
@@ -39,7 +40,7 @@ def fitters(X, n_categories, r, weights, **settings):
     learner = TreeLearner(n_categories=n_categories, **settings)
     bins = Bins.from_data(X[:N_TRAIN], learner.max_bins, weights, n_categories, r, learner.min_category_rows)
     matrix = bins.encode(X, 1)
-    device = EmulatedDevice(2)
+    device = a_device(2)
     rows = device_rows(device, bins, matrix)
     on_device = DeviceFitter(learner, rows, N_TRAIN, DeviceWeights.of(device, weights))
     return TreeFitter(learner, bins, matrix, N_TRAIN, weights), on_device, device

@@ -12,11 +12,11 @@ from agbm._core.sums import exact_sum, inner_sums
 from agbm._device import vectors
 from agbm._device.vectors import Quantity, Sums
 from agbm.losses import HalfSquaredError
-from emulated_device import EmulatedDevice
+from devices import a_device
 
 SIZES = st.sampled_from([0, 1, 31, 32, 33, 255, 256, 257, 1000, 4000])
 SEEDS = st.integers(0, 2**32 - 1)
-DEVICES = st.integers(1, 2).map(EmulatedDevice)
+DEVICES = st.integers(1, 2).map(a_device)
 SPECIAL = [0.0, -0.0, 5e-324, -2e-310, 1e-160, 1.7e308, -1.7e308, 2.0**1016, np.inf, -np.inf, np.nan]
 
 LABELS = {
@@ -175,7 +175,7 @@ def test_inner_products(seed, n_rows, n_outputs, device, weighted, special):
 
 def test_counts_repeat_rows():
     """What makes weights exact: a row with weight 3 adds as much as three rows."""
-    rng, device = np.random.default_rng(0), EmulatedDevice()
+    rng, device = np.random.default_rng(0), a_device()
     y, f = rng.normal(size=(2, 1, 700))
     counts = rng.integers(1, 5, size=700)
     sums = Sums(device, 2)

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from .._tree import Forest
 from .._tree.bins import Bins
+from .bins import GROUP_COLUMNS
 from .device import Device, DeviceArray, blocks_for
 
-GROUP_WIDTH = 16
-"""Columns whose codes of a row are stored together."""
 NODE_WORDS = 6
 """Words of a node of a tree in agbm_tree_values."""
 N_THREADS = 256
@@ -39,8 +38,10 @@ class BinnedRows(NamedTuple):
         """Describe the columns of codes."""
         first_cell = np.append(0, np.cumsum(np.array(bins.n_bins) + 1)).astype(np.int32)
         told_apart = [bins.grouped[f].n_told_apart if f in bins.grouped else 0 for f in range(bins.n_features)]
-        groups = range(0, bins.n_features, GROUP_WIDTH)
-        widest = max(int(first_cell[min(first + GROUP_WIDTH, bins.n_features)] - first_cell[first]) for first in groups)
+        groups = range(0, bins.n_features, GROUP_COLUMNS)
+        widest = max(
+            int(first_cell[min(first + GROUP_COLUMNS, bins.n_features)] - first_cell[first]) for first in groups
+        )
         cells, n_bins, n_categories = (
             device.to_device(np.array(x, dtype=np.int32)) for x in (first_cell, bins.n_bins, told_apart)
         )

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from .._core.losses import Array
 from .._tree.tallies import quantiles_of_leaves
+from .bins import GROUP_COLUMNS
 from .device import DeviceArray, blocks_for
-from .rows import GROUP_WIDTH, N_THREADS, BinnedRows
+from .rows import N_THREADS, BinnedRows
 
 CHANNELS_AT_ONCE = 4
 """Channels of a row that a thread of a kernel adds at a time."""
@@ -229,7 +230,7 @@ class DeviceTreeRows:
     def _build(self, families: DeviceArray, n: int) -> None:
         """The histograms of the first nodes of families."""
         device, rows = self._rows.device, self._rows
-        n_features, n_groups = rows.bins.n_features, -(-rows.bins.n_features // GROUP_WIDTH)
+        n_features, n_groups = rows.bins.n_features, -(-rows.bins.n_features // GROUP_COLUMNS)
         at_once = min(self._n_channels, CHANNELS_AT_ONCE, max(1, HISTOGRAM_BYTES // (8 * rows.widest_group)))
         n_parts = max(1, min(self._blocks_over_rows(), 2 * device.n_processors // n_groups))
         blocks = n_parts * n_groups * -(-self._n_channels // at_once)

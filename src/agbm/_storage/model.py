@@ -175,8 +175,9 @@ def _checked_notes(notes: Any) -> dict[str, str]:
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
-    """The current parameters, without callbacks, scorers and the state of a random number generator."""
+    """The current parameters, without callbacks, scorers, the state of a random number generator and the device."""
     parameters = estimator.get_params(deep=False) | {"callbacks": None}
+    del parameters["device"]  # the file is the same for all devices
     if not isinstance(parameters["scoring"], str):
         parameters["scoring"] = None
     if not isinstance(parameters["random_state"], (int, np.integer)):
@@ -197,6 +198,8 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
         arrays["baseline"] = model.baseline
     for name, dtype in _HISTORY.items():
         arrays[f"history.{name}"] = model.history[name].astype(dtype)
+    # The same rows, parameters and seed give the same file, on every machine and device.
+    arrays["history.seconds"] = np.full(len(model.history["seconds"]), np.nan)
     scores = _score_names(model)
     if scores:
         arrays["history.scores"] = np.concatenate([model.history[name] for name in scores]).astype(np.float64)

@@ -69,11 +69,15 @@ class TreeLearner:
 
     def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
         """See Learner."""
-        bins = Bins.from_data(
-            X[:n_train], self.max_bins, weights, self.n_categories, residual, self.min_category_rows, self.n_threads
-        )
+        bins = self.bins_of(X[:n_train], weights, residual)
         leaf = self.leaf_rows(n_train, weights)
         return TableFitter(self, bins, bins.encode(X, self.n_threads, leaf), n_train, weights, X)
+
+    def bins_of(self, X: Any, weights: Weights | None, residual: Array) -> Bins:
+        """The bins of the training rows."""
+        return Bins.from_data(
+            X, self.max_bins, weights, self.n_categories, residual, self.min_category_rows, self.n_threads
+        )
 
     def leaf_rows(self, n_train: int, weights: Weights | None) -> LeafRows:
         """The rows by which features are left out that cannot split them."""

@@ -1,13 +1,11 @@
 // Kernels that convert values to bin codes.
 #pragma once
 
+#include "code_layout.hpp"
 #include "portable.hpp"
 #include "tile.hpp"
 
 namespace agbm {
-
-// Columns of a group: their codes of a row are neighbouring bytes.
-constexpr int kGroupColumns = 16;
 
 // The codes of a row in one group.
 struct alignas(16) GroupCodes {

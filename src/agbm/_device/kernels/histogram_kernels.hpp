@@ -1,11 +1,11 @@
 // Kernels of histograms: rows as integers, and their sums by column and code.
 //
-// Codes are stored in groups of kGroupWidth columns, row after row, so that a thread reads those of a group at once. A
-// block adds rows in memory of its own, and then its sums to the histogram. All sums are of integers, so the order in
+// A block adds rows in memory of its own, and then its sums to the histogram. All sums are of integers, so the order in
 // which threads and blocks add does not matter.
 #pragma once
 
 #include "block.hpp"
+#include "code_layout.hpp"
 #include "grid.hpp"
 #include "node_rows.hpp"
 #include "portable.hpp"
@@ -13,12 +13,11 @@
 
 namespace agbm {
 
-constexpr int kGroupWidth = 16;
 constexpr int kChannelsAtOnce = 4;  // of a row, which a thread keeps in registers
 
 // The codes of a group of columns of a row, which a thread reads at once.
-struct alignas(kGroupWidth) RowCodes {
-  unsigned words[kGroupWidth / 4];
+struct alignas(kGroupColumns) RowCodes {
+  unsigned words[kGroupColumns / 4];
 };
 
 // Adds to an integer of two halves: shared memory adds 32 bits in one instruction, but 64 bits in a loop.
@@ -114,16 +113,16 @@ extern "C" __global__ void agbm_histograms(const agbm::Int64* families, long lon
   using agbm::Int64;
   __shared__ Int64 first[agbm::kMostNodes + 1];
   AGBM_DYNAMIC_SHARED(unsigned, shared);
-  const long long n_groups = (n_columns + agbm::kGroupWidth - 1) / agbm::kGroupWidth;
+  const long long n_groups = (n_columns + agbm::kGroupColumns - 1) / agbm::kGroupColumns;
   const long long part = blockIdx.x % n_parts, group = blockIdx.x / n_parts % n_groups;
   const int first_channel = static_cast<int>(blockIdx.x / n_parts / n_groups * channels_at_once);
   const int channels = static_cast<int>(agbm::smaller<long long>(channels_at_once, n_channels - first_channel));
-  const int first_column = static_cast<int>(group * agbm::kGroupWidth);
-  const int width = static_cast<int>(agbm::smaller<long long>(agbm::kGroupWidth, n_columns - first_column));
+  const int first_column = static_cast<int>(group * agbm::kGroupColumns);
+  const int width = static_cast<int>(agbm::smaller<long long>(agbm::kGroupColumns, n_columns - first_column));
   const int base = first_cell[first_column], n_cells = first_cell[first_column + width] - base;
   unsigned *low = shared, *high = shared + n_cells * channels;  // (channel, cell)
-  int at[agbm::kGroupWidth];
-  for (int j = 0; j < agbm::kGroupWidth; ++j) at[j] = first_cell[first_column + (j < width ? j : 0)] - base;
+  int at[agbm::kGroupColumns];
+  for (int j = 0; j < agbm::kGroupColumns; ++j) at[j] = first_cell[first_column + (j < width ? j : 0)] - base;
   const agbm::RowCodes* group_codes = reinterpret_cast<const agbm::RowCodes*>(codes) + group * n_rows;
 
   for (int i = threadIdx.x; i < 2 * n_cells * channels; i += blockDim.x) shared[i] = 0;
@@ -139,7 +138,7 @@ extern "C" __global__ void agbm_histograms(const agbm::Int64* families, long lon
         value[c] = c < channels ? packed[static_cast<long long>(row) * n_channels + first_channel + c] : 0;
       }
       AGBM_UNROLL
-      for (int j = 0; j < agbm::kGroupWidth; ++j) {
+      for (int j = 0; j < agbm::kGroupColumns; ++j) {
         if (j >= width) continue;
         const int cell = at[j] + static_cast<int>(of_row.words[j / 4] >> j % 4 * 8 & 255);
         AGBM_UNROLL

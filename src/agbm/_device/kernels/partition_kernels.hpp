@@ -16,7 +16,7 @@ constexpr int kSplitWords = 7;  // of a split: node, left child, feature, four w
 constexpr int kRowsAtOnce = 8;  // per thread
 
 AGBM_INLINE inline int code_of(const unsigned char* codes, long long n_rows, long long row, int column) {
-  return codes[(column / kGroupWidth * n_rows + row) * kGroupWidth + column % kGroupWidth];
+  return codes[(column / kGroupColumns * n_rows + row) * kGroupColumns + column % kGroupColumns];
 }
 
 AGBM_INLINE inline bool in_set(const Int64* words, int code) {
