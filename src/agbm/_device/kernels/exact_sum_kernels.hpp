@@ -4,6 +4,7 @@
 // those of the sum. A sum has kSlots integers: its digits, and the numbers of infinite, negative infinite and NaN terms.
 #pragma once
 
+#include "block.hpp"
 #include "exact_digits.hpp"
 #include "grid.hpp"
 #include "loss_rows.hpp"
@@ -16,18 +17,11 @@ constexpr int kNegativeInfinite = kPositiveInfinite + 1;
 constexpr int kNotANumber = kNegativeInfinite + 1;
 constexpr int kSlots = kNotANumber + 1;
 
-constexpr unsigned kAllLanes = 0xffffffff;
-constexpr int kLanesOfWarp = 32;
 constexpr int kPerLane = 8;
 static_assert(kPerLane <= ExactDigits::kMostAdditions);
 
 AGBM_INLINE inline Int32 warp_largest(Int32 x) {
-  for (int flipped = kLanesOfWarp / 2; flipped > 0; flipped /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, flipped));
-  return x;
-}
-
-AGBM_INLINE inline Int64 warp_sum(Int64 x) {
-  for (int flipped = kLanesOfWarp / 2; flipped > 0; flipped /= 2) x += __shfl_xor_sync(kAllLanes, x, flipped);
+  for (int flipped = kWarp / 2; flipped > 0; flipped /= 2) x = larger(x, __shfl_xor_sync(kWholeWarp, x, flipped));
   return x;
 }
 
@@ -38,7 +32,7 @@ AGBM_INLINE inline void add_to_slot(UInt64* slots, int slot, Int64 number) {
 // The number of quanta of all lanes, added by the first one.
 AGBM_INLINE inline void add_quanta_of_warp(UInt64* slots, double sum, double start, int quantum) {
   const Int64 count = warp_sum(ExactDigits::quanta(sum, start));
-  if (threadIdx.x % kLanesOfWarp != 0) return;
+  if (lane() != 0) return;
   ExactDigits::add_quanta(count, quantum, [=](int digit, Int64 number) { add_to_slot(slots, digit, number); });
 }
 
@@ -79,7 +73,7 @@ AGBM_INLINE inline void add_numbers_of_warp(UInt64* slots, double* values) {
     }
     add_quanta_of_warp(slots, high, high_start, high_quantum);
     add_quanta_of_warp(slots, low, low_start, low_quantum);
-    left = __any_sync(kAllLanes, mine);
+    left = __any_sync(kWholeWarp, mine);
   }
 }
 
@@ -91,14 +85,14 @@ AGBM_INLINE inline void add_rows(const double* weight, long long n_outputs, long
   __shared__ UInt64 slots[K * kSlots];
   for (int s = static_cast<int>(threadIdx.x); s < K * kSlots; s += static_cast<int>(blockDim.x)) slots[s] = 0;
   __syncthreads();
-  constexpr int width = kPerLane * kLanesOfWarp;
-  const long long lane = threadIdx.x % kLanesOfWarp, n_groups = (n_rows + width - 1) / width;
+  constexpr int width = kPerLane * kWarp;
+  const long long n_groups = (n_rows + width - 1) / width;
   for (long long o = 0; o < n_outputs; ++o) {
-    for (long long group = first_item() / kLanesOfWarp; group < n_groups; group += n_workers() / kLanesOfWarp) {
+    for (long long group = first_item() / kWarp; group < n_groups; group += n_workers() / kWarp) {
       double values[K][kPerLane], rests[K][kPerLane];
       AGBM_UNROLL
       for (int j = 0; j < kPerLane; ++j) {
-        const long long i = group * width + j * kLanesOfWarp + lane;
+        const long long i = group * width + j * kWarp + lane();
         double numbers[K] = {};
         if (i < n_rows) fill(o, i, numbers);
         const double w = weight != nullptr && i < n_rows ? weight[i] : 1.0;
