@@ -1,6 +1,7 @@
 """The device of CuPy, with a stand-in for CuPy: CI has no GPU."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,13 +29,19 @@ class Kernel:
 
 
 @pytest.fixture
-def cupy(monkeypatch):
+def cupy(monkeypatch, tmp_path):
     """What cuda.py uses of CuPy."""
     launches = []
 
-    def module(code, options):
+    def compiled(code, options, arch, name):
         assert "vector_kernels.hpp" in code
         assert "--fmad=false" in options
+        assert not any("ftz" in option for option in options)
+        stand_in.n_compiled += 1
+        return f"{arch} {name}".encode(), None
+
+    def module(path):
+        assert Path(path).read_bytes() == b"90 agbm.cu"
         return SimpleNamespace(get_function=lambda name: Kernel(name, launches))
 
     def card():
@@ -42,14 +49,17 @@ def cupy(monkeypatch):
 
     stand_in = SimpleNamespace(
         ndarray=np.ndarray, empty=np.empty, zeros=np.zeros, asarray=np.array, asnumpy=np.array, RawModule=module,
-        launches=launches, capability="90", n_cards=lambda: 1,
+        launches=launches, capability="90", n_cards=lambda: 1, n_compiled=0,
     )  # fmt: skip
     stand_in.cuda = SimpleNamespace(
         Device=card,
+        compiler=SimpleNamespace(compile_using_nvrtc=compiled),
+        nvrtc=SimpleNamespace(getVersion=lambda: (12, 9)),
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=SimpleNamespace(CUDARuntimeError=CudaRuntimeError, getDeviceCount=lambda: stand_in.n_cards()),
     )
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
     return stand_in
 
 
@@ -73,6 +83,23 @@ def test_arrays_are_contiguous_copies(cupy):
     assert copy.flags.c_contiguous
     assert np.array_equal(device.to_host(copy), columns)
     assert device.empty((2, 3), np.int32).shape == device.zeros((2, 3), np.int32).shape == (2, 3)
+
+
+def test_kernels_are_compiled_once(cupy, monkeypatch, tmp_path):
+    for _ in range(2):
+        cuda.CudaDevice()
+    assert cupy.n_compiled == 1
+    monkeypatch.setattr(cupy.cuda.nvrtc, "getVersion", lambda: (13, 0))
+    cuda.CudaDevice()
+    assert cupy.n_compiled == 2
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_without_a_folder_for_compiled_kernels(cupy, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    cuda.CudaDevice()
+    assert cupy.n_compiled == 1
 
 
 def test_without_cupy(monkeypatch):

@@ -103,8 +103,9 @@ def nvrtc():
 @pytest.mark.skipif(nvrtc() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
 @pytest.mark.parametrize("architecture", ["compute_75", "sm_90"])
 def test_kernels_compile_at_run_time(architecture):
+    # CuPy adds the last two options.
     compiler, program, size = nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
-    options = [option.encode() for option in (*cuda.NVRTC_OPTIONS, f"-arch={architecture}")]
+    options = [option.encode() for option in (*cuda.COMPILER_OPTIONS, "-default-device", f"-arch={architecture}")]
     assert compiler.nvrtcCreateProgram(ctypes.byref(program), cuda.source().encode(), b"agbm.cu", 0, None, None) == 0
     failed = compiler.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     compiler.nvrtcGetProgramLogSize(program, ctypes.byref(size))

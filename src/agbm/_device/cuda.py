@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .._storage.whole_file import check_can_replace, replacing
 from .device import DeviceArray
 
 KERNELS = Path(__file__).parent / "kernels"
 LEAST_CAPABILITY = 70
 """Compute capability 7.0 (Volta): the threads of a warp of older cards cannot wait for each other."""
 
-
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
-"""Fused multiply-adds would round once where the CPU rounds twice. CuPy adds -ftz=true, which concerns float32 only."""
-NVRTC_OPTIONS = (*COMPILER_OPTIONS, "-default-device")
-"""Without the last one, NVRTC 12 takes generic lambdas for functions of the host."""
+"""Fused multiply-adds would round once where the CPU rounds twice."""
 
 
 def source() -> str:
-    """The source of all kernels, with a digest of its headers: CuPy caches compiled kernels by the source alone."""
+    """The source of all kernels, with a digest of its headers, by which compiled kernels are found again."""
     digest = hashlib.sha256()
     for header in sorted(KERNELS.glob("*.hpp")):
         digest.update(header.read_bytes())
@@ -40,7 +42,7 @@ class CudaDevice:
         self._cupy = _import_cupy()
         _check_card(self._cupy)
         self.n_processors = int(self._cupy.cuda.Device().attributes["MultiProcessorCount"])
-        self._module = self._cupy.RawModule(code=source(), options=NVRTC_OPTIONS)
+        self._module = self._cupy.RawModule(path=str(_compiled(self._cupy)))
         self._kernels: dict[str, Any] = {}
 
     def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Any, shared: int = 0) -> None:
@@ -93,6 +95,29 @@ class CudaDevice:
 def cuda_device() -> CudaDevice:
     """CuPy's current GPU, with its compiled kernels; raises ImportError or RuntimeError that says what is missing."""
     return CudaDevice()
+
+
+def _compiled(cupy: Any) -> Path:
+    """A file with the compiled kernels, next to those that CuPy caches.
+
+    CuPy's cache itself would compile with -ftz=true: float32 numbers below 1e-38 would count as zero in comparisons.
+    """
+    capability, version = cupy.cuda.Device().compute_capability, cupy.cuda.nvrtc.getVersion()
+    code = source()
+    key = hashlib.sha256(repr((code, COMPILER_OPTIONS, capability, version)).encode()).hexdigest()
+    folder = Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
+    if (folder / f"agbm-{key}").exists():
+        return folder / f"agbm-{key}"
+    compiled, _ = cupy.cuda.compiler.compile_using_nvrtc(code, COMPILER_OPTIONS, capability, "agbm.cu")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_can_replace(folder / f"agbm-{key}")
+    except OSError:  # a read-only home: this process compiles for itself
+        folder = Path(mkdtemp())
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with replacing(folder / f"agbm-{key}") as fresh:
+        fresh.write_bytes(compiled.encode() if isinstance(compiled, str) else compiled)
+    return folder / f"agbm-{key}"
 
 
 def _import_cupy() -> Any:

@@ -1,8 +1,7 @@
 // All kernels. Compiled by NVRTC when a GPU is first used (see cuda.py), and by the tests for the CPU.
 //
 // Arguments of kernels are pointers, long long and double only. Formulas that the CPU uses as well are in headers that
-// both compile, so both give the same bits; contraction to fused multiply-adds must be off. Kernels compute with double
-// and integers, never with float: CuPy lets the compiler flush small floats to zero.
+// both compile, so both give the same bits; contraction to fused multiply-adds must be off.
 #include "bin_kernels.hpp"
 #include "exact_sum_kernels.hpp"
 #include "histogram_kernels.hpp"

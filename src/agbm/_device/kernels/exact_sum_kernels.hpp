@@ -32,7 +32,7 @@ AGBM_INLINE inline void add_to_slot(UInt64* slots, int slot, Int64 number) {
 // The number of quanta of all lanes, added by the first one.
 AGBM_INLINE inline void add_quanta_of_warp(UInt64* slots, double sum, double start, int quantum) {
   const Int64 count = warp_sum(ExactDigits::quanta(sum, start));
-  if (threadIdx.x % kWarp != 0) return;
+  if (lane() != 0) return;
   ExactDigits::add_quanta(count, quantum, [=](int digit, Int64 number) { add_to_slot(slots, digit, number); });
 }
 
@@ -86,13 +86,13 @@ AGBM_INLINE inline void add_rows(const double* weight, long long n_outputs, long
   for (int s = static_cast<int>(threadIdx.x); s < K * kSlots; s += static_cast<int>(blockDim.x)) slots[s] = 0;
   __syncthreads();
   constexpr int width = kPerLane * kWarp;
-  const long long lane = threadIdx.x % kWarp, n_groups = (n_rows + width - 1) / width;
+  const long long n_groups = (n_rows + width - 1) / width;
   for (long long o = 0; o < n_outputs; ++o) {
     for (long long group = first_item() / kWarp; group < n_groups; group += n_workers() / kWarp) {
       double values[K][kPerLane], rests[K][kPerLane];
       AGBM_UNROLL
       for (int j = 0; j < kPerLane; ++j) {
-        const long long i = group * width + j * kWarp + lane;
+        const long long i = group * width + j * kWarp + lane();
         double numbers[K] = {};
         if (i < n_rows) fill(o, i, numbers);
         const double w = weight != nullptr && i < n_rows ? weight[i] : 1.0;
