@@ -8,8 +8,11 @@ it took on an NVIDIA H200, measured in the same way.
 from __future__ import annotations
 
 import argparse
+import collections
+import cProfile
 import gc
 import json
+import pstats
 import time
 from pathlib import Path
 
@@ -68,14 +71,50 @@ def seconds_of(what, repeats=5):
     return min(found)
 
 
+def profile(args):
+    """Seconds of each kernel, waiting for each, in 20 iterations."""
+    device, cupy, spent = cuda_device(), cuda_device()._cupy, collections.Counter()
+    launch = device.launch
+
+    def timed(kernel, *given, **options):
+        cupy.cuda.Device().synchronize()
+        began = time.perf_counter()
+        launch(kernel, *given, **options)
+        cupy.cuda.Device().synchronize()
+        spent[kernel] += time.perf_counter() - began
+        spent[f"{kernel} launches"] += 1
+
+    for number in args.sizes:
+        X, y = make_rows(*SIZES[number])
+        for depth in (6, 8):
+            device.launch = launch
+            model_of(depth, 2).fit(X, y)
+            device.launch = timed
+            spent.clear()
+            history = model_of(depth, 20).fit(X, y).history_["seconds"]
+            device.launch = launch
+            of_tree = {name: round(of / 20 * 1e3, 3) for name, of in spent.most_common() if "launches" not in name}
+            print(SIZES[number], depth, round((history[-1] - history[0]) / 20 * 1e3, 2), of_tree, flush=True)
+            began = time.perf_counter()
+            cprofile = cProfile.Profile()
+            cprofile.runcall(model_of(depth, 20).fit, X, y)
+            print(time.perf_counter() - began)
+            if number == 0 and depth == 6:
+                pstats.Stats(cprofile).sort_stats("tottime").print_stats(25)
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/gpu"))
     parser.add_argument("--sizes", type=int, nargs="*", default=range(len(SIZES)), help="numbers of sizes, from 0")
+    parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     cupy = cuda_device()._cupy
     model_of(3, 2).fit(*make_rows(1000, 5))  # compiles the kernels
+    if args.profile:
+        return profile(args)
     results = []
     for number in args.sizes:
         n, p = SIZES[number]

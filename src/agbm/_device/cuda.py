@@ -6,8 +6,6 @@ import atexit
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -22,6 +20,9 @@ from .device import DeviceArray
 KERNELS = Path(__file__).parent / "kernels"
 LEAST_CAPABILITY = 70
 """Compute capability 7.0 (Volta): the threads of a warp of older cards cannot wait for each other."""
+
+USUAL_SHARED = 48 * 1024
+"""Bytes of shared memory that a block may have without asking for more."""
 
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
 """Fused multiply-adds would round once where the CPU rounds twice."""
@@ -39,56 +40,67 @@ class CudaDevice:
     """CuPy's current GPU; see Device. Kernels run on CuPy's current stream."""
 
     def __init__(self) -> None:
-        self._cupy = _import_cupy()
-        _check_card(self._cupy)
-        self.n_processors = int(self._cupy.cuda.Device().attributes["MultiProcessorCount"])
-        self._module = self._cupy.RawModule(path=str(_compiled(self._cupy)))
-        self._kernels: dict[str, Any] = {}
+        self._cupy = cupy = _import_cupy()
+        _check_card(cupy)
+        self.n_processors = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        self._module = cupy.RawModule(path=str(_compiled(cupy)))
+        self._functions: dict[tuple[str, bool], Any] = {}
+        self._plain = {cupy.ndarray, int, float}
+        self._full = cupy.cuda.memory.OutOfMemoryError
 
     def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Any, shared: int = 0) -> None:
         """See Device."""
-        function = self._kernels.get(kernel)
-        if function is None:
-            function = self._kernels[kernel] = self._module.get_function(kernel)
-        if shared > function.max_dynamic_shared_size_bytes:  # more than the usual 48 KiB has to be asked for
-            function.max_dynamic_shared_size_bytes = shared
-        function((n_blocks,), (n_threads,), tuple(map(self._argument, args)), shared_mem=shared)
+        function = self._functions.get((kernel, shared > USUAL_SHARED)) or self._function(kernel, shared > USUAL_SHARED)
+        plain = self._plain
+        given = [a if type(a) in plain else _plain_number(a) for a in args]
+        function((n_blocks,), (n_threads,), given, shared_mem=shared)
+
+    def _function(self, kernel: str, large: bool) -> Any:
+        """A kernel; `large`: one that may have more shared memory than usual, which has to be asked for."""
+        found = self._module.get_function(kernel)
+        if large:
+            most = int(self._cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
+            found.max_dynamic_shared_size_bytes = most - int(found.shared_size_bytes)
+        self._functions[kernel, large] = found.kernel  # without the checks of CuPy, which take longer than a launch
+        return found.kernel
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """See Device."""
-        with self._memory():
+        try:
             return self._cupy.empty(shape, dtype)
+        except self._full as error:
+            raise _memory_error(error) from error
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """See Device."""
-        with self._memory():
-            return self._cupy.zeros(shape, dtype)
+        out = self.empty(shape, dtype)
+        out.data.memset_async(0, out.nbytes)
+        return out
 
     def to_device(self, array: NDArray[Any]) -> DeviceArray:
         """See Device."""
-        with self._memory():
-            return self._cupy.asarray(np.ascontiguousarray(array))
+        array = np.ascontiguousarray(array)
+        out = self.empty(array.shape, array.dtype)
+        if array.nbytes > 0:
+            out.data.copy_from_host_async(array.ctypes.data, array.nbytes)  # returns when the array may change
+        return out
 
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         """See Device."""
         return cast(NDArray[Any], self._cupy.asnumpy(array))
 
-    def _argument(self, given: Any) -> Any:
-        """Plain numbers: CuPy would pass NumPy's in their own width, and cannot pass null pointers."""
-        if isinstance(given, self._cupy.ndarray):
-            return given
-        if given is None:
-            return 0
-        return float(given) if isinstance(given, float | np.floating) else int(given)
 
-    @contextmanager
-    def _memory(self) -> Iterator[None]:
-        try:
-            yield
-        except self._cupy.cuda.memory.OutOfMemoryError as error:
-            raise MemoryError(
-                f'device="cuda": the memory of the GPU is full ({error}). Use fewer rows or columns, or device="cpu".'
-            ) from error
+def _plain_number(given: Any) -> Any:
+    """Plain numbers: CuPy would pass NumPy's in their own width, and cannot pass null pointers."""
+    if given is None:
+        return 0
+    return float(given) if isinstance(given, float | np.floating) else int(given)
+
+
+def _memory_error(error: Exception) -> MemoryError:
+    return MemoryError(
+        f'device="cuda": the memory of the GPU is full ({error}). Use fewer rows or columns, or device="cpu".'
+    )
 
 
 @cache

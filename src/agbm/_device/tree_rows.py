@@ -65,6 +65,7 @@ class DeviceTreeRows:
         self._histograms: DeviceArray = None
         self._records: DeviceArray = None
         self._spill: DeviceArray = None
+        self._root = device.to_device(np.array([0, 0, -1, -1, -1], dtype=np.int64))
         self._inputs = TreeInputs([], [], None)
         self._chosen: DeviceArray | None = None
 
@@ -84,8 +85,8 @@ class DeviceTreeRows:
         self._histograms = self._at_least(self._histograms, self._size, np.int64)
         blocks = blocks_for(device, self._n, N_THREADS)
         device.launch("agbm_first_rows", blocks, N_THREADS, self._chosen, self._list, self._n, self._begin, self._end)
-        root = device.to_device(np.array([0, 0, -1, -1, -1], dtype=np.int64))
-        self._build(root, 1)
+        self._clear(self._root, 1, 0)
+        self._build(self._root, 1)
         total = device.empty(self._n_channels, np.int64)
         n_cells = rows.bins.n_bins[0] + 1
         device.launch("agbm_totals", 1, N_THREADS, self._histograms, n_cells, self._n_channels, total)
@@ -113,6 +114,7 @@ class DeviceTreeRows:
             on_device[end - size : end] for end, size in zip(ends, sizes, strict=True)
         )
         self._histograms = self._at_least(self._histograms, n_slots * self._size, np.int64, keep=True)
+        self._clear(families, n_families, n_splits)
         if n_splits > 0:
             self._split(splits, message[ends[0] : ends[1]].reshape(-1, SPLIT_WORDS))
         if n_families > 0:
@@ -156,6 +158,7 @@ class DeviceTreeRows:
         """Sums over the rows of leaves, (leaf, residual or hessian), flat."""
         device, inputs = self._rows.device, self._inputs
         if len(splits) > 0:
+            self._clear(None, 0, len(splits))
             self._split(device.to_device(splits), splits)
         sums = device.zeros((len(leaves), len(exponents)), np.int64)
         nodes = device.to_device(leaves.astype(np.int64))
@@ -210,13 +213,21 @@ class DeviceTreeRows:
                 self._count_bits, inputs.repeats, self._packed, self._n_train,
             )  # fmt: skip
 
+    def _clear(self, families: DeviceArray | None, n_families: int, n_splits: int) -> None:
+        """Set the histograms of the first nodes of families, and the counters of splits, to zero."""
+        device = self._rows.device
+        blocks = blocks_for(device, max(1, n_families * self._size), N_THREADS)
+        device.launch(
+            "agbm_clear", blocks, N_THREADS, families, n_families, self._histograms, self._size, self._counters,
+            2 * n_splits,
+        )  # fmt: skip
+
     def _split(self, splits: DeviceArray, on_host: NDArray[np.int64]) -> None:
         """Send the rows of nodes to their children."""
         device, rows, n = self._rows.device, self._rows, len(on_host)
         n_nodes = int(on_host[:, 1].max()) + 2
         self._begin = self._at_least(self._begin, n_nodes, np.int64, keep=True)
         self._end = self._at_least(self._end, n_nodes, np.int64, keep=True)
-        device.launch("agbm_clear", 1, N_THREADS, None, 0, None, 1, self._counters, 2 * n)
         blocks = self._blocks_over_rows()
         device.launch(
             "agbm_partition", blocks, N_THREADS, splits, n, self._begin, self._end, self._list, rows.codes,
@@ -234,8 +245,6 @@ class DeviceTreeRows:
         at_once = min(self._n_channels, CHANNELS_AT_ONCE, max(1, HISTOGRAM_BYTES // (8 * rows.widest_group)))
         n_parts = max(1, min(self._blocks_over_rows(), 2 * device.n_processors // n_groups))
         blocks = n_parts * n_groups * -(-self._n_channels // at_once)
-        clearing = blocks_for(device, n * self._size, N_THREADS)
-        device.launch("agbm_clear", clearing, N_THREADS, families, n, self._histograms, self._size, self._counters, 0)
         device.launch(
             "agbm_histograms", blocks, 2 * N_THREADS, families, n, self._begin, self._end, self._list, rows.codes,
             rows.n_rows, n_features, rows.first_cell, self._packed, self._n_channels, at_once, self._histograms,

@@ -14,6 +14,7 @@
 
 // Before a loop over a local array, which is then in registers.
 #define AGBM_UNROLL _Pragma("unroll")
+#define AGBM_NO_UNROLL _Pragma("unroll 1")
 
 // Memory that the threads of a block share, of the size that the launch gives.
 #define AGBM_DYNAMIC_SHARED(type, name)                         \
@@ -29,6 +30,7 @@
 #define AGBM_INLINE __attribute__((always_inline))
 #define AGBM_LONG AGBM_INLINE
 #define AGBM_UNROLL
+#define AGBM_NO_UNROLL
 
 #endif
 

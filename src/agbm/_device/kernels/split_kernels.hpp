@@ -114,10 +114,8 @@ class BlockScan {
     const bool has_missing = read_.count(cell(n_bins_)) > 0;
     const int code = place() < n_bins_ ? place() : -1;
     set_prefix(code);
-    Cut cut{kNoGain, 0};
-    consider(cut, code, has_missing ? n_bins_ : n_bins_ - 1, nullptr, 0, false);
-    if (has_missing) consider(cut, code, n_bins_ - 1, cell(n_bins_), kPlaces, false);
-    const Cut best = best_of_block(cut);
+    const Cut best = best_of_block(best_here(code, has_missing ? n_bins_ : n_bins_ - 1, n_bins_ - 1,
+                                             has_missing ? cell(n_bins_) : nullptr, false));
     if (!(best.gain > 0.0) || best.number % kPlaces != place()) return;
     const bool second = best.number >= kPlaces;
     const LeftSums left{prefix_ + place(), second ? cell(n_bins_) : nullptr};
@@ -169,10 +167,8 @@ class BlockScan {
       __syncthreads();
       by_chance_ = gain_by_chance(n_ranked, n_categories_, n_bins_, rules_.channels.noise[residuals[o]]);
       const bool has_undecided = read_.count(undecided) > 0;
-      Cut cut{kNoGain, 0};
-      consider(cut, order[place()], n_ranked, nullptr, 0, true);
-      if (has_undecided) consider(cut, order[place()], n_ranked, undecided, kPlaces, true);
-      cut = best_of_block(cut);
+      const Cut cut =
+          best_of_block(best_here(order[place()], n_ranked, n_ranked, has_undecided ? undecided : nullptr, true));
       if (cut.gain > 0.0 && cut.gain > best.gain) {
         best = cut;
         write_categories(record, order, n_ranked, cut, has_undecided, undecided);
@@ -227,6 +223,19 @@ class BlockScan {
     }
     __syncthreads();
     return kCategoryOrders;
+  }
+
+  // The better one of the two cuts at this thread's place: without `base` on the left side, if the place is before
+  // `end`, and with it, if it is before `end_with_base`; null: nothing may go left before all places.
+  __device__ Cut best_here(int code, int end, int end_with_base, const Int64* base, bool categories) const {
+    Cut best{kNoGain, 0};
+    // One loop instead of two calls: the formulas take long to compile.
+    AGBM_NO_UNROLL
+    for (int second = 0; second < (base == nullptr ? 1 : 2); ++second) {
+      const bool with_base = second == 1;
+      consider(best, code, with_base ? end_with_base : end, with_base ? base : nullptr, second * kPlaces, categories);
+    }
+    return best;
   }
 
   // Improves this thread's best cut by that at its place, if there is one before `end`.
