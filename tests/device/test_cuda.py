@@ -1,5 +1,6 @@
 """The device of CuPy, with a stand-in for CuPy: CI has no GPU."""
 
+import ctypes
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,6 +54,7 @@ def cupy(monkeypatch, tmp_path):
     )  # fmt: skip
     stand_in.cuda = SimpleNamespace(
         Device=card,
+        get_current_stream=lambda: SimpleNamespace(ptr=7),
         compiler=SimpleNamespace(compile_using_nvrtc=compiled),
         nvrtc=SimpleNamespace(getVersion=lambda: (12, 9)),
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
@@ -75,6 +77,25 @@ def test_arguments_are_those_of_the_kernels(cupy):
     assert [type(given) for given in first[3][1:]] == [int, int, int, float, float]
     assert first[4:] == (100, 48 * 1024)
     assert second[4:] == (100_000, 100_000)
+
+
+def test_native_code_gets_addresses(cupy, monkeypatch):
+    names = []
+
+    class Driver:
+        def __getattr__(self, name):
+            names.append(name)
+            return ctypes.CFUNCTYPE(ctypes.c_int)(len(names))  # a function at this address
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    device = cuda.CudaDevice()
+    calls = device.calls(["agbm_pack", "agbm_histograms"])
+    assert names == list(cuda.DRIVER_CALLS)
+    assert calls[:-1] == (1, 2, 3, 4, 5)
+    assert calls.kernels == [len("agbm_pack"), len("agbm_histograms")]
+    assert device.stream() == 7
+    memory = SimpleNamespace(data=SimpleNamespace(ptr=1000))
+    assert (device.address(memory), device.address(None)) == (1000, 0)
 
 
 def test_arrays_are_contiguous_copies(cupy):

@@ -1,5 +1,6 @@
 """The emulation of kernels itself, and whether kernels compile for GPUs."""
 
+import ctypes
 import ctypes.util
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from agbm._device import cuda
-from emulated_device import KERNELS, EmulatedDevice
+from emulated_device import CLEAR, KERNELS, LAUNCH, EmulatedDevice
 
 
 @pytest.fixture
@@ -85,6 +86,30 @@ def test_mistakes_of_callers_are_errors(device):
     for of_numpy in (lambda: array + array, lambda: np.concatenate([array, array]), lambda: np.exp(array)):
         with pytest.raises(TypeError):
             of_numpy()
+
+
+def test_mistakes_of_native_code_are_errors(device, capfd):
+    array, values = device.zeros(10, np.float64), [ctypes.c_void_p(0), ctypes.c_longlong(9), ctypes.c_longlong(0)]
+    calls = device.calls(["test_write"])
+    launch, clear = LAUNCH(calls.launch), CLEAR(calls.clear)
+
+    def launched(address, n_args):
+        values[0].value = address
+        args = (ctypes.c_void_p * 4)(*[ctypes.addressof(value) for value in values[:n_args]])
+        return launch(calls.kernels[0], 1, 1, 1, 1, 1, 1, 0, None, args, None)
+
+    assert launched(device.address(array), 2) == 0
+    assert device.to_host(array)[9] == 1.0
+    assert device.launched == ["test_write"]
+    for n_args in (1, 3):
+        assert launched(device.address(array), n_args) != 0
+        assert f"test_write has 2 arguments, not {n_args}" in capfd.readouterr().err
+    for address in (8, device.address(array) - 8):
+        assert launched(address, 2) != 0
+        assert "are not those of an array of the device" in capfd.readouterr().err
+    assert clear(device.address(array), 0, 80, None) == 0
+    assert not device.to_host(array).any()
+    assert clear(device.address(array), 0, 81, None) != 0
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")

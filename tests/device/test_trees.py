@@ -12,6 +12,7 @@ from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
 from agbm._tree.learner import TreeFitter
 from devices import a_device
+from emulated_device import WAIT, EmulatedDevice, address_of
 
 N_TRAIN, N_ROWS, N_FEATURES = 330, 370, 5
 
@@ -35,15 +36,15 @@ def device_rows(device, bins, matrix):
     return BinnedRows.of(device, bins, device.to_device(codes), columns.shape[1])
 
 
-def fitters(X, n_categories, r, weights, **settings):
+def fitters(X, n_categories, r, weights, device=None, **settings):
     """The fitter of the CPU, and that of a device."""
-    learner = TreeLearner(n_categories=n_categories, **settings)
-    bins = Bins.from_data(X[:N_TRAIN], learner.max_bins, weights, n_categories, r, learner.min_category_rows)
+    learner, n_train = TreeLearner(n_categories=n_categories, **settings), r.shape[1]
+    bins = Bins.from_data(X[:n_train], learner.max_bins, weights, n_categories, r, learner.min_category_rows)
     matrix = bins.encode(X, 1)
-    device = a_device(2)
+    device = device or a_device(2)
     rows = device_rows(device, bins, matrix)
-    on_device = DeviceFitter(learner, rows, N_TRAIN, DeviceWeights.of(device, weights))
-    return TreeFitter(learner, bins, matrix, N_TRAIN, weights), on_device, device
+    on_device = DeviceFitter(learner, rows, n_train, DeviceWeights.of(device, weights))
+    return TreeFitter(learner, bins, matrix, n_train, weights), on_device, device
 
 
 def check_same(device, expected, found):
@@ -147,3 +148,28 @@ def test_the_same_rows_serve_another_learner():
     cpu, fitter, device = fitters(X, n_categories, r, None, max_depth=3)
     other = TreeLearner(n_categories=n_categories, max_depth=2, seed=1, colsample_bynode=0.5)
     check_same(device, cpu.with_learner(other).fit(r, None), fitter.with_learner(other).fit(device.to_device(r), None))
+
+
+@pytest.mark.slow
+def test_more_splits_than_a_kernel_takes_at_once():
+    """Splits whose children are leaves are sent together at the end: here those of 512 nodes."""
+    X = np.argwhere(np.ones((32, 32))).astype(float)
+    r = (X @ [1.0, 1.1])[np.newaxis]
+    cpu, fitter, device = fitters(X, np.zeros(2, dtype=np.intp), r, None, max_depth=10, min_samples_leaf=1)
+    expected = cpu.fit(r, None)
+    assert len(expected.model.nodes) == 2 * 1024 - 1
+    check_same(device, expected, fitter.fit(device.to_device(r), None))
+
+
+def test_errors_of_the_driver_are_errors_of_python():
+    class BrokenDevice(EmulatedDevice):
+        def calls(self, kernels):
+            self.broken = WAIT(lambda _: 700)
+            return super().calls(kernels)._replace(wait=address_of(self.broken))
+
+    rng = np.random.default_rng(0)
+    X, n_categories = make_table(rng, False, False, N_FEATURES)
+    r = rng.normal(size=(1, N_TRAIN))
+    _, fitter, device = fitters(X, n_categories, r, None, BrokenDevice())
+    with pytest.raises(RuntimeError, match="a kernel before it, failed with error 700 of the CUDA driver"):
+        fitter.fit(device.to_device(r), None)
