@@ -54,12 +54,11 @@ extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n
         n_left += left[k];
         ++n_here;
       }
-      const Int64 lefts = agbm::block_prefix(n_left), all = agbm::block_prefix(n_here);
+      // Both numbers in one prefix: they are below 2^31.
+      const Int64 both = agbm::block_prefix(n_left << 32 | n_here), lefts = both >> 32, all = both & 0xffffffff;
       if (threadIdx.x == blockDim.x - 1) {
-        left_at = static_cast<Int64>(
-            atomicAdd(reinterpret_cast<unsigned long long*>(counters + 2 * number), (unsigned long long)lefts));
-        right_at = static_cast<Int64>(atomicAdd(reinterpret_cast<unsigned long long*>(counters + 2 * number + 1),
-                                                (unsigned long long)(all - lefts)));
+        left_at = agbm::add_and_get(counters + 2 * number, lefts);
+        right_at = agbm::add_and_get(counters + 2 * number + 1, all - lefts);
       }
       __syncthreads();
       Int64 to_left = start + left_at + lefts - n_left, to_right = stop - right_at - (all - lefts) + (n_here - n_left);
