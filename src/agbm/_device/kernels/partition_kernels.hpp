@@ -41,12 +41,14 @@ extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n
     const int column = static_cast<int>(split[2]);
     const Int64 start = begin[split[0]], stop = end[split[0]];
     for (Int64 base = from; base < to; base += at_once) {
+      // A thread has neighbouring rows, which stay neighbours: they are in the same sectors of memory.
+      const Int64 mine = base + static_cast<Int64>(threadIdx.x) * agbm::kRowsAtOnce;
       unsigned row[agbm::kRowsAtOnce];
       bool left[agbm::kRowsAtOnce];
       Int64 n_left = 0, n_here = 0;
       AGBM_UNROLL
       for (int k = 0; k < agbm::kRowsAtOnce; ++k) {
-        const Int64 place = base + threadIdx.x + static_cast<Int64>(k) * blockDim.x;
+        const Int64 place = mine + k;
         left[k] = false;
         if (place >= to) continue;
         row[k] = rows[start + place];
@@ -64,7 +66,7 @@ extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n
       Int64 to_left = start + left_at + lefts - n_left, to_right = stop - right_at - (all - lefts) + (n_here - n_left);
       AGBM_UNROLL
       for (int k = 0; k < agbm::kRowsAtOnce; ++k) {
-        const Int64 place = base + threadIdx.x + static_cast<Int64>(k) * blockDim.x;
+        const Int64 place = mine + k;
         if (place >= to) continue;
         if (left[k]) {
           sorted[to_left++] = row[k];
