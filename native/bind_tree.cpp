@@ -97,13 +97,34 @@ void bind_growers(nb::module_& m) {
       "l2_regularization"_a,
       "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
       "of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, output), flat.");
-  nb::class_<DeviceGrower> device(m, "DeviceGrower", "Grows trees on rows of a device, which finds the best splits.");
-  def_init(device);
-  device.def("grow", &DeviceGrower::grow, nb::kw_only(), "device"_a, "n_repeated"_a, "max"_a, "n_residuals"_a,
-             "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
-             "l2_regularization"_a,
-             "The parts of a tree. `device` has the methods start, search, noise, leaf_sums and leaf_quantiles of "
-             "DeviceTreeRows in agbm/_device/tree_rows.py.");
+}
+
+void bind_device(nb::module_& m) {
+  m.attr("DEVICE_KERNELS") = nb::tuple(nb::cast(kKernelNames));
+  nb::class_<DeviceRows>(m, "DeviceRows", "The rows of trees that grow on a device, one after the other.")
+      .def(
+          "__init__",
+          [](DeviceRows* self, Address launch, Address copy_to_device, Address copy_to_host, Address clear,
+             Address wait, const std::vector<Address>& kernels, int n_processors, std::int64_t n_rows,
+             std::int64_t n_train, int n_features, int group_columns, std::int64_t n_cells, std::int64_t widest_group,
+             std::int64_t first_cells, Address codes, Address first_cell, Address n_bins, Address n_categories,
+             Address monotone) {
+            new (self) DeviceRows({launch, copy_to_device, copy_to_host, clear, wait, kernels},
+                                  {n_processors, n_rows, n_train, n_features, group_columns, n_cells, widest_group,
+                                   first_cells, codes, first_cell, n_bins, n_categories, monotone});
+          },
+          nb::kw_only(), "launch"_a, "copy_to_device"_a, "copy_to_host"_a, "clear"_a, "wait"_a, "kernels"_a,
+          "n_processors"_a, "n_rows"_a, "n_train"_a, "n_features"_a, "group_columns"_a, "n_cells"_a, "widest_group"_a,
+          "first_cells"_a, "codes"_a, "first_cell"_a, "n_bins"_a, "n_categories"_a, "monotone"_a,
+          "Functions of the driver, kernels in the order of DEVICE_KERNELS and arrays are given as addresses.");
+  nb::class_<DeviceGrower> grower(m, "DeviceGrower", "Grows trees on rows of a device, which finds the best splits.");
+  def_init(grower);
+  grower.def(
+      "grow", &DeviceGrower::grow, nb::kw_only(), "rows"_a, "host"_a, "stream"_a, "residuals"_a, "hessians"_a,
+      "repeats"_a, "n_repeated"_a, "chosen"_a, "n_chosen"_a, "n_quantiles"_a, "values"_a,
+      "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
+      "The parts of a tree; its values on all rows are written to `values`. Arrays are given as addresses, 0 for "
+      "none. `host` has the methods memory and leaf_quantiles of DeviceTreeRows in agbm/_device/tree_rows.py.");
 }
 
 void bind_shard(nb::module_& m) {
@@ -134,6 +155,7 @@ void bind_tree(nb::module_& m) {
         "rows"_a.noconvert().none(), "n_threads"_a,
         "Histogram cells of the given rows, the value of one step of each channel, and the bits of the count.");
   bind_growers(m);
+  bind_device(m);
   bind_shard(m);
 }
 

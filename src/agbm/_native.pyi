@@ -133,17 +133,50 @@ class DeviceGrower:
     def grow(
         self,
         *,
-        device: Any,
+        rows: DeviceRows,
+        host: Any,
+        stream: int,
+        residuals: list[int],
+        hessians: list[int],
+        repeats: int,
         n_repeated: int,
-        max: list[float],
-        n_residuals: int,
-        n_quantiles: int = 0,
+        chosen: int,
+        n_chosen: int,
+        n_quantiles: int,
+        values: int,
         features: NDArray[np.uint8] | None,
         node_share: float,
         seed: int,
         min_hessian_leaf: float,
         l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
+
+DEVICE_KERNELS: tuple[str, ...]
+
+class DeviceRows:
+    def __init__(
+        self,
+        *,
+        launch: int,
+        copy_to_device: int,
+        copy_to_host: int,
+        clear: int,
+        wait: int,
+        kernels: list[int],
+        n_processors: int,
+        n_rows: int,
+        n_train: int,
+        n_features: int,
+        group_columns: int,
+        n_cells: int,
+        widest_group: int,
+        first_cells: int,
+        codes: int,
+        first_cell: int,
+        n_bins: int,
+        n_categories: int,
+        monotone: int,
+    ) -> None: ...
 
 class ShardRows:
     def __init__(self, matrix: BinnedMatrix, n_threads: int) -> None: ...

@@ -280,9 +280,21 @@ const char* emulate(void (*kernel)(Args...), unsigned n_blocks, unsigned n_threa
   }
 }
 
+// The codes of the arguments of a kernel, separated by spaces.
+template <class... Args>
+const char* signature(void (*)(Args...)) {
+  static const std::string codes = [] {
+    std::string all;
+    ((all += (all.empty() ? "" : " ") + type_code<Args>()), ...);
+    return all;
+  }();
+  return codes.c_str();
+}
+
 }  // namespace emulation
 
 #define AGBM_EMULATE(kernel)                                                                                      \
+  extern "C" const char* signature_of_##kernel() { return emulation::signature(&kernel); }                        \
   extern "C" const char* emulate_##kernel(unsigned n_blocks, unsigned n_threads, std::size_t shared, void** args, \
                                           const char* types) {                                                    \
     return emulation::emulate(&kernel, n_blocks, n_threads, shared, args, types);                                 \

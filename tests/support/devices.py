@@ -2,7 +2,7 @@
 
 import os
 
-from emulated_device import EmulatedArray, EmulatedDevice
+from emulated_device import LAUNCH, EmulatedArray, EmulatedDevice, address_of
 
 GPU = os.environ.get("AGBM_GPU", "") not in ("", "0")
 
@@ -13,6 +13,7 @@ class RecordedDevice:
     def __init__(self, device):
         self._device = device
         self.launched = []
+        self._functions = []
 
     def __getattr__(self, name):
         return getattr(self._device, name)
@@ -20,6 +21,17 @@ class RecordedDevice:
     def launch(self, kernel, *args, **options):
         self.launched.append(kernel)
         self._device.launch(kernel, *args, **options)
+
+    def calls(self, kernels):
+        found = self._device.calls(kernels)
+        names, launch = dict(zip(found.kernels, kernels, strict=True)), LAUNCH(found.launch)
+
+        def recorded(kernel, *args):
+            self.launched.append(names[kernel])
+            return launch(kernel, *args)
+
+        self._functions.append(LAUNCH(recorded))
+        return found._replace(launch=address_of(self._functions[-1]))
 
 
 def a_device(n_processors=1):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .._storage.whole_file import check_can_replace, replacing
-from .device import DeviceArray
+from .device import DeviceArray, DriverCalls
 
 KERNELS = Path(__file__).parent / "kernels"
 LEAST_CAPABILITY = 70
@@ -23,6 +25,12 @@ LEAST_CAPABILITY = 70
 
 USUAL_SHARED = 48 * 1024
 """Bytes of shared memory that a block may have without asking for more."""
+
+DRIVER = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+DRIVER_CALLS = (
+    "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize",
+)  # fmt: skip
+"""The functions of DriverCalls. The versions with which CUDA's headers replace older ones have a suffix."""
 
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
 """Fused multiply-adds would round once where the CPU rounds twice."""
@@ -50,13 +58,16 @@ class CudaDevice:
 
     def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Any, shared: int = 0) -> None:
         """See Device."""
-        function = self._functions.get((kernel, shared > USUAL_SHARED)) or self._function(kernel, shared > USUAL_SHARED)
+        function = self._function(kernel, shared > USUAL_SHARED)
         plain = self._plain
         given = [a if type(a) in plain else _plain_number(a) for a in args]
         function((n_blocks,), (n_threads,), given, shared_mem=shared)
 
     def _function(self, kernel: str, large: bool) -> Any:
         """A kernel; `large`: one that may have more shared memory than usual, which has to be asked for."""
+        known = self._functions.get((kernel, large))
+        if known is not None:
+            return known
         found = self._module.get_function(kernel)
         if large:
             most = int(self._cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
@@ -88,6 +99,20 @@ class CudaDevice:
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         """See Device."""
         return cast(NDArray[Any], self._cupy.asnumpy(array))
+
+    def address(self, array: DeviceArray | None) -> int:
+        """See Device."""
+        return 0 if array is None else int(array.data.ptr)
+
+    def stream(self) -> int:
+        """See Device."""
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def calls(self, kernels: Sequence[str]) -> DriverCalls:
+        """See Device."""
+        driver = ctypes.CDLL(DRIVER)  # which CuPy has loaded, so it stays in memory
+        functions = [ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0 for name in DRIVER_CALLS]
+        return DriverCalls(*functions, [int(self._function(kernel, large=True).ptr) for kernel in kernels])
 
 
 def _plain_number(given: Any) -> Any:

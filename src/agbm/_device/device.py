@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import DTypeLike, NDArray
 
 DeviceArray = Any
 """An array of a device: CuPy's on a GPU, NumPy's in the emulation. Only what both have is used: shape, dtype, strides,
 slices and reshape."""
+
+
+class DriverCalls(NamedTuple):
+    """Addresses of functions with which native code uses a device. Their signatures are those of CUDA's driver."""
+
+    launch: int
+    """cuLaunchKernel. Native code ends the arguments of kernels with a null pointer, which the driver does not read."""
+    copy_to_device: int
+    """cuMemcpyHtoDAsync."""
+    copy_to_host: int
+    """cuMemcpyDtoHAsync."""
+    clear: int
+    """cuMemsetD8Async."""
+    wait: int
+    """cuStreamSynchronize."""
+    kernels: list[int]
+    """Kernels as `launch` takes them."""
 
 
 class Device(Protocol):
@@ -35,6 +53,15 @@ class Device(Protocol):
 
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         """A copy of a device array as a NumPy array. Waits for the kernels before it."""
+
+    def address(self, array: DeviceArray | None) -> int:
+        """Where the first number of an array is, for native code; 0 for None."""
+
+    def stream(self) -> int:
+        """The stream on which kernels run now, for native code."""
+
+    def calls(self, kernels: Sequence[str]) -> DriverCalls:
+        """What native code launches these kernels with. Valid as long as the device."""
 
 
 def blocks_for(device: Device, n: int, n_threads: int, per_processor: int = 8) -> int:

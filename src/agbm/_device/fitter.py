@@ -13,8 +13,8 @@ from .._core.weights import Weights
 from .._tree import Forest, TreeLearner
 from .._tree.learner import Sample, TreesOfIterations, as_forest
 from . import vectors
-from .device import Device, DeviceArray, blocks_for
-from .rows import N_THREADS, BinnedRows
+from .device import Device, DeviceArray
+from .rows import BinnedRows
 from .tree_rows import DeviceTreeRows, TreeInputs
 
 
@@ -69,20 +69,18 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
     def _grow(
         self, residuals: Sequence[DeviceArray], newton: Newton[DeviceArray] | None, outputs: range, sample: Sample
     ) -> tuple[Forest, DeviceArray]:
+        device, rows, n_repeated = self._rows.device, self._rows_of(outputs), self._weights.n_repeated
+        values = device.empty((len(outputs) * len(residuals), self._rows.n_rows), np.float64)
         inputs = self._inputs(residuals, newton, outputs)
-        largest = self._largest(inputs)
-        rows = self._rows_of(outputs)
-        rows.take(inputs, None if sample.rows is None else sample.rows.rows(0, self._n_train))
-        parts = self._growers.of(outputs).grow(
-            device=rows,
-            n_repeated=self._n_train if self._weights.n_repeated is None else self._weights.n_repeated,
-            max=largest,
-            n_residuals=len(inputs.residuals),
-            n_quantiles=len(inputs.distances),
-            **self._growth(newton, outputs, sample),
-        )
-        tree = self._forest(*parts, len(outputs), len(residuals))
-        return tree, self._rows.values(tree, parts[1])
+        try:
+            parts = self._growers.of(outputs).grow(
+                **rows.growth(inputs, None if sample.rows is None else sample.rows.rows(0, self._n_train), values),
+                n_repeated=self._n_train if n_repeated is None else n_repeated,
+                **self._growth(newton, outputs, sample),
+            )
+        except OverflowError as error:
+            raise DivergedError("a residual is not finite") from error
+        return self._forest(*parts, len(outputs), len(residuals)), values
 
     def _fits(
         self, model: Forest, values: Sequence[DeviceArray], newton: Newton[DeviceArray] | None, n_functions: int
@@ -119,23 +117,6 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
         return TreeInputs(
             [r[0] for r in found], [h[0] for h in hessians], weights.repeats, distances, shares, weights.steps
         )
-
-    def _largest(self, inputs: TreeInputs) -> list[float]:
-        """The largest absolute value of each residual and hessian."""
-        device, n = self._rows.device, len(inputs.numbers)
-        bits = device.zeros((2, n), np.uint64)
-        for k, x in enumerate(inputs.numbers):
-            blocks = blocks_for(device, self._n_train, N_THREADS)
-            device.launch(
-                "agbm_largest", blocks, N_THREADS, x, 0, 1, self._n_train, bits[0, k : k + 1], bits[1, k : k + 1]
-            )
-        found = device.to_host(bits)
-        largest = found[0].view(np.float64)
-        if not np.isfinite(largest[: len(inputs.residuals)]).all():
-            raise DivergedError("a residual is not finite")
-        if not np.isfinite(largest).all() or found[1, len(inputs.residuals) :].any():
-            raise ValueError("loss: hessian must give numbers that are finite and not negative.")
-        return [float(of_vector) for of_vector in largest]
 
 
 def _by_function(device: Device, values: Sequence[DeviceArray], n_functions: int) -> list[DeviceArray]:
