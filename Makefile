@@ -23,6 +23,8 @@
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
+# make test-gpu    the tests of devices on the GPU of this machine, instead of the emulation (GPU_PYTHON=interpreter with agbm[cuda])
+# make bench-gpu   seconds of trees, predictions and binning on that GPU (benchmarks/gpu.py)
 # make test-clang  the tests of the kernels, built by clang++, and whether models have the bits of those of the usual build
 # make sanitize    the tests of the kernels with builds that watch memory, undefined behaviour and threads
 # make fuzz        a million changed model files through the native loader and predictor (clang++ with libFuzzer finds more)
@@ -45,8 +47,8 @@ KERNELS := src/agbm/_device/kernels
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-kills test-install lint docs figures paper bench bench-quick bench-kernels bench-ablation bench-dask \
-  bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
+.PHONY: demo test test-fast test-gpu test-kills test-install lint docs figures paper bench bench-quick bench-kernels bench-ablation bench-dask \
+  bench-gpu bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -63,6 +65,9 @@ test-fast: $(TEST_SET_UP)
 # skipped, and the last lines of pytest say so.
 browser: $(TEST_SET_UP)
 	$(BIN)/python tests/support/browser.py
+
+test-gpu:
+	AGBM_GPU=1 $(or $(GPU_PYTHON),python3) -m pytest tests/device
 
 test-kills: $(TEST_SET_UP)
 	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/distributed/test_dask.py -k killed
@@ -122,6 +127,10 @@ LIFELINES := lifelines autograd autograd-gamma formulaic interface-meta wrapt
 bench-uncertainty: $(BENCH_SET_UP)
 	$(PIP) --no-deps 'ngboost>=0.5.11' $(LIFELINES) sympy tqdm
 	$(BIN)/python benchmarks/uncertainty.py --data $(DATA)
+
+# On a machine with an NVIDIA GPU, in an environment with agbm[cuda,test].
+bench-gpu:
+	$(or $(GPU_PYTHON),python3) benchmarks/gpu.py
 
 bench-counts: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/counts.py --data $(DATA)

@@ -21,7 +21,7 @@ from ._core.losses import Array, Loss
 from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
-from ._device import rows_of_device
+from ._device import predict_on_device, rows_of_device
 from ._explanation import explanation
 from ._fit import check_continues, train
 from ._labels import Labels
@@ -131,7 +131,9 @@ class BaseAGBM(KnowsNames, ABC):
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(self, earlier)
-        if source is None and self.device != "cpu":
+        if self.device != "cpu":
+            if source is not None:
+                raise ValueError(f"device={self.device!r}: workers of a cluster grow trees on their CPUs; use 'cpu'.")
             source = rows_of_device(self.device)
         preparation = Preparation(self, self._kind, earlier, source)
         run = preparation.run(given, None if validation.X is None else validation, watched)
@@ -205,7 +207,9 @@ class BaseAGBM(KnowsNames, ABC):
         """Scores (output, row)."""
         if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
             check_is_fitted(self)
-        return self.model_.raw_predict(X, _threads.resolve(self.n_jobs), offset)
+        if self.device == "cpu":
+            return self.model_.raw_predict(X, _threads.resolve(self.n_jobs), offset)
+        return self.model_.raw_predict(X, _threads.resolve(self.n_jobs), offset, predict_on_device(self.device))
 
     def _staged(self, X: Any, offset: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """The results of `finish` after each iteration."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, cast
@@ -20,6 +20,14 @@ from ._tree import Forest
 from ._tree.forest import fold as fold_forests
 from ._tree.forest import gain_by_feature
 from ._tree.partial_dependence import partial_dependence
+
+Predict = Callable[[Model, Any, int], Array]
+"""Predicts the values (function, output, row) of a model for the rows of a table of numbers."""
+
+
+def on_threads(model: Model, X: Any, n_threads: int) -> Array:
+    """Predict on threads of this process."""
+    return model.predict(X, n_threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +120,10 @@ class FittedModel:
         """The fitted models of all members."""
         return [model for ensemble in self.ensembles for model in ensemble.models]
 
-    def raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Array:
-        """Scores of the rows of a table, plus offsets if there are any."""
+    def raw_predict(self, X: Any, n_threads: int, offset: Any = None, predict: Predict = on_threads) -> Array:
+        """Scores of the rows of a table, plus offsets if there are any; `predict` computes those of the trees."""
         numbers = self.reader.numbers(X)
-        scores = np.asarray(self.start_scores(X) + self.folded.predict(numbers, n_threads)[0])
+        scores = np.asarray(self.start_scores(X) + predict(self.folded, numbers, n_threads)[0])
         return self._plus(scores, offset, numbers.shape[0])
 
     def staged_raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Iterator[Array]:

@@ -84,7 +84,7 @@ class _KnownScores(NamedTuple):
     loss: Loss
     raw: Array
 
-    def raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Array:
+    def raw_predict(self, X: Any, n_threads: int, offset: Any = None, predict: Any = None) -> Array:
         """The scores (output, row) of the rows, which include their offsets."""
         return self.raw
 

@@ -6,6 +6,7 @@ from sklearn.datasets import make_classification
 
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, methods
+from agbm._device.prediction import prediction_on
 from agbm._device.source import DeviceRows
 from devices import a_device
 
@@ -14,6 +15,7 @@ from devices import a_device
 def device(monkeypatch):
     used = a_device(1)
     monkeypatch.setattr("agbm._base_estimator.rows_of_device", lambda name: DeviceRows(used))
+    monkeypatch.setattr("agbm._base_estimator.predict_on_device", lambda name: prediction_on(used))
     return used
 
 
@@ -89,6 +91,9 @@ def test_files_are_the_same(model, made, data, tmp_path, device):
     found = bytes_of(model.set_params(device="cuda").fit(X, y), tmp_path / "cuda")
     assert "agbm_histograms" in device.launched
     assert found == expected
+    on_device = model.predict(X)
+    assert any(kernel.startswith("agbm_predict") for kernel in device.launched)
+    assert on_device.tobytes() == model.set_params(device="cpu").predict(X).tobytes()
 
 
 @pytest.mark.parametrize("kind", [int, float])
@@ -155,6 +160,15 @@ def test_a_checkpoint_of_one_device_is_resumed_on_another(data, tmp_path):
     AGBMRegressor(**settings, device="cuda", callbacks=[checkpoint, stop]).fit(X, y)
     resumed = AGBMRegressor(**settings, callbacks=[checkpoint]).fit(X, y)
     assert bytes_of(resumed, tmp_path / "resumed") == expected
+
+
+def test_predictions_of_several_blocks_of_rows(data, monkeypatch):
+    X, y = data
+    monkeypatch.setattr("agbm._device.prediction.BYTES_AT_ONCE", 50 * X.shape[1] * 8)
+    model = AGBMClassifier(**SMALL).fit(X, y)
+    for table in (X, np.asfortranarray(X), X.astype(np.float32), X[:1]):
+        expected = model.set_params(device="cpu").predict_proba(table)
+        assert model.set_params(device="cuda").predict_proba(table).tobytes() == expected.tobytes()
 
 
 def test_what_a_device_does_not_do_is_refused(data):

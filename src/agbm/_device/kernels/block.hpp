@@ -52,8 +52,10 @@ AGBM_INLINE inline long long block_prefix(long long x) {
   return x;
 }
 
-AGBM_INLINE inline void add(Int64* to, Int64 x) {
-  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(x));
+// Adds to a number that other threads add to as well; returns what it was before.
+AGBM_INLINE inline Int64 add_and_get(Int64* to, Int64 x) {
+  return static_cast<Int64>(atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(x)));
 }
+AGBM_INLINE inline void add(Int64* to, Int64 x) { add_and_get(to, x); }
 
 }  // namespace agbm

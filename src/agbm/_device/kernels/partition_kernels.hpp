@@ -41,12 +41,14 @@ extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n
     const int column = static_cast<int>(split[2]);
     const Int64 start = begin[split[0]], stop = end[split[0]];
     for (Int64 base = from; base < to; base += at_once) {
+      // A thread has neighbouring rows, which stay neighbours: they are in the same sectors of memory.
+      const Int64 mine = base + static_cast<Int64>(threadIdx.x) * agbm::kRowsAtOnce;
       unsigned row[agbm::kRowsAtOnce];
       bool left[agbm::kRowsAtOnce];
       Int64 n_left = 0, n_here = 0;
       AGBM_UNROLL
       for (int k = 0; k < agbm::kRowsAtOnce; ++k) {
-        const Int64 place = base + threadIdx.x + static_cast<Int64>(k) * blockDim.x;
+        const Int64 place = mine + k;
         left[k] = false;
         if (place >= to) continue;
         row[k] = rows[start + place];
@@ -54,18 +56,17 @@ extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n
         n_left += left[k];
         ++n_here;
       }
-      const Int64 lefts = agbm::block_prefix(n_left), all = agbm::block_prefix(n_here);
+      // Both numbers in one prefix: they are below 2^31.
+      const Int64 both = agbm::block_prefix(n_left << 32 | n_here), lefts = both >> 32, all = both & 0xffffffff;
       if (threadIdx.x == blockDim.x - 1) {
-        left_at = static_cast<Int64>(
-            atomicAdd(reinterpret_cast<unsigned long long*>(counters + 2 * number), (unsigned long long)lefts));
-        right_at = static_cast<Int64>(atomicAdd(reinterpret_cast<unsigned long long*>(counters + 2 * number + 1),
-                                                (unsigned long long)(all - lefts)));
+        left_at = agbm::add_and_get(counters + 2 * number, lefts);
+        right_at = agbm::add_and_get(counters + 2 * number + 1, all - lefts);
       }
       __syncthreads();
       Int64 to_left = start + left_at + lefts - n_left, to_right = stop - right_at - (all - lefts) + (n_here - n_left);
       AGBM_UNROLL
       for (int k = 0; k < agbm::kRowsAtOnce; ++k) {
-        const Int64 place = base + threadIdx.x + static_cast<Int64>(k) * blockDim.x;
+        const Int64 place = mine + k;
         if (place >= to) continue;
         if (left[k]) {
           sorted[to_left++] = row[k];
