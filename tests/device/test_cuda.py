@@ -49,6 +49,10 @@ class Kernel:
     def kernel(self):
         return self
 
+    @property
+    def ptr(self):
+        return len(self.name)
+
     def __call__(self, grid, block, args, shared_mem):
         self.launches.append((self.name, grid, block, args, shared_mem, self.max_dynamic_shared_size_bytes))
 
