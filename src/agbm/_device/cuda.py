@@ -111,8 +111,11 @@ class CudaDevice:
     def calls(self, kernels: Sequence[str]) -> DriverCalls:
         """See Device."""
         driver = ctypes.CDLL(DRIVER)  # which CuPy has loaded, so it stays in memory
-        functions = [ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0 for name in DRIVER_CALLS]
-        return DriverCalls(*functions, [int(self._function(kernel, large=True).ptr) for kernel in kernels])
+        launch, to_device, to_host, clear, wait = (
+            int(ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0) for name in DRIVER_CALLS
+        )
+        handles = [int(self._function(kernel, large=True).ptr) for kernel in kernels]
+        return DriverCalls(launch, to_device, to_host, clear, wait, handles)
 
 
 def _plain_number(given: Any) -> Any:
