@@ -36,6 +36,8 @@ def convergence(models: Any, against: str = "trees", *, metric: str = "loss", lo
     for name, found in zip(named, losses, strict=True):
         if not found:
             raise ValueError(f"metric={metric!r}: {name!r} has not recorded it; fit with scoring={metric!r}.")
+        if not np.isfinite(named[name].history[column]).any():
+            raise ValueError(f"against={against!r}: {name!r} comes from a file, which has no seconds; use 'trees'.")
     if log:
         _check_positive(dict(zip(named, losses, strict=True)))
     curves = {

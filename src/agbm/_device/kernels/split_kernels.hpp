@@ -365,9 +365,9 @@ extern "C" __global__ void agbm_best_splits(const agbm::Int64* slots, long long 
   best = agbm::best_of_block(best);
   const bool exists = best.gain > least_gain;
   const agbm::Int64* record = of_candidate + best.number * agbm::kRecordWords;
-  if (threadIdx.x < agbm::kRecordWords) best_record[threadIdx.x] = record[threadIdx.x];
-  __syncthreads();
-  if (threadIdx.x == 0) best_record[1] = exists ? best.number : -1;
+  if (threadIdx.x < agbm::kRecordWords) {
+    best_record[threadIdx.x] = threadIdx.x == 1 ? (exists ? best.number : -1) : (exists ? record[threadIdx.x] : 0);
+  }
   const int code = static_cast<int>(threadIdx.x);
   const bool left =
       exists && code <= n_bins[best.number] && (static_cast<agbm::UInt64>(record[4 + code / 64]) >> code % 64 & 1);
