@@ -1,8 +1,8 @@
 """Milliseconds per tree on a GPU, and of predictions and binning; for a machine with an NVIDIA GPU.
 
 Rows are random numbers with a logistic label. A tree takes the slope between the times after iterations 10 and 60 of a
-fit: plain boosting (method="gbm"), logistic loss, 255 bins. Ratios are to the times of XGBoost 3.2 (device="cuda", hist,
-256 bins) on an NVIDIA H200, the slope between fits of 10 and 60 rounds, which were measured in another run.
+fit: plain boosting (method="gbm"), logistic loss, 255 bins. Ratios are to the times of XGBoost 3.2 (device="cuda",
+hist, 256 bins) on an NVIDIA H200, the slope between fits of 10 and 60 rounds, which were measured in another run.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def test_stub_matches_the_native_module():
         if name.startswith("_"):
             continue
         members = [k for k in vars(value) if not k.startswith("_")] if isinstance(value, type) else []
-        public |= {f"{name}.{member}" for member in members} if members else {name}
+        public |= {f"{name}.{member}" for member in members} if isinstance(value, type) else {name}
     assert public == {name for name in stubs if not name.endswith("__init__")}
     names = [
         "thresholds",
