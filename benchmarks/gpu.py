@@ -80,7 +80,8 @@ def measured(X: Any, y: Any) -> dict[str, float]:
     for depth, peer in zip((6, 8), per_depth, strict=False):
         found[f"depth {depth}"] = milliseconds_per_tree(X, y, depth)
         found[f"depth {depth}, ratio"] = found[f"depth {depth}"] / peer
-    found["bytes per row"] = cupy.get_default_memory_pool().total_bytes() / len(X)
+        if depth == 6:
+            found["bytes per row"] = cupy.get_default_memory_pool().total_bytes() / len(X)
     found["two values per leaf"] = milliseconds_per_tree(X, y, 6, methods.AGBM(shared_structure=True))
     device = cuda_device()
     on_device = cupy.asarray(X)
@@ -115,11 +116,14 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=list(range(len(SIZES))), help="numbers of sizes")
     parser.add_argument("--kernels", action="store_true", help="times of kernels")
     args = parser.parse_args()
+    import cupy
+
     args.out.mkdir(parents=True, exist_ok=True)
     model_of(3, 2).fit(*make_rows(1000, 5))  # compiles the kernels
     results = []
     for number in args.sizes:
         X, y = make_rows(*SIZES[number])
+        cupy.get_default_memory_pool().free_all_blocks()
         results.append({"rows": X.shape[0], "columns": X.shape[1], **measured(X, y)})
         print(json.dumps(results[-1]), flush=True)
         for depth in (6, 8) if args.kernels else ():

@@ -183,8 +183,8 @@ class TestFiles:
         model.save(tmp_path / "model.agbm")
         loaded = agbm.load(tmp_path / "model.agbm")
         assert list(loaded.history_) == list(model.history_)
-        for name, column in model.history_.items():
-            np.testing.assert_array_equal(loaded.history_[name], column)
+        for name in model.history_.keys() - {"seconds"}:
+            np.testing.assert_array_equal(loaded.history_[name], model.history_[name])
         assert loaded.scoring == "roc_auc"
         loaded.set_params(warm_start=True, max_iter=20).fit(X, y)
         assert len(loaded.history_["validation_roc_auc"]) == loaded.n_iter_ + 1

@@ -33,7 +33,6 @@ def baseline_of_fit(run: Run, functions: Sequence[Array]) -> Array | None:
 
 def _rows_for_baseline(run: Run, functions: Sequence[Array]) -> tuple[Array, Array, Array | None]:
     objectives: list[LocalObjective] = [cast(Any, member.objective).local for member in run.members]
-    functions = [cast(Any, member.objective).to_host(f) for member, f in zip(run.members, functions, strict=True)]
     first = objectives[0]
     if not run.plan.held_out:  # all members have the same rows
         f = np.mean(functions, axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from numpy.typing import NDArray
 
@@ -55,7 +55,9 @@ def train(run: Run, settings: Any) -> FittedModel:
     trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
     model = fitted_model(run, settings, trained)
     if isinstance(run.plan.loss, Cox):
-        return replace(model, baseline=baseline_of_fit(run, trained.functions))
+        pairs = zip(run.members, trained.functions, strict=True)
+        functions = [cast(Any, member.objective).to_host(f) for member, f in pairs]  # they may be on a device
+        return replace(model, baseline=baseline_of_fit(run, functions))
     return replace(model, calibration=calibration_of_fit(run, trained.functions)) if run.plan.held_out else model
 
 
