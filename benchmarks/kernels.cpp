@@ -154,7 +154,7 @@ class Kernels {
   // Scans all features of 32 nodes, the number of parents of the last level of a tree of depth 6.
   void scan(const std::string& mode, const Channels& channels, const std::vector<std::int64_t>& cells) {
     constexpr std::size_t nodes = 32;
-    const GrowthRules rules{6, 0, 20, 0.0, 0.0, {}, {}};
+    const GrowthRules rules{6, 0, 20, 0.0, {}, {}};
     std::vector<std::int64_t> total(channels.n(), 0);
     for (std::size_t i = 0; i < matrix_.cell_offset[1] * total.size(); ++i) total[i % total.size()] += cells[i];
     std::vector<Split> found(nodes * kFeatures);
