@@ -398,7 +398,8 @@ def test_other_errors():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_metrics_of_scikit_survival(loss):
-    metrics = pytest.importorskip("sksurv.metrics")
+    from sksurv import metrics
+
     y, (others, time, event) = structured(), data(200, seed=1)
     test = structured(time, event)
     model = AGBMSurvival(loss=loss, **FAST).fit(X, y)
@@ -419,7 +420,8 @@ def test_metrics_of_scikit_survival(loss):
 
 
 def test_cox_agrees_with_scikit_survival_on_linear_scores():
-    linear = pytest.importorskip("sksurv.linear_model")
+    from sksurv import linear_model as linear
+
     for ties in ("breslow", "efron"):
         other = linear.CoxPHSurvivalAnalysis(ties=ties).fit(X, structured())
         y, f = np.stack([TIME, np.where(EVENT, TIME, np.inf)]), other.predict(X)[np.newaxis]
@@ -433,7 +435,9 @@ def test_cox_agrees_with_scikit_survival_on_linear_scores():
 
 @pytest.mark.parametrize("loss", ["cox", "aft:normal", "piecewise_exponential"])
 def test_exports_have_raw_scores(loss):
-    lightgbm, onnxruntime = pytest.importorskip("lightgbm"), pytest.importorskip("onnxruntime")
+    import lightgbm
+    import onnxruntime
+
     model = AGBMSurvival(loss=loss, **FAST).fit(X, Y)
     raw = model.model_.raw_predict(X, 1).T
     booster = lightgbm.Booster(model_str=agbm.export.to_lightgbm(model))

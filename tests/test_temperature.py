@@ -178,8 +178,9 @@ class TestWhatFollows:
         assert np.array_equal(model.predictor("predict_proba")(X), model.predict_proba(X))
 
     def test_exports(self, scaled):
+        import lightgbm
+
         X, model = scaled
-        lightgbm = pytest.importorskip("lightgbm")
         booster = lightgbm.Booster(model_str=to_lightgbm(model))
         assert np.allclose(booster.predict(X), model.predict_proba(X))
 

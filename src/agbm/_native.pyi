@@ -56,7 +56,7 @@ class BinnedMatrix:
     def take(self, source: BinnedMatrix, features: list[int], rows: NDArray[np.uint32], n_threads: int) -> None: ...
     def put(self, codes: NDArray[np.uint8], first_row: int) -> None: ...
 
-class Grower:
+class _Grower:
     def __init__(
         self,
         matrix: BinnedMatrix,
@@ -70,6 +70,8 @@ class Grower:
         interactions: list[list[int]],
         n_threads: int,
     ) -> None: ...
+
+class Grower(_Grower):
     def grow(
         self,
         *,
@@ -87,20 +89,7 @@ class Grower:
         l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]: ...
 
-class RemoteGrower:
-    def __init__(
-        self,
-        matrix: BinnedMatrix,
-        thresholds: NDArray[np.float64],
-        *,
-        max_depth: int,
-        max_leaf_nodes: int,
-        min_samples_leaf: int,
-        min_split_gain: float,
-        monotone: list[int],
-        interactions: list[list[int]],
-        n_threads: int,
-    ) -> None: ...
+class RemoteGrower(_Grower):
     def grow(
         self,
         *,
@@ -116,20 +105,7 @@ class RemoteGrower:
         l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
 
-class DeviceGrower:
-    def __init__(
-        self,
-        matrix: BinnedMatrix,
-        thresholds: NDArray[np.float64],
-        *,
-        max_depth: int,
-        max_leaf_nodes: int,
-        min_samples_leaf: int,
-        min_split_gain: float,
-        monotone: list[int],
-        interactions: list[list[int]],
-        n_threads: int,
-    ) -> None: ...
+class DeviceGrower(_Grower):
     def grow(
         self,
         *,

@@ -58,14 +58,6 @@ class RowSource(Protocol):
     def bind(self, rows: BlockRows, learner: TreeLearner, local: LocalObjective) -> tuple[Objective[Any], Fitter[Any]]:
         """The objective and the fitter for binned blocks; `local` is the objective without features."""
 
-    def bind_table(
-        self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
-    ) -> tuple[Objective[Any], Fitter[Any]]:
-        """The objective and the fitter for a table.
-
-        `again` makes the table again when it is needed, so that it need not be kept; None to keep it.
-        """
-
 
 @dataclass(frozen=True, eq=False)
 class BlockRows:
@@ -104,7 +96,10 @@ class LocalRows:
     def bind_table(
         self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
     ) -> tuple[Objective[Any], Fitter[Any]]:
-        """See RowSource."""
+        """The objective and the fitter for a table.
+
+        `again` makes the table again when it is needed, so that it need not be kept; None to keep it.
+        """
         fitter = learner.bind(X, local.n_train, local.train_weights, start_residual(local))
         if again is not None and isinstance(fitter, TableFitter):
             fitter.release(again)
@@ -161,7 +156,8 @@ class Preparation(Planning):
             learner = self._learner(plan, reader, labels, objective, seed)
             # Dropout needs the features in every iteration.
             again = None if order is None or self._settings.dropout > 0.0 else lambda: rows.take(order).X
-            bound, fitter = self._source.bind_table(ordered.X, learner, objective, again)
+            here = cast(LocalRows, self._source)  # the rows of others are in blocks
+            bound, fitter = here.bind_table(ordered.X, learner, objective, again)
             return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
         members = make_members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))

@@ -143,7 +143,8 @@ def test_models_without_trees():
 
 
 def test_on_dask():
-    da = pytest.importorskip("dask.array")
+    from dask import array as da
+
     from agbm.dask import DaskAGBMRegressor
 
     X, y = make_regression(100, 3, random_state=0)

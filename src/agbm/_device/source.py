@@ -41,7 +41,7 @@ class DeviceRows(LocalRows):
     def bind_table(
         self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
     ) -> tuple[Objective[DeviceArray], Fitter[DeviceArray]]:
-        """See RowSource. Thresholds and categories come from the CPU, codes from the device."""
+        """See LocalRows. Thresholds and categories come from the CPU, codes from the device."""
         if not isinstance(learner, TreeLearner):
             raise ValueError('device="cuda" grows trees; with another learner, use device="cpu".')
         if issparse(X):

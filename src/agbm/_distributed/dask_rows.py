@@ -57,10 +57,6 @@ class DaskRows:
         )  # fmt: skip
         return ClusterObjective(log, facts), ClusterFitter(learner, bins, log, local.n_train)
 
-    def bind_table(self, *_: Any) -> Any:
-        """See RowSource. All rows are in blocks."""
-        raise NotImplementedError
-
     def _maker(self, rows: BlockRows, recipe: Recipe, local: LocalObjective) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions."""
         found: Any = rows.table.blocks
