@@ -1,8 +1,10 @@
 """Milliseconds per tree on a GPU, and of predictions and binning; for a machine with an NVIDIA GPU.
 
 Rows are random numbers with a logistic label. A tree takes the slope between the times after iterations 10 and 60 of a
-fit: plain boosting (method="gbm"), logistic loss, 255 bins. Ratios are to the times of XGBoost 3.2 (device="cuda",
-hist, 256 bins) on an NVIDIA H200, the slope between fits of 10 and 60 rounds, which were measured in another run.
+fit: plain boosting (method="gbm"), logistic loss, 255 bins; and with default settings, early stopping and members
+apart, on the GPU and on all cores of the machine. If XGBoost is installed, its times are measured in the same run
+(device="cuda", hist, 256 bins; the slope between fits of 10 and 60 rounds). Otherwise ratios are to those of XGBoost
+3.2 on an NVIDIA H200 in another run.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from agbm import AGBMClassifier, methods
 from agbm._device.bins import DeviceBins
 from agbm._device.cuda import cuda_device
 from agbm._device.forest import DeviceForest
+from agbm._device.matrix import matrix_of
 from agbm._tree.bins import Bins
 
 FEW, MANY = 10, 60
@@ -57,6 +60,36 @@ def milliseconds_per_tree(X: Any, y: Any, depth: int, method: Any = "gbm") -> fl
     return float(seconds[MANY] - seconds[FEW]) / (MANY - FEW) * 1e3
 
 
+def default_milliseconds(X: Any, y: Any, device: str) -> float:
+    """Milliseconds per tree with default settings."""
+    model = AGBMClassifier(max_iter=MANY, early_stopping=False, n_members=1, device=device, n_jobs=-1)
+    seconds = model.fit(X, y).history_["seconds"]
+    return float(seconds[MANY] - seconds[FEW]) / (MANY - FEW) * 1e3
+
+
+def of_xgboost(X: Any, y: Any) -> tuple[float, float, float] | None:
+    """As XGBOOST, measured now; None if it is not installed."""
+    try:
+        import cupy
+        import xgboost
+    except ImportError:
+        return None
+    on_device = cupy.asarray(X)
+    data = xgboost.QuantileDMatrix(on_device, cupy.asarray(y), max_bin=256)
+
+    def trained(depth: int, rounds: int) -> Any:
+        params = {"device": "cuda", "tree_method": "hist", "max_bin": 256, "max_depth": depth, "verbosity": 0}
+        return xgboost.train(params | {"objective": "binary:logistic"}, data, rounds)
+
+    found = []
+    for depth in (6, 8):
+        few, many = (seconds_of(lambda n=n, d=depth: trained(d, n), 2) for n in (FEW, MANY))  # type: ignore[misc]
+        found.append((many - few) / (MANY - FEW) * 1e3)
+    booster = trained(6, 100)
+    booster.inplace_predict(on_device[:100])
+    return found[0], found[1], seconds_of(lambda: booster.inplace_predict(on_device))
+
+
 def seconds_of(what: Callable[[], Any], repeats: int = 5) -> float:
     """The shortest time of a call, until the GPU is done."""
     import cupy
@@ -76,20 +109,30 @@ def measured(X: Any, y: Any) -> dict[str, float]:
     import cupy
 
     found: dict[str, float] = {}
-    per_depth = XGBOOST[X.shape]
+    now = of_xgboost(X, y)
+    cupy.get_default_memory_pool().free_all_blocks()
+    if now is not None:
+        found |= {"XGBoost, depth 6": now[0], "XGBoost, depth 8": now[1], "XGBoost, predict": now[2]}
+    per_depth = now or XGBOOST[X.shape]
     for depth, peer in zip((6, 8), per_depth, strict=False):
         found[f"depth {depth}"] = milliseconds_per_tree(X, y, depth)
         found[f"depth {depth}, ratio"] = found[f"depth {depth}"] / peer
         if depth == 6:
             found["bytes per row"] = cupy.get_default_memory_pool().total_bytes() / len(X)
     found["two values per leaf"] = milliseconds_per_tree(X, y, 6, methods.AGBM(shared_structure=True))
+    for name in ("cuda", "cpu"):
+        found[f"default, {name}"] = default_milliseconds(X, y, name)
     device = cuda_device()
     on_device = cupy.asarray(X)
-    forest = DeviceForest(device, model_of(6, 100).fit(X, y).model_.folded)  # type: ignore[arg-type]
+    model = model_of(6, 100).fit(on_device, y)
+    found["predict_proba"] = seconds_of(lambda: model.predict_proba(on_device))
+    found["fit of 60 trees, rows on the GPU"] = seconds_of(lambda: model_of(6, MANY).fit(on_device, y), 1)
+    found["fit of 60 trees, rows on the host"] = seconds_of(lambda: model_of(6, MANY).fit(X, y), 1)
+    forest = DeviceForest(device, model.model_.folded)  # type: ignore[arg-type]
     found["predict"] = seconds_of(lambda: forest.predict(on_device))
     found["predict, ratio"] = found["predict"] / per_depth[2]
     bins = DeviceBins(device, Bins.from_data(X[:200_000], 255))
-    found["encode"] = seconds_of(lambda: bins.encode(on_device))
+    found["encode"] = seconds_of(lambda: bins.encode(matrix_of(device, on_device)))
     return found
 
 

@@ -21,7 +21,7 @@ from ._core.losses import Array, Loss
 from ._core.methods import Method
 from ._core.training import Watcher
 from ._data.rows import Given
-from ._device import predict_on_device, rows_of_device
+from ._device import predictions_on_device, rows_of_device
 from ._explanation import explanation
 from ._fit import check_continues, train
 from ._labels import Labels
@@ -126,8 +126,8 @@ class BaseAGBM(KnowsNames, ABC):
         """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
         self._validate_params()
         check_combinations(self, validation, checkpoints_of(self))
-        given, validation = self._with_labels(given), self._with_labels(validation, "y_val")
-        watched = {name: self._with_labels(rows) for name, rows in watched_rows(watch).items()}
+        given, validation = self._read(given), self._read(validation, "y_val")
+        watched = {name: self._read(rows) for name, rows in watched_rows(watch).items()}
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(self, earlier)
@@ -138,6 +138,14 @@ class BaseAGBM(KnowsNames, ABC):
         preparation = Preparation(self, self._kind, earlier, source)
         run = preparation.run(given, None if validation.X is None else validation, watched)
         return self._keep(train(run, self), notes={})
+
+    def _read(self, given: Given, name: str = "y") -> Given:
+        """The rows in a form that a fit can use; `name` is that of y in errors."""
+        return self._with_labels(self._received(given), name)
+
+    def _received(self, given: Given) -> Given:
+        """The rows, of which only X may be on a GPU."""
+        return given if self.device == "cpu" else rows_of_device(self.device).received(given)
 
     def _with_labels(self, given: Given, name: str = "y") -> Given:
         """The rows with labels in the form that the estimator's kind of labels reads; `name` is that of y in errors."""
@@ -209,7 +217,15 @@ class BaseAGBM(KnowsNames, ABC):
             check_is_fitted(self)
         if self.device == "cpu":
             return self.model_.raw_predict(X, _threads.resolve(self.n_jobs), offset)
-        return self.model_.raw_predict(X, _threads.resolve(self.n_jobs), offset, predict_on_device(self.device))
+        return predictions_on_device(self.device).raw_predict(self.model_, X, _threads.resolve(self.n_jobs), offset)
+
+    def _finished(self, X: Any, offset: Any, finish: str) -> Any:
+        """The scores after a method of the labels, which `finish` names; on the GPU if X is there."""
+        if self.device == "cpu" or not self.__sklearn_is_fitted__():
+            raw = self._raw_predict(X, offset)
+            return getattr(self.model_.labels, finish)(self.model_.loss, raw)
+        n_threads = _threads.resolve(self.n_jobs)
+        return predictions_on_device(self.device).finished(self.model_, X, n_threads, offset, finish)
 
     def _staged(self, X: Any, offset: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """The results of `finish` after each iteration."""

@@ -66,8 +66,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
 
     def predict(self, X: Any, offset: Any = None) -> Array:
         """Predicted values. offset is added to the raw scores; None: 0, as for an exposure of 1."""
-        raw = self._raw_predict(X, offset)
-        return self._labels.predictions(self.model_.loss, raw)
+        return cast(Array, self._finished(X, offset, "predictions"))
 
     def predict_dist(self, X: Any, offset: Any = None) -> Any:
         """The distribution of the label of each row, for loss="poisson" and losses of kind "distribution:...".
@@ -110,6 +109,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         D^2 is the share of the loss that is explained, compared with the same quantile of y for all rows; see
         sklearn.metrics.d2_pinball_score.
         """
+        X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
         loss = self.model_.loss if self.__sklearn_is_fitted__() else None
         if not isinstance(loss, Quantile) or not loss.several:
             return float(super().score(X, y, sample_weight))
@@ -259,8 +259,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 
         For several labels per row, the log-odds of each label, of shape (rows, labels).
         """
-        raw = self._raw_predict(X, offset)
-        return self._labels.scores(self.model_.loss, raw)
+        return cast(Array, self._finished(X, offset, "scores"))
 
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """Class probabilities, of shape (rows, classes). offset is added to the raw scores; None: 0.
@@ -268,16 +267,14 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         For several labels per row, the probability of each label, of shape (rows, labels), as in scikit-learn's
         MLPClassifier and OneVsRestClassifier.
         """
-        raw = self._raw_predict(X, offset)
-        return self._labels.probabilities(self.model_.loss, raw)
+        return cast(Array, self._finished(X, offset, "probabilities"))
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """The most probable class; for several labels per row, a matrix (rows, labels) of 0 and 1.
 
         offset is added to the raw scores; None: 0.
         """
-        raw = self._raw_predict(X, offset)
-        return self._labels.predictions(self.model_.loss, raw)
+        return cast(NDArray[Any], self._finished(X, offset, "predictions"))
 
     def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> NDArray[np.bool_]:
         """Sets of classes that contain the classes of a share `coverage` of new rows: a matrix (rows, classes).
@@ -288,6 +285,11 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return predicted_sets(self.model_, X, coverage, _threads.resolve(self.n_jobs), offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy: the share of rows whose class, or all of whose labels, are predicted."""
+        X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
+        return float(super().score(X, y, sample_weight))
 
     def predictor(self, method: str = "predict") -> Predictor:
         """Return a function equivalent to a method for numeric arrays; it is faster, since it skips most checks.

@@ -28,7 +28,7 @@ from ._core.losses import (
 from ._core.objective import Outputs, of_each_output
 from ._core.weights import class_factors
 from ._data.offsets import check_offset
-from ._data.rows import check_y_val, refuse_dates, some_of
+from ._data.rows import RemoteMatrix, check_y_val, refuse_dates, some_of
 from ._data.tables import missing
 
 
@@ -149,6 +149,8 @@ class Labels(ABC):
             return start[:, np.newaxis]
         if isinstance(start, RawScores):
             return start(X)
+        if isinstance(X, RemoteMatrix):
+            X = np.asarray(X)
         n_rows = _num_samples(X)
         if isinstance(start, BaseEstimator):
             check_is_fitted(start)

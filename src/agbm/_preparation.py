@@ -35,7 +35,7 @@ from ._data.blocks import (
 from ._data.derivation import Derivation, has_more_than_numbers, look
 from ._data.offsets import added, check_both
 from ._data.reader import TableReader
-from ._data.rows import VALIDATION, Given, Rows, RowSet, plain
+from ._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from ._data.tables import Categories, as_table, categorical_mask, named_mask
 from ._labels import Labels, StartScores
 from ._model import FittedModel
@@ -174,6 +174,8 @@ class Preparation(Planning):
             checked, y = reader.numbers_and_labels(X, y, numeric)
         else:
             table, wanted = as_table(X), self._settings.categorical_features
+            if isinstance(table, RemoteMatrix) and named_mask(table, wanted).any():
+                X = table = np.asarray(table)  # the list of categories is made in this process
             weight = None
             if sample_weight is not None and has_more_than_numbers(table):
                 weight = check_sample_weight(sample_weight, table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -60,8 +60,8 @@ class AGBMRanker(BaseAGBM):
         docs/guides/ranking.md, and AGBMRegressor.fit for everything else.
         """
         refuse_arguments(unknown)
-        given = with_queries(Given(X, y, sample_weight, offset), Asked(group, qid, position))
-        validation = Given(X_val, y_val, sample_weight_val, offset_val)
+        given = with_queries(self._received(Given(X, y, sample_weight, offset)), Asked(group, qid, position))
+        validation = self._received(Given(X_val, y_val, sample_weight_val, offset_val))
         asked_val = Asked(group_val, qid_val, position_val)
         return self._fit(given, with_queries(validation, asked_val, "_val"), watch)
 
@@ -83,7 +83,7 @@ class AGBMRanker(BaseAGBM):
 
         Only scores of documents of the same query can be compared.
         """
-        return self._labels.predictions(self.model_.loss, self._raw_predict(X, offset))
+        return cast(Array, self._finished(X, offset, "predictions"))
 
     def predictor(self) -> Predictor:
         """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks."""
@@ -99,8 +99,8 @@ class AGBMRanker(BaseAGBM):
         Gains are 2^relevance - 1, and ties of scores are averaged over their orders. y, group, qid and sample_weight
         are as in fit.
         """
-        given = with_queries(Given(X, y, sample_weight), Asked(group, qid, None))
-        scores = self.predict(X)
+        given = with_queries(self._received(Given(X, y, sample_weight)), Asked(group, qid, None))
+        scores = self.predict(given.X)
         encoded = self._labels.encode_validation(given.y, len(scores))
         weight = None if given.weight is None else check_sample_weight(given.weight, scores).astype(np.float64)
         return SCORE.mean(encoded[0], encoded[1], scores, weight)

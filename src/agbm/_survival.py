@@ -86,8 +86,7 @@ class AGBMSurvival(BaseAGBM):
         "aft:...", and the logarithm of the mean cumulative hazard at the ends of the intervals for
         "piecewise_exponential".
         """
-        raw = self._raw_predict(X, offset)
-        return self._labels.predictions(cast(Any, self.model_.loss), raw)
+        return cast(Array, self._finished(X, offset, "predictions"))
 
     def predict_time(self, X: Any, quantile: float = 0.5, offset: Any = None) -> Array:
         """The time by which each row has had its event with probability `quantile`; by default, the median.
@@ -141,6 +140,7 @@ class AGBMSurvival(BaseAGBM):
 
         It is the share of concordant pairs among the pairs of rows of which it is certain which event is first.
         """
+        X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
         risk = self.predict(X)
         bounds = self._labels.encode_validation(as_matrix(y), len(risk))
         return concordance(bounds, risk, None if sample_weight is None else np.asarray(sample_weight, dtype=float))

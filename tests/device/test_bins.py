@@ -1,11 +1,14 @@
 """Bin codes of a device are those of the native kernel."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm._device.bins import GROUP_COLUMNS, DeviceBins
+from agbm._device.matrix import DeviceMatrix
 from agbm._device.table import rounded_down, table_to_device
 from agbm._tree.bins import Bins, GroupedCategories
 from devices import a_device
@@ -72,15 +75,12 @@ def test_codes(seed, n_rows, n_features, most_thresholds, narrow, layout, n_proc
         table = table_to_device(device, np.repeat(X, 2, axis=0))[::2]
     else:
         table = table_to_device(device, LAYOUTS[layout](X))
-    np.testing.assert_array_equal(device.to_host(on_device.encode(table)), expected)
-    rows = rng.integers(0, max(n_rows, 1), size=min(n_rows, rng.integers(1, 700))).astype(np.uint32)
-    found = device.to_host(on_device.encode(table, device.to_device(rows)))
-    np.testing.assert_array_equal(found, expected[:, rows])
-    bytes_at_once = int(rng.integers(X.nbytes // 5, X.nbytes + 2))
-    found = device.to_host(on_device.encode_from_host(LAYOUTS[layout](X), None, bytes_at_once))
-    np.testing.assert_array_equal(found, expected)
-    found = device.to_host(on_device.encode_from_host(LAYOUTS[layout](X), rows, bytes_at_once))
-    np.testing.assert_array_equal(found, expected[:, rows])
+    matrix = DeviceMatrix(device, [table])
+    np.testing.assert_array_equal(device.to_host(on_device.encode(matrix)), expected)
+    rows = rng.integers(0, max(n_rows, 1), size=min(n_rows, rng.integers(1, 700)))
+    with patch("agbm._device.matrix.BYTES_AT_ONCE", int(rng.integers(X.nbytes // 5, X.nbytes + 2))):
+        np.testing.assert_array_equal(device.to_host(on_device.encode(matrix[rows])), expected[:, rows])
+        np.testing.assert_array_equal(device.to_host(on_device.encode(LAYOUTS[layout](X))), expected)
 
 
 def test_filled_rows_leave_the_others_alone():
@@ -101,7 +101,7 @@ def test_other_tables_are_refused(X):
     device = a_device()
     on_device = DeviceBins(device, any_bins(np.random.default_rng(0), 5, 3))
     with pytest.raises(ValueError, match=r"X must have 5 columns of float32 or float64.*got (float64|int64) of shape"):
-        on_device.encode(device.to_device(X))
+        on_device.fill(on_device.empty(3), 0, device.to_device(X))
 
 
 @given(threshold=st.floats(allow_nan=False), number=st.floats(width=32, allow_nan=False))

@@ -75,7 +75,7 @@ def cupy(monkeypatch, tmp_path):
 
     def card():
         attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 227_000}
-        return SimpleNamespace(attributes=attributes, compute_capability=stand_in.capability)
+        return SimpleNamespace(attributes=attributes, compute_capability=stand_in.capability, id=0)
 
     stand_in = SimpleNamespace(
         ndarray=Array, empty=empty, asnumpy=np.array, RawModule=module,
@@ -134,6 +134,32 @@ def test_arrays_are_contiguous_copies(cupy):
     assert np.array_equal(device.to_host(copy), columns)
     assert device.empty((2, 3), np.int32).shape == (2, 3)
     assert np.array_equal(device.zeros((2, 3), np.int32), np.zeros((2, 3)))
+
+
+class Foreign:
+    """An array of another library."""
+
+    def __init__(self, card=0):
+        self.device = SimpleNamespace(id=card)
+
+
+def test_arrays_of_other_libraries(cupy, monkeypatch):
+    device = cuda.CudaDevice()
+    cupy.from_dlpack = cupy.asarray = lambda array: array
+    with_dlpack = Foreign()
+    with_dlpack.__dlpack__ = with_dlpack.__dlpack_device__ = None
+    for array in (Foreign(), with_dlpack):
+        assert device.adopted(array) is array
+    with pytest.raises(ValueError, match=r"on GPU 1, but agbm uses GPU 0.*cupy\.cuda\.Device"):
+        device.adopted(Foreign(1))
+    numbers = device.to_device(np.arange(3.0))
+    assert isinstance(device.returned(numbers, Foreign()), Array), "an unknown library"
+    standard = Foreign()
+    standard.__array_namespace__ = lambda: SimpleNamespace(from_dlpack=lambda array: ("standard", array.tolist()))
+    assert device.returned(numbers, standard) == ("standard", [0.0, 1.0, 2.0])
+    torch = SimpleNamespace(Tensor=Foreign, from_dlpack=lambda array: ("torch", array.tolist()))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert device.returned(numbers, Foreign()) == ("torch", [0.0, 1.0, 2.0])
 
 
 def test_kernels_are_compiled_once(cupy, monkeypatch, tmp_path):

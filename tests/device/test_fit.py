@@ -6,7 +6,7 @@ from sklearn.datasets import make_classification
 
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, methods
-from agbm._device.prediction import prediction_on
+from agbm._device.prediction import DevicePredictions
 from agbm._device.source import DeviceRows
 from devices import a_device
 
@@ -15,7 +15,7 @@ from devices import a_device
 def device(monkeypatch):
     used = a_device(1)
     monkeypatch.setattr("agbm._base_estimator.rows_of_device", lambda name: DeviceRows(used))
-    monkeypatch.setattr("agbm._base_estimator.predict_on_device", lambda name: prediction_on(used))
+    monkeypatch.setattr("agbm._base_estimator.predictions_on_device", lambda name: DevicePredictions(used))
     return used
 
 
@@ -164,7 +164,7 @@ def test_a_checkpoint_of_one_device_is_resumed_on_another(data, tmp_path):
 
 def test_predictions_of_several_blocks_of_rows(data, monkeypatch):
     X, y = data
-    monkeypatch.setattr("agbm._device.prediction.BYTES_AT_ONCE", 50 * X.shape[1] * 8)
+    monkeypatch.setattr("agbm._device.matrix.BYTES_AT_ONCE", 50 * X.shape[1] * 8)
     model = AGBMClassifier(**SMALL).fit(X, y)
     for table in (X, np.asfortranarray(X), X.astype(np.float32), X[:1]):
         expected = model.set_params(device="cpu").predict_proba(table)

@@ -39,6 +39,9 @@ class EmulatedArray(np.ndarray):
 
     __array_ufunc__ = None
 
+    def __dlpack_device__(self):
+        return 2, 0  # CUDA
+
     def __array_function__(self, function, types, args, kwargs):
         raise TypeError(f"numpy.{function.__name__} of an array of a device")
 
@@ -116,6 +119,15 @@ class EmulatedDevice:
     def to_host(self, array):
         assert isinstance(array, EmulatedArray), "an array of the device"
         return np.array(array.view(np.ndarray), order="C")
+
+    def adopted(self, array):
+        assert isinstance(array, EmulatedArray), "an array of the device"
+        return array
+
+    def returned(self, array, like):
+        assert isinstance(like, EmulatedArray), "an array of the device"
+        assert isinstance(array, EmulatedArray), "an array of the device"
+        return array
 
     def address(self, array):
         assert array is None or isinstance(array, EmulatedArray), "an array of the device"

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_X_y
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from .derivation import NO_DERIVATION, Derivation
-from .rows import plain
+from .rows import RemoteMatrix, plain
 from .tables import Categories, as_table, explain, needs_reading
 
 _OPTIONS: dict[str, Any] = {
@@ -116,11 +116,27 @@ class TableReader:
         return columns
 
 
+def _checked_columns(X: RemoteMatrix, columns: _Columns) -> RemoteMatrix:
+    validate_data(columns, X, reset=False, skip_check_array=True)
+    return X
+
+
+def _checked_remote(X: RemoteMatrix, y: Any, columns: _Columns, numeric_y: bool) -> tuple[RemoteMatrix, NDArray[Any]]:
+    """The same checks as scikit-learn's for X and y."""
+    y = _check_y(y, multi_output=numeric_y, y_numeric=numeric_y, estimator=columns)
+    check_consistent_length(X, y)
+    return _checked_columns(X, columns), y
+
+
 def _checked(X: Any, y: Any, reader: TableReader, numeric_y: bool) -> Any:
     """X, or X and y, after scikit-learn's checks."""
     columns, categories, derivation = reader.columns, reader.categories, reader.derivation
     has_y = not (isinstance(y, str) and y == "no_validation")
     labels = {"y_numeric": numeric_y, "multi_output": numeric_y} if has_y else {}
+    if isinstance(X, RemoteMatrix):
+        if not categories.of and not derivation:
+            return _checked_remote(X, y, columns, numeric_y) if has_y else _checked_columns(X, columns)
+        X = np.asarray(X)
     try:
         table = as_table(X)
         if not categories.of and not derivation and not needs_reading(table):

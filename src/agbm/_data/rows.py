@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,33 @@ class RowSet(NamedTuple):
     """The weight of each row; None if all are 1."""
 
 
+class RemoteMatrix(ABC):
+    """A checked matrix of numbers in memory that NumPy cannot read, such as that of a GPU.
+
+    numpy.asarray copies it to the memory of this process.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @abstractmethod
+    def __getitem__(self, rows: Any) -> Self:
+        """The rows of a slice, or those with the given indices, in their order."""
+
+    @abstractmethod
+    def followed_by(self, X: Any) -> Self:
+        """These rows followed by those of another matrix, which may be a NumPy array."""
+
+    @abstractmethod
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """A copy as a NumPy array."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Checked rows: features and encoded labels, and weights and start scores if there are any.
@@ -69,7 +97,7 @@ class Rows:
 
     def arrays(self) -> list[NDArray[Any] | None]:
         """All arrays of the rows, for digests."""
-        parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [self.X]
+        parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [np.asarray(self.X)]
         weights = (None, None) if self.weights is None else (self.weights.repeats, self.weights.relative)
         return [*parts, self.y, *weights, self.start]
 
@@ -99,9 +127,8 @@ class Rows:
 
     def followed_by(self, rows: RowSet, X: Any, y: Array, start: Array | None) -> Rows:
         """These rows followed by others."""
-        sparse = issparse(self.X) or issparse(X)
         return Rows(
-            vstack([self.X, X], format="csr") if sparse else np.concatenate([self.X, X]),
+            _stacked(self.X, X),
             np.concatenate([self.y, y], axis=-1),
             self.weights,
             None if self.start is None or start is None else np.concatenate([self.start, start], axis=-1),
@@ -109,9 +136,19 @@ class Rows:
         )
 
 
+def _stacked(X: Any, following: Any) -> Any:
+    """The rows of a matrix, followed by those of another."""
+    if issparse(X) or issparse(following):
+        parts = [part if issparse(part) else np.asarray(part) for part in (X, following)]
+        return vstack(parts, format="csr")
+    if isinstance(X, RemoteMatrix):
+        return X.followed_by(following)
+    return np.concatenate([X, np.asarray(following)])
+
+
 def plain(X: Any) -> Any:
     """X, copied if the kernels do not support its layout: not aligned, or with strides of fractions of values."""
-    if issparse(X):
+    if issparse(X) or isinstance(X, RemoteMatrix):
         return X
     X = np.asarray(X)
     if X.flags.c_contiguous and X.flags.aligned:  # the usual case, and fast to test

@@ -152,6 +152,11 @@ def _kind(value: Any) -> type:
 
 def as_table(X: Any) -> Any:
     """X as a table: lists become arrays in which text stays text and numbers stay numbers."""
+    if is_on_gpu(X):
+        raise TypeError(
+            f"X is a {type(X).__name__} on a GPU. fit and predict can read it there with device='cuda'; otherwise, "
+            "pass a copy in host memory, such as X.get() (CuPy) or X.cpu() (PyTorch)."
+        )
     if hasattr(X, "collect") and not hasattr(X, "shape"):
         raise TypeError(f"X is a {type(X).__name__}, which is lazy; pass X.collect().")
     if not isinstance(X, (list, tuple)):
@@ -161,6 +166,16 @@ def as_table(X: Any) -> Any:
     except ValueError:  # rows of different lengths, which scikit-learn's checks will report
         return X
     return np.array(X, dtype=object) if array.dtype.kind == "U" else array
+
+
+# Types of devices in DLPack: CUDA, and memory that CUDA shares with the host.
+_CUDA = (2, 13)
+
+
+def is_on_gpu(array: Any) -> bool:
+    """Whether an array is in the memory of a GPU."""
+    device = getattr(array, "__dlpack_device__", None)
+    return hasattr(array, "__cuda_array_interface__") if device is None else device()[0] in _CUDA
 
 
 def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .._model import Predict
+    from .prediction import DevicePredictions
     from .source import DeviceRows
 
 # Imports are in functions: most users have no GPU.
@@ -19,9 +19,9 @@ def rows_of_device(name: str) -> DeviceRows:
     return DeviceRows(cuda_device())
 
 
-def predict_on_device(name: str) -> Predict:
-    """A function that predicts on a device; raises ImportError or RuntimeError that says what is missing."""
+def predictions_on_device(name: str) -> DevicePredictions:
+    """Predictions on a device; raises ImportError or RuntimeError that says what is missing."""
     from .cuda import cuda_device
-    from .prediction import prediction_on
+    from .prediction import DevicePredictions
 
-    return prediction_on(cuda_device())
+    return DevicePredictions(cuda_device())

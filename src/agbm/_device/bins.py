@@ -9,13 +9,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from .._tree.bins import Bins
 from .device import Device, DeviceArray, blocks_for
-from .table import check_table, rounded_down, table_arguments, table_to_device
+from .matrix import DeviceMatrix, blocks_on
+from .table import check_table, rounded_down, table_arguments
 
 GROUP_COLUMNS = 16
 """Columns whose codes of one row are adjacent bytes; kGroupColumns in the kernels."""
 N_THREADS = 256
-BYTES_AT_ONCE = 2**28
-"""How much of a table in host memory is copied at a time."""
 
 
 class _Search(NamedTuple):
@@ -42,28 +41,18 @@ class DeviceBins:
         """Uninitialised codes, to be filled."""
         return self._device.empty((self.n_groups, n_rows, GROUP_COLUMNS), np.uint8)
 
-    def encode(self, X: DeviceArray, rows: DeviceArray | None = None) -> DeviceArray:
-        """The codes of a table on the device (float32 or float64), or of the given rows (uint32) of it, in order."""
-        codes = self.empty(X.shape[0] if rows is None else rows.shape[0])
-        self.fill(codes, 0, X, rows)
+    def encode(self, X: NDArray[Any] | DeviceMatrix) -> DeviceArray:
+        """The codes of a matrix (float32 or float64); of one in host memory, some rows at a time are copied."""
+        codes, first = self.empty(len(X)), 0
+        for block in blocks_on(self._device, X):
+            self.fill(codes, first, block)
+            first += block.shape[0]
         return codes
 
-    def encode_from_host(
-        self, X: NDArray[Any], rows: NDArray[np.integer[Any]] | None = None, bytes_at_once: int = BYTES_AT_ONCE
-    ) -> DeviceArray:
-        """The codes of a table in host memory, of which only some rows at a time are copied to the device."""
-        n_rows = len(X) if rows is None else len(rows)
-        codes = self.empty(n_rows)
-        step = max(1, bytes_at_once // max(1, X.shape[1] * X.itemsize))
-        for first in range(0, n_rows, step):
-            block = X[first : first + step] if rows is None else X[rows[first : first + step]]
-            self.fill(codes, first, table_to_device(self._device, block))
-        return codes
-
-    def fill(self, codes: DeviceArray, first_row: int, X: DeviceArray, rows: DeviceArray | None = None) -> None:
-        """Write the codes of a table on the device, or of the given rows (uint32) of it, from row first_row on."""
+    def fill(self, codes: DeviceArray, first_row: int, X: DeviceArray) -> None:
+        """Write the codes of a table on the device, from row first_row on."""
         check_table(X, self._bins.n_features)
-        n_rows = X.shape[0] if rows is None else rows.shape[0]
+        n_rows = X.shape[0]
         if n_rows == 0 or self.n_groups == 0:
             return
         search = self._search(X.dtype)
@@ -71,7 +60,7 @@ class DeviceBins:
         blocks_per_group = min(tiles, -(-blocks_for(self._device, tiles * self.n_groups, 1) // self.n_groups))
         self._device.launch(
             f"agbm_encode_{X.dtype}", blocks_per_group * self.n_groups, N_THREADS,
-            *table_arguments(X), rows, n_rows, self._bins.n_features, *search, codes[:, first_row:], codes.shape[1],
+            *table_arguments(X), n_rows, self._bins.n_features, *search, codes[:, first_row:], codes.shape[1],
             shared=GROUP_COLUMNS * (2**search.n_levels + N_THREADS) * X.itemsize,
         )  # fmt: skip
 

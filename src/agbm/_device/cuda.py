@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,7 @@ class CudaDevice:
     def __init__(self) -> None:
         self._cupy = cupy = _import_cupy()
         _check_card(cupy)
+        self._number = int(cupy.cuda.Device().id)
         self.n_processors = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
         self._module = cupy.RawModule(path=str(_compiled(cupy)))
         self._functions: dict[tuple[str, bool], Any] = {}
@@ -99,6 +101,24 @@ class CudaDevice:
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         """See Device."""
         return cast(NDArray[Any], self._cupy.asnumpy(array))
+
+    def adopted(self, array: Any) -> DeviceArray:
+        """See Device."""
+        found = self._cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else self._cupy.asarray(array)
+        if found.device.id != self._number:
+            raise ValueError(
+                f"an array is on GPU {found.device.id}, but agbm uses GPU {self._number}, which was CuPy's current one "
+                'when device="cuda" was first used. Copy the array, or start with cupy.cuda.Device(...).use().'
+            )
+        return found
+
+    def returned(self, array: DeviceArray, like: Any) -> Any:
+        """See Device. For libraries without DLPack, they are CuPy's arrays."""
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(like, torch.Tensor):
+            return torch.from_dlpack(array)
+        namespace = getattr(like, "__array_namespace__", None)
+        return array if namespace is None else namespace().from_dlpack(array)
 
     def address(self, array: DeviceArray | None) -> int:
         """See Device."""

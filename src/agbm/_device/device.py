@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 DeviceArray = Any
 """An array of a device: CuPy's on a GPU, NumPy's in the emulation. Only what both have is used: shape, dtype, strides,
-slices and reshape."""
+slices, indices of rows, reshape and astype."""
 
 
 class DriverCalls(NamedTuple):
@@ -53,6 +53,12 @@ class Device(Protocol):
 
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         """A copy of a device array as a NumPy array. Waits for the kernels before it."""
+
+    def adopted(self, array: Any) -> DeviceArray:
+        """An array of another library, which is on this device, as one of this device; its numbers are not copied."""
+
+    def returned(self, array: DeviceArray, like: Any) -> Any:
+        """An array of this device as one of the library that `like` is an array of; its numbers are not copied."""
 
     def address(self, array: DeviceArray | None) -> int:
         """Where the first number of an array is, for native code; 0 for None."""

@@ -6,16 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._core.learners import Fitter, Learner, Model
+from .._core.losses import Array
 from .._core.objective import LocalObjective, Objective, start_residual
+from .._core.weights import Weights
+from .._data.rows import Given
 from .._preparation import BlockRows, LocalRows
 from .._tree import TreeLearner
+from .._tree.bins import Bins, sample_of
 from .bins import GROUP_COLUMNS, DeviceBins
 from .device import Device, DeviceArray
 from .fitter import DeviceFitter, DeviceWeights
+from .matrix import DeviceMatrix, received
 from .objective import DeviceObjective
+from .prediction import predict
 from .rows import BinnedRows
 from .tree_rows import DeviceTreeRows
 
@@ -25,6 +32,10 @@ class DeviceRows(LocalRows):
 
     def __init__(self, device: Device) -> None:
         self._device = device
+
+    def received(self, given: Given) -> Given:
+        """The given rows, with X as a matrix of the device if it is on a GPU, and everything else on the host."""
+        return received(self._device, given)
 
     def bind(
         self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
@@ -41,14 +52,14 @@ class DeviceRows(LocalRows):
     def bind_table(
         self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
     ) -> tuple[Objective[DeviceArray], Fitter[DeviceArray]]:
-        """See LocalRows. Thresholds and categories come from the CPU, codes from the device."""
+        """See LocalRows. Thresholds and categories are found by the CPU, codes by the device."""
         if not isinstance(learner, TreeLearner):
             raise ValueError('device="cuda" grows trees; with another learner, use device="cpu".')
         if issparse(X):
             raise ValueError('device="cuda" needs dense X; with a sparse matrix, use device="cpu", or X.toarray().')
         weights, residual = local.train_weights, start_residual(local)
-        bins = learner.bins_of(X[: local.n_train], weights, residual)
-        codes = DeviceBins(self._device, bins).encode_from_host(X)
+        bins = _bins_of(X, local.n_train, learner, weights, residual)
+        codes = DeviceBins(self._device, bins).encode(X)
         rows = BinnedRows.of(self._device, bins, codes, len(X))
         features = (lambda: X) if again is None else again
         return self._bound(local), DeviceTableFitter(learner, rows, local.n_train, self._weights(local), features)
@@ -77,5 +88,19 @@ class DeviceTableFitter(DeviceFitter):
 
     def values(self, model: Model) -> Sequence[DeviceArray]:
         """See Fitter. Trees of an earlier run may have been grown with other bins."""
-        values = model.predict(self._features(), self._learner.n_threads)
-        return [self._rows.device.to_device(of_function) for of_function in values]
+        device = self._rows.device
+        values = predict(device, model, self._features(), self._learner.n_threads)
+        return [device.to_device(of_function) for of_function in values]
+
+
+def _bins_of(
+    X: NDArray[Any] | DeviceMatrix, n_train: int, learner: TreeLearner, weights: Weights | None, residual: Array
+) -> Bins:
+    """The bins of the training rows. Of those on the device, only a sample is copied to the host."""
+    if not isinstance(X, DeviceMatrix):
+        return learner.bins_of(X[:n_train], weights, residual)
+    sample = sample_of(n_train)
+    if sample is None:
+        sample = np.arange(n_train)
+    of_sample = None if weights is None else weights[sample]
+    return Bins.from_sample(np.asarray(X[sample]), None, learner.max_bins, of_sample, {}, learner.n_threads)

@@ -28,6 +28,9 @@ class BuiltInLoss:
     learns_from_labels: ClassVar[bool] = False
     """Whether `learned_from` has something to learn, which a fitted model then keeps."""
 
+    link_kernel: ClassVar[str | None] = None
+    """What the inverse link is called by the kernels of devices; None if they have none."""
+
     _kernel: ClassVar[str]
 
     @property

@@ -41,6 +41,7 @@ class LogLoss(_Binary):
     """
 
     _kernel = "logistic"
+    link_kernel = "sigmoid"
     smoothness = 0.25
     min_leaf_hessian = 0.1
     constant_hessian = False
@@ -62,6 +63,7 @@ class Exponential(_Binary):
     """l(y, f) = exp(-f) for label 1 and exp(f) for label 0, the loss of AdaBoost; f is half the log-odds."""
 
     _kernel = "exponential"
+    link_kernel = "sigmoid_of_double"
     smoothness = math.inf
     constant_hessian = False
 
@@ -84,6 +86,7 @@ class Multinomial(BuiltInLoss):
     """
 
     _kernel = "multinomial"
+    link_kernel = "softmax"
     smoothness = 0.5  # the largest eigenvalue of diag(p) - p p^T
     min_leaf_hessian = 0.2
     constant_hessian = False

@@ -19,6 +19,8 @@ from .elementary import exp, log
 class _Identity(BuiltInLoss):
     """Losses whose score is the prediction itself."""
 
+    link_kernel = "identity"
+
     def check(self, y: Array) -> None:
         """All numbers are allowed."""
 
@@ -212,6 +214,7 @@ class Tweedie(BuiltInLoss):
     most e^2. The same holds for Poisson and Gamma.
     """
 
+    link_kernel = "exp"
     _kernel = "tweedie"
     smoothness = math.inf
     constant_hessian = False

@@ -4,6 +4,7 @@
 // both compile, so both give the same bits; contraction to fused multiply-adds must be off.
 #include "bin_kernels.hpp"
 #include "exact_sum_kernels.hpp"
+#include "finish_kernels.hpp"
 #include "histogram_kernels.hpp"
 #include "loss_kernels.hpp"
 #include "partition_kernels.hpp"

@@ -59,12 +59,11 @@ AGBM_INLINE inline GroupCodes codes_of_row(const BinSearch<T>& search, long long
   return codes;
 }
 
-// Writes the codes of rows rows[0], ..., rows[n_rows - 1] of the table, or of its first rows if rows is null, to
-// out[group * group_stride + row]. The number of blocks is a multiple of the number of groups; every block has one
-// group, so that it reads the thresholds only once.
+// Writes the codes of the rows of the table to out[group * group_stride + row]. The number of blocks is a multiple of
+// the number of groups; every block has one group, so that it reads the thresholds only once.
 template <class T>
-AGBM_INLINE inline void encode(const Table<T>& table, const UInt32* rows, long long n_rows, long long n_columns,
-                               const BinSearch<T>& search, GroupCodes* out, long long group_stride) {
+AGBM_INLINE inline void encode(const Table<T>& table, long long n_rows, long long n_columns, const BinSearch<T>& search,
+                               GroupCodes* out, long long group_stride) {
   AGBM_DYNAMIC_SHARED(T, trees);
   T* const tile = trees + kGroupColumns * search.tree_size();
   const long long n_groups = (n_columns + kGroupColumns - 1) / kGroupColumns;
@@ -78,7 +77,7 @@ AGBM_INLINE inline void encode(const Table<T>& table, const UInt32* rows, long l
     const int n_in_tile = static_cast<int>(smaller<long long>(blockDim.x, n_rows - first));
     __syncthreads();  // all codes of the last tile have been found
     copy_to_tile(
-        table, n_in_tile, [=](int row) { return rows == nullptr ? first + row : rows[first + row]; }, n_here,
+        table, n_in_tile, [=](int row) { return first + row; }, n_here,
         [=](int column) { return first_column + column; }, tile);
     __syncthreads();
     const int row = static_cast<int>(threadIdx.x);
@@ -91,11 +90,11 @@ AGBM_INLINE inline void encode(const Table<T>& table, const UInt32* rows, long l
 }  // namespace agbm
 
 #define AGBM_ENCODE(name, T)                                                                                         \
-  extern "C" __global__ void name(const T* numbers, long long row_stride, long long column_stride,                   \
-                                  const unsigned* rows, long long n_rows, long long n_columns, const T* trees,       \
-                                  long long n_levels, const long long* category_start,                               \
-                                  const unsigned char* category_codes, unsigned char* out, long long group_stride) { \
-    agbm::encode<T>({numbers, row_stride, column_stride}, rows, n_rows, n_columns,                                   \
+  extern "C" __global__ void name(const T* numbers, long long row_stride, long long column_stride, long long n_rows, \
+                                  long long n_columns, const T* trees, long long n_levels,                           \
+                                  const long long* category_start, const unsigned char* category_codes,              \
+                                  unsigned char* out, long long group_stride) {                                      \
+    agbm::encode<T>({numbers, row_stride, column_stride}, n_rows, n_columns,                                         \
                     {trees, static_cast<int>(n_levels), category_start, category_codes},                             \
                     reinterpret_cast<agbm::GroupCodes*>(out), group_stride);                                         \
   }
