@@ -22,14 +22,15 @@ nb::tuple histogram_of(const BinnedMatrix& m, const Vectors& residuals, const st
   const TreeInputs inputs = make_inputs(m, residuals, hessians, std::nullopt, n_threads);
   Channels channels = channels_of(inputs);
   LargeVector<std::int64_t> packed;
-  pack(inputs, channels, packed, n_threads);
+  const RowForm form(channels, false);
+  pack(inputs, channels, form, packed, n_threads);
   const std::size_t n = channels.n();
   if (rows) {
     for (std::size_t i = 0; i < rows->size(); ++i) require(rows->data()[i] < inputs.n_rows, "rows: no such row");
   }
   std::vector<std::int64_t> cells(m.n_cells() * n);
   HistogramBuilder builder(m, n_threads);
-  builder.set_rows(packed.data(), channels.n());
+  builder.set_rows(packed.data(), form);
   builder.build({{rows ? rows->data() : nullptr, rows ? rows->size() : inputs.n_rows, cells.data()}});
   std::vector<std::int64_t> used;
   for (int f = 0; f < m.n_features; ++f) {

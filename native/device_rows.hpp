@@ -93,6 +93,7 @@ class DeviceRows {
   std::vector<std::int64_t> start(const Channels& channels, const GrowthRules& rules) {
     channels_ = &channels;
     rules_ = &rules;
+    form_ = RowForm(channels, inputs_.repeats != 0);
     histogram_words_ = static_cast<std::size_t>(table_.n_cells) * channels.n();
     const std::size_t list_words = (static_cast<std::size_t>(table_.n_train) + 1) / 2;  // of 32-bit numbers
     at_least(list_, list_words);
@@ -102,7 +103,7 @@ class DeviceRows {
     at_least(counters_, 2 * kMostNodes);
     at_least(histograms_, histogram_words_);
     std::vector<std::int64_t> message = {0, 0, -1, -1, -1};  // the root as a family
-    for (int c = 0; c < channels.n(); ++c) {
+    for (int c = 0; c < form_.n; ++c) {
       const bool counts_only = c >= static_cast<int>(inputs_.n_sums());
       message.push_back(as_word(counts_only ? 0.0 : std::ldexp(1.0, channels.exponent[c])));
     }
@@ -238,7 +239,7 @@ class DeviceRows {
 
   // Writes the integers of all training rows.
   void pack(Address scales) {
-    const int n = channels_->n();
+    const int n = form_.n;
     const Address packed = at_least(packed_, static_cast<std::size_t>(table_.n_train) * n);
     for (int first = 0; first < n; first += kChannelsAtOnce) {
       Address x[kChannelsAtOnce];
@@ -247,7 +248,7 @@ class DeviceRows {
         x[c] = inputs_.residual_or_hessian(k < inputs_.n_sums() ? k : 0);  // counts alone need no numbers
       }
       calls_.launch(Kernel::kPack, blocks_for(table_.n_train, kThreads), kThreads, 0, x[0], x[1], x[2], x[3], scales,
-                    std::min(kChannelsAtOnce, n - first), first, n, channels_->count_bits, inputs_.repeats, packed,
+                    std::min(kChannelsAtOnce, n - first), first, n, form_.count_bits, inputs_.repeats, packed,
                     table_.n_train);
     }
   }
@@ -280,14 +281,17 @@ class DeviceRows {
   void build(Address families, std::size_t n_families) {
     const std::int64_t n_groups = (table_.n_features + table_.group_columns - 1) / table_.group_columns;
     const std::int64_t most = std::max<std::int64_t>(1, kHistogramBytes / (8 * table_.widest_group));
-    const std::int64_t at_once = std::min<std::int64_t>({channels_->n(), kChannelsAtOnce, most});
+    const std::int64_t at_once = std::min<std::int64_t>({form_.n, kChannelsAtOnce, most});
+    const std::int64_t counted = static_cast<std::int64_t>(kCountedRows);
+    const std::int64_t least = form_.in_blocks() ? (inputs_.n + counted - 1) / counted : 1;
     const std::int64_t n_parts =
-        std::max<std::int64_t>(1, std::min(blocks_over_rows(), 2 * table_.n_processors / n_groups));
-    const std::int64_t n_blocks = n_parts * n_groups * ((channels_->n() + at_once - 1) / at_once);
+        std::max<std::int64_t>(least, std::min(blocks_over_rows(), 2 * table_.n_processors / n_groups));
+    const std::int64_t n_blocks = n_parts * n_groups * ((form_.n + at_once - 1) / at_once);
     calls_.launch(Kernel::kHistograms, n_blocks, kHistogramThreads,
                   static_cast<std::size_t>(8 * table_.widest_group * at_once), families, n_families, begin_.address,
                   end_.address, list_.address, table_.codes, table_.n_rows, table_.n_features, table_.first_cell,
-                  packed_.address, channels_->n(), at_once, histograms_.address, histogram_words_, n_parts);
+                  packed_.address, form_.n, at_once, form_.n_cell, form_.count_bits, histograms_.address,
+                  histogram_words_, n_parts);
   }
 
   // The best split of each feature of the candidates.
@@ -324,6 +328,7 @@ class DeviceRows {
   nb::object memory_ = nb::none();
   DeviceInputs inputs_;  // of the tree that is being grown
   const Channels* channels_ = nullptr;
+  RowForm form_;
   const GrowthRules* rules_ = nullptr;
   std::size_t histogram_words_ = 0;
   std::vector<std::int64_t> reply_;

@@ -54,7 +54,7 @@ inline double max_abs(const double* x, std::size_t n, int n_threads) {
 // The form of a histogram cell: one 64-bit integer for each residual, then one for each hessian unless these are
 // constant. The last of them also counts rows, in its low bits: value * 2^count_bits + count. With constant hessians
 // and one residual, a cell is a single integer, and a row costs one addition per feature. If there are so many rows
-// that the count would leave too few bits for the value, an additional integer holds the count.
+// that the count would leave too few bits for the value, an additional integer holds the count; see RowForm.
 struct Channels {
   int n_residuals = 0;
   int n_hessians = 0;
@@ -81,6 +81,13 @@ inline int value_bits(std::size_t n_repeated, bool carries_count) {
   const int row_bits = bits_for(n_repeated);
   return std::min(50, 62 - row_bits - (carries_count ? row_bits : 0));
 }
+
+// If cells have an integer for the count, histograms are built from blocks of rows, in which the last value still has
+// room for the count: a row then costs no addition more. The value keeps 62 bits less those of the sum and of the count.
+constexpr int kCountedBits = 16;
+constexpr std::size_t kCountedRows = std::size_t{1} << kCountedBits;
+constexpr int kCountBitsOfBlock = kCountedBits + 1;
+constexpr int kValueBitsOfBlock = 62 - kCountedBits - kCountBitsOfBlock;
 
 // Leaf values that are quantiles of the distances of their rows instead of Newton steps, for losses with a kink.
 struct LeafQuantiles {
@@ -191,15 +198,43 @@ inline Channels channels_of(const TreeInputs& inputs) {
   c.exponent.assign(c.n(), 0);
   c.unit.assign(c.n(), 1.0);
   for (int k = 0; k < inputs.n_sums(); ++k) {
-    c.exponent[k] = scale_exponent(inputs.max[k], value_bits(inputs.n_repeated, k == c.n() - 1));
+    const int bits = value_bits(inputs.n_repeated, k == c.n() - 1);
+    const bool in_blocks = c.counts_alone && k == inputs.n_sums() - 1;
+    c.exponent[k] = scale_exponent(inputs.max[k], in_blocks ? std::min(bits, kValueBitsOfBlock) : bits);
     c.unit[k] = std::ldexp(1.0, -c.exponent[k]);
   }
   return c;
 }
 
+// The integers of a packed row. They are those of a cell, or one fewer: sums of at most kCountedRows rows then have the
+// count in the last one, from which it is separated when they are added to cells.
+struct RowForm {
+  int n = 0;
+  int n_cell = 0;
+  int count_bits = 0;
+
+  // Repeated rows may be too many for a block.
+  RowForm() = default;
+  RowForm(const Channels& c, bool repeats)
+      : n(c.n() - (c.counts_alone && !repeats ? 1 : 0)),
+        n_cell(c.n()),
+        count_bits(n < n_cell ? kCountBitsOfBlock : c.count_bits) {}
+
+  bool in_blocks() const { return n < n_cell; }
+  // Adds sums of rows to those of a cell.
+  void add(const std::int64_t* sums, std::int64_t* cell) const {
+    for (int c = 0; c < n; ++c) cell[c] += sums[c];
+    if (!in_blocks()) return;
+    const std::int64_t value = sums[n - 1] >> count_bits;
+    cell[n - 1] += value - sums[n - 1];
+    cell[n] += sums[n - 1] - value * (std::int64_t{1} << count_bits);
+  }
+};
+
 // Packs the rows of this process as (row, channel).
-inline void pack(const TreeInputs& inputs, const Channels& c, LargeVector<std::int64_t>& packed, int n_threads) {
-  const int n = c.n();
+inline void pack(const TreeInputs& inputs, const Channels& c, const RowForm& form, LargeVector<std::int64_t>& packed,
+                 int n_threads) {
+  const int n = form.n;
   packed.resize(inputs.n_rows * n);
   constexpr std::size_t block =
       256;  // rows whose packed channels stay in cache while one channel after the other is filled
@@ -211,7 +246,7 @@ inline void pack(const TreeInputs& inputs, const Channels& c, LargeVector<std::i
         const bool counts_only = k >= inputs.n_sums();
         const double* x = inputs.residual_or_hessian(counts_only ? 0 : k);
         const double scale = counts_only ? 0.0 : std::ldexp(1.0, c.exponent[k]);
-        const int shift = last ? c.count_bits : 0;
+        const int shift = last ? form.count_bits : 0;
         std::int64_t* out = packed.data() + k;
         for (std::size_t i = begin; i < end; ++i) {
           out[i * n] = packed_number(x[i], scale, shift, last) * inputs.repeat(i);

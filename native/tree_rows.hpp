@@ -52,11 +52,12 @@ class TreeRows : public RowSums {
   void start(const TreeInputs& inputs, const Row* chosen, std::size_t n_chosen) {
     inputs_ = inputs;
     channels_ = channels_of(inputs);
-    pack(inputs, channels_, packed_, n_threads_);
+    form_ = RowForm(channels_, inputs.repeats != nullptr);
+    pack(inputs, channels_, form_, packed_, n_threads_);
     chosen_ = chosen;
     const std::size_t n_rows = chosen == nullptr ? inputs.n_rows : n_chosen;
     partition_.reset(chosen, n_rows);
-    builder_.set_rows(packed_.data(), channels_.n());
+    builder_.set_rows(packed_.data(), form_);
     ranges_.assign(1, {0, n_rows});
   }
 
@@ -163,8 +164,7 @@ class TreeRows : public RowSums {
   std::vector<std::int64_t> totals(std::int32_t node) const {
     std::vector<std::int64_t> total(channels_.n(), 0);
     for (std::size_t i = ranges_[node].begin; i < ranges_[node].end; ++i) {
-      const std::int64_t* packed = packed_.data() + partition_.rows()[i] * total.size();
-      for (std::size_t c = 0; c < total.size(); ++c) total[c] += packed[c];
+      form_.add(packed_.data() + std::size_t{partition_.rows()[i]} * form_.n, total.data());
     }
     return total;
   }
@@ -235,6 +235,7 @@ class TreeRows : public RowSums {
   RowPartition partition_;
   TreeInputs inputs_;  // of the tree that is being grown
   Channels channels_;
+  RowForm form_;
   LargeVector<std::int64_t> packed_;  // (row, channel)
   const Row* chosen_ = nullptr;
   std::vector<RowRange> ranges_;  // per node

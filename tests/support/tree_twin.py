@@ -59,6 +59,8 @@ def quantise(x, carries_count):
     """Integers round(x * 2^e) and 2^-e, with the exponent of the kernels: a sum over all rows fits an int64."""
     shared = 62 - 2 * bits_for(len(x))
     bits = min(50, shared) if carries_count and shared >= 22 else min(50, 62 - bits_for(len(x)))
+    if carries_count and shared < 22:
+        bits = min(bits, 29)  # sums of 2^16 rows, with their count, have 62 bits
     largest = np.abs(x).max(initial=0.0)
     exponent = 0 if largest == 0 else min(bits - math.frexp(largest)[1], 1000)
     return np.rint(np.ldexp(x, exponent)).astype(np.int64), 2.0**-exponent

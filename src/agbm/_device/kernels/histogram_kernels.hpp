@@ -104,12 +104,14 @@ extern "C" __global__ void agbm_clear(const agbm::Int64* families, long long n_f
 }
 
 // The histograms (cell, channel) of the first nodes of families, (family, 5 words): node, slot, ... The grid is (part of
-// the rows, group of columns, group of channels). columns: first_cell of each column, with the total at the end.
+// the rows, group of columns, group of channels). columns: first_cell of each column, with the total at the end. If
+// cells have a channel more than rows, it is for the count, which is in the low bits of the last channel of rows.
 extern "C" __global__ void agbm_histograms(const agbm::Int64* families, long long n_families, const agbm::Int64* begin,
                                            const agbm::Int64* end, const unsigned* rows, const unsigned char* codes,
                                            long long n_rows, long long n_columns, const int* first_cell,
                                            const agbm::Int64* packed, long long n_channels, long long channels_at_once,
-                                           agbm::Int64* histograms, long long size, long long n_parts) {
+                                           long long n_cell_channels, long long count_bits, agbm::Int64* histograms,
+                                           long long size, long long n_parts) {
   using agbm::Int64;
   __shared__ Int64 first[agbm::kMostNodes + 1];
   AGBM_DYNAMIC_SHARED(unsigned, shared);
@@ -148,11 +150,19 @@ extern "C" __global__ void agbm_histograms(const agbm::Int64* families, long lon
       }
     }
     __syncthreads();
-    Int64* out = histograms + families[5 * family + 1] * size + static_cast<Int64>(base) * n_channels + first_channel;
+    Int64* out = histograms + families[5 * family + 1] * size + static_cast<Int64>(base) * n_cell_channels;
     for (int i = threadIdx.x; i < n_cells * channels; i += blockDim.x) {
       if ((low[i] | high[i]) == 0) continue;
-      agbm::add(out + static_cast<Int64>(i % n_cells) * n_channels + i / n_cells,
-                static_cast<Int64>(static_cast<agbm::UInt64>(high[i]) << 32 | low[i]));
+      const int channel = first_channel + i / n_cells;
+      const Int64 sum = static_cast<Int64>(static_cast<agbm::UInt64>(high[i]) << 32 | low[i]);
+      Int64* const cell = out + static_cast<Int64>(i % n_cells) * n_cell_channels + channel;
+      if (channel == n_channels - 1 && n_channels < n_cell_channels) {
+        const Int64 value = sum >> count_bits;
+        agbm::add(cell, value);
+        agbm::add(cell + 1, sum - value * (Int64{1} << count_bits));
+      } else {
+        agbm::add(cell, sum);
+      }
       low[i] = high[i] = 0;
     }
     __syncthreads();
