@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from agbm import _native
 from agbm._core.learners import DivergedError, Newton
 from agbm._core.weights import Weights
 from agbm._device.bins import GROUP_COLUMNS
@@ -123,6 +124,53 @@ def test_trees_have_the_bits_of_the_cpu(case):
     known = cpu.values(expected[0].model)
     for one, other in zip(known, on_device.values(found[0].model), strict=True):
         assert one.tobytes() == device.to_host(other).tobytes()
+
+
+class OfMany:
+    """Sums over rows that are part of two million: so many that cells have a channel for the count."""
+
+    n_repeated = 2**21
+
+    def __init__(self, matrix, residuals, hessians):
+        self._shard = _native.ShardRows(matrix, 1)
+        _, self.max = self._shard.set_residuals(residuals=residuals, hessians=hessians, repeats=None)
+        self._shard.start(n_repeated=self.n_repeated, max=self.max, rows=None)
+
+    def histograms(self, splits, nodes):
+        self._shard.split(splits)
+        return self._shard.histograms(nodes)
+
+    def noise(self):
+        return self._shard.noise()
+
+    def leaf_sums(self, splits, leaves):
+        self._shard.split(splits)
+        return self._shard.leaf_sums(leaves)
+
+
+@pytest.mark.parametrize("newton", [False, True])
+@pytest.mark.parametrize("n_residuals", [1, 2])
+def test_part_of_two_million_rows(n_residuals, newton):
+    rng = np.random.default_rng(0)
+    X, n_categories = make_table(rng, False, True, 19)
+    signal = np.nan_to_num(X[:N_TRAIN, :1]).T
+    residuals = [signal + rng.normal(size=signal.shape) for _ in range(n_residuals)]
+    hessian = rng.random(signal.shape) + 0.1
+    cpu, on_device, device = fitters(X, n_categories, residuals[0], None, max_depth=3, shared_structure=True)
+    on_device._weights = on_device._weights._replace(n_repeated=OfMany.n_repeated)
+    on_host, there = (Newton(hessian), Newton(device.to_device(hessian))) if newton else (None, None)
+    found, _ = on_device._grow([device.to_device(r) for r in residuals], there, range(1), on_device._draw())
+    matrix = cpu._bins.encode(X[:N_TRAIN], 1)
+    sums = OfMany(matrix, [r[0] for r in residuals], hessian if newton else None)
+    grower = cpu._learner.growers(_native.RemoteGrower, cpu._bins, cpu._bins.matrix(0)).of(range(1))
+    parts = grower.grow(
+        sums=sums, n_repeated=sums.n_repeated, max=sums.max, n_residuals=n_residuals,
+        **cpu._growth(on_host, range(1), cpu._draw()),
+    )  # fmt: skip
+    expected = cpu._forest(*parts, 1, n_residuals)
+    assert len(expected.nodes) > 3
+    for name in ("nodes", "value"):
+        assert getattr(expected, name).tobytes() == getattr(found, name).tobytes(), name
 
 
 def test_numbers_that_are_not_finite_are_errors():

@@ -590,6 +590,31 @@ def test_a_million_rows_keep_their_precision():
         )
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("hessians", [False, True])
+def test_histograms_of_a_million_rows(hessians, n_threads):
+    """Blocks of rows, whose counts are in the last value, and several groups of columns in one line of codes."""
+    rng = np.random.default_rng(11)
+    n = 2**20 + 5
+    codes = rng.integers(0, 3, size=(n, 4)).astype(np.float32)
+    X = codes[:, rng.integers(0, 4, size=20)]
+    residual, hessian = rng.normal(size=n), rng.uniform(0.0, 1.0, (1, n)) if hessians else None
+    residual[5] = -1e5
+    matrix = Bins.from_data(X, 255).encode(X, 2)
+    channels = [residual] if hessian is None else [residual, hessian[0]]
+    quantised = [quantise(x, k == len(channels) - 1)[0] for k, x in enumerate(channels)]
+    for rows in (None, np.flatnonzero(rng.random(n) < 0.7).astype(np.uint32)):
+        cells, _, _ = _native.histogram(matrix, residual[np.newaxis], hessian, rows, n_threads)
+        chosen = slice(None) if rows is None else rows
+        for f in (0, 7, 19):
+            places = X[chosen, f].astype(np.intp)
+            found = cells[4 * f : 4 * f + 3]
+            for k, q in enumerate(quantised):
+                whole = [int(q[chosen][places == code].sum()) for code in range(3)]
+                assert found[:, k].tolist() == whole
+            assert found[:, -1].tolist() == np.bincount(places, minlength=3).tolist()
+
+
 def assert_equal_values(X, residuals, rules, hessians=None, max_bins=255):
     """Whatever the numbers of the nodes; returns how many leaves there are."""
     matrix = Bins.from_data(X, max_bins).encode(X, 2)
