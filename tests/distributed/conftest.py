@@ -16,7 +16,7 @@ def processes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(processes):
-    """The cluster, with as many workers as the last test has left. No other file sees its client, or what that holds."""
+    """The cluster, with as many workers as the last test has left, and a client that no other file sees."""
     with processes.connected():
         yield processes
 

@@ -46,7 +46,7 @@ def parts(document):
 
 
 def everything(words):
-    """What arguments of `pip install` name, with agbm's extras replaced by what they name: equal sets, equal packages."""
+    """What arguments of `pip install` name, with the contents of extras of agbm: equal ones share an environment."""
     found = set()
     for word in words:
         name, _, extras = word.removesuffix("]").partition("[")
@@ -71,9 +71,10 @@ def check(document, pythons, folder):
     """Run a page in a new folder. Prints an error and returns False if it needs more than it installs."""
     folder.mkdir(parents=True)
     for words, steps in parts(document):
+        python = pythons[everything(words)]
         given = json.dumps([document, steps, sys.executable])
         done = subprocess.run(
-            [pythons[everything(words)], "-I", Path(__file__).parent / "follow_page.py"], input=given, cwd=folder, env=SETTINGS,
+            [python, "-I", Path(__file__).parent / "follow_page.py"], input=given, cwd=folder, env=SETTINGS,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
