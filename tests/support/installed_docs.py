@@ -12,15 +12,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import tomllib
 import venv
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
-from documents import DOCUMENTS, ROOT, blocks, commands
-
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+from documents import DOCUMENTS, blocks, commands
+from requirements import everything
 
 # No Python environment variables, such as PYTHONDONTWRITEBYTECODE, and no windows.
 SETTINGS = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {"MPLBACKEND": "Agg"}
@@ -43,18 +41,6 @@ def parts(document):
             elif words[0] == "agbm" and words[1] != "paper":  # takes minutes
                 found[-1][1].append(("agbm", words[1:]))
     return [(words, steps) for words, steps in found if words is not None and steps]
-
-
-def everything(words):
-    """What arguments of `pip install` name, with the contents of extras of agbm: equal ones share an environment."""
-    found = set()
-    for word in words:
-        name, _, extras = word.removesuffix("]").partition("[")
-        if name in (".", "agbm"):
-            found |= everything(need for extra in filter(None, extras.split(",")) for need in EXTRAS[extra])
-        else:
-            found.add(word)
-    return frozenset(found)
 
 
 def environment(place, words, wheel):
