@@ -207,11 +207,13 @@ $(TEST_SET_UP) $(BENCH_SET_UP): $(VENV)/.set-up-%: pyproject.toml | $(SET_UP)
 	@echo "Installing what agbm[$*] names"
 	@$(PIP) 'agbm[$*]'
 	@touch $@
+# If the library is built for the tests, their packages are installed meanwhile.
+$(TEST_SET_UP): IMPORTED = $(shell $(PYTHON) tests/support/requirements.py test)
 
 # An editable install: Python files are used where they are; only a change of the native part or of the set-up builds again.
 # The compiler needs the cores and pip the network, so both run at once; the last line installs what the list above lacks.
 $(SET_UP): $(NATIVE) | $(BIN)/ninja
-	@echo "Compiling the kernels (about a minute with two cores), and meanwhile installing $(IMPORTED)"
+	@echo "Compiling the kernels (about a minute with two cores), and meanwhile installing packages"
 	@$(PIP) --no-build-isolation --no-deps -e . & build=$$!; \
 	  $(PIP) --no-warn-conflicts $(IMPORTED); installed=$$?; wait $$build && exit $$installed
 	@$(PIP) 'agbm[plot,progress]'

@@ -11,6 +11,11 @@ from slow import is_slow, is_slow_file
 # Without it scikit-learn skips its check of array API inputs.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+# pytest-xdist has one process per core. With several threads each, threads that wait would take time from those that
+# work. Tests that are about threads say how many: n_jobs=2.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No test depends on how fast a machine is.
 settings.register_profile("agbm", deadline=None)
 settings.load_profile("agbm")

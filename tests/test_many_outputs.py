@@ -95,9 +95,9 @@ class TestClasses:
     @methods
     def test_a_thousand_classes(self, strategy, method):
         rng = np.random.default_rng(0)
-        X = rng.permutation(4000).astype(float)[:, np.newaxis]
-        y = X[:, 0].astype(int) // 4
-        X = np.column_stack([X, rng.normal(size=4000)])
+        X = rng.permutation(2000).astype(float)[:, np.newaxis]
+        y = X[:, 0].astype(int) // 2
+        X = np.column_stack([X, rng.normal(size=2000)])
         model = AGBMClassifier(
             method=method, multi_strategy=strategy, max_iter=2, max_depth=None, min_samples_leaf=1, max_leaf_nodes=30,
             learning_rate=0.5,

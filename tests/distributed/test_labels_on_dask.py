@@ -17,7 +17,7 @@ SMALL = {"max_iter": 4, "max_depth": 3, "n_members": 1}
 @pytest.fixture(scope="module", autouse=True)
 def client():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,11 +32,16 @@ class Cluster:
         self._log = open(folder / "log.txt", "w")  # noqa: SIM115 (processes write to it)
         self.workers = {}
         self._n_started = 0
-        file = folder / "scheduler.json"
-        self.processes = [self._start("scheduler", "--host", host, "--port", "0", "--scheduler-file", file)]
-        wait_until(file.exists)
-        self.client = Client(scheduler_file=str(file))
-        self.address = self.client.scheduler.address
+        self._file = folder / "scheduler.json"
+        anywhere = ("--port", "0", "--dashboard-address", ":0")  # other clusters may have the usual ports
+        self.processes = [self._start("scheduler", "--host", host, *anywhere, "--scheduler-file", self._file)]
+        wait_until(self._file.exists)
+
+    @contextmanager
+    def connected(self):
+        """Let `client`, which is Dask's default one, be a client of this cluster."""
+        with Client(scheduler_file=str(self._file)) as self.client:
+            yield self
 
     def _start(self, what, *arguments, before=()):
         command = [*before, sys.executable, "-m", "dask", what, *map(str, arguments), "--no-dashboard"]
@@ -46,7 +52,7 @@ class Cluster:
         name = f"worker-{self._n_started}"
         self._n_started += 1
         process = self._start(
-            "worker", self.address, "--host", host, "--nthreads", 1, "--no-nanny", "--name", name,
+            "worker", "--scheduler-file", self._file, "--host", host, "--nthreads", 1, "--no-nanny", "--name", name,
             "--memory-limit", 0, "--local-directory", self._folder, before=before,
         )  # fmt: skip
         self.processes.append(process)
@@ -72,6 +78,15 @@ class Cluster:
         """Wait until the scheduler knows exactly the workers that are running."""
         wait_until(lambda: set(self.addresses()) == set(self.workers))
 
+    @contextmanager
+    def giving_up_soon(self):
+        """Let the scheduler give up a task when two workers that had it have died, instead of four."""
+        usual = self.client.run_on_scheduler(_allow_failures, 1)
+        try:
+            yield
+        finally:
+            self.client.run_on_scheduler(_allow_failures, usual)
+
     def addresses(self):
         """Addresses of the workers that the scheduler knows, by name."""
         workers = self.client.run_on_scheduler(_addresses)
@@ -79,17 +94,19 @@ class Cluster:
 
     def close(self):
         """Kill all processes."""
-        try:
-            self.client.close(timeout=5)
-        finally:
-            for process in self.processes:
-                process.kill()
-                process.wait()
-            self._log.close()
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        self._log.close()
 
 
 def _addresses(dask_scheduler):
     return {worker.name: worker.address for worker in dask_scheduler.workers.values()}
+
+
+def _allow_failures(number, dask_scheduler):
+    before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
+    return before
 
 
 def wait_until(condition):

@@ -13,9 +13,12 @@ import subprocess
 import sys
 import tempfile
 import venv
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 from documents import DOCUMENTS, blocks, commands
+from requirements import everything
 
 # No Python environment variables, such as PYTHONDONTWRITEBYTECODE, and no windows.
 SETTINGS = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {"MPLBACKEND": "Agg"}
@@ -40,30 +43,21 @@ def parts(document):
     return [(words, steps) for words, steps in found if words is not None and steps]
 
 
-class Environments:
-    """Virtual environments in a folder, one for each set of requirements."""
-
-    def __init__(self, folder, wheel):
-        self._folder, self._wheel = folder, wheel
-        self._pythons = {}
-
-    def python(self, words):
-        """The interpreter of an environment with these arguments of `pip install`; created if necessary."""
-        wanted = frozenset(words)
-        if wanted not in self._pythons:
-            place = self._folder / f"environment-{len(self._pythons)}"
-            venv.create(place, symlinks=True)
-            self._pythons[wanted] = place / "bin" / "python"
-            requirements = [f"{self._wheel}{word[1:]}" if word.startswith(".") else word for word in words]
-            pip = [sys.executable, "-m", "pip", "--python", self._pythons[wanted], "install", "-q", "--no-compile"]
-            subprocess.run([*pip, *requirements], check=True, stderr=subprocess.DEVNULL)
-        return self._pythons[wanted]
+def environment(place, words, wheel):
+    """Create a virtual environment with these arguments of `pip install`; returns its interpreter."""
+    venv.create(place, symlinks=True)
+    python = place / "bin" / "python"
+    requirements = [f"{wheel}{word[1:]}" if word.startswith(".") else word for word in words]
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile"]
+    subprocess.run([*pip, *requirements], check=True, stderr=subprocess.DEVNULL)
+    return python
 
 
-def check(document, environments, folder):
-    """Run a page. Prints an error and returns False if it needs more than it installs."""
+def check(document, pythons, folder):
+    """Run a page in a new folder. Prints an error and returns False if it needs more than it installs."""
+    folder.mkdir(parents=True)
     for words, steps in parts(document):
-        python = environments.python(words)
+        python = pythons[everything(words)]
         given = json.dumps([document, steps, sys.executable])
         done = subprocess.run(
             [python, "-I", Path(__file__).parent / "follow_page.py"], input=given, cwd=folder, env=SETTINGS,
@@ -77,15 +71,15 @@ def check(document, environments, folder):
 
 
 def main(wheel):
-    failed = []
-    with tempfile.TemporaryDirectory() as folder:
-        environments = Environments(Path(folder), Path(wheel).resolve())
-        for document in DOCUMENTS:
-            page = Path(folder) / "pages" / document
-            page.mkdir(parents=True)
-            if not check(document, environments, page):
-                failed.append(document)
-    return 1 if failed else 0
+    wanted = {everything(words): words for document in DOCUMENTS for words, _ in parts(document)}
+    # Threads that wait for processes: pip and most steps of pages use one core.
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        place = Path(folder)
+        places = [place / f"environment-{i}" for i in range(len(wanted))]
+        made = pool.map(environment, places, wanted.values(), repeat(Path(wheel).resolve()))
+        pythons = dict(zip(wanted, made, strict=True))
+        good = pool.map(lambda document: check(document, pythons, place / "pages" / document), DOCUMENTS)
+        return 0 if all(list(good)) else 1
 
 
 if __name__ == "__main__":
