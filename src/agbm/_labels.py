@@ -424,8 +424,10 @@ class Classes(Labels):
         """Probabilities (row, class)."""
         if self.n_outputs > 1:
             return np.ascontiguousarray(loss.inverse_link(raw).T)
-        second = loss.inverse_link(raw[0])
-        return np.column_stack([1.0 - second, second])
+        both = np.empty((raw.shape[1], 2))
+        both[:, 1] = loss.inverse_link(raw[0])
+        np.subtract(1.0, both[:, 1], out=both[:, 0])
+        return both
 
     def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
         """The most probable class of each row."""
