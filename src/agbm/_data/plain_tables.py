@@ -1,4 +1,4 @@
-"""Tables of plain numbers, which are read without scikit-learn's checks: these take longer than predicting a few rows."""
+"""Tables of plain numbers, read without scikit-learn's checks, which take longer than predictions for a few rows."""
 
 from __future__ import annotations
 
