@@ -432,7 +432,7 @@ class Classes(Labels):
 
     def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
         """The most probable class of each row."""
-        return self.classes.take(raw.argmax(axis=0) if self.n_outputs > 1 else raw[0] > 0)
+        return np.asarray(self.classes.take(raw.argmax(axis=0) if self.n_outputs > 1 else raw[0] > 0))
 
     def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):
