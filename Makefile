@@ -22,6 +22,7 @@
 # make bench-survival DATA=folder  compare survival models on eight tables, write out/survival/survival.md; resumes
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
+# make bench-latency  time to predict one row and 100 rows, with other libraries; fills docs/measurements.md in
 # make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
 # make test-gpu    the tests of devices on the GPU of this machine, instead of the emulation (GPU_PYTHON=interpreter with agbm[cuda])
 # make bench-gpu   seconds of trees, predictions and binning on that GPU (benchmarks/gpu.py)
@@ -48,7 +49,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
 .PHONY: demo test test-fast test-gpu test-kills test-install lint docs figures paper bench bench-quick bench-kernels bench-ablation bench-dask \
-  bench-gpu bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
+  bench-gpu bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -145,6 +146,9 @@ bench-survival: $(BENCH_SET_UP)
 bench-dask: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/dask_speed.py --rounds $(or $(ROUNDS),3) --document docs/scale.md
 	$(BIN)/python benchmarks/scale.py --document docs/scale.md --plot docs/scale.svg
+
+bench-latency: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/latency.py --document docs/measurements.md
 
 bench-sparse: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/sparse_memory.py

@@ -57,20 +57,6 @@ def clocked(work: Callable[[], object], least: int = 1, seconds: float = 0.2) ->
     return turn
 
 
-def clocked_beyond(work: Callable[[], object], part: Callable[[], object], seconds: float = 0.2) -> Turn:
-    """A turn that measures the median time difference between `work` and `part`, which are called alternately."""
-
-    def turn() -> float:
-        once, differences = clocked(part, seconds=0.0), []
-        whole = clocked(work, seconds=0.0)
-        began = time.perf_counter()
-        while time.perf_counter() - began < seconds:
-            differences.append(whole() - once())
-        return float(np.median(differences))
-
-    return turn
-
-
 def take_turns(turns: Mapping[str, Turn], rounds: int) -> dict[str, np.ndarray]:
     """Seconds of each turn, round after round, so that a busy machine affects all contestants alike."""
     seconds: dict[str, list[float]] = {name: [] for name in turns}

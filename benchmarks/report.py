@@ -24,7 +24,6 @@ TITLES = {
     "wide": "As many features as rows, time per tree",
     "sparse": "Sparse matrices, time per tree",
     "predict": "Prediction, many rows",
-    "row": "Prediction, single row",
     "memory": "Peak memory of a fit, in addition to its input",
     "growth": "Scaling with rows and threads",
 }

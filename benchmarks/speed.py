@@ -29,11 +29,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
-from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from agbm.methods import AGBM
-from measure import Result, Turn, clocked, clocked_beyond, compare, machine, take_turns
+from measure import Result, Turn, clocked, compare, machine, take_turns
 from peers import Library, Ours, Setting, installed_peers, named
 from report import draw, print_table
 
@@ -258,39 +257,6 @@ def predict(run: Run) -> list[Result]:
     return compare("predict", f"{dimensions(X)}, 100 trees, depth 6", "agbm", peers, goals, run.remarks)
 
 
-def row(run: Run) -> list[Result]:
-    """Prediction of a single row on one thread; for agbm, also the time without scikit-learn's input checks."""
-    X, y = table_of(run.rows(100_000), 28)
-    setting = replace(run.setting(), threads=1)
-    models = {library.name: library.fit(X, y, setting) for library in run.libraries}
-    one = X[:1].copy()
-
-    def turn(library: Library) -> Turn:
-        return clocked(lambda: float(library.predict(models[library.name], one, 1)[0]))
-
-    def check() -> object:
-        return validate_data(
-            models["agbm"], one, reset=False, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-        )
-
-    turns = {library.name: turn(library) for library in run.libraries if library.name != "LightGBM quantised"}
-    raw, predictor = "agbm, predictor()", models["agbm"].predictor()
-    ours = "agbm, without input checks"
-    turns |= {
-        ours: clocked_beyond(lambda: float(models["agbm"].predict(one)[0]), check),
-        raw: clocked(lambda: float(predictor(one)[0])),
-    }
-    with threadpool_limits(1):
-        seconds = take_turns(turns, run.rounds)
-    beyond = {ours: seconds.pop(ours), "20 µs": np.full(run.rounds, 20e-6)}
-    label = f"1 x {X.shape[1]} {X.dtype}, 100 trees, depth 6"
-    results = compare("row", label, ours, beyond, {"20 µs": 1.0}, {}, "µs")
-    for subject, other in (("agbm", raw), (raw, "agbm")):
-        peers = {name: times for name, times in seconds.items() if name != other}
-        results += compare("row", label, subject, peers, {}, run.remarks, "µs")
-    return results
-
-
 def peak_of_fit(name: str, n_rows: int, dtype: str, threads: int) -> float:
     """Peak of resident memory during a fit, in bytes, minus the memory before it. It must run in its own process."""
     library, setting = named(name), Setting(threads, trees=10)
@@ -358,8 +324,7 @@ def growth(run: Run) -> list[Result]:
 
 
 CASES: dict[str, Callable[[Run], list[Result]]] = {
-    case.__name__: case
-    for case in (tree, acceleration, binning, small, paper, wide, sparse, predict, row, memory, growth)
+    case.__name__: case for case in (tree, acceleration, binning, small, paper, wide, sparse, predict, memory, growth)
 }
 
 # Cases whose rounds take more than a minute.

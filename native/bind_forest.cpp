@@ -35,15 +35,14 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
   return Forest(std::move(arrays));
 }
 
+// The caller allocates `out`: for one row, NumPy does so in less time than it takes to pass it an array from here.
 template <class T>
-nb::ndarray<nb::numpy, double> predict(const Forest& forest, const Matrix<T>& x, int n_threads) {
+void predict(const Forest& forest, const Matrix<T>& x, const Results& out, int n_threads) {
   require(static_cast<int>(x.shape(1)) == forest.n_features(), "X: wrong number of features");
-  std::vector<double> out(x.shape(0) * forest.n_columns(), 0.0);
-  {
-    nb::gil_scoped_release release;
-    forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
-  }
-  return to_numpy(std::move(out), x.shape(0), forest.n_columns());
+  require(out.size() == x.shape(0) * forest.n_columns(), "out: wrong size");
+  nb::gil_scoped_release release;
+  std::fill_n(out.data(), out.size(), 0.0);
+  forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
 }
 
 template <class T>
@@ -96,8 +95,9 @@ void bind_forest(nb::module_& m) {
   nb::class_<Forest>(m, "Forest", "Trees prepared for prediction.")
       .def(nb::new_(&make_forest), "n_features"_a, "n_columns"_a, "roots"_a.noconvert(), "first_column"_a.noconvert(),
            "nodes"_a.noconvert(), "category_words"_a.noconvert(), "category_start"_a.noconvert(), "value"_a.noconvert())
-      .def("predict", &predict<double>, "X"_a.noconvert(), "n_threads"_a)
-      .def("predict", &predict<float>, "X"_a.noconvert(), "n_threads"_a, "Sum of the trees' values, (row, output).")
+      .def("predict", &predict<double>, "X"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a)
+      .def("predict", &predict<float>, "X"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+           "Sum of the trees' values, (row, column), into out.")
       .def("leaf_nodes", &leaf_nodes<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("leaf_nodes", &leaf_nodes<float>, "X"_a.noconvert(), "n_threads"_a,
            "The nodes of the leaves that rows reach, (row, tree).");

@@ -102,6 +102,8 @@ void bind_vectors(nb::module_& m) {
         "The exponentials of numbers, clipped to [-700, 700], into out: the same bits on every platform.");
   m.def("log", &elementwise<log_of>, "x"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "The logarithms of numbers, into out: the same bits on every platform.");
+  m.def("sigmoid", &elementwise<sigmoid_of>, "x"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+        "The logistic function of numbers, into out: the same bits on every platform.");
   m.def("exact_sum", &sum_of, "x"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a,
         "The sum of a function (output, row), with weights of rows.");
   m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),

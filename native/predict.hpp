@@ -91,6 +91,7 @@ class Forest {
   template <class T>
   void add_predictions(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride,
                        double* out, int n_threads) const {
+    if (n_rows * trees_.size() < kFewestSharedWalks) n_threads = 1;
     const std::size_t n_blocks = (n_rows + kBlockRows - 1) / kBlockRows;
     const std::size_t n_tasks = std::min<std::size_t>(n_blocks, 8 * static_cast<std::size_t>(std::max(n_threads, 1)));
     const std::size_t n_codes = n_rows < kFewestCodedRows ? 0 : 2 * kBlockRows * coded_features_.size();
@@ -110,9 +111,10 @@ class Forest {
   }
 
  private:
-  static constexpr std::size_t kFewestCodedRows = 32;  // fewer are walked sooner than a block is encoded
-  static constexpr std::size_t kWalks = 8;             // side by side, since each mostly waits for memory
-  static constexpr std::size_t kJoined = 4;            // trees that add their values together
+  static constexpr std::size_t kFewestCodedRows = 32;         // fewer are walked sooner than a block is encoded
+  static constexpr std::size_t kFewestSharedWalks = 1 << 15;  // fewer take at most 0.2 ms, too little to wake a thread
+  static constexpr std::size_t kWalks = 8;                    // side by side, since each mostly waits for memory
+  static constexpr std::size_t kJoined = 4;                   // trees that add their values together
 
   template <class T>
   struct Block {

@@ -44,6 +44,16 @@ inline void exp_of(const double* x, double* out, std::size_t n, int n_threads) {
   });
 }
 
+// out = 1 / (1 + exp(-x)).
+inline void sigmoid_of(const double* x, double* out, std::size_t n, int n_threads) {
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    vectorised([&]() AGBM_INLINE {
+      double* __restrict to = out;
+      for (std::size_t i = begin; i < end; ++i) to[i] = 1.0 / (1.0 + bounded_exp(-x[i]));
+    });
+  });
+}
+
 // log(x) for any x. Numbers that do not occur in training (zero, subnormal, infinite, negative) are left to std::log.
 inline double any_log(double x) { return std::isnormal(x) && x > 0.0 ? positive_log(x) : std::log(x); }
 

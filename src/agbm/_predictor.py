@@ -13,6 +13,8 @@ from ._core.learners import Model
 from ._core.losses import Array
 from ._data.rows import plain
 
+FLOATS = np.dtype(np.float64), np.dtype(np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
@@ -31,7 +33,7 @@ class Predictor:
 
     def __call__(self, X: NDArray[Any]) -> Any:
         """The results for the rows of X, or the result for one row if X is one-dimensional."""
-        if not isinstance(X, np.ndarray) or X.dtype not in (np.float32, np.float64):
+        if not isinstance(X, np.ndarray) or X.dtype not in FLOATS:
             kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
             raise TypeError(f"X must be a NumPy array of type float32 or float64; got {kind}.")
         if X.ndim not in (1, 2) or X.shape[-1] != self.n_features:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from agbm import _native
-from agbm._core.losses import log
+from agbm._core.losses import exp, log
 from agbm.losses import (
     AbsoluteError,
     Exponential,
@@ -347,6 +347,15 @@ class TestElementaryFunctions:
             np.testing.assert_array_equal(log([0.0, np.inf, 5e-324]), np.log([0.0, np.inf, 5e-324]))
         assert np.isnan(log([-1.0, np.nan])).all()
         assert log(1.0).shape == ()
+
+    def test_sigmoid(self):
+        x = np.append(
+            np.random.default_rng(0).normal(scale=20.0, size=5_000), [0.0, -0.0, 800.0, -800.0, np.inf, -np.inf]
+        )
+        for n_threads in (1, 3):
+            np.testing.assert_array_equal(LogLoss().with_threads(n_threads).inverse_link(x), 1.0 / (1.0 + exp(-x)))
+        assert np.isnan(LogLoss().inverse_link(np.array([np.nan]))).all()
+        assert LogLoss().inverse_link(np.array(1.0)).shape == ()
 
     def test_a_row_alone_has_the_bits_of_a_row_among_others(self):
         scores = np.random.default_rng(0).normal(size=(37, 50)) * 5

@@ -132,6 +132,13 @@ def native_forest(n_features, n_columns, *, feature, threshold, left, missing_le
     return _native.Forest(n_features, n_columns, nodes=nodes.view(np.uint8), **arrays)
 
 
+def sums_of_trees(forest, X, n_columns, n_threads=1):
+    """The predictions (row, column) of a native forest."""
+    out = np.full((len(X), n_columns), np.nan)
+    forest.predict(X, out, n_threads)
+    return out
+
+
 def rewrite(path, change):
     """Rewrite a model file or checkpoint after `change` has modified its description and arrays."""
     stored = model_file.parse(np.fromfile(path, np.uint8))

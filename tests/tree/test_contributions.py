@@ -23,7 +23,7 @@ from agbm import AGBMClassifier, AGBMRegressor, _native
 from agbm.export import to_lightgbm
 from agbm.losses import Huber, Quantile, Tweedie
 from forests import LAYOUTS, random_forest
-from toys import native_forest
+from toys import native_forest, sums_of_trees
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its own, about what other libraries will no longer have
@@ -107,7 +107,7 @@ def test_contributions_are_shapley_values(
     native = native_forest(n_features, n_columns, **forest)
     found = contributions(native, X, 1)
     np.testing.assert_allclose(found, twin(forest, n_features, n_columns, X), rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(found.sum(axis=-1), native.predict(X, 1), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=-1), sums_of_trees(native, X, found.shape[1]), rtol=1e-11, atol=1e-12)
 
 
 def chain(n_levels, n_features, random):
@@ -186,7 +186,7 @@ def test_trees_of_many_levels(n_levels, n_features):
     X = np.where(random.random((5, n_features)) < 0.001, -1.0, 1.0)
     X[1] = np.nan
     found = contributions(native, X, 2)
-    np.testing.assert_allclose(found.sum(axis=-1), native.predict(X, 1), atol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=-1), sums_of_trees(native, X, found.shape[1]), atol=1e-9)
     assert np.abs(found[..., :n_features]).max() > 0.01
 
 
@@ -212,7 +212,7 @@ def test_forests_larger_than_what_is_kept_at_a_time():
     X = random.normal(size=(10, 60))
     native = native_forest(60, 2, **forest)
     found = contributions(native, X, 2)
-    np.testing.assert_allclose(found.sum(axis=-1), native.predict(X, 1), atol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=-1), sums_of_trees(native, X, found.shape[1]), atol=1e-9)
     alone = np.zeros_like(found)
     ends = np.append(forest["roots"][1:], len(forest["feature"]))
     per_node = ("feature", "threshold", "left", "missing_left", "categories", "count", "value")

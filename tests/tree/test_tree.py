@@ -15,7 +15,7 @@ from agbm._core.weights import Weights
 from agbm._tree.bins import MAX_SAMPLE, Bins, GroupedCategories, LeafRows, feature_thresholds
 from agbm._tree.forest import NODE, fold
 from agbm._tree.learner import TreeLearner
-from toys import category_counts, native_forest
+from toys import category_counts, native_forest, sums_of_trees
 from tree_twin import Grower, Rules, Sample, quantise
 
 
@@ -1097,6 +1097,6 @@ def test_forests_are_checked_before_they_walk(change, name):
     }
     forest = native_forest(2, **arrays)
     with pytest.raises(ValueError, match="features"):
-        forest.predict(np.zeros((4, 3)), 1)
+        sums_of_trees(forest, np.zeros((4, 3)), 1)
     with pytest.raises(ValueError, match=name):
         native_forest(2, **{**arrays, **change})

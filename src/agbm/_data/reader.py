@@ -14,6 +14,7 @@ from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from .derivation import NO_DERIVATION, Derivation
+from .plain_tables import plain_numbers
 from .rows import RemoteMatrix, plain
 from .tables import Categories, as_table, explain, needs_reading
 
@@ -99,7 +100,8 @@ class TableReader:
 
     def numbers(self, X: Any) -> Any:
         """X as a matrix of numbers for the kernels, with codes for categories."""
-        return plain(_checked(X, "no_validation", self, False))
+        read = None if self.categories.of or self.derivation else plain_numbers(X, self.n_columns, self.names)
+        return plain(_checked(X, "no_validation", self, False) if read is None else read)
 
     def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, NDArray[Any]]:
         """X as a matrix of numbers, with codes for categories, and the checked y."""

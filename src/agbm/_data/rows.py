@@ -148,13 +148,12 @@ def _stacked(X: Any, following: Any) -> Any:
 
 def plain(X: Any) -> Any:
     """X, copied if the kernels do not support its layout: not aligned, or with strides of fractions of values."""
-    if issparse(X) or isinstance(X, RemoteMatrix):
+    if type(X) is not np.ndarray:
+        return X if issparse(X) or isinstance(X, RemoteMatrix) else plain(np.asarray(X))
+    flags = X.flags
+    if flags.aligned and (flags.c_contiguous or all(stride % X.itemsize == 0 for stride in X.strides)):
         return X
-    X = np.asarray(X)
-    if X.flags.c_contiguous and X.flags.aligned:  # the usual case, and fast to test
-        return X
-    whole = all(stride % X.itemsize == 0 for stride in X.strides)
-    return X if whole and X.flags.aligned else np.ascontiguousarray(X)
+    return np.ascontiguousarray(X)
 
 
 def refuse_dates(labels: Any, name: str) -> None:

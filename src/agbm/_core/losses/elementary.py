@@ -21,13 +21,13 @@ def log(x: ArrayLike, n_threads: int = 1) -> Array:
     return _elementwise(_native.log, x, n_threads)
 
 
-def sigmoid(f: ArrayLike, n_threads: int) -> Array:
-    """The logistic function."""
-    return np.asarray(1.0 / (1.0 + exp(np.negative(f), n_threads)))
+def sigmoid(f: ArrayLike, n_threads: int = 1) -> Array:
+    """The logistic function, with the same bits on every platform."""
+    return _elementwise(_native.sigmoid, f, n_threads)
 
 
 def _elementwise(kernel: Callable[[Array, Array, int], None], x: ArrayLike, n_threads: int) -> Array:
-    numbers = np.ascontiguousarray(x, dtype=np.float64)
+    numbers = np.asarray(x, dtype=np.float64, order="C")
     out = np.empty(numbers.shape)
     kernel(numbers, out, n_threads)
-    return out.reshape(np.shape(x))
+    return out
