@@ -44,12 +44,12 @@ inline void exp_of(const double* x, double* out, std::size_t n, int n_threads) {
   });
 }
 
-// out = 1 / (1 + exp(-x)).
+// out = sigmoid(x).
 inline void sigmoid_of(const double* x, double* out, std::size_t n, int n_threads) {
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
     vectorised([&]() AGBM_INLINE {
       double* __restrict to = out;
-      for (std::size_t i = begin; i < end; ++i) to[i] = 1.0 / (1.0 + bounded_exp(-x[i]));
+      for (std::size_t i = begin; i < end; ++i) to[i] = sigmoid(x[i]);
     });
   });
 }

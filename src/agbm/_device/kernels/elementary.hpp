@@ -52,6 +52,8 @@ AGBM_INLINE inline double bounded_exp(double x) {
   return exp_in_range(copy_sign(at_most(absolute(x), kLargestExponent), x));
 }
 
+AGBM_INLINE inline double sigmoid(double x) { return 1.0 / (1.0 + bounded_exp(-x)); }
+
 // log((1 + s) / (1 - s)) = 2 s + s^3 R(s^2) for |s| <= 3 - sqrt(8), which covers numbers between sqrt(1/2) and sqrt(2).
 AGBM_INLINE inline double log_of_ratio(double s) {
   const double z = s * s;

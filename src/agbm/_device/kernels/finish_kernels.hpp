@@ -11,8 +11,6 @@ namespace agbm {
 // Inverse links of losses with one score; see LINKS in finish.py.
 enum class InverseLink { kIdentity, kExp, kSigmoid, kSigmoidOfDouble };
 
-AGBM_INLINE inline double sigmoid(double f) { return 1.0 / (1.0 + bounded_exp(-f)); }
-
 AGBM_INLINE inline double inverse_link(InverseLink link, double f) {
   switch (link) {
     case InverseLink::kExp: return bounded_exp(f);
