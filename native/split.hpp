@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -58,31 +59,42 @@ struct Cuts {
 };
 
 // The same computations as in SumReader, for several places at once: the same operations in the same order, so the same
-// bits.
-template <int Residuals, bool HasHessian>
-struct SumVectors {
+// bits. `Vectors` are those of one register: compilers take wider ones apart, number by number.
+template <int Residuals, bool HasHessian, class Vectors>
+class SumVectors {
+ public:
   static constexpr int kChannels = Residuals + (HasHessian ? 1 : 0);
+  using Numbers = typename Vectors::Numbers;
+  using Words = typename Vectors::Words;
 
-  Integers sums[kChannels];
-
-  AGBM_INLINE void values(const Channels& channels, Doubles (&value)[kChannels], Doubles& hessian) const {
-    constexpr int last = kChannels - 1;
-    for (int c = 0; c < kChannels; ++c) {
-      value[c] = to_doubles(c == last ? sums[c] >> channels.count_bits : sums[c]) * channels.unit[c];
-    }
-    hessian = HasHessian ? value[last] : to_doubles(sums[last] & channels.count_mask());
+  AGBM_INLINE explicit SumVectors(const Channels& channels)
+      : count_bits_(channels.count_bits), count_mask_(channels.count_mask()) {
+    for (int c = 0; c < kChannels; ++c) unit_[c] = Numbers{} + channels.unit[c];
+    floor_ = Numbers{} + channels.min_hessian_leaf;
+    l2_ = Numbers{} + channels.l2[0];
   }
+
   // -infinity if the hessians do not suffice for a leaf.
-  AGBM_INLINE void score(const Channels& channels, Doubles& score) const {
-    Doubles value[kChannels], hessian;
-    values(channels, value, hessian);
-    const Doubles none = {}, floor = none + channels.min_hessian_leaf;
-    const Doubles denominator = (hessian < floor ? floor : hessian) + channels.l2[0];
-    Doubles squares = value[0] * value[0];
+  AGBM_INLINE Numbers score(const Words (&sums)[kChannels]) const {
+    constexpr int last = kChannels - 1;
+    Numbers value[kChannels];
+    for (int c = 0; c < kChannels; ++c) {
+      value[c] = to_numbers(c == last ? sums[c] >> count_bits_ : sums[c]) * unit_[c];
+    }
+    const Numbers hessian = HasHessian ? value[last] : to_numbers(sums[last] & count_mask_);
+    const Numbers none = {}, denominator = (hessian < floor_ ? floor_ : hessian) + l2_;
+    Numbers squares = value[0] * value[0];
     for (int k = 1; k < Residuals; ++k) squares += value[k] * value[k];
-    score = denominator > none ? squares / denominator : none;
-    if (HasHessian) score = hessian < floor ? none - std::numeric_limits<double>::infinity() : score;
+    const Numbers score = denominator > none ? squares / denominator : none;
+    return HasHessian ? (hessian < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
   }
+
+ private:
+  AGBM_INLINE static Numbers to_numbers(Words v) { return __builtin_convertvector(v, Numbers); }
+
+  int count_bits_;
+  std::int64_t count_mask_;
+  Numbers unit_[kChannels], floor_, l2_;
 };
 
 struct ScanTask {
@@ -262,36 +274,42 @@ class FeatureScan {
       n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
     }
     cuts_.n = static_cast<int>(n);
-    // Whole vectors are read, and numbers that an earlier feature has left after the last cut may overflow.
+    // Whole vectors are read: the last cut, repeated, fills the last one.
     const std::size_t whole = (n + kLanes - 1) / kLanes * kLanes;
-    for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, 0);
+    for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, n > 0 ? sums[n - 1] : 0);
   }
 
   // Returns the largest.
   double compute_gains() {
     double largest = -std::numeric_limits<double>::infinity();
-    vectorised([&]() AGBM_INLINE {
-      const Doubles none = {}, impossible = none - std::numeric_limits<double>::infinity();
-      Doubles best = impossible;
-      const int n = cuts_.n;
-      for (int first = 0; first < n; first += kLanes) {
-        SumVectors<Residuals, HasHessian> left, right;
-        for (int c = 0; c < kCutChannels; ++c) {
-          left.sums[c] = load(&cuts_.left[c][first]);
-          right.sums[c] = task_.total[c] - left.sums[c];
-        }
-        Doubles left_score, right_score;
-        left.score(channels_, left_score);
-        right.score(channels_, right_score);
-        const Doubles children = left_score + right_score;
-        Doubles gain = children - parent_score_ - by_chance_;
-        gain = gain > kGainNoise * (children < none ? -children : children) ? gain : impossible;
-        for (int lane = n - first; lane < kLanes; ++lane) gain[lane] = impossible[0];  // beyond the last
-        store(&cuts_.gain[first], gain);
-        best = gain > best ? gain : best;
+    vectorised_by_register([&](auto vectors) AGBM_INLINE { largest = gains_in<decltype(vectors)>(); });
+    return largest;
+  }
+
+  template <class Vectors>
+  AGBM_INLINE double gains_in() {
+    using Numbers = typename Vectors::Numbers;
+    using Words = typename Vectors::Words;
+    const SumVectors<Residuals, HasHessian, Vectors> read(channels_);
+    const Numbers none = {}, impossible = none - std::numeric_limits<double>::infinity();
+    const double parent_score = parent_score_, by_chance = by_chance_;
+    Words total[kCutChannels], left[kCutChannels], right[kCutChannels];
+    for (int c = 0; c < kCutChannels; ++c) total[c] = Words{} + task_.total[c];
+    Numbers best = impossible;
+    const int n = cuts_.n;
+    for (int first = 0; first < n; first += Vectors::kLanes) {
+      for (int c = 0; c < kCutChannels; ++c) {
+        std::memcpy(&left[c], &cuts_.left[c][first], sizeof left[c]);
+        right[c] = total[c] - left[c];
       }
-      for (int lane = 0; lane < kLanes; ++lane) largest = best[lane] > largest ? best[lane] : largest;
-    });
+      const Numbers children = read.score(left) + read.score(right);
+      Numbers gain = children - parent_score - by_chance;
+      gain = gain > kGainNoise * (children < none ? -children : children) ? gain : impossible;
+      std::memcpy(&cuts_.gain[first], &gain, sizeof gain);
+      best = gain > best ? gain : best;
+    }
+    double largest = impossible[0];
+    for (int lane = 0; lane < Vectors::kLanes; ++lane) largest = best[lane] > largest ? best[lane] : largest;
     return largest;
   }
 
@@ -316,7 +334,7 @@ class FeatureScan {
   }
 
   static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one
-  static constexpr int kCutChannels = std::max(1, SumVectors<Residuals, HasHessian>::kChannels);
+  static constexpr int kCutChannels = std::max(1, Residuals + (HasHessian ? 1 : 0));
 
   const SumReader<Residuals, HasHessian> read_;
   const Channels& channels_;
