@@ -55,7 +55,6 @@ struct Cuts {
   int n = 0;
   std::array<int, kMost> place;
   std::array<std::array<std::int64_t, kMost>, Channels> left;
-  std::array<double, kMost> gain;
 };
 
 // The same computations as in SumReader, for several places at once: the same operations in the same order, so the same
@@ -74,22 +73,36 @@ class SumVectors {
     l2_ = Numbers{} + channels.l2[0];
   }
 
-  // -infinity if the hessians do not suffice for a leaf.
-  AGBM_INLINE Numbers score(const Words (&sums)[kChannels]) const {
+  // One side of each cut.
+  struct Side {
+    Numbers squares, hessian, denominator;
+  };
+  AGBM_INLINE Side side(const Words (&sums)[kChannels]) const {
     constexpr int last = kChannels - 1;
     Numbers value[kChannels];
     for (int c = 0; c < kChannels; ++c) {
       value[c] = to_numbers(c == last ? sums[c] >> count_bits_ : sums[c]) * unit_[c];
     }
     const Numbers hessian = HasHessian ? value[last] : to_numbers(sums[last] & count_mask_);
-    const Numbers none = {}, denominator = (hessian < floor_ ? floor_ : hessian) + l2_;
     Numbers squares = value[0] * value[0];
     for (int k = 1; k < Residuals; ++k) squares += value[k] * value[k];
-    const Numbers score = denominator > none ? squares / denominator : none;
-    return HasHessian ? (hessian < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
+    return {squares, hessian, (hessian < floor_ ? floor_ : hessian) + l2_};
+  }
+  // -infinity if the hessians do not suffice for a leaf.
+  AGBM_INLINE Numbers score(const Side& side) const {
+    const Numbers none = {}, score = side.denominator > none ? side.squares / side.denominator : none;
+    return HasHessian ? (side.hessian < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
+  }
+  // Whether the scores of two sides may add up to `bound`, or numbers are too small to tell: all bits of a lane, or none.
+  // Divisions take longer than all the rest, and few cuts need them.
+  AGBM_INLINE Words may_reach(const Side& left, const Side& right, double bound) const {
+    const Numbers sum = left.squares * right.denominator + right.squares * left.denominator + kTooSmallToTell;
+    return ~(sum < bound * (left.denominator * right.denominator));
   }
 
  private:
+  static constexpr double kTooSmallToTell = 1e-200;
+
   AGBM_INLINE static Numbers to_numbers(Words v) { return __builtin_convertvector(v, Numbers); }
 
   int count_bits_;
@@ -224,7 +237,6 @@ class FeatureScan {
         const int cut = best_cut(order, end, base);
         if (cut < 0) return;
         const std::int64_t n_left = channels_.count_in(cuts_.left.back()[cut]);
-        best_.gain = cuts_.gain[cut];
         best_.missing_left = missing_left(n_left);
         best_place_ = named(cuts_.place[cut], n_left);
         return;
@@ -246,12 +258,12 @@ class FeatureScan {
   }
 
   // The same for all cuts at once, without a branch for each. Returns the first cut with the largest gain, or -1 if
-  // that is not larger than the best so far.
+  // that is not larger than the best so far, and sets the best gain.
   int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
     collect_cuts(order, end, base);
-    const double largest = compute_gains();
-    if (!(largest > best_.gain)) return -1;
-    return static_cast<int>(std::find(cuts_.gain.begin(), cuts_.gain.end(), largest) - cuts_.gain.begin());
+    int cut = -1;
+    vectorised_by_register([&](auto vectors) AGBM_INLINE { cut = find_best<decltype(vectors)>(); });
+    return cut;
   }
 
   void collect_cuts(const std::vector<int>* order, int end, const std::int64_t* base) {
@@ -279,38 +291,53 @@ class FeatureScan {
     for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, n > 0 ? sums[n - 1] : 0);
   }
 
-  // Returns the largest.
-  double compute_gains() {
-    double largest = -std::numeric_limits<double>::infinity();
-    vectorised_by_register([&](auto vectors) AGBM_INLINE { largest = gains_in<decltype(vectors)>(); });
-    return largest;
+  // The sum of the scores of two sides that a better cut reaches at least, in spite of rounding errors; -infinity if
+  // products of sums might overflow, so that every cut counts as possibly better.
+  double bound() const {
+    constexpr double large = 1e100, less = 1.0 - 1e-12;
+    const double sum = parent_score_ + by_chance_ + best_.gain;
+    const bool safe = sum < large && read_.denominator(task_.total, 0) < large;
+    return safe ? less * sum : -std::numeric_limits<double>::infinity();
   }
 
+  // Exact gains are only computed in blocks with a cut that may be the best so far.
   template <class Vectors>
-  AGBM_INLINE double gains_in() {
-    using Numbers = typename Vectors::Numbers;
+  AGBM_INLINE int find_best() {
+    constexpr int lanes = Vectors::kLanes, kRegisters = kLanes / lanes;
+    using Reader = SumVectors<Residuals, HasHessian, Vectors>;
     using Words = typename Vectors::Words;
-    const SumVectors<Residuals, HasHessian, Vectors> read(channels_);
-    const Numbers none = {}, impossible = none - std::numeric_limits<double>::infinity();
-    const double parent_score = parent_score_, by_chance = by_chance_;
-    Words total[kCutChannels], left[kCutChannels], right[kCutChannels];
+    const Reader read(channels_);
+    Words total[kCutChannels];
     for (int c = 0; c < kCutChannels; ++c) total[c] = Words{} + task_.total[c];
-    Numbers best = impossible;
-    const int n = cuts_.n;
-    for (int first = 0; first < n; first += Vectors::kLanes) {
-      for (int c = 0; c < kCutChannels; ++c) {
-        std::memcpy(&left[c], &cuts_.left[c][first], sizeof left[c]);
-        right[c] = total[c] - left[c];
+    double enough = bound();
+    int best = -1;
+    for (int first = 0; first < cuts_.n; first += kLanes) {
+      typename Reader::Side left[kRegisters], right[kRegisters];
+      Words promising = {};
+      for (int k = 0; k < kRegisters; ++k) {
+        Words sums[kCutChannels];
+        for (int c = 0; c < kCutChannels; ++c) std::memcpy(&sums[c], &cuts_.left[c][first + k * lanes], sizeof sums[c]);
+        left[k] = read.side(sums);
+        for (int c = 0; c < kCutChannels; ++c) sums[c] = total[c] - sums[c];
+        right[k] = read.side(sums);
+        promising |= read.may_reach(left[k], right[k], enough);
       }
-      const Numbers children = read.score(left) + read.score(right);
-      Numbers gain = children - parent_score - by_chance;
-      gain = gain > kGainNoise * (children < none ? -children : children) ? gain : impossible;
-      std::memcpy(&cuts_.gain[first], &gain, sizeof gain);
-      best = gain > best ? gain : best;
+      std::int64_t any = 0;
+      for (int lane = 0; lane < lanes; ++lane) any |= promising[lane];
+      if (any == 0) continue;
+      for (int k = 0; k < kRegisters; ++k) {
+        const auto children = read.score(left[k]) + read.score(right[k]);
+        for (int lane = 0; lane < lanes; ++lane) {
+          const double gain = children[lane] - parent_score_ - by_chance_;
+          // Ties go to the first, so a cut that is repeated at the end is never chosen there.
+          if (!(gain > best_.gain && more_than_rounding(gain, children[lane]))) continue;
+          best_.gain = gain;
+          best = first + k * lanes + lane;
+        }
+      }
+      enough = bound();
     }
-    double largest = impossible[0];
-    for (int lane = 0; lane < Vectors::kLanes; ++lane) largest = best[lane] > largest ? best[lane] : largest;
-    return largest;
+    return best;
   }
 
   void consider(int place, bool missing_left) {
