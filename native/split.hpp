@@ -73,36 +73,43 @@ class SumVectors {
     l2_ = Numbers{} + channels.l2[0];
   }
 
-  // One side of each cut.
-  struct Side {
-    Numbers squares, hessian, denominator;
-  };
-  AGBM_INLINE Side side(const Words (&sums)[kChannels]) const {
-    constexpr int last = kChannels - 1;
-    Numbers value[kChannels];
-    for (int c = 0; c < kChannels; ++c) {
-      value[c] = to_numbers(c == last ? sums[c] >> count_bits_ : sums[c]) * unit_[c];
-    }
-    const Numbers hessian = HasHessian ? value[last] : to_numbers(sums[last] & count_mask_);
-    Numbers squares = value[0] * value[0];
-    for (int k = 1; k < Residuals; ++k) squares += value[k] * value[k];
-    return {squares, hessian, (hessian < floor_ ? floor_ : hessian) + l2_};
-  }
   // -infinity if the hessians do not suffice for a leaf.
-  AGBM_INLINE Numbers score(const Side& side) const {
-    const Numbers none = {}, score = side.denominator > none ? side.squares / side.denominator : none;
-    return HasHessian ? (side.hessian < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
+  AGBM_INLINE Numbers score(const Words (&sums)[kChannels]) const {
+    const Numbers none = {}, hessian = this->hessian(sums);
+    const Numbers denominator = (hessian < floor_ ? floor_ : hessian) + l2_;
+    const Numbers score = denominator > none ? squares(sums) / denominator : none;
+    return HasHessian ? (hessian < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
   }
+
   // Whether the scores of two sides may add up to `bound`, or numbers are too small to tell: all bits of a lane, or none.
-  // Divisions take longer than all the rest, and few cuts need them.
-  AGBM_INLINE Words may_reach(const Side& left, const Side& right, double bound) const {
-    const Numbers sum = left.squares * right.denominator + right.squares * left.denominator + kTooSmallToTell;
-    return ~(sum < bound * (left.denominator * right.denominator));
+  // Few cuts may, and this takes a fraction of the time of two divisions. `count`: the rows of both sides. The minimum of
+  // hessians is ignored, since it only lowers scores.
+  AGBM_INLINE Words may_reach(const Words (&left)[kChannels], const Words (&right)[kChannels], double count,
+                              double bound) const {
+    const Numbers of_left = hessian(left), of_right = HasHessian ? hessian(right) : count - of_left;
+    const Numbers left_denominator = of_left + l2_, right_denominator = of_right + l2_;
+    const Numbers sum = squares(left) * right_denominator + squares(right) * left_denominator + kTooSmallToTell;
+    return ~(sum < bound * (left_denominator * right_denominator));
   }
 
  private:
   static constexpr double kTooSmallToTell = 1e-200;
 
+  AGBM_INLINE Numbers value(const Words (&sums)[kChannels], int c) const {
+    return to_numbers(c == kChannels - 1 ? sums[c] >> count_bits_ : sums[c]) * unit_[c];
+  }
+  AGBM_INLINE Numbers hessian(const Words (&sums)[kChannels]) const {
+    return HasHessian ? value(sums, kChannels - 1) : to_numbers(sums[kChannels - 1] & count_mask_);
+  }
+  AGBM_INLINE Numbers squares(const Words (&sums)[kChannels]) const {
+    const Numbers first = value(sums, 0);
+    Numbers squares = first * first;
+    for (int k = 1; k < Residuals; ++k) {
+      const Numbers next = value(sums, k);
+      squares += next * next;
+    }
+    return squares;
+  }
   AGBM_INLINE static Numbers to_numbers(Words v) { return __builtin_convertvector(v, Numbers); }
 
   int count_bits_;
@@ -303,36 +310,38 @@ class FeatureScan {
   // Exact gains are only computed in blocks with a cut that may be the best so far.
   template <class Vectors>
   AGBM_INLINE int find_best() {
-    constexpr int lanes = Vectors::kLanes, kRegisters = kLanes / lanes;
-    using Reader = SumVectors<Residuals, HasHessian, Vectors>;
+    constexpr int lanes = Vectors::kLanes;
     using Words = typename Vectors::Words;
-    const Reader read(channels_);
-    Words total[kCutChannels];
+    const SumVectors<Residuals, HasHessian, Vectors> read(channels_);
+    const double count = static_cast<double>(n_total_);
+    Words total[kCutChannels], left[kCutChannels], right[kCutChannels];
     for (int c = 0; c < kCutChannels; ++c) total[c] = Words{} + task_.total[c];
+    const auto load_sides = [&](int cut) AGBM_INLINE {
+      for (int c = 0; c < kCutChannels; ++c) {
+        std::memcpy(&left[c], &cuts_.left[c][cut], sizeof left[c]);
+        right[c] = total[c] - left[c];
+      }
+    };
     double enough = bound();
     int best = -1;
     for (int first = 0; first < cuts_.n; first += kLanes) {
-      typename Reader::Side left[kRegisters], right[kRegisters];
       Words promising = {};
-      for (int k = 0; k < kRegisters; ++k) {
-        Words sums[kCutChannels];
-        for (int c = 0; c < kCutChannels; ++c) std::memcpy(&sums[c], &cuts_.left[c][first + k * lanes], sizeof sums[c]);
-        left[k] = read.side(sums);
-        for (int c = 0; c < kCutChannels; ++c) sums[c] = total[c] - sums[c];
-        right[k] = read.side(sums);
-        promising |= read.may_reach(left[k], right[k], enough);
+      for (int cut = first; cut < first + kLanes; cut += lanes) {
+        load_sides(cut);
+        promising |= read.may_reach(left, right, count, enough);
       }
       std::int64_t any = 0;
       for (int lane = 0; lane < lanes; ++lane) any |= promising[lane];
       if (any == 0) continue;
-      for (int k = 0; k < kRegisters; ++k) {
-        const auto children = read.score(left[k]) + read.score(right[k]);
+      for (int cut = first; cut < first + kLanes; cut += lanes) {
+        load_sides(cut);
+        const auto children = read.score(left) + read.score(right);
         for (int lane = 0; lane < lanes; ++lane) {
           const double gain = children[lane] - parent_score_ - by_chance_;
           // Ties go to the first, so a cut that is repeated at the end is never chosen there.
           if (!(gain > best_.gain && more_than_rounding(gain, children[lane]))) continue;
           best_.gain = gain;
-          best = first + k * lanes + lane;
+          best = cut + lane;
         }
       }
       enough = bound();
