@@ -36,7 +36,8 @@ class HistogramSearch : public NodeSearch {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
       n_additions += matrix.n_additions(group);
     }
-    few_rows_ = std::max(kFewRows, matrix.n_cells() * matrix.n_rows / std::max<std::size_t>(1, n_additions));
+    const std::size_t as_many = matrix.n_cells() * matrix.n_rows / std::max<std::size_t>(1, n_additions);
+    few_rows_ = std::max(as_many, std::min(kFewRows, 2 * as_many));
   }
 
   std::vector<std::int64_t> start(const TreeInputs&, const Channels& channels) override {
@@ -90,9 +91,9 @@ class HistogramSearch : public NodeSearch {
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
-  // Adding up to this many rows costs no more than subtracting a sibling's cells and reading the result again later.
-  // The same holds for adding rows to fewer cells than a histogram has; in sparse matrices, that may be any number of
-  // rows.
+  // Adding rows costs no more than subtracting a sibling's cells and reading the result again later, if their additions
+  // are at most as many as the cells; in sparse matrices, that may be any number of rows. Up to this many rows, it costs
+  // no more with twice as many additions either, since the cells stay in the cache.
   static constexpr std::size_t kFewRows = 512;
 
   // Features of one candidate that are scanned by one task.
