@@ -279,18 +279,24 @@ class FeatureScan {
     const std::int64_t least = rules_.min_samples_leaf, most = n_total_ - least;
     const std::int64_t count_mask = channels_.count_mask();
     const std::int64_t* const cells = task_.cells;
+    const auto cell_at = [&](int place) { return cells + (order == nullptr ? place : (*order)[place]) * kCutChannels; };
+    int place = 0;
+    for (; place < end; ++place) {  // too few rows on the left
+      const std::int64_t* added = cell_at(place);
+      if (((left.back() + added[kCutChannels - 1]) & count_mask) >= least) break;
+      for (int c = 0; c < kCutChannels; ++c) left[c] += added[c];
+    }
     std::size_t n = 0;
-    for (int place = 0; place < end; ++place) {
-      const std::int64_t* added = cells + (order == nullptr ? place : (*order)[place]) * kCutChannels;
+    for (; place < end; ++place) {
+      const std::int64_t* added = cell_at(place);
       for (int c = 0; c < kCutChannels; ++c) {
         left[c] += added[c];
         cuts_.left[c][n] = left[c];
       }
       cuts_.place[n] = place;
-      const std::int64_t n_left = left.back() & count_mask;
-      if (n_left > most) break;
+      if ((left.back() & count_mask) > most) break;
       // Without rows of that code, the cut is the same as at the previous place.
-      n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
+      n += (added[kCutChannels - 1] & count_mask) != 0;
     }
     cuts_.n = static_cast<int>(n);
     // Whole vectors are read: the last cut, repeated, fills the last one.
