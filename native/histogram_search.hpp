@@ -96,6 +96,8 @@ class HistogramSearch : public NodeSearch {
   // no more with twice as many additions either, since the cells stay in the cache.
   static constexpr std::size_t kFewRows = 512;
 
+  static constexpr std::size_t kScanSteps = 4;  // that scanning a cell takes, see threads_for()
+
   // Features of one candidate that are scanned by one task.
   struct Scan {
     std::size_t candidate;
@@ -160,7 +162,7 @@ class HistogramSearch : public NodeSearch {
 
   void find_splits(std::vector<Candidate>& candidates) {
     plan_scans(candidates);
-    const int n_threads = threads_for(candidates.size() * cell_count(), n_threads_);
+    const int n_threads = threads_for(kScanSteps * candidates.size() * cell_count(), n_threads_);
     parallel_for(scans_.size(), n_threads, [&](std::size_t i) {
       const Candidate& candidate = candidates[scans_[i].candidate];
       slots_[candidate.node] == kNoSlot ? scan_rows(scans_[i], candidate) : scan_histogram(scans_[i], candidate);
@@ -173,7 +175,7 @@ class HistogramSearch : public NodeSearch {
 
   // Each scan covers some features of a node, as many as are worth a task, in whole groups of columns.
   void plan_scans(const std::vector<Candidate>& candidates) {
-    constexpr std::size_t enough_cells = 4096;
+    constexpr std::size_t enough_cells = 2048;
     scans_.clear();
     for (std::size_t number = 0; number < candidates.size(); ++number) {
       const std::vector<int>& features = *candidates[number].features;
