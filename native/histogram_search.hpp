@@ -30,7 +30,14 @@ class HistogramSearch : public NodeSearch {
         n_threads_(n_threads),
         sums_(sums),
         here_(here),
-        has_shared_columns_(matrix.has_shared_columns()) {
+        has_shared_columns_(matrix.has_shared_columns()),
+        used_cells_(matrix.n_columns(), 0) {
+    for (int f = 0; f < matrix.n_features; ++f) {
+      const FeaturePlace& place = matrix.places[f];
+      if (!place.used()) continue;
+      const std::size_t n_codes = place.code(matrix.n_bins[f]) + 1;  // that of missing values is the last
+      used_cells_[place.column] = std::max(used_cells_[place.column], n_codes);
+    }
     std::size_t n_additions = 0;
     for (const ColumnGroup& group : matrix.groups) {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
@@ -151,12 +158,14 @@ class HistogramSearch : public NodeSearch {
   }
 
   void subtract_small(const std::vector<Siblings>& pairs) {
-    constexpr std::size_t piece = 16384;
-    const std::size_t pieces = (cell_count() + piece - 1) / piece;
-    parallel_for(pairs.size() * pieces, threads_for(pairs.size() * cell_count(), n_threads_), [&](std::size_t task) {
-      const Siblings& pair = pairs[task / pieces];
-      const std::size_t begin = task % pieces * piece;
-      subtract(histogram(pair.large) + begin, histogram(pair.small) + begin, std::min(piece, cell_count() - begin));
+    const std::size_t n_groups = matrix_.groups.size(), channels = channels_->n();
+    parallel_for(pairs.size() * n_groups, threads_for(pairs.size() * cell_count(), n_threads_), [&](std::size_t task) {
+      const Siblings& pair = pairs[task / n_groups];
+      const ColumnGroup& group = matrix_.groups[task % n_groups];
+      for (int column = group.first_column; column < group.first_column + group.width; ++column) {
+        const std::size_t first = matrix_.cell_offset[column] * channels;
+        subtract(histogram(pair.large) + first, histogram(pair.small) + first, used_cells_[column] * channels);
+      }
     });
   }
 
@@ -270,6 +279,7 @@ class HistogramSearch : public NodeSearch {
   std::vector<std::int32_t> free_slots_;
   std::vector<Scan> scans_;
   const bool has_shared_columns_;
+  std::vector<std::size_t> used_cells_;  // per column; a narrow one may have as many cells as the wide ones next to it
   std::size_t most_group_cells_ = 0;
   std::size_t few_rows_ = kFewRows;
 };
