@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,8 @@ class HistogramSearch : public NodeSearch {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
       n_additions += matrix.n_additions(group);
     }
-    const std::size_t as_many = matrix.n_cells() * matrix.n_rows / std::max<std::size_t>(1, n_additions);
+    const std::size_t n_used = std::accumulate(used_cells_.begin(), used_cells_.end(), std::size_t{0});
+    const std::size_t as_many = n_used * matrix.n_rows / std::max<std::size_t>(1, n_additions);
     few_rows_ = std::max(as_many, std::min(kFewRows, 2 * as_many));
   }
 
