@@ -38,6 +38,8 @@ SYNTHETIC = (200, 1_000, 10_000)
 """Rows of the synthetic tables."""
 TARGET = 0.7
 """The ratio to LightGBM that agbm should not exceed."""
+KINDS = ("gbm", "shared")
+"""A plain tree, and a tree with two values per leaf."""
 TARGET_OF_PAIRS = 1.3
 """The same for two values per leaf, compared with one."""
 
@@ -82,14 +84,13 @@ def fit_times(library: Library, X: Any, y: np.ndarray, setting: Setting) -> dict
     """Seconds per tree, and of a complete fit."""
     few = shortest(lambda: library.fit(X, y, replace(setting, trees=FEW)))
     many = shortest(lambda: library.fit(X, y, replace(setting, trees=MANY)))
-    # On a busy machine, the difference of two short times may be lost in noise, but a time must be positive.
-    per_tree = [max(b - a, 1e-9) / (MANY - FEW) for a, b in zip(few, many, strict=True)]
+    # On a busy machine, the difference of two short times may be lost in noise; such a round does not count.
+    per_tree = [(b - a) / (MANY - FEW) if b > a else np.nan for a, b in zip(few, many, strict=True)]
     return {"tree": Seconds(*per_tree), "fit": many}
 
 
-def fits(run: Run, threads: Sequence[int]) -> list[dict[str, Any]]:
+def fits(run: Run, threads: Sequence[int]) -> Iterator[dict[str, Any]]:
     """One result per table, depth, number of threads and peer."""
-    results = []
     for table in tables(run):
         for depth in DEPTHS:
             for n_threads in threads:
@@ -102,9 +103,7 @@ def fits(run: Run, threads: Sequence[int]) -> list[dict[str, Any]]:
                         time.sleep(PAUSE)
                         rounds[-1][library.name] = fit_times(library, forms[library.name], table.y, setting)
                 case = {"table": table.name, "depth": depth, "threads": n_threads}
-                results += [case | compared(rounds, peer.name) for peer in run.peers]
-                print(line(results[-len(run.peers)]), flush=True)
-    return results
+                yield from (case | compared(rounds, peer.name) for peer in run.peers)
 
 
 def compared(rounds: Sequence[dict[str, dict[str, Seconds]]], peer: str) -> dict[str, Any]:
@@ -114,31 +113,37 @@ def compared(rounds: Sequence[dict[str, dict[str, Seconds]]], peer: str) -> dict
         for clock in Seconds._fields:
             ours = np.array([getattr(each["agbm"][what], clock) for each in rounds])
             theirs = np.array([getattr(each[peer][what], clock) for each in rounds])
-            found[f"{what}_{clock}"] = [1e3 * float(np.median(ours)), 1e3 * float(np.median(theirs))]
-            found[f"{what}_{clock}_ratio"] = float(np.median(ours / theirs))
+            found[f"{what}_{clock}"] = [1e3 * float(np.nanmedian(ours)), 1e3 * float(np.nanmedian(theirs))]
+            found[f"{what}_{clock}_ratio"] = float(np.nanmedian(ours / theirs))
     return found
 
 
-def pairs(run: Run, rows: Sequence[int], n_threads: int) -> list[dict[str, Any]]:
+def iteration(run: Run, X: np.ndarray, y: np.ndarray, setting: Setting, kind: str, n: int = 20) -> float:
+    """Median processor time of the first iterations: later trees are smaller, in one run earlier than in another."""
+    grow = run.ours.grower(X, y, setting, kind)
+    grow()  # the first iteration of accelerated boosting fits one residual
+    times = []
+    for _ in range(n):
+        began = time.process_time()
+        grow()
+        times.append(time.process_time() - began)
+    return float(np.median(times))
+
+
+def pairs(run: Run, rows: Sequence[int], n_threads: int) -> Iterator[dict[str, Any]]:
     """An iteration with two values per leaf, compared with a plain tree."""
-    results = []
     for n_rows in rows:
         X, y = table_of(n_rows, 28 if n_rows > 100_000 else 20)
         for logistic in (False, True):
             setting = Setting(n_threads, logistic=logistic)
             labels = (y > 0).astype(np.float64) if logistic else y
-            growers = {kind: run.ours.grower(X, labels, setting, kind) for kind in ("gbm", "shared")}
-            for grow in growers.values():
-                grow()  # the first iteration of accelerated boosting fits one residual
-            times = [{kind: shortest(grow) for kind, grow in growers.items()} for _ in range(run.rounds)]
-            ratios = [each["shared"].processor / each["gbm"].processor for each in times]
-            results.append(
+            times = [{kind: iteration(run, X, labels, setting, kind) for kind in KINDS} for _ in range(run.rounds)]
+            ratios = [each["shared"] / each["gbm"] for each in times]
+            yield (
                 {"rows": n_rows, "loss": "logistic" if logistic else "squared error", "threads": n_threads}
-                | {kind: 1e3 * float(np.median([each[kind].processor for each in times])) for kind in growers}
+                | {kind: 1e3 * float(np.median([each[kind] for each in times])) for kind in KINDS}
                 | {"ratio": float(np.median(ratios))}
             )
-            print(results[-1], flush=True)
-    return results
 
 
 HEADER = (
@@ -197,13 +202,17 @@ def main() -> None:
         "machine": machine(),
         "versions": {library.name: library.version for library in run.libraries},
     }
+    report |= {"fits": [], "pairs": []}
+    args.out.mkdir(parents=True, exist_ok=True)
     print(HEADER)
     with threadpool_limits(max(args.threads)):
-        report["fits"] = fits(run, args.threads)
-        report["pairs"] = pairs(run, args.pairs, 1)
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "small_fits.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-    (args.out / "small_fits.md").write_text(page(report))
+        for name, results in (("pairs", pairs(run, args.pairs, 1)), ("fits", fits(run, args.threads))):
+            for result in results:
+                report[name].append(result)
+                print(line(result) if name == "fits" else result, flush=True)
+                # After each result, so that an interrupted run leaves the results so far.
+                (args.out / "small_fits.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+                (args.out / "small_fits.md").write_text(page(report))
     print(f"wrote {args.out / 'small_fits.md'} and {args.out / 'small_fits.json'}")
 
 
