@@ -11,6 +11,8 @@
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
 # make bench-quick    the same in a minute on small tables, to see that all of it runs
+# make bench-small    time per tree and of complete fits on small tables, compared with LightGBM and XGBoost; a part of make bench
+#             (benchmarks/small_fits.py)
 # make bench-kernels  what the native kernels reach of the limits of the machine
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-suite DATA=folder  compare default settings of libraries on 43 real tables, write out/suite/suite.md; resumes
@@ -23,6 +25,7 @@
 # make bench-dask  compare training on a Dask cluster on this machine (benchmarks/dask_speed.py), and what it costs to
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make bench-latency  time to predict one row and 100 rows, with other libraries; fills docs/measurements.md in
+# make bench-cores  time per tree against threads and rows, up to 16 threads and 10^7 rows, with LightGBM and XGBoost (benchmarks/cores.py)
 # make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
 # make test-gpu    the tests of devices on the GPU of this machine, instead of the emulation (GPU_PYTHON=interpreter with agbm[cuda])
 # make bench-gpu   seconds of trees, predictions and binning on that GPU (benchmarks/gpu.py)
@@ -48,8 +51,8 @@ KERNELS := src/agbm/_device/kernels
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-gpu test-kills test-install lint docs figures paper bench bench-quick bench-kernels bench-ablation bench-dask \
-  bench-gpu bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
+.PHONY: demo test test-fast test-gpu test-kills test-install lint docs figures paper bench bench-quick bench-small bench-kernels bench-ablation bench-dask \
+  bench-cores bench-gpu bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
 demo: $(SET_UP)
@@ -107,6 +110,10 @@ bench: $(BENCH_SET_UP) bench-kernels
 	$(BIN)/python benchmarks/speed.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/report.py out/bench/speed.json
 	$(BIN)/python benchmarks/import_time.py
+	$(MAKE) bench-small
+
+bench-small: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/small_fits.py $(if $(DATA),--data $(DATA))
 
 bench-quick: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/speed.py --quick --out out/bench-quick $(if $(DATA),--data $(DATA))
@@ -149,6 +156,9 @@ bench-dask: $(BENCH_SET_UP)
 
 bench-latency: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/latency.py --document docs/measurements.md
+
+bench-cores: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/cores.py
 
 bench-sparse: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/sparse_memory.py

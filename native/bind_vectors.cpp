@@ -64,7 +64,7 @@ nb::tuple sum_of(const Rows2d& x, const Weights& weight, int n_threads) {
   return to_python(total);
 }
 
-nb::tuple products_of(const Rows2d& x, const Rows2d& y, const Weights& weight, int n_threads) {
+std::array<ExactSum, 3> exact_products(const Rows2d& x, const Rows2d& y, const Weights& weight, int n_threads) {
   check_rows(x, x.shape(0), x.shape(1));
   check_rows(y, x.shape(0), x.shape(1));
   const double* w = checked(weight, x.shape(1));
@@ -77,7 +77,17 @@ nb::tuple products_of(const Rows2d& x, const Rows2d& y, const Weights& weight, i
       for (std::size_t i = 0; i < sums.size(); ++i) total[i].add(sums[i]);
     }
   }
+  return total;
+}
+
+nb::tuple products_of(const Rows2d& x, const Rows2d& y, const Weights& weight, int n_threads) {
+  const std::array<ExactSum, 3> total = exact_products(x, y, weight, n_threads);
   return nb::make_tuple(to_python(total[0]), to_python(total[1]), to_python(total[2]));
+}
+
+nb::tuple rounded_products_of(const Rows2d& x, const Rows2d& y, const Weights& weight, int n_threads) {
+  const std::array<ExactSum, 3> total = exact_products(x, y, weight, n_threads);
+  return nb::make_tuple(total[0].rounded(), total[1].rounded(), total[2].rounded());
 }
 
 void bind_memory(nb::module_& m) {
@@ -108,6 +118,8 @@ void bind_vectors(nb::module_& m) {
         "The sum of a function (output, row), with weights of rows.");
   m.def("inner_products", &products_of, "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),
         "n_threads"_a, "<x, x>, <x, y> and <y, y> of functions (output, row), with weights of rows.");
+  m.def("rounded_inner_products", &rounded_products_of, "x"_a.noconvert(), "y"_a.noconvert(),
+        "weight"_a.noconvert().none(), "n_threads"_a, "The same sums, each rounded to the nearest double.");
 }
 
 }  // namespace agbm

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -47,6 +48,34 @@ class ExactSum {
     std::string bytes(kDigits * ExactDigits::kDigitBits / 8, '\0');
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(digits_[i / 4] >> i % 4 * 8 & 0xff);
     return bytes;
+  }
+
+  // The double nearest to the sum, ties to even; infinite if the sum is too large. Only valid as above.
+  double rounded() const {
+    if (not_finite_ != 0.0) return not_finite_;
+    const bool negative = digits_[kDigits - 1] < 0;
+    std::array<std::uint64_t, kDigits + 2> digits = {};  // of the absolute value, after two zeros
+    std::uint64_t carried = negative ? 1 : 0;
+    for (int i = 0; i < kDigits; ++i) {
+      carried += (negative ? ~digits_[i] : digits_[i]) & ExactDigits::kDigitMask;
+      digits[i + 2] = carried & ExactDigits::kDigitMask;
+      carried >>= ExactDigits::kDigitBits;
+    }
+    int top = kDigits + 1;
+    while (top > 1 && digits[top] == 0) --top;
+    if (top == 1) return 0.0;
+    // The 64 highest bits, from the first that is set, and whether a lower one is set.
+    const std::uint64_t high = digits[top] << 32 | digits[top - 1], next = digits[top - 2];
+    const int shift = std::countl_zero(high);  // below 32
+    std::uint64_t bits = high << shift | next << shift >> 32;
+    bool more = (next << shift & ExactDigits::kDigitMask) != 0;
+    for (int i = 0; i < top - 2; ++i) more = more || digits[i] != 0;
+    constexpr std::uint64_t below = (1u << 11) - 1, half = 1u << 10;  // a double has 53 bits
+    const std::uint64_t rest = bits & below;
+    bits >>= 11;
+    if (rest > half || (rest == half && (more || bits % 2 == 1))) ++bits;
+    const double magnitude = std::ldexp(static_cast<double>(bits), 32 * (top - 3) - shift + 11 - 1074);
+    return negative ? -magnitude : magnitude;
   }
 
   // The sum of all infinite numbers and NaNs, which does not depend on their order either; 0 if there are none.

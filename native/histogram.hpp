@@ -29,6 +29,12 @@ inline void add_pair(std::int64_t* to, const std::int64_t* x) {
   *reinterpret_cast<Pair*>(to) += *reinterpret_cast<const Pair*>(x);
 }
 
+template <int Channels>
+void add_cell(std::int64_t* cell, const std::int64_t* value) {
+  for (int c = 0; c + 1 < Channels; c += 2) add_pair(cell + c, value + c);
+  if constexpr (Channels % 2 == 1) cell[Channels - 1] += value[Channels - 1];
+}
+
 // Width (columns in the group), Cells (of each) and Channels are compile-time constants so that the adds of one row are
 // straight-line code; adds to different columns never wait for one another.
 template <int Channels, int Cells, bool Indexed, int Width>
@@ -48,9 +54,7 @@ void add_rows(const HistogramTask& given) {
     std::copy_n(task.packed + row * Channels, Channels, value.begin());
 #pragma GCC unroll 16
     for (int j = 0; j < Width; ++j) {
-      std::int64_t* cell = task.cells + (j * Cells + std::size_t{code[j]}) * Channels;
-      for (int c = 0; c + 1 < Channels; c += 2) add_pair(cell + c, value.data() + c);
-      if constexpr (Channels % 2 == 1) cell[Channels - 1] += value[Channels - 1];
+      add_cell<Channels>(task.cells + (j * Cells + std::size_t{code[j]}) * Channels, value.data());
     }
   }
 }
@@ -94,17 +98,28 @@ void add_rows_of_channels(const HistogramTask& task, const ColumnGroup& group) {
   }
 }
 
-// The same for a sparse group. Channels: 0 for any number.
+// The same for a sparse group.
 template <int Channels>
-void add_sparse_rows(const SparseGroup& group, const HistogramTask& task, int n_channels) {
-  const std::size_t channels = Channels > 0 ? Channels : n_channels;
-  const std::uint32_t* start = group.start.data();
-  const std::uint16_t* cells = group.cells.data();
+void add_sparse_rows(const SparseGroup& group, const HistogramTask& given) {
+  const HistogramTask task = given;
+  const std::uint32_t* const start = group.start.data();
+  const std::uint16_t* const cells = group.cells.data();
+  for (std::size_t i = 0; i < task.n; ++i) {
+    const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
+    std::array<std::int64_t, Channels> value;
+    std::copy_n(task.packed + row * Channels, Channels, value.begin());
+    for (std::uint32_t k = start[row], end = start[row + 1]; k < end; ++k) {
+      add_cell<Channels>(task.cells + std::size_t{cells[k]} * Channels, value.data());
+    }
+  }
+}
+
+inline void add_sparse_rows_wide(const SparseGroup& group, const HistogramTask& task, std::size_t channels) {
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
     const std::int64_t* value = task.packed + row * channels;
-    for (std::uint32_t k = start[row]; k < start[row + 1]; ++k) {
-      std::int64_t* cell = task.cells + cells[k] * channels;
+    for (std::uint32_t k = group.start[row]; k < group.start[row + 1]; ++k) {
+      std::int64_t* cell = task.cells + group.cells[k] * channels;
       for (std::size_t c = 0; c < channels; ++c) cell[c] += value[c];
     }
   }
@@ -112,10 +127,10 @@ void add_sparse_rows(const SparseGroup& group, const HistogramTask& task, int n_
 
 inline void accumulate_sparse(const SparseGroup& group, const HistogramTask& task, int channels) {
   switch (channels) {
-    case 1: return add_sparse_rows<1>(group, task, channels);
-    case 2: return add_sparse_rows<2>(group, task, channels);
-    case 3: return add_sparse_rows<3>(group, task, channels);
-    default: return add_sparse_rows<0>(group, task, channels);
+    case 1: return add_sparse_rows<1>(group, task);
+    case 2: return add_sparse_rows<2>(group, task);
+    case 3: return add_sparse_rows<3>(group, task);
+    default: return add_sparse_rows_wide(group, task, channels);
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -30,13 +31,22 @@ class HistogramSearch : public NodeSearch {
         n_threads_(n_threads),
         sums_(sums),
         here_(here),
-        has_shared_columns_(matrix.has_shared_columns()) {
+        has_shared_columns_(matrix.has_shared_columns()),
+        used_cells_(matrix.n_columns(), 0) {
+    for (int f = 0; f < matrix.n_features; ++f) {
+      const FeaturePlace& place = matrix.places[f];
+      if (!place.used()) continue;
+      const std::size_t n_codes = place.code(matrix.n_bins[f]) + 1;  // that of missing values is the last
+      used_cells_[place.column] = std::max(used_cells_[place.column], n_codes);
+    }
     std::size_t n_additions = 0;
     for (const ColumnGroup& group : matrix.groups) {
       most_group_cells_ = std::max(most_group_cells_, matrix.n_cells(group));
       n_additions += matrix.n_additions(group);
     }
-    few_rows_ = std::max(kFewRows, matrix.n_cells() * matrix.n_rows / std::max<std::size_t>(1, n_additions));
+    const std::size_t n_used = std::accumulate(used_cells_.begin(), used_cells_.end(), std::size_t{0});
+    const std::size_t as_many = n_used * matrix.n_rows / std::max<std::size_t>(1, n_additions);
+    few_rows_ = std::max(as_many, std::min(kFewRows, 2 * as_many));
   }
 
   std::vector<std::int64_t> start(const TreeInputs&, const Channels& channels) override {
@@ -90,10 +100,12 @@ class HistogramSearch : public NodeSearch {
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
-  // Adding up to this many rows costs no more than subtracting a sibling's cells and reading the result again later.
-  // The same holds for adding rows to fewer cells than a histogram has; in sparse matrices, that may be any number of
-  // rows.
+  // Adding rows costs no more than subtracting a sibling's cells and reading the result again later, if their additions
+  // are at most as many as the cells; in sparse matrices, that may be any number of rows. Up to this many rows, it costs
+  // no more with twice as many additions either, since the cells stay in the cache.
   static constexpr std::size_t kFewRows = 512;
+
+  static constexpr std::size_t kScanSteps = 4;  // that scanning a cell takes, see threads_for()
 
   // Features of one candidate that are scanned by one task.
   struct Scan {
@@ -148,18 +160,20 @@ class HistogramSearch : public NodeSearch {
   }
 
   void subtract_small(const std::vector<Siblings>& pairs) {
-    constexpr std::size_t piece = 16384;
-    const std::size_t pieces = (cell_count() + piece - 1) / piece;
-    parallel_for(pairs.size() * pieces, threads_for(pairs.size() * cell_count(), n_threads_), [&](std::size_t task) {
-      const Siblings& pair = pairs[task / pieces];
-      const std::size_t begin = task % pieces * piece;
-      subtract(histogram(pair.large) + begin, histogram(pair.small) + begin, std::min(piece, cell_count() - begin));
+    const std::size_t n_groups = matrix_.groups.size(), channels = channels_->n();
+    parallel_for(pairs.size() * n_groups, threads_for(pairs.size() * cell_count(), n_threads_), [&](std::size_t task) {
+      const Siblings& pair = pairs[task / n_groups];
+      const ColumnGroup& group = matrix_.groups[task % n_groups];
+      for (int column = group.first_column; column < group.first_column + group.width; ++column) {
+        const std::size_t first = matrix_.cell_offset[column] * channels;
+        subtract(histogram(pair.large) + first, histogram(pair.small) + first, used_cells_[column] * channels);
+      }
     });
   }
 
   void find_splits(std::vector<Candidate>& candidates) {
     plan_scans(candidates);
-    const int n_threads = threads_for(candidates.size() * cell_count(), n_threads_);
+    const int n_threads = threads_for(kScanSteps * candidates.size() * cell_count(), n_threads_);
     parallel_for(scans_.size(), n_threads, [&](std::size_t i) {
       const Candidate& candidate = candidates[scans_[i].candidate];
       slots_[candidate.node] == kNoSlot ? scan_rows(scans_[i], candidate) : scan_histogram(scans_[i], candidate);
@@ -172,7 +186,7 @@ class HistogramSearch : public NodeSearch {
 
   // Each scan covers some features of a node, as many as are worth a task, in whole groups of columns.
   void plan_scans(const std::vector<Candidate>& candidates) {
-    constexpr std::size_t enough_cells = 4096;
+    constexpr std::size_t enough_cells = 2048;
     scans_.clear();
     for (std::size_t number = 0; number < candidates.size(); ++number) {
       const std::vector<int>& features = *candidates[number].features;
@@ -267,6 +281,7 @@ class HistogramSearch : public NodeSearch {
   std::vector<std::int32_t> free_slots_;
   std::vector<Scan> scans_;
   const bool has_shared_columns_;
+  std::vector<std::size_t> used_cells_;  // per column; a narrow one may have as many cells as the wide ones next to it
   std::size_t most_group_cells_ = 0;
   std::size_t few_rows_ = kFewRows;
 };

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -32,15 +33,23 @@ inline int bits_for(std::size_t n) { return std::bit_width(n); }  // n < 2^bits
 inline double max_abs(const double* x, std::size_t n, int n_threads) {
   std::vector<double> partial(tasks_for_rows(n), 0.0);
   parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
-    vectorised([&]() AGBM_INLINE {
-      Doubles largest = {}, poison = {};  // 0 * x is NaN for an x that is not finite
-      for (std::size_t i = begin; i < end; i += kLanes) {
-        const Doubles v = load_some(x + i, end - i), a = v < 0.0 ? -v : v;
+    vectorised_by_register([&](auto vectors) AGBM_INLINE {
+      using Numbers = typename decltype(vectors)::Numbers;
+      constexpr std::size_t lanes = decltype(vectors)::kLanes;
+      Numbers largest = {}, poison = {};  // 0 * x is NaN for an x that is not finite
+      const auto take = [&](Numbers v) AGBM_INLINE {
+        const Numbers a = v < 0.0 ? -v : v;
         largest = a > largest ? a : largest;
         poison += 0.0 * v;
+      };
+      std::size_t i = begin;
+      for (Numbers v; i + lanes <= end; i += lanes) {
+        std::memcpy(&v, x + i, sizeof v);
+        take(v);
       }
+      for (; i < end; ++i) take(Numbers{} + x[i]);
       double& result = partial[begin / kRowsPerTask];
-      for (int lane = 0; lane < kLanes; ++lane) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
         const double found = largest[lane] + poison[lane];
         result = found > result || found != found ? found : result;
       }

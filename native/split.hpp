@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -54,35 +55,66 @@ struct Cuts {
   int n = 0;
   std::array<int, kMost> place;
   std::array<std::array<std::int64_t, kMost>, Channels> left;
-  std::array<double, kMost> gain;
 };
 
 // The same computations as in SumReader, for several places at once: the same operations in the same order, so the same
-// bits.
-template <int Residuals, bool HasHessian>
-struct SumVectors {
+// bits. `Vectors` are those of one register: compilers take wider ones apart, number by number.
+template <int Residuals, bool HasHessian, class Vectors>
+class SumVectors {
+ public:
   static constexpr int kChannels = Residuals + (HasHessian ? 1 : 0);
+  using Numbers = typename Vectors::Numbers;
+  using Words = typename Vectors::Words;
 
-  Integers sums[kChannels];
-
-  AGBM_INLINE void values(const Channels& channels, Doubles (&value)[kChannels], Doubles& hessian) const {
-    constexpr int last = kChannels - 1;
-    for (int c = 0; c < kChannels; ++c) {
-      value[c] = to_doubles(c == last ? sums[c] >> channels.count_bits : sums[c]) * channels.unit[c];
-    }
-    hessian = HasHessian ? value[last] : to_doubles(sums[last] & channels.count_mask());
+  AGBM_INLINE explicit SumVectors(const Channels& channels)
+      : count_bits_(channels.count_bits), count_mask_(channels.count_mask()) {
+    for (int c = 0; c < kChannels; ++c) unit_[c] = Numbers{} + channels.unit[c];
+    floor_ = Numbers{} + channels.min_hessian_leaf;
+    l2_ = Numbers{} + channels.l2[0];
   }
+
   // -infinity if the hessians do not suffice for a leaf.
-  AGBM_INLINE void score(const Channels& channels, Doubles& score) const {
-    Doubles value[kChannels], hessian;
-    values(channels, value, hessian);
-    const Doubles none = {}, floor = none + channels.min_hessian_leaf;
-    const Doubles denominator = (hessian < floor ? floor : hessian) + channels.l2[0];
-    Doubles squares = value[0] * value[0];
-    for (int k = 1; k < Residuals; ++k) squares += value[k] * value[k];
-    score = denominator > none ? squares / denominator : none;
-    if (HasHessian) score = hessian < floor ? none - std::numeric_limits<double>::infinity() : score;
+  AGBM_INLINE Numbers score(const Words (&sums)[kChannels]) const {
+    const Numbers none = {}, hessian = this->hessian(sums);
+    const Numbers denominator = (hessian < floor_ ? floor_ : hessian) + l2_;
+    const Numbers score = denominator > none ? squares(sums) / denominator : none;
+    return HasHessian ? (hessian < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
   }
+
+  // Whether the scores of two sides may add up to `bound`, or numbers are too small to tell: all bits of a lane, or none.
+  // Few cuts may, and this takes a fraction of the time of two divisions. `count`: the rows of both sides. The minimum of
+  // hessians is ignored, since it only lowers scores.
+  AGBM_INLINE Words may_reach(const Words (&left)[kChannels], const Words (&right)[kChannels], double count,
+                              double bound) const {
+    const Numbers of_left = hessian(left), of_right = HasHessian ? hessian(right) : count - of_left;
+    const Numbers left_denominator = of_left + l2_, right_denominator = of_right + l2_;
+    const Numbers sum = squares(left) * right_denominator + squares(right) * left_denominator + kTooSmallToTell;
+    return ~(sum < bound * (left_denominator * right_denominator));
+  }
+
+ private:
+  static constexpr double kTooSmallToTell = 1e-200;
+
+  AGBM_INLINE Numbers value(const Words (&sums)[kChannels], int c) const {
+    return to_numbers(c == kChannels - 1 ? sums[c] >> count_bits_ : sums[c]) * unit_[c];
+  }
+  AGBM_INLINE Numbers hessian(const Words (&sums)[kChannels]) const {
+    return HasHessian ? value(sums, kChannels - 1) : to_numbers(sums[kChannels - 1] & count_mask_);
+  }
+  AGBM_INLINE Numbers squares(const Words (&sums)[kChannels]) const {
+    const Numbers first = value(sums, 0);
+    Numbers squares = first * first;
+    for (int k = 1; k < Residuals; ++k) {
+      const Numbers next = value(sums, k);
+      squares += next * next;
+    }
+    return squares;
+  }
+  AGBM_INLINE static Numbers to_numbers(Words v) { return __builtin_convertvector(v, Numbers); }
+
+  int count_bits_;
+  std::int64_t count_mask_;
+  Numbers unit_[kChannels], floor_, l2_;
 };
 
 struct ScanTask {
@@ -212,7 +244,6 @@ class FeatureScan {
         const int cut = best_cut(order, end, base);
         if (cut < 0) return;
         const std::int64_t n_left = channels_.count_in(cuts_.left.back()[cut]);
-        best_.gain = cuts_.gain[cut];
         best_.missing_left = missing_left(n_left);
         best_place_ = named(cuts_.place[cut], n_left);
         return;
@@ -234,12 +265,12 @@ class FeatureScan {
   }
 
   // The same for all cuts at once, without a branch for each. Returns the first cut with the largest gain, or -1 if
-  // that is not larger than the best so far.
+  // that is not larger than the best so far, and sets the best gain.
   int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
     collect_cuts(order, end, base);
-    const double largest = compute_gains();
-    if (!(largest > best_.gain)) return -1;
-    return static_cast<int>(std::find(cuts_.gain.begin(), cuts_.gain.end(), largest) - cuts_.gain.begin());
+    int cut = -1;
+    vectorised_by_register([&](auto vectors) AGBM_INLINE { cut = find_best<decltype(vectors)>(); });
+    return cut;
   }
 
   void collect_cuts(const std::vector<int>* order, int end, const std::int64_t* base) {
@@ -248,51 +279,80 @@ class FeatureScan {
     const std::int64_t least = rules_.min_samples_leaf, most = n_total_ - least;
     const std::int64_t count_mask = channels_.count_mask();
     const std::int64_t* const cells = task_.cells;
+    const auto cell_at = [&](int place) { return cells + (order == nullptr ? place : (*order)[place]) * kCutChannels; };
+    int place = 0;
+    for (; place < end; ++place) {  // too few rows on the left
+      const std::int64_t* added = cell_at(place);
+      if (((left.back() + added[kCutChannels - 1]) & count_mask) >= least) break;
+      for (int c = 0; c < kCutChannels; ++c) left[c] += added[c];
+    }
     std::size_t n = 0;
-    for (int place = 0; place < end; ++place) {
-      const std::int64_t* added = cells + (order == nullptr ? place : (*order)[place]) * kCutChannels;
+    for (; place < end; ++place) {
+      const std::int64_t* added = cell_at(place);
       for (int c = 0; c < kCutChannels; ++c) {
         left[c] += added[c];
         cuts_.left[c][n] = left[c];
       }
       cuts_.place[n] = place;
-      const std::int64_t n_left = left.back() & count_mask;
-      if (n_left > most) break;
+      if ((left.back() & count_mask) > most) break;
       // Without rows of that code, the cut is the same as at the previous place.
-      n += n_left >= least && (added[kCutChannels - 1] & count_mask) != 0;
+      n += (added[kCutChannels - 1] & count_mask) != 0;
     }
     cuts_.n = static_cast<int>(n);
-    // Whole vectors are read, and numbers that an earlier feature has left after the last cut may overflow.
+    // Whole vectors are read: the last cut, repeated, fills the last one.
     const std::size_t whole = (n + kLanes - 1) / kLanes * kLanes;
-    for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, 0);
+    for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, n > 0 ? sums[n - 1] : 0);
   }
 
-  // Returns the largest.
-  double compute_gains() {
-    double largest = -std::numeric_limits<double>::infinity();
-    vectorised([&]() AGBM_INLINE {
-      const Doubles none = {}, impossible = none - std::numeric_limits<double>::infinity();
-      Doubles best = impossible;
-      const int n = cuts_.n;
-      for (int first = 0; first < n; first += kLanes) {
-        SumVectors<Residuals, HasHessian> left, right;
-        for (int c = 0; c < kCutChannels; ++c) {
-          left.sums[c] = load(&cuts_.left[c][first]);
-          right.sums[c] = task_.total[c] - left.sums[c];
-        }
-        Doubles left_score, right_score;
-        left.score(channels_, left_score);
-        right.score(channels_, right_score);
-        const Doubles children = left_score + right_score;
-        Doubles gain = children - parent_score_ - by_chance_;
-        gain = gain > kGainNoise * (children < none ? -children : children) ? gain : impossible;
-        for (int lane = n - first; lane < kLanes; ++lane) gain[lane] = impossible[0];  // beyond the last
-        store(&cuts_.gain[first], gain);
-        best = gain > best ? gain : best;
+  // The sum of the scores of two sides that a better cut reaches at least, in spite of rounding errors; -infinity if
+  // products of sums might overflow, so that every cut counts as possibly better.
+  double bound() const {
+    constexpr double large = 1e100, less = 1.0 - 1e-12;
+    const double sum = parent_score_ + by_chance_ + best_.gain;
+    const bool safe = sum < large && read_.denominator(task_.total, 0) < large;
+    return safe ? less * sum : -std::numeric_limits<double>::infinity();
+  }
+
+  // Exact gains are only computed in blocks with a cut that may be the best so far.
+  template <class Vectors>
+  AGBM_INLINE int find_best() {
+    constexpr int lanes = Vectors::kLanes;
+    using Words = typename Vectors::Words;
+    const SumVectors<Residuals, HasHessian, Vectors> read(channels_);
+    const double count = static_cast<double>(n_total_);
+    Words total[kCutChannels], left[kCutChannels], right[kCutChannels];
+    for (int c = 0; c < kCutChannels; ++c) total[c] = Words{} + task_.total[c];
+    const auto load_sides = [&](int cut) AGBM_INLINE {
+      for (int c = 0; c < kCutChannels; ++c) {
+        std::memcpy(&left[c], &cuts_.left[c][cut], sizeof left[c]);
+        right[c] = total[c] - left[c];
       }
-      for (int lane = 0; lane < kLanes; ++lane) largest = best[lane] > largest ? best[lane] : largest;
-    });
-    return largest;
+    };
+    double enough = bound();
+    int best = -1;
+    for (int first = 0; first < cuts_.n; first += kLanes) {
+      Words promising = {};
+      for (int cut = first; cut < first + kLanes; cut += lanes) {
+        load_sides(cut);
+        promising |= read.may_reach(left, right, count, enough);
+      }
+      std::int64_t any = 0;
+      for (int lane = 0; lane < lanes; ++lane) any |= promising[lane];
+      if (any == 0) continue;
+      for (int cut = first; cut < first + kLanes; cut += lanes) {
+        load_sides(cut);
+        const auto children = read.score(left) + read.score(right);
+        for (int lane = 0; lane < lanes; ++lane) {
+          const double gain = children[lane] - parent_score_ - by_chance_;
+          // Ties go to the first, so a cut that is repeated at the end is never chosen there.
+          if (!(gain > best_.gain && more_than_rounding(gain, children[lane]))) continue;
+          best_.gain = gain;
+          best = cut + lane;
+        }
+      }
+      enough = bound();
+    }
+    return best;
   }
 
   void consider(int place, bool missing_left) {
@@ -316,7 +376,7 @@ class FeatureScan {
   }
 
   static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one
-  static constexpr int kCutChannels = std::max(1, SumVectors<Residuals, HasHessian>::kChannels);
+  static constexpr int kCutChannels = std::max(1, Residuals + (HasHessian ? 1 : 0));
 
   const SumReader<Residuals, HasHessian> read_;
   const Channels& channels_;

@@ -234,6 +234,9 @@ def exact_sum(x: NDArray[np.float64], weight: NDArray[np.float64] | None, n_thre
 def inner_products(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None, n_threads: int
 ) -> tuple[tuple[bytes, float], tuple[bytes, float], tuple[bytes, float]]: ...
+def rounded_inner_products(
+    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None, n_threads: int
+) -> tuple[float, float, float]: ...
 def lifetimes(
     errors: str,
     log_scale: float,

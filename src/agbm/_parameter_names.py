@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self, cast
 
-from sklearn.base import BaseEstimator
-
-from ._core.methods import METHODS, Method, method_of, owners_of
+from ._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
 from ._migration.foreign import of_estimator
 
 
-class KnowsNames(BaseEstimator):  # type: ignore[misc]
+class KnowsNames(RemembersNames):
     """An estimator that accepts `method__fade=0.3`, and whose errors say where to put `fade=0.3` or `num_leaves=31`."""
 
     method: str | Method

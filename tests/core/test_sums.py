@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agbm import _native
 from agbm._core.objective import LocalObjective
-from agbm._core.sums import ExactSum, exact_mean, exact_sum, inner_sums, weight_sum
+from agbm._core.sums import ExactSum, exact_mean, exact_sum, inner_sums, rounded_inner_sums, weight_sum
 from agbm._core.weights import Weights
 from agbm.losses import AbsoluteError, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial, Poisson, Quantile
 
@@ -131,6 +131,20 @@ def test_inner_products_round_each_row_and_nothing_else(seed, n_rows, weighted):
     assert found == inner_sums(x, y, weight, n_threads=3)
     order = rng.permutation(n_rows)
     assert found == inner_sums(x[:, order], y[:, order], None if weight is None else weight[order])
+
+
+@pytest.mark.parametrize("exponent", [-537, -520, -60, 0, 480, 510])
+def test_rounded_inner_sums_are_the_nearest_doubles(exponent):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = rng.integers(1, 6)
+        x, y = rng.normal(size=(2, 1, n)) * 2.0 ** (exponent + rng.integers(0, 60, size=(2, 1, n)) / 2).round()
+        if rng.random() < 0.5:  # products of few bits, whose sums are often half way between two doubles
+            x, y = 2.0 ** np.floor(np.log2(np.abs(x))), -(2.0 ** np.floor(np.log2(np.abs(y))))
+        np.testing.assert_array_equal(rounded_inner_sums(x, y), [float(each) for each in inner_sums(x, y)])
+    x = np.array([[1.0, 2.0**-27, 2.0**-27]])
+    assert rounded_inner_sums(x, np.ones((1, 3)))[0] == 1.0 + 2.0**-53 + 2.0**-53
+    assert rounded_inner_sums(np.zeros((1, 2)), np.array([[np.inf, 1.0]]))[2] == np.inf
 
 
 LOSSES = [HalfSquaredError(), LogLoss(), Poisson(), Gamma(), Huber(0.5), Quantile(0.2), Multinomial(3)]

@@ -497,6 +497,22 @@ def test_a_frequent_value_leaves_the_bins_to_the_others(where):
     assert np.sort(counts)[-2] < 2 * 3000 / 63
 
 
+@pytest.mark.parametrize("exponents", [(0, 600), (0, -600), (480, 0), (-400, 0), (200, -500), (-200, 500)])
+def test_splits_do_not_depend_on_the_unit_of_residuals_and_hessians(exponents):
+    """Products of sums decide which cuts are scored, and may overflow or vanish."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 6))
+    bins = Bins.from_data(X, 255)
+    residual, hessian = X[:, 0] * X[:, 1] + rng.normal(size=700), rng.uniform(0.5, 1.0, size=700)
+    rules = Rules(max_depth=5, min_samples_leaf=5)
+    grown = [
+        grow(bins.encode(X, 1), [residual * 2.0**of_residual], hessian[np.newaxis] * 2.0**of_hessian, rules)
+        for of_residual, of_hessian in ((0, 0), exponents)
+    ]
+    for name in ("feature", "bin", "left"):
+        np.testing.assert_array_equal(grown[0][name], grown[1][name])
+
+
 def test_identical_bits_for_every_number_of_threads():
     """Enough rows for several pieces in every parallel loop, and weights over many orders of magnitude."""
     rng = np.random.default_rng(1)

@@ -181,9 +181,10 @@ class Ensemble:
                 kept = np.ones(len(a))
                 kept[self.functions_of(update.dropped)] -= 1.0 / (len(update.dropped) + 1.0)
                 a, d = a * kept, d * kept
-            a, d = (1 - update.theta) * a + update.theta * d, d.copy()
+            a = (1 - update.theta) * a + update.theta * d if update.theta else a.copy()
             a[update.primary] += update.eta
             if update.momentum is not None:
+                d = d.copy()
                 d[update.momentum] += update.alpha
             yield a, d
 

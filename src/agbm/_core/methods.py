@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, clone
@@ -17,7 +18,26 @@ from .objective import Objective
 from .schedules import FadingSchedule, PaperSchedule, Schedule
 
 
-class Method(BaseEstimator, ABC):  # type: ignore[misc]
+class RemembersNames(BaseEstimator):  # type: ignore[misc]
+    """An object with parameters, whose names are read from its signature once.
+
+    scikit-learn reads them again whenever parameters are asked for, ten times per fit.
+    """
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        kind: Any = cls
+        return list(_parameter_names(kind, kind.__init__))
+
+
+@lru_cache(64)
+def _parameter_names(kind: Any, init: Any) -> list[str]:
+    of_class: Any = super(RemembersNames, kind)
+    names: list[str] = of_class._get_param_names()
+    return names
+
+
+class Method(RemembersNames, ABC):
     """A boosting algorithm with its settings. get_params and set_params work as in scikit-learn."""
 
     second_order: ClassVar[bool] = False

@@ -12,7 +12,7 @@ from .. import _native
 from .conformal import Nonconformity, scores_of_labels
 from .learners import Fit, Model, Newton, V, explained_by, fit_of
 from .losses import BuiltInLoss, JointLoss, Loss, Quantile, is_built_in
-from .sums import Array, ExactSum, exact_sum, inner_sums, rows_together, weight_sum
+from .sums import Array, ExactSum, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
 from .theory import cosine
 from .weights import Weights
 
@@ -248,7 +248,7 @@ class LocalObjective:
 
     def cosine(self, r: Array, fit: Fit[Array]) -> float:
         """See Objective."""
-        return cosine(*self.inner_sums(r, fit.explained))
+        return cosine(*rounded_inner_sums(r, fit.explained, self.train_weight, self.n_threads))
 
     def slope(self, f: Array, b: Array) -> float:
         """See Objective."""

@@ -15,6 +15,7 @@ from .. import _native
 
 Array = NDArray[np.float64]
 
+_FLOAT64 = np.dtype(np.float64)
 _UNITS_IN_ONE = 2**1074
 """Every finite double is an integer multiple of 2^-1074, the smallest positive one."""
 _TOO_MANY_UNITS = 2**1024 * _UNITS_IN_ONE
@@ -63,6 +64,8 @@ def _nearest(numerator: int, denominator: int) -> float:
 
 def rows_together(x: ArrayLike) -> Array:
     """An array whose last axis (rows) is contiguous, as the kernels need it; a copy only if necessary."""
+    if type(x) is np.ndarray and x.dtype is _FLOAT64 and x.ndim > 0 and x.flags.c_contiguous and x.flags.aligned:
+        return x  # the usual case, for which the rest would take longer than some kernels
     x = np.asarray(x, dtype=np.float64)
     return x if x.ndim > 0 and x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C", ndmin=1)
 
@@ -94,6 +97,13 @@ def inner_sums(
     """The weighted inner products <x, x>, <x, y> and <y, y> of functions (output, row)."""
     xx, xy, yy = _native.inner_products(rows_together(x), rows_together(y), _together(weight), n_threads)
     return ExactSum.of_native(xx), ExactSum.of_native(xy), ExactSum.of_native(yy)
+
+
+def rounded_inner_sums(
+    x: Array, y: Array, weight: Array | None = None, n_threads: int = 1
+) -> tuple[float, float, float]:
+    """The same inner products, each rounded to the nearest double."""
+    return _native.rounded_inner_products(rows_together(x), rows_together(y), _together(weight), n_threads)
 
 
 def step_of_sums(total: float) -> float:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import SupportsFloat
 
-from .sums import ExactSum
 
-
-def cosine(squared_target: ExactSum, product: ExactSum, squared_fitted: ExactSum) -> float:
-    """Cosine of the angle between a residual r and its fit b(X), computed from their inner products.
+def cosine(squared_target: SupportsFloat, product: SupportsFloat, squared_fitted: SupportsFloat) -> float:
+    """Cosine of the angle between a residual r and its fit b(X), computed from their inner products, exact or rounded.
 
     The paper's Theta is the smallest such cosine. If both are zero, the fit is exact and the cosine is 1.
     """

@@ -204,9 +204,12 @@ class MemberRun(NamedTuple):
     ensemble: Ensemble
 
 
-def no_scores(functions: Sequence[Any]) -> dict[str, float]:
+_NO_SCORES: Mapping[str, float] = MappingProxyType({})
+
+
+def no_scores(functions: Sequence[Any]) -> Mapping[str, float]:
     """The scores of a run without metrics."""
-    return {}
+    return _NO_SCORES
 
 
 def watch(
@@ -231,7 +234,7 @@ def watch(
         return any(answers)
 
     with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # overflow is detected as divergence
-        objectives = [member.objective for member in members]
+        objectives, ensembles = [member.objective for member in members], [member.ensemble for member in members]
         start = Record(
             0, 0, _mean([of.train_loss(of.start) for of in objectives]),
             _mean([of.validation_loss(of.start) for of in objectives]),
@@ -247,10 +250,9 @@ def watch(
             return history, False
         try:
             for steps in _together([member.steps for member in members], n_threads, run_ahead):
-                for member, step in zip(members, steps, strict=True):
-                    member.ensemble.append(step)
-                record = _record(steps, [member.ensemble for member in members], scores([step.f for step in steps]))
-                record = record._replace(seconds=time.perf_counter() - began)
+                for ensemble, step in zip(ensembles, steps, strict=True):
+                    ensemble.append(step)
+                record = _record(steps, ensembles, scores([step.f for step in steps]), began)
                 del step, steps  # frees their vectors before the next steps allocate their own
                 stop = over(record)
                 if divergence(record):
@@ -297,18 +299,22 @@ def _next(run: Iterator[Step[Any]]) -> Step[Any] | None:
     return next(run, None)
 
 
-def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], scores: Mapping[str, float]) -> Record:
+def _record(
+    steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], scores: Mapping[str, float], began: float
+) -> Record:
+    first = steps[0]
     return Record(
-        iteration=len(ensembles[0]),
-        trees=sum(ensemble.n_learners for ensemble in ensembles),
-        train_loss=_mean([step.train_loss for step in steps]),
-        validation_loss=_mean([step.validation_loss for step in steps]),
-        theta=steps[0].theta,
-        momentum=steps[0].gamma,
-        cosine_residual=_mean([step.cosine_residual for step in steps]),
-        cosine_corrected=_mean([step.cosine_corrected for step in steps]),
-        restart=any(step.restart for step in steps),
-        scores=scores,
+        len(ensembles[0]),
+        sum([ensemble.n_learners for ensemble in ensembles]),
+        _mean([step.train_loss for step in steps]),
+        _mean([step.validation_loss for step in steps]),
+        first.theta,
+        first.gamma,
+        _mean([step.cosine_residual for step in steps]),
+        _mean([step.cosine_corrected for step in steps]),
+        any(step.restart for step in steps),
+        time.perf_counter() - began,
+        scores,
     )
 
 

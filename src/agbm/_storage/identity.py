@@ -121,7 +121,7 @@ class _Digests:
         if isinstance(value, (np.bool_, np.integer, np.float64)):
             value = value.item()
         if type(value) in _ATOMS:
-            return _digest(type(value).__name__.encode(), repr(value).encode())
+            return _digest_of_atom(type(value).__name__, repr(value))
         if id(value) in self._known:
             return self._known[id(value)]
         if id(value) in self._open:
@@ -138,6 +138,11 @@ class _Digests:
         if isinstance(part, _Unordered):
             return _digest(*sorted(map(self.of, part.values)))
         return _digest(part) if isinstance(part, memoryview) else self.of(part)
+
+
+@functools.lru_cache(256)  # most parameters of most fits are the same few values
+def _digest_of_atom(kind: str, value: str) -> bytes:
+    return _digest(kind.encode(), value.encode())
 
 
 def _digest(*parts: bytes | memoryview) -> bytes:

@@ -284,6 +284,8 @@ def as_forest(model: Model) -> Forest:
 
 def by_function(values: Sequence[Array], n_functions: int) -> Array:
     """Values (output, function, row) of some trees in order, each with one or more outputs of all functions."""
+    if len(values) == n_functions == 1:  # the usual case; for small trees, all of this takes time
+        return values[0][:, np.newaxis]
     parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # there may be no rows
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
