@@ -165,22 +165,6 @@ std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, i
   return tables;
 }
 
-// Assigns groups to lines, as many as fit.
-inline void arrange_lines(BinnedMatrix& m) {
-  int line = 0;
-  for (std::size_t first = 0, end = 0; first < m.groups.size(); first = end, ++line) {
-    const int first_column = m.groups[first].first_column;
-    int width = 0;
-    for (; end < m.groups.size() && width + m.groups[end].width <= kMaxLineWidth; ++end) width += m.groups[end].width;
-    for (std::size_t g = first; g < end; ++g) {
-      ColumnGroup& group = m.groups[g];
-      group.line = line;
-      group.row_bytes = width;
-      group.data_offset = m.n_rows * first_column + (group.first_column - first_column);
-    }
-  }
-}
-
 // Assigns columns to groups. Groups of neighbouring columns have nearly the same width, so that threads get equal work.
 // Shared columns come after all others, in sparse groups.
 inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
@@ -203,7 +187,7 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
       const int cells = most <= kNarrowCells ? kNarrowCells : kWideCells;
       const int number = sparse ? static_cast<int>(m.sparse_groups.size()) : -1;
       m.group_of.insert(m.group_of.end(), width, static_cast<int>(m.groups.size()));
-      m.groups.push_back({first, width, cells, number, -1, 0, 0});
+      m.groups.push_back({first, width, cells, m.n_rows * first, number});
       if (sparse) m.sparse_groups.emplace_back();
       for (int j = 0; j < width; ++j) {
         m.cell_offset.push_back(m.cell_offset.back() + (sparse ? n_codes[first + j] : cells));
@@ -214,7 +198,6 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   const int sparse_width =
       static_cast<int>(std::min<std::size_t>(kMaxSparseWidth, kMaxSparseEntries / std::max<std::size_t>(1, m.n_rows)));
   add_groups(0, plan.n_own, kMaxGroupWidth, false);
-  arrange_lines(m);
   add_groups(plan.n_own, plan.n_whole, sparse_width, true);
   add_groups(plan.n_whole, plan.n_columns, sparse_width, true);
 }
@@ -236,7 +219,7 @@ inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::s
   const ColumnGroup& group = m.groups[m.group_of[column]];
   const std::uint8_t* from = m.column(column);
   std::uint8_t* to = m.grouped.data() + group.data_offset + (column - group.first_column);
-  for (std::size_t row = begin; row < end; ++row) to[row * group.row_bytes] = from[row];
+  for (std::size_t row = begin; row < end; ++row) to[row * group.width] = from[row];
 }
 
 // Copies features from another matrix, in which they have the same bins: row i becomes a copy of row rows[i].
@@ -257,7 +240,7 @@ inline void take_rows(BinnedMatrix& m, const BinnedMatrix& from, const std::vect
 inline void scatter_to_group(BinnedMatrix& m, int column, const std::uint8_t* codes, const Row* rows, std::size_t n) {
   const ColumnGroup& group = m.groups[m.group_of[column]];
   std::uint8_t* to = m.grouped.data() + group.data_offset + (column - group.first_column);
-  for (std::size_t i = 0; i < n; ++i) to[static_cast<std::size_t>(rows[i]) * group.row_bytes] = codes[i];
+  for (std::size_t i = 0; i < n; ++i) to[static_cast<std::size_t>(rows[i]) * group.width] = codes[i];
 }
 
 // Number of features whose tables exist at a time: enough to read whole cache lines, few enough for the L2 cache.

@@ -14,13 +14,11 @@ namespace agbm {
 // One group of columns, n rows. `rows` is null if the rows are first_row, first_row + 1, ...
 struct HistogramTask {
   const std::uint8_t* codes;  // of the group
-  std::size_t row_bytes;      // from the codes of a row to those of the next
   const std::int64_t* packed;
   const Row* rows;
   std::size_t first_row;
   std::size_t n;
-  std::size_t n_listed;  // at least n: rows that may be fetched ahead
-  std::int64_t* cells;   // of the group
+  std::int64_t* cells;  // of the group
 };
 
 // Two neighbouring integers, added by one instruction.
@@ -45,11 +43,11 @@ void add_rows(const HistogramTask& given) {
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = Indexed ? task.rows[i] : task.first_row + i;
     if constexpr (Indexed) {
-      const std::size_t later = task.rows[std::min(i + ahead, task.n_listed - 1)];
-      __builtin_prefetch(task.codes + later * task.row_bytes);
+      const std::size_t later = task.rows[std::min(i + ahead, task.n - 1)];
+      __builtin_prefetch(task.codes + later * Width);
       __builtin_prefetch(task.packed + later * Channels);
     }
-    const std::uint8_t* code = task.codes + row * task.row_bytes;
+    const std::uint8_t* code = task.codes + row * Width;
     std::array<std::int64_t, Channels> value;
     std::copy_n(task.packed + row * Channels, Channels, value.begin());
 #pragma GCC unroll 16
@@ -63,7 +61,7 @@ void add_rows(const HistogramTask& given) {
 inline void add_rows_wide(const HistogramTask& task, int channels, const ColumnGroup& group) {
   for (std::size_t i = 0; i < task.n; ++i) {
     const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
-    const std::uint8_t* code = task.codes + row * task.row_bytes;
+    const std::uint8_t* code = task.codes + row * group.width;
     const std::int64_t* value = task.packed + row * channels;
     for (int j = 0; j < group.width; ++j) {
       std::int64_t* cell = task.cells + (std::size_t{static_cast<unsigned>(j * group.cells)} + code[j]) * channels;
@@ -151,23 +149,12 @@ struct NodeRows {
   std::int64_t* histogram;
 };
 
-// Histograms of a batch of nodes, zeroed first. The work is cut into (node, groups, piece of rows); the groups of a line
-// are built together if a node has many rows, so that its rows are read from memory once. The first piece of a node and
-// its groups adds to the histogram, every other one to a separate buffer that is merged afterwards. Since sums are of
-// integers, the result does not depend on the cut.
+// Histograms of a batch of nodes, zeroed first. The work is cut into (node, group, piece of rows). The first piece of a
+// node and group adds to the histogram, every other one to a separate buffer that is merged afterwards. Since sums are
+// of integers, the result does not depend on the cut.
 class HistogramBuilder {
  public:
-  HistogramBuilder(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {
-    for (const ColumnGroup& group : matrix.groups) {
-      single_.push_back({&group, &group + 1});
-      const bool same_line = group.sparse < 0 && !lines_.empty() && lines_.back().begin->line == group.line;
-      if (same_line) {
-        lines_.back().end = &group + 1;
-      } else {
-        lines_.push_back(single_.back());
-      }
-    }
-  }
+  HistogramBuilder(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
   // Sets the packed rows of all histograms that follow.
   void set_rows(const std::int64_t* packed, const RowForm& form) {
@@ -179,109 +166,70 @@ class HistogramBuilder {
     const std::size_t additions = plan(nodes) + nodes.size() * matrix_.n_cells();
     parallel_for(pieces_.size(), threads_for(additions * form_.n, n_threads_), [&](std::size_t p) {
       const Piece& piece = pieces_[p];
-      build_groups(*piece.groups, {piece.rows, piece.n, piece.cells}, piece.first_row);
+      build_group(*piece.group, {piece.rows, piece.n, piece.cells}, piece.first_row);
     });
     parallel_for(merges_.size(), n_threads_, [&](std::size_t m) {
       const Merge& merge = merges_[m];
       for (std::size_t copy = 0; copy < merge.copies; ++copy) {
-        for (std::size_t i = 0; i < merge.n; ++i) merge.into[i] += merge.from[copy * merge.stride + i];
+        for (std::size_t i = 0; i < merge.n; ++i) merge.into[i] += merge.from[copy * merge.n + i];
       }
     });
   }
 
-  // The histogram of one group only.
-  void build_group(const ColumnGroup& group, const NodeRows& node) const {
-    build_groups({&group, &group + 1}, node, 0);
+  // The histogram of one group only. Without a list of rows, these are the rows from first_row on.
+  void build_group(const ColumnGroup& group, const NodeRows& node, std::size_t first_row = 0) const {
+    std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
+    if (!form_.in_blocks()) return add_to(group, node, first_row);
+    const std::size_t n_cells = matrix_.n_cells(group);
+    std::vector<std::int64_t> sums(n_cells * form_.n);
+    for (std::size_t from = 0; from < node.n; from += kCountedRows) {
+      std::fill(sums.begin(), sums.end(), 0);
+      const Row* rows = node.rows == nullptr ? nullptr : node.rows + from;
+      add_to(group, {rows, std::min(kCountedRows, node.n - from), sums.data()}, first_row + from);
+      for (std::size_t i = 0; i < n_cells; ++i) form_.add(&sums[i * form_.n], node.histogram + i * form_.n_cell);
+    }
   }
 
  private:
-  // Rows that are added to one group after the other: their codes and packed rows stay in the second-level cache.
-  static constexpr std::size_t kRowsAtOnce = 1024;
-  // With fewer rows, a node is in the cache for all groups anyway, and threads can share the groups.
-  static constexpr std::size_t kManyRows = 16 * kRowsAtOnce;
-
-  struct Groups {
-    const ColumnGroup *begin, *end;
-  };
   struct Piece {
-    const Groups* groups;
+    const ColumnGroup* group;
     const Row* rows;
     std::size_t first_row, n;
-    std::int64_t* cells;  // of the groups
+    std::int64_t* cells;  // of the group
     std::size_t cost;     // additions
   };
-  // Some cells of all buffers of one node and its groups: a single task adds them, so that no two tasks write to the
+  // All buffers of one node and group, one after the other: a single task adds them, so that no two tasks write to the
   // same cells.
   struct Merge {
     std::int64_t* into;
     const std::int64_t* from;
-    std::size_t n, stride, copies;
+    std::size_t n, copies;
   };
 
-  // The histograms of some groups. Without a list of rows, these are the rows from first_row on.
-  void build_groups(const Groups& groups, const NodeRows& node, std::size_t first_row) const {
-    std::memset(node.histogram, 0, n_numbers(groups) * sizeof(std::int64_t));
-    if (!form_.in_blocks()) return add_rows_to(groups, node, first_row);
-    std::vector<std::int64_t> sums(n_cells(groups) * form_.n);
-    for (std::size_t from = 0; from < node.n; from += kCountedRows) {
-      const std::size_t n = std::min(kCountedRows, node.n - from);
-      std::fill(sums.begin(), sums.end(), 0);
-      add_rows_to(groups, {node.rows == nullptr ? nullptr : node.rows + from, n, sums.data()}, first_row + from);
-      for (std::size_t cell = 0; cell < n_cells(groups); ++cell) {
-        form_.add(sums.data() + cell * form_.n, node.histogram + cell * form_.n_cell);
-      }
-    }
-  }
-
   // Adds rows to cells that have the integers of rows.
-  void add_rows_to(const Groups& groups, const NodeRows& node, std::size_t first_row) const {
-    const std::size_t step = groups.end - groups.begin == 1 ? std::max<std::size_t>(1, node.n) : kRowsAtOnce;
-    for (std::size_t from = 0; from < node.n; from += step) {
-      const Row* rows = node.rows == nullptr ? nullptr : node.rows + from;
-      for (const ColumnGroup* group = groups.begin; group < groups.end; ++group) {
-        std::int64_t* cells = node.histogram + (first_cell(*group) - first_cell(*groups.begin)) * form_.n;
-        const std::uint8_t* codes = matrix_.grouped.data() + group->data_offset;
-        const std::size_t n = std::min(step, node.n - from);
-        add_to(*group, {codes, group->row_bytes, packed_, rows, first_row + from, n, node.n - from, cells});
-      }
-    }
-  }
-
-  void add_to(const ColumnGroup& group, const HistogramTask& task) const {
+  void add_to(const ColumnGroup& group, const NodeRows& node, std::size_t first_row) const {
+    const HistogramTask task{
+        matrix_.grouped.data() + group.data_offset, packed_, node.rows, first_row, node.n, node.histogram};
     if (group.sparse >= 0) return accumulate_sparse(matrix_.sparse_groups[group.sparse], task, form_.n);
     accumulate(task, form_.n, group);
   }
 
-  std::size_t first_cell(const ColumnGroup& group) const { return matrix_.cell_offset[group.first_column]; }
-  std::size_t n_cells(const Groups& groups) const {
-    const ColumnGroup& last = groups.end[-1];
-    return matrix_.cell_offset[last.first_column + last.width] - first_cell(*groups.begin);
-  }
-  std::size_t n_numbers(const Groups& groups) const { return n_cells(groups) * form_.n_cell; }
-  const std::vector<Groups>& groups_for(const NodeRows& node) const { return node.n < kManyRows ? single_ : lines_; }
+  std::size_t group_cells(const ColumnGroup& group) const { return matrix_.n_cells(group) * form_.n_cell; }
 
-  // Cells that a row adds to, and one for the list of them in a sparse group.
-  std::size_t row_cost(const Groups& groups) const {
-    if (groups.begin->sparse >= 0) {
-      return 1 + matrix_.n_additions(*groups.begin) / std::max<std::size_t>(1, matrix_.n_rows);
-    }
-    return groups.end[-1].first_column + groups.end[-1].width - groups.begin->first_column;
+  // Cells that a row of a group adds to, and one for the list of them.
+  std::size_t row_cost(const ColumnGroup& group) const {
+    if (group.sparse < 0) return group.width;
+    return 1 + matrix_.n_additions(group) / std::max<std::size_t>(1, matrix_.n_rows);
   }
 
   // Several pieces per thread, since one may be slower than another, but none so short that waking a thread, or
   // clearing and merging its cells, would dominate. At least one, which clears the cells of a node without rows.
-  std::size_t piece_count(const NodeRows& node, const Groups& groups, std::size_t all_additions) const {
+  std::size_t piece_count(const NodeRows& node, const ColumnGroup& group, std::size_t all_additions) const {
     constexpr std::size_t pieces_a_thread = 4, least = 8192;
     if (n_threads_ <= 1) return 1;
-    const std::size_t enough = std::max({all_additions / (pieces_a_thread * n_threads_), least, 4 * n_cells(groups)});
-    return std::clamp<std::size_t>(node.n * row_cost(groups) / enough, 1, std::max<std::size_t>(1, node.n));
-  }
-
-  void plan_merges(std::int64_t* into, const std::int64_t* from, std::size_t n, std::size_t copies) {
-    constexpr std::size_t numbers_per_task = 4096;
-    for (std::size_t begin = 0; begin < n; begin += numbers_per_task) {
-      merges_.push_back({into + begin, from + begin, std::min(numbers_per_task, n - begin), n, copies});
-    }
+    const std::size_t enough =
+        std::max({all_additions / (pieces_a_thread * n_threads_), least, 4 * matrix_.n_cells(group)});
+    return std::clamp<std::size_t>(node.n * row_cost(group) / enough, 1, std::max<std::size_t>(1, node.n));
   }
 
   // Returns the number of additions.
@@ -290,25 +238,25 @@ class HistogramBuilder {
     merges_.clear();
     std::size_t additions = 0, buffer_size = 0;
     for (const NodeRows& node : nodes) {
-      for (const Groups& groups : groups_for(node)) additions += node.n * row_cost(groups);
+      for (const ColumnGroup& group : matrix_.groups) additions += node.n * row_cost(group);
     }
     for (const NodeRows& node : nodes) {
-      for (const Groups& groups : groups_for(node)) {
-        buffer_size += (piece_count(node, groups, additions) - 1) * n_numbers(groups);
+      for (const ColumnGroup& group : matrix_.groups) {
+        buffer_size += (piece_count(node, group, additions) - 1) * group_cells(group);
       }
     }
     buffer_.resize(buffer_size);
     std::int64_t* free = buffer_.data();
     for (const NodeRows& node : nodes) {
-      for (const Groups& groups : groups_for(node)) {
-        std::int64_t* cells = node.histogram + first_cell(*groups.begin) * form_.n_cell;
-        const std::size_t n_pieces = piece_count(node, groups, additions);
-        if (n_pieces > 1) plan_merges(cells, free, n_numbers(groups), n_pieces - 1);
+      for (const ColumnGroup& group : matrix_.groups) {
+        std::int64_t* cells = node.histogram + matrix_.cell_offset[group.first_column] * form_.n_cell;
+        const std::size_t n_pieces = piece_count(node, group, additions);
+        if (n_pieces > 1) merges_.push_back({cells, free, group_cells(group), n_pieces - 1});
         for (std::size_t piece = 0; piece < n_pieces; ++piece) {
           const std::size_t begin = piece * node.n / n_pieces, end = (piece + 1) * node.n / n_pieces;
-          pieces_.push_back({&groups, node.rows == nullptr ? nullptr : node.rows + begin, begin, end - begin,
-                             piece == 0 ? cells : free, (end - begin) * row_cost(groups)});
-          if (piece > 0) free += n_numbers(groups);
+          pieces_.push_back({&group, node.rows == nullptr ? nullptr : node.rows + begin, begin, end - begin,
+                             piece == 0 ? cells : free, (end - begin) * row_cost(group)});
+          if (piece > 0) free += group_cells(group);
         }
       }
     }
@@ -319,7 +267,6 @@ class HistogramBuilder {
 
   const BinnedMatrix& matrix_;
   int n_threads_;
-  std::vector<Groups> single_, lines_;  // each group alone, and the groups of each line
   const std::int64_t* packed_ = nullptr;
   RowForm form_;
   std::vector<Piece> pieces_;

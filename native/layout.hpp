@@ -19,13 +19,9 @@ using LargeVector = std::vector<T, LargePages<T>>;
 // A feature has at most 255 value bins and one slot for missing values after them, so a code fits one byte.
 constexpr int kMaxValueBins = 255;
 
-// Histograms are built for groups of up to 16 neighbouring columns, whose cells (16 columns x 256 cells x 8 bytes =
-// 32 KiB per channel) stay in the cache.
+// Codes of up to 16 neighbouring columns are stored together, row after row. One cache line then feeds many histogram
+// adds, and the histograms of one group (16 columns x 256 cells x 8 bytes = 32 KiB) stay in the first-level cache.
 constexpr int kMaxGroupWidth = 16;
-
-// The codes of up to four groups of a row are next to each other, at most one cache line. The rows of a node are far
-// apart, so that every row costs a whole line of memory, however few of its codes are used.
-constexpr int kMaxLineWidth = 4 * kMaxGroupWidth;
 
 // The histogram of every column of a group has the same number of cells, one of these two, known at compile time: the
 // address of a cell is then a constant plus the code, and an add costs two instructions.
@@ -35,11 +31,9 @@ constexpr int kWideCells = 256;
 struct ColumnGroup {
   int first_column;
   int width;
-  int cells;                // per column; in a sparse group they differ
-  int sparse = -1;          // its number among the sparse groups, if it is one
-  int line = -1;            // groups of the same line have the codes of a row next to each other; -1 if it is sparse
-  std::size_t data_offset;  // of the codes of row 0
-  std::size_t row_bytes;    // from one row to the next
+  int cells;  // per column; in a sparse group they differ
+  std::size_t data_offset;
+  int sparse = -1;  // its number among the sparse groups, if it is one
 };
 
 // Shared columns are mostly zero. The cell of code 0 is not needed, since a feature is zero in the rows of a node that
@@ -95,7 +89,7 @@ struct BinnedMatrix {
   std::vector<std::size_t> cell_offset;  // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;  // column -> group
-  Codes grouped;              // codes line after line, row by row, for histograms; not of sparse groups
+  Codes grouped;              // codes group after group, for histograms; not of sparse groups
   std::vector<SparseGroup> sparse_groups;
   int n_whole = 0;                    // columns that are not lists; they come before the others
   Codes columns;                      // their codes column after column, for access to one feature of many rows

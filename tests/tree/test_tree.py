@@ -609,7 +609,7 @@ def test_a_million_rows_keep_their_precision():
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("hessians", [False, True])
 def test_histograms_of_a_million_rows(hessians, n_threads):
-    """Blocks of rows, whose counts are in the last value, and several groups of columns in one line of codes."""
+    """Blocks of rows, whose counts are in the last value, and several groups of columns."""
     rng = np.random.default_rng(11)
     n = 2**20 + 5
     codes = rng.integers(0, 3, size=(n, 4)).astype(np.float32)
