@@ -182,7 +182,7 @@ inline void arrange_lines(BinnedMatrix& m) {
 }
 
 // Assigns columns to groups. Groups of neighbouring columns have nearly the same width, so that threads get equal work.
-// Shared columns come after all others, in sparse groups.
+// Sparse groups come after all others.
 inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   m.places = std::move(plan.places);
   m.n_whole = plan.n_whole;
@@ -213,9 +213,9 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   };
   const int sparse_width =
       static_cast<int>(std::min<std::size_t>(kMaxSparseWidth, kMaxSparseEntries / std::max<std::size_t>(1, m.n_rows)));
-  add_groups(0, plan.n_own, kMaxGroupWidth, false);
+  add_groups(0, plan.n_dense, kMaxGroupWidth, false);
   arrange_lines(m);
-  add_groups(plan.n_own, plan.n_whole, sparse_width, true);
+  add_groups(plan.n_dense, plan.n_whole, sparse_width, true);
   add_groups(plan.n_whole, plan.n_columns, sparse_width, true);
 }
 
@@ -226,7 +226,7 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   m.n_categories = n_categories;
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
-  m.grouped = Codes(n_rows * plan.n_own, folder);
+  m.grouped = Codes(n_rows * plan.n_dense, folder);
   m.columns = Codes(n_rows * plan.n_whole, folder);
   arrange(m, std::move(plan));
 }
