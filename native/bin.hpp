@@ -189,7 +189,7 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   std::vector<int> n_codes(plan.n_columns, 0);  // per column
   for (int f = 0; f < m.n_features; ++f) {
     const FeaturePlace& place = m.places[f];
-    if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.code(m.n_bins[f]) + 1);
+    if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.n_codes(m.n_bins[f]));
   }
   m.cell_offset.assign(1, 0);
   m.groups.clear();
@@ -213,7 +213,11 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   };
   const int sparse_width =
       static_cast<int>(std::min<std::size_t>(kMaxSparseWidth, kMaxSparseEntries / std::max<std::size_t>(1, m.n_rows)));
-  add_groups(0, plan.n_dense, kMaxGroupWidth, false);
+  const auto is_wide = [](int n) { return n > kNarrowCells; };
+  const auto first_wide = std::find_if(n_codes.begin(), n_codes.begin() + plan.n_dense, is_wide);
+  const int n_narrow = static_cast<int>(first_wide - n_codes.begin());
+  add_groups(0, n_narrow, kMaxGroupWidth, false);
+  add_groups(n_narrow, plan.n_dense, kMaxGroupWidth, false);
   arrange_lines(m);
   add_groups(plan.n_dense, plan.n_whole, sparse_width, true);
   add_groups(plan.n_whole, plan.n_columns, sparse_width, true);

@@ -66,8 +66,7 @@ struct LabelledRows {
 };
 
 // y are codes of classes, a vector, or shares of the classes (class, row).
-void multinomial_quantities(const ClassResults& out, bool shares, double n_classes, const Scores& y, const Scores& f,
-                            int n_threads) {
+void require_classes(bool shares, double n_classes, const Scores& y, const Scores& f) {
   require(y.ndim() == (shares ? 2 : 1), shares ? "y: must be (classes, rows)" : "y: must be a vector");
   require(f.ndim() == 2, "f: must be (classes, rows)");
   require(f.shape(1) == y.shape(y.ndim() - 1), "f: must have scores for as many rows as y has labels");
@@ -76,6 +75,9 @@ void multinomial_quantities(const ClassResults& out, bool shares, double n_class
   LabelledRows::require_together(f);
   require(n_classes >= 2.0 && static_cast<double>(f.shape(0)) == n_classes,
           "f: must have scores of as many classes as the loss has, at least 2");
+}
+
+void fill_classes(const ClassResults& out, bool shares, const Scores& y, const Scores& f, int n_threads) {
   nb::gil_scoped_release release;
   const ClassScores scores{f.data(), f.stride(0), f.shape(0), f.shape(1)};
   const ClassLabels labels{y.data(), shares, shares ? y.stride(0) : 0};
@@ -86,23 +88,25 @@ bool is_multinomial(const std::string& name) { return name == "multinomial" || n
 
 void multinomial_quantity(Quantity quantity, const std::string& name, double n_classes, const Scores& y,
                           const Scores& f, const Results& out, int n_threads) {
-  require(f.ndim() == 2, "f: must be (classes, rows)");
+  const bool shares = name != "multinomial";
+  require_classes(shares, n_classes, y, f);
   require(out.size() == (quantity == Quantity::kValue ? f.shape(1) : f.size()), "out: wrong size");
   ClassResults results;
   (quantity == Quantity::kValue              ? results.value
    : quantity == Quantity::kNegativeGradient ? results.negative_gradient
                                              : results.hessian) = out.data();
-  multinomial_quantities(results, name != "multinomial", n_classes, y, f, n_threads);
+  fill_classes(results, shares, y, f, n_threads);
 }
 
 // Negative gradient and hessian together.
 void multinomial_derivatives(const std::string& name, double n_classes, const Scores& y, const Scores& f,
                              const Results& negative_gradient, const Results& hessian, int n_threads) {
   require(is_multinomial(name), "name: no such loss");
+  const bool shares = name != "multinomial";
+  require_classes(shares, n_classes, y, f);
   require(negative_gradient.size() == f.size(), "negative_gradient: wrong size");
   require(hessian.size() == f.size(), "hessian: wrong size");
-  multinomial_quantities({nullptr, negative_gradient.data(), hessian.data()}, name != "multinomial", n_classes, y, f,
-                         n_threads);
+  fill_classes({nullptr, negative_gradient.data(), hessian.data()}, shares, y, f, n_threads);
 }
 
 // y is a vector, f is (score, row).

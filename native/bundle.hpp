@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "layout.hpp"
@@ -16,8 +17,8 @@ constexpr std::size_t kTriedColumns = 64;
 // takes five bytes per entry, other columns take one byte per row.
 constexpr std::size_t kListedShare = 8;
 
-// A shared column is in a sparse group if fewer than 1 / kSparseShare of its codes are nonzero: adding a row to a cell
-// of a list takes about as long as adding it to the cells of this many columns.
+// A shared column may be in a sparse group if fewer than 1 / kSparseShare of its codes are nonzero: reading the list of
+// a row, and each entry of it, takes about as long as adding the row to this many dense columns.
 constexpr std::size_t kSparseShare = 4;
 
 // The bins of a sparse matrix, column by column: the rows of feature f, ascending, and their bins are at
@@ -73,6 +74,7 @@ class Bundler {
         plan.places[feature] = share(feature, n);
       }
     }
+    decide_lists();
     number_columns(plan);
     return plan;
   }
@@ -84,12 +86,24 @@ class Bundler {
     int n_features;
     std::vector<std::uint8_t> taken;  // per row: 0 or 1
 
-    // 0: dense, 1: in a sparse group, 2: in a sparse group as a list.
-    int kind() const {
-      const bool sparse = Bins::kMayBeSparse && kSparseShare * n_entries < taken.size();
-      return !sparse ? 0 : kListedShare * n_entries < taken.size() ? 2 : 1;
-    }
+    bool thin(std::size_t share) const { return share * n_entries < taken.size(); }
   };
+  enum Kind { kDense, kSparse, kListed };  // in the order of the columns
+
+  // Whether lists take less time than dense columns.
+  void decide_lists() {
+    std::size_t n_columns = 0, n_entries = 0;
+    for (const Bundle& bundle : bundles_) {
+      if (!bundle.thin(kSparseShare)) continue;
+      ++n_columns;
+      n_entries += bundle.n_entries;
+    }
+    lists_ = Bins::kMayBeSparse && n_columns * x_.n_rows > kSparseShare * (x_.n_rows + n_entries);
+  }
+  Kind kind(const Bundle& bundle) const {
+    if (!lists_ || !bundle.thin(kSparseShare)) return kDense;
+    return bundle.thin(kListedShare) ? kListed : kSparse;
+  }
 
   FeaturePlace share(int feature, std::size_t n) {
     const std::size_t first = bundles_.size() > kTriedColumns ? bundles_.size() - kTriedColumns : 0;
@@ -114,23 +128,41 @@ class Bundler {
     std::vector<int> column(bundles_.size());
     int next = plan.n_dense;
     int* const ends[] = {&plan.n_dense, &plan.n_whole, &plan.n_columns};
-    for (int kind = 0; kind < 3; ++kind) {
+    for (const Kind of : {kDense, kSparse, kListed}) {
       for (std::size_t b = 0; b < bundles_.size(); ++b) {
-        if (bundles_[b].kind() == kind) column[b] = next++;
+        if (kind(bundles_[b]) == of) column[b] = next++;
       }
-      *ends[kind] = next;
+      *ends[of] = next;
     }
     for (FeaturePlace& place : plan.places) {
       if (!place.shared()) continue;
       const Bundle& bundle = bundles_[place.column];
-      const bool alone = bundle.kind() == 0 && bundle.n_features == 1;
-      place = alone ? FeaturePlace{column[place.column]} : FeaturePlace{column[place.column], place.first_code, place.zero_bin};
+      place.column = column[place.column];
+      if (kind(bundle) == kDense && bundle.n_features == 1) place = {place.column};
+    }
+    narrow_first(plan);
+  }
+
+  // Moves dense columns of few codes to the front, since all columns of a group have the cells of its widest one.
+  void narrow_first(ColumnPlan& plan) const {
+    std::vector<int> n_codes(plan.n_dense, 0), order(plan.n_dense), number(plan.n_dense);
+    for (std::size_t f = 0; f < plan.places.size(); ++f) {
+      const FeaturePlace& place = plan.places[f];
+      const bool dense = place.used() && place.column < plan.n_dense;
+      if (dense) n_codes[place.column] = std::max(n_codes[place.column], place.n_codes(n_bins_[f]));
+    }
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_partition(order.begin(), order.end(), [&](int column) { return n_codes[column] <= kNarrowCells; });
+    for (int i = 0; i < plan.n_dense; ++i) number[order[i]] = i;
+    for (FeaturePlace& place : plan.places) {
+      if (place.used() && place.column < plan.n_dense) place.column = number[place.column];
     }
   }
 
   const Bins& x_;
   const std::vector<int>& n_bins_;
   std::vector<Bundle> bundles_;
+  bool lists_ = false;
 };
 
 }  // namespace agbm
