@@ -154,9 +154,9 @@ class MultinomialRows {
     }
     for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
     if (out_.negative_gradient != nullptr) {
-      fill_derivatives(out_.negative_gradient, begin, width, exps, [&](double share, double e, std::size_t i) AGBM_INLINE {
-        return MultinomialLoss::negative_gradient(share, e, -sum[i]);
-      });
+      fill_derivatives(out_.negative_gradient, begin, width, exps,
+                       [&](double share, double e, std::size_t i)
+                           AGBM_INLINE { return MultinomialLoss::negative_gradient(share, e, -sum[i]); });
     }
     if (out_.hessian != nullptr) {
       const MultinomialLoss loss = MultinomialLoss::of_classes(n_classes);

@@ -108,9 +108,7 @@ class Multinomial(BuiltInLoss):
         """Negative gradient and hessian, which share their exponentials."""
         y, f = rows_together(y), rows_together(f)
         negative_gradient, hessian = _native.empty(f.shape), _native.empty(f.shape)
-        _native.multinomial_derivatives(
-            self._kernel, self._parameter, y, f, negative_gradient, hessian, self.n_threads
-        )
+        _native.multinomial_derivatives(self._kernel, self._parameter, y, f, negative_gradient, hessian, self.n_threads)
         return negative_gradient, hessian
 
     def check(self, y: Array) -> None:
