@@ -56,7 +56,6 @@ def test_stub_matches_the_native_module():
         "loss_sum",
         "loss_negative_gradient",
         "loss_hessian",
-        "multinomial_derivatives",
         "mix",
         "multiply",
         "exact_sum",
