@@ -12,20 +12,12 @@ from sklearn.linear_model import Ridge
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival
 from agbm._device.matrix import DeviceMatrix, blocks_on, matrix_of
-from agbm._device.prediction import DevicePredictions
-from agbm._device.source import DeviceRows
 from devices import a_device, is_on_device
 
 SMALL = {"max_iter": 3, "n_members": 1, "max_leaf_nodes": 4, "early_stopping": False, "max_bins": 20}
 CUDA = SMALL | {"device": "cuda"}
 
-
-@pytest.fixture(autouse=True)
-def device(monkeypatch):
-    used = a_device(1)
-    monkeypatch.setattr("agbm._base_estimator.rows_of_device", lambda name: DeviceRows(used))
-    monkeypatch.setattr("agbm._base_estimator.predictions_on_device", lambda name: DevicePredictions(used))
-    return used
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,8 @@ from sklearn.datasets import make_classification
 
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, methods
-from agbm._device.prediction import DevicePredictions
-from agbm._device.source import DeviceRows
-from devices import a_device
 
-
-@pytest.fixture(autouse=True)
-def device(monkeypatch):
-    used = a_device(1)
-    monkeypatch.setattr("agbm._base_estimator.rows_of_device", lambda name: DeviceRows(used))
-    monkeypatch.setattr("agbm._base_estimator.predictions_on_device", lambda name: DevicePredictions(used))
-    return used
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @pytest.fixture(scope="module")

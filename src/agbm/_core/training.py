@@ -304,17 +304,17 @@ def _record(
 ) -> Record:
     first = steps[0]
     return Record(
-        len(ensembles[0]),
-        sum([ensemble.n_learners for ensemble in ensembles]),
-        _mean([step.train_loss for step in steps]),
-        _mean([step.validation_loss for step in steps]),
-        first.theta,
-        first.gamma,
-        _mean([step.cosine_residual for step in steps]),
-        _mean([step.cosine_corrected for step in steps]),
-        any(step.restart for step in steps),
-        time.perf_counter() - began,
-        scores,
+        iteration=len(ensembles[0]),
+        trees=sum([ensemble.n_learners for ensemble in ensembles]),
+        train_loss=_mean([step.train_loss for step in steps]),
+        validation_loss=_mean([step.validation_loss for step in steps]),
+        theta=first.theta,
+        momentum=first.gamma,
+        cosine_residual=_mean([step.cosine_residual for step in steps]),
+        cosine_corrected=_mean([step.cosine_corrected for step in steps]),
+        restart=any(step.restart for step in steps),
+        seconds=time.perf_counter() - began,
+        scores=scores,
     )
 
 
