@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _native
+from .together import combined, count
 
 Array = NDArray[np.float64]
 
@@ -76,18 +78,19 @@ def _together(weight: Array | None) -> Array | None:
 
 def exact_sum(x: Array, weight: Array | None = None, n_threads: int = 1) -> ExactSum:
     """The weighted sum of a vector over rows, or of all numbers of a function (output, row)."""
-    return ExactSum.of_native(_native.exact_sum(np.atleast_2d(rows_together(x)), _together(weight), n_threads))
+    found = ExactSum.of_native(_native.exact_sum(np.atleast_2d(rows_together(x)), _together(weight), n_threads))
+    return combined(found, add)
 
 
 def weight_sum(weight: Array | None, n_rows: int, n_threads: int = 1) -> ExactSum:
     """The sum of the weights of rows. A weight of None means that all are 1."""
-    return ExactSum.of_count(n_rows) if weight is None else exact_sum(weight, None, n_threads)
+    return ExactSum.of_count(count(n_rows)) if weight is None else exact_sum(weight, None, n_threads)
 
 
 def exact_mean(x: Array, weight: Array | None = None, n_threads: int = 1) -> float:
     """The weighted mean of a vector over rows, or of all numbers of a function (output, row)."""
     weights = weight_sum(weight, x.shape[-1], n_threads)
-    n_outputs = x.size // x.shape[-1]
+    n_outputs = math.prod(x.shape[:-1])
     return exact_sum(x, weight, n_threads) / ExactSum(weights.units * n_outputs, weights.not_finite)
 
 

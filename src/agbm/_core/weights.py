@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from .sums import Array, ExactSum, exact_mean, exact_sum, weight_step, whole_weights
+from .together import count, largest
 
 # Relative weights are rounded to this number of bits (as in float32), so that their products with counts are exact.
 RELATIVE_BITS = 24
@@ -111,7 +112,7 @@ def check_sample_weight(sample_weight: Any, X: Any) -> NDArray[Any]:
 
 def _at_most_one(weight: Array) -> Array:
     """Divide weights by a power of two, which keeps their ratios, so that sums and products cannot overflow."""
-    return np.asarray(np.ldexp(weight, -np.frexp(weight.max(initial=0.0))[1]))
+    return np.asarray(np.ldexp(weight, -np.frexp(largest(weight, 0.0))[1]))
 
 
 def _are_integers(given: NDArray[Any]) -> bool:
@@ -121,9 +122,10 @@ def _are_integers(given: NDArray[Any]) -> bool:
 
 
 def _checked_counts(weight: Array) -> Counts:
-    if weight.max(initial=0.0) > MOST_REPEATS or float(exact_sum(weight)) > MOST_REPEATS_IN_ALL:
+    most, total = largest(weight, 0.0), float(exact_sum(weight))
+    if most > MOST_REPEATS or total > MOST_REPEATS_IN_ALL:
         raise ValueError(
-            f"sample_weight has integers up to {weight.max():.0f}, with a sum of {weight.sum():.0f}. Integers are "
+            f"sample_weight has integers up to {most:.0f}, with a sum of {total:.0f}. Integers are "
             f"numbers of repetitions: each may be at most {MOST_REPEATS} and their sum at most {MOST_REPEATS_IN_ALL}. "
             "If only the ratios matter, use floats: sample_weight.astype(float)."
         )
@@ -143,5 +145,5 @@ def class_factors(
 
 def _size(of_class: NDArray[np.bool_], weight: NDArray[Any] | None) -> ExactSum:
     if weight is None:
-        return ExactSum.of_count(int(np.count_nonzero(of_class)))
+        return ExactSum.of_count(count(int(np.count_nonzero(of_class))))
     return exact_sum(weight[of_class].astype(np.float64))

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
+
+from .._core.together import combined, count, distinct, largest, ranked
+
+KEY_BITS = 48
+"""Bits of a key that order the rows of a class; those above have the class."""
+GOLDEN_RATIO = 0.6180339887498949
 
 
 def hold_out(
@@ -17,22 +24,9 @@ def hold_out(
 
     If `classes` are given, the split is stratified, and the remaining rows contain every class.
     """
-    from sklearn.model_selection import train_test_split  # slow to import
-
-    rows = np.arange(n_rows)
-    wanted = math.ceil(share * n_rows)
-    if wanted == 0:
-        return rows, rows[:0]
-    if wanted >= n_rows:
-        raise ValueError(f"{n_rows} rows are too few to hold out {share} of them.")
-    strata = _strata(classes, wanted)
-    remaining, held_out = train_test_split(rows, test_size=wanted, stratify=strata, random_state=seed)
-    if classes is not None:  # a class without remaining rows cannot be learned
-        unseen = ~np.isin(classes[held_out], classes[remaining])
-        remaining, held_out = np.concatenate([remaining, held_out[unseen]]), held_out[~unseen]
-    if not len(held_out):
-        raise ValueError(f"{n_rows} rows are too few to hold out {share} of them and to keep a row of every class.")
-    return np.sort(remaining), np.sort(held_out)
+    if math.ceil(share * n_rows) == 0:
+        return np.arange(n_rows), np.arange(0)
+    return hold_out_parts(n_rows, share, 1, classes, seed)[0]
 
 
 def hold_out_parts(
@@ -42,35 +36,70 @@ def hold_out_parts(
     classes: NDArray[Any] | None,
     seed: int,
     groups: NDArray[Any] | None = None,
+    first: int = 0,
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Several splits as of `hold_out`, whose held-out rows differ as far as the share allows.
+    """Several splits like that of `hold_out`, whose held-out rows differ as far as the share allows.
 
-    The rows are in one random order, in which every run of consecutive rows is stratified by class; each part holds out
-    the next `share` of them, and the first ones again after the last. If there are `groups`, these are held out whole,
-    and the same ones for any order of the rows.
+    Whether a row is held out follows from a scrambled form of its number, since other processes may have other rows;
+    `first` is the number of the first row here. In the order of these forms, each part holds out the next rows of every
+    class, and the first ones again after the last; one row of a class always remains. If there are `groups`, these are
+    held out whole, and the same ones for any order of the rows; all rows of a group must be in one process.
     """
     if groups is not None:
         return _hold_out_groups(groups, share, n_parts, seed)
-    if n_parts == 1:
-        return [hold_out(n_rows, share, classes, seed)]
-    if math.ceil(share * n_rows) >= n_rows:
-        raise ValueError(f"{n_rows} rows are too few to hold out {share} of them.")
-    width = max(share * n_rows, 1.0)
-    order = _stratified_order(n_rows, classes, np.random.default_rng(seed))
-    parts = []
-    for part in range(n_parts):
-        taken = np.arange(round(part * width), round((part + 1) * width))
-        held_out = np.zeros(n_rows, dtype=bool)
-        held_out[order[taken % n_rows]] = True
-        if classes is not None:  # a class without remaining rows cannot be learned
-            held_out &= np.isin(classes, classes[~held_out])
-        if classes is not None and not held_out.any():  # most classes have a single row
-            spare = _spare(order, classes)
-            held_out[spare[part % max(len(spare), 1) :: n_parts][: math.ceil(width)]] = True
-        if not held_out.any():
-            raise ValueError(f"{n_rows} rows are too few to hold out {share} of them and to keep a row of every class.")
-        parts.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
-    return parts
+    numbers = np.arange(first, first + n_rows, dtype=np.uint64)
+    return [_both(held_out) for held_out in _held_out(numbers, share, n_parts, classes, seed)]
+
+
+def _both(held_out: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The indices of the remaining and of the held-out rows."""
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def _held_out(
+    units: NDArray[np.uint64], share: float, n_parts: int, classes: NDArray[Any] | None, seed: int
+) -> list[NDArray[np.bool_]]:
+    """For each part, which units are held out; units are distinct numbers."""
+    codes = np.zeros(len(units), dtype=np.uint64)
+    if classes is not None:
+        codes = np.searchsorted(distinct(np.unique(classes)), classes).astype(np.uint64)
+    n_classes = 1 + int(largest(codes, 0))
+    sizes = combined(np.bincount(codes.astype(np.intp), minlength=n_classes), add)
+    n = int(sizes.sum())
+    wanted = math.ceil(share * n)
+    if wanted >= n:
+        raise ValueError(f"{n} rows are too few to hold out {share} of them.")
+    bounds = _bounds(sizes, wanted, n_parts)
+    if (bounds[:, 1] == bounds[:, 0]).all():
+        raise ValueError(f"{n} rows are too few to hold out {share} of them and to keep a row of every class.")
+    keys = codes << np.uint64(KEY_BITS) | _scrambled(units, seed) >> np.uint64(64 - KEY_BITS)
+    ranks = np.unique(bounds[bounds < n])
+    at = np.append(ranked(keys, ranks + 1.0), np.uint64(2**64 - 1))[np.searchsorted(ranks, bounds)]
+    of_row = at[..., codes.astype(np.intp)]
+    return [(low <= keys) & (keys < high) | (keys < again) for low, high, again in of_row]
+
+
+def _bounds(sizes: NDArray[np.int64], wanted: int, n_parts: int) -> NDArray[np.int64]:
+    """Ranks of keys (part, bound, class): each part holds out those from the first bound up to the second one.
+
+    Those of the class before the third bound are held out again, after all others have been.
+    """
+    spare = np.append(0, np.cumsum(sizes - 1))  # one row of each class remains
+    rate = min(wanted / max(int(spare[-1]), 1), 1.0)
+    shift = (np.arange(1, n_parts + 1) * GOLDEN_RATIO % 1.0)[:, np.newaxis]  # other roundings in every part
+    numbers = np.diff(np.floor(spare * rate + shift).astype(np.int64), axis=1)
+    start = (np.cumsum(numbers, axis=0) - numbers) % sizes
+    end = start + numbers
+    first = np.cumsum(sizes) - sizes
+    return np.asarray(first + np.stack([start, np.minimum(end, sizes), np.maximum(end - sizes, 0)], axis=1))
+
+
+def _scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Other 64 bits for each number, which look random and are distinct: the finalizer of SplitMix64."""
+    bits = numbers + np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return bits ^ bits >> np.uint64(31)
 
 
 def hold_out_groups(groups: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -82,42 +111,14 @@ def _hold_out_groups(
     groups: NDArray[Any], share: float, n_parts: int, seed: int
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     found, numbers = np.unique(groups, return_inverse=True)
+    units = (found.astype(np.float64) + 0.0).view(np.uint64)  # -0 becomes 0
     try:
-        parts = hold_out_parts(len(found), share, n_parts, None, seed)
+        parts = _held_out(units, share, n_parts, None, seed)
     except ValueError:
-        raise ValueError(f"{len(found)} groups of rows are too few to hold out {share} of them.") from None
-    held_out = [np.isin(numbers, of_part) for _, of_part in parts]
-    return [(np.flatnonzero(~rows), np.flatnonzero(rows)) for rows in held_out]
-
-
-def _spare(order: NDArray[np.intp], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """The rows, in the given order, without the first one of each class."""
-    return np.delete(order, np.unique(classes[order], return_index=True)[1])
-
-
-def _stratified_order(n_rows: int, classes: NDArray[Any] | None, rng: np.random.Generator) -> NDArray[np.intp]:
-    """A random order of rows in which every run of consecutive rows has about the same share of each class."""
-    if classes is None:
-        return rng.permutation(n_rows)
-    place = np.empty(n_rows)
-    for value in np.unique(classes):
-        rows = np.flatnonzero(classes == value)
-        place[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
-    return np.argsort(place, kind="stable")
+        raise ValueError(f"{count(len(found))} groups of rows are too few to hold out {share} of them.") from None
+    return [_both(held_out[numbers]) for held_out in parts]
 
 
 def seed_of(random_state: Any) -> int:
     """The seed of a fit, for the validation split and everything else that is random."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def _strata(classes: NDArray[Any] | None, wanted: int) -> NDArray[Any] | None:
-    """Classes for a stratified split; classes with a single row are merged into the largest class.
-
-    None if one of the two parts would have fewer rows than there are classes.
-    """
-    if classes is None:
-        return None
-    _, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
-    strata = np.where(counts[codes] == 1, counts.argmax(), codes)
-    return strata if len(np.unique(strata)) <= min(wanted, len(classes) - wanted) else None

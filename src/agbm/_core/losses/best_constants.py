@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..sums import Array, of_ordered_bits, ordered_bits, weight_step, whole_weights
+from ..sums import Array, exact_sum, of_ordered_bits, ordered_bits, weight_step, whole_weights
+from ..together import count, has_all_rows, ranked
 
 
 def quantile_of(x: Array, share: float, steps: Array | None) -> float:
     """The smallest number in x with at least that share of the weight, given in whole steps, at or below it."""
-    if steps is None:
-        place = enough(share, len(x)) - 1
-        return float(np.partition(x, place)[place])
-    order = np.argsort(x)
-    total = np.cumsum(steps[order])
-    return float(x[order[np.searchsorted(total, enough(share, float(total[-1])))]])
+    return quantiles_of(x, [share], steps)[0]
+
+
+def quantiles_of(x: Array, shares: Sequence[float], steps: Array | None) -> list[float]:
+    """The same for several shares."""
+    total = float(count(len(x))) if steps is None else float(exact_sum(steps))
+    wanted = [enough(share, total) for share in shares]
+    found = ranked(x, wanted, steps) if has_all_rows() else of_ordered_bits(ranked(ordered_bits(x), wanted, steps))
+    return [float(number) + 0.0 for number in found]  # -0 becomes 0
 
 
 def weight_in_steps(weight: Array | None) -> Array | None:

@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 
 from ... import _native
 from ..sums import Array, ExactSum, rows_together
+from ..together import largest, smallest
 
 
 class BuiltInLoss:
@@ -84,6 +85,23 @@ class BuiltInLoss:
         out = _native.empty(y.shape if one_per_row else f.shape)
         kernel(self._kernel, self._parameter if parameter is None else parameter, y, f, out, self.n_threads)
         return out
+
+
+def check_positive(y: Array, loss: BuiltInLoss) -> None:
+    """Raise ValueError for labels that are not positive."""
+    least, most = smallest(y), largest(y)
+    if least <= 0.0:
+        raise ValueError(f"y must be positive for loss {type(loss).__name__}, got values from {least} to {most}.")
+
+
+def check_amounts(y: Array, loss: BuiltInLoss) -> None:
+    """Raise ValueError for negative labels, and if all are zero."""
+    least, most = smallest(y), largest(y)
+    if least < 0.0 or most == 0.0:
+        raise ValueError(
+            f"y must have no negative values and at least one positive value for loss {type(loss).__name__}, got "
+            f"values from {least} to {most}."
+        )
 
 
 def checked(name: str, value: float, low: float, high: float, instead: str = "") -> float:

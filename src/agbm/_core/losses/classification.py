@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from operator import add
 
 import numpy as np
 
 from ... import _native
 from ..sums import Array, ExactSum, exact_mean, exact_sum, rows_together
+from ..together import anywhere, combined, largest, smallest
 from .best_constants import weight_in_steps
 from .built_in import BuiltInLoss
 from .elementary import exp, log, sigmoid
@@ -106,15 +108,16 @@ class Multinomial(BuiltInLoss):
 
     def check(self, y: Array) -> None:
         """Labels must be codes of classes."""
-        if y.min() < 0 or y.max() >= self.n_classes or np.any(y != np.floor(y)):
+        least, most = smallest(y), largest(y)
+        if least < 0 or most >= self.n_classes or anywhere(y != np.floor(y)):
             raise ValueError(
                 f"y must contain integers from 0 to {self.n_classes - 1} for loss Multinomial, got values from "
-                f"{y.min()} to {y.max()}."
+                f"{least} to {most}."
             )
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:
         """The logarithms of the class frequencies, (K,); kept finite if a class is absent."""
-        share = np.bincount(y.astype(np.intp), weight_in_steps(weight), self.n_classes)
+        share = combined(np.bincount(y.astype(np.intp), weight_in_steps(weight), self.n_classes), add)
         return self.link(share / share.sum())
 
     def link(self, prediction: Array) -> Array:
@@ -154,10 +157,11 @@ class MultinomialCrossEntropy(Multinomial):
 
 
 def _check_probabilities(y: Array, loss: BuiltInLoss) -> None:
-    if not (y.min() >= 0.0 and y.max() <= 1.0):  # also for NaN
+    least, most = smallest(y), largest(y)
+    if not (least >= 0.0 and most <= 1.0):  # also for NaN
         raise ValueError(
-            f"y must contain probabilities between 0 and 1 for loss {type(loss).__name__}, got values from {y.min()} "
-            f"to {y.max()}."
+            f"y must contain probabilities between 0 and 1 for loss {type(loss).__name__}, got values from {least} "
+            f"to {most}."
         )
 
 

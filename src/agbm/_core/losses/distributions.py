@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..sums import Array, ExactSum, exact_mean, exact_sum
+from ..together import anywhere, largest, smallest
 from .best_constants import quantile_of, weight_in_steps
-from .built_in import BuiltInLoss, checked
+from .built_in import BuiltInLoss, check_amounts, check_positive, checked
 from .elementary import exp, log, sigmoid
 
 # Newton steps for constants: their largest length, the length of the last one, and their number.
@@ -48,9 +49,10 @@ class DistributionLoss(BuiltInLoss):
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
         """The constants with the largest likelihood if offsets (K, row) are added to them; by Newton steps."""
-        if float(y.min()) == float(y.max()):
+        least = smallest(y)
+        if least == largest(y):
             raise ValueError(
-                f"y has only one value, {float(y.min())}; loss={self!r} needs labels that vary, since it estimates how "
+                f"y has only one value, {least}; loss={self!r} needs labels that vary, since it estimates how "
                 "much they do."
             )
         score = self.moments(y, weight)
@@ -128,7 +130,7 @@ class LogNormalDistribution(DistributionLoss):
 
     def check(self, y: Array) -> None:
         """Labels must be positive."""
-        _check_positive(y, self)
+        check_positive(y, self)
 
     def moments(self, y: Array, weight: Array | None) -> Array:
         """Mean and standard deviation of the logarithms."""
@@ -199,7 +201,7 @@ class GammaDistribution(DistributionLoss):
 
     def check(self, y: Array) -> None:
         """Labels must be positive."""
-        _check_positive(y, self)
+        check_positive(y, self)
 
     def moments(self, y: Array, weight: Array | None) -> Array:
         """Mean and variance."""
@@ -292,11 +294,7 @@ class ZeroInflatedGammaDistribution(DistributionLoss):
 
     def check(self, y: Array) -> None:
         """Labels must not be negative, and not all zero."""
-        if y.min() < 0.0 or not y.any():
-            raise ValueError(
-                f"y must have no negative values and at least one positive value for loss {type(self).__name__}, got "
-                f"values from {y.min()} to {y.max()}."
-            )
+        check_amounts(y, self)
 
     def moments(self, y: Array, weight: Array | None) -> Array:
         """The share of zeros, and mean and variance of the other labels."""
@@ -304,8 +302,9 @@ class ZeroInflatedGammaDistribution(DistributionLoss):
         zeros = 1.0 - exact_mean(positive.astype(np.float64), weight)
         share = min(max(zeros, 1e-3), 0.999)
         amounts, of_amounts = y[positive], None if weight is None else weight[positive]
-        varies = float(amounts.min()) < float(amounts.max())
-        scores = GammaDistribution().moments(amounts, of_amounts) if varies else [log(amounts[0]), LARGE_LOG_SHAPE]
+        least = smallest(amounts)
+        varies = least < largest(amounts)
+        scores = GammaDistribution().moments(amounts, of_amounts) if varies else [log(least), LARGE_LOG_SHAPE]
         return np.array([float(log(share / (1.0 - share))), *map(float, scores)])
 
     def inverse_link(self, f: Array) -> Array:
@@ -324,14 +323,10 @@ def _shape(score: Array, n_threads: int) -> Array:
     return exp(np.clip(score, -15.0, 15.0), n_threads)
 
 
-def _check_positive(y: Array, loss: BuiltInLoss) -> None:
-    if y.min() <= 0.0:
-        raise ValueError(f"y must be positive for loss {type(loss).__name__}, got values from {y.min()} to {y.max()}.")
-
-
 def _check_counts(y: Array, loss: BuiltInLoss) -> None:
-    if y.min() < 0.0 or not y.any() or np.any(y != np.floor(y)):
+    least, most = smallest(y), largest(y)
+    if least < 0.0 or most == 0.0 or anywhere(y != np.floor(y)):
         raise ValueError(
             f"y must contain counts (0, 1, 2, ...) for loss {type(loss).__name__}, and not only zeros; got values from "
-            f"{y.min()} to {y.max()}."
+            f"{least} to {most}."
         )

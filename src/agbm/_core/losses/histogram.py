@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from ..sums import Array
-from .best_constants import quantile_of, weight_in_steps
+from ..together import largest, smallest
+from .best_constants import quantiles_of, weight_in_steps
 from .classification import Multinomial
 from .distributions import DistributionLoss
 from .elementary import log
@@ -44,8 +45,8 @@ class HistogramDistribution(DistributionLoss):
         if not isinstance(self.bins, int):
             return self
         y, steps = y.ravel(), weight_in_steps(weight)
-        inner = [quantile_of(y, k / self.bins, steps) for k in range(1, self.bins)]
-        edges = sorted({float(y.min()), *inner, float(y.max())})
+        inner = quantiles_of(y, [k / self.bins for k in range(1, self.bins)], steps)
+        edges = sorted({smallest(y), *inner, largest(y)})
         if len(edges) < 3:
             raise ValueError(f"y has too few values for bins: {edges}; use another loss, or pass edges as bins=[...].")
         return type(self)(edges).with_threads(self.n_threads)

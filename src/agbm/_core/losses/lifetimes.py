@@ -18,7 +18,8 @@ import numpy as np
 
 from ... import _native
 from ..sums import Array, ExactSum, exact_mean, exact_sum, rows_together
-from .best_constants import quantile_of, weight_in_steps
+from ..together import anywhere, largest
+from .best_constants import quantiles_of, weight_in_steps
 from .built_in import BuiltInLoss, checked
 from .elementary import exp, log
 
@@ -164,12 +165,12 @@ class AcceleratedFailureTime(LifetimeLoss):
 
     def check(self, y: Array) -> None:
         """Times of events must be positive, and some times must have an upper bound."""
-        if (has_event(y) & (y[0] <= 0.0)).any() or (y[1] <= 0.0).any():
+        if anywhere((has_event(y) & (y[0] <= 0.0)) | (y[1] <= 0.0)):
             raise ValueError(
                 f"y has events at time 0, which loss={self!r} does not allow: it models the logarithm of the time. Add "
                 "half of the smallest time unit to them, or use loss='cox' or 'piecewise_exponential'."
             )
-        if not np.isfinite(y[1]).any():
+        if not anywhere(np.isfinite(y[1])):
             raise ValueError("y has no event: all rows are censored; a model needs at least one.")
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
@@ -274,9 +275,9 @@ class PiecewiseExponential(LifetimeLoss):
         self.check(y)
         events = has_event(y)
         times, steps = y[0, events], weight_in_steps(None if weight is None else weight[events])
-        inner = {quantile_of(times, k / self.intervals, steps) for k in range(1, self.intervals)}
-        latest = float(times.max())
-        edges = [0.0, *sorted(edge for edge in inner if 0.0 < edge < latest)]
+        inner = quantiles_of(times, [k / self.intervals for k in range(1, self.intervals)], steps)
+        latest = largest(times)
+        edges = [0.0, *sorted({edge for edge in inner if 0.0 < edge < latest})]
         return type(self)(edges).with_threads(self.n_threads)
 
     def _write(self, quantity: str, y: Array, f: Array, out: Array) -> None:
@@ -285,9 +286,9 @@ class PiecewiseExponential(LifetimeLoss):
     def check(self, y: Array) -> None:
         """Times must be known or right-censored, and some of them events; not all at 0."""
         check_right_censored(y, self)
-        if not has_event(y).any():
+        if not anywhere(has_event(y)):
             raise ValueError("y has no event: all rows are censored; a model needs at least one.")
-        if not (y[0] > 0.0).any():
+        if not anywhere(y[0] > 0.0):
             raise ValueError(f"y: all times are 0; loss={self!r} needs positive times.")
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:

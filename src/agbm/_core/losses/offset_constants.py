@@ -8,6 +8,7 @@ import numpy as np
 
 from ..equations import solved
 from ..sums import Array, exact_mean, exact_sum
+from ..together import anywhere, largest, smallest
 from .best_constants import zero_crossing
 from .classification import Multinomial
 from .cox import Cox
@@ -30,7 +31,7 @@ def best_constant_with(loss: Loss, y: Array, weight: Array | None, offset: Array
 
     All sums over rows are exact, so the result does not depend on the order of the rows.
     """
-    if offset is None or not offset.any():
+    if offset is None or not anywhere(offset):
         return loss.best_constant(y, weight)
     if isinstance(loss, RankingLoss):
         return loss.best_constant(y, weight)
@@ -61,7 +62,7 @@ def _log_factor(power: float, y: Array, weight: Array | None, offset: Array) -> 
     It is sum(w y exp((1 - p) offset)) / sum(w exp((2 - p) offset)). The largest terms are scaled to 1, so that neither
     sum overflows.
     """
-    least, most = float(offset[y > 0.0].min()), float(offset.max())
+    least, most = smallest(offset[y > 0.0]), largest(offset)
     claims = exact_sum(y * exp((1.0 - power) * (offset - least)), weight)
     expected = exact_sum(exp((2.0 - power) * (offset - most)), weight)
     return float(log(claims / expected)) + (1.0 - power) * least - (2.0 - power) * most
@@ -77,7 +78,7 @@ def _zero_slope(loss: Loss, y: Array, weight: Array | None, offset: Array) -> fl
     def falls(constant: float) -> bool:
         return exact_mean(np.asarray(loss.negative_gradient(y, constant + offset)), weight) > 0.0
 
-    return zero_crossing(falls, without - float(offset.max()), without - float(offset.min()))
+    return zero_crossing(falls, without - largest(offset), without - smallest(offset))
 
 
 def _class_scores(loss: Multinomial, y: Array, weight: Array | None, offset: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import _native
 from ..sums import Array, ExactSum, exact_sum, rows_together
+from ..together import count
 from .joint import JointLoss
 from .positions import position_biases
 
@@ -95,7 +96,7 @@ class RankingLoss(JointLoss):
     def total_weight(self, y: Array, weight: Array | None) -> ExactSum:
         """The weight of the queries that count: those with relevant documents, or for pairs different ones."""
         total = exact_sum(self._marks(y, self._of_pairs), weight, self.n_threads)
-        if not total.units and y.shape[-1]:
+        if not total.units and count(y.shape[-1]):
             what = "documents of different relevance" if self._of_pairs else "a relevant document"
             raise ValueError(
                 f"y: no query has {what} among the rows that losses are computed for; with early stopping, pass "

@@ -11,8 +11,9 @@ import numpy as np
 
 from ... import _native
 from ..sums import Array, ExactSum, exact_mean
-from .best_constants import quantile_of, weight_in_steps, zero_crossing
-from .built_in import BuiltInLoss, checked
+from ..together import anywhere, largest, smallest
+from .best_constants import quantile_of, quantiles_of, weight_in_steps, zero_crossing
+from .built_in import BuiltInLoss, check_amounts, check_positive, checked
 from .elementary import exp, log
 
 
@@ -135,7 +136,7 @@ class Quantile(_Identity):
             return np.stack([self.hessian(labels, scores, weight) for labels, scores in zip(y, f, strict=True)])
         distance, steps = self.distance(y, f), weight_in_steps(weight)
         apart = distance > 0.0
-        middle = quantile_of(distance[apart], 0.5, None if steps is None else steps[apart]) if apart.any() else 0.0
+        middle = quantile_of(distance[apart], 0.5, None if steps is None else steps[apart]) if anywhere(apart) else 0.0
         return self.hessian_beyond(middle, y, f)
 
     def distance(self, y: Array, f: Array) -> Array:
@@ -149,7 +150,7 @@ class Quantile(_Identity):
     def best_constant(self, y: Array, weight: Array | None) -> float | Array:
         """The weighted quantile, or those of a list."""
         steps = weight_in_steps(weight)
-        found = [quantile_of(y, level, steps) for level in self.levels]
+        found = quantiles_of(y, self.levels, steps)
         return np.array(found) if self.several else found[0]
 
     def inverse_link(self, f: Array) -> Array:
@@ -203,7 +204,7 @@ class Huber(_Identity):
         def falls(f: float) -> bool:
             return exact_mean(self.negative_gradient(y, np.full(len(y), f)), weight) > 0.0
 
-        return zero_crossing(falls, float(y.min()), float(y.max()))
+        return zero_crossing(falls, smallest(y), largest(y))
 
 
 class Tweedie(BuiltInLoss):
@@ -228,11 +229,7 @@ class Tweedie(BuiltInLoss):
 
     def check(self, y: Array) -> None:
         """Labels must not be negative, and not all zero."""
-        if y.min() < 0.0 or not y.any():
-            raise ValueError(
-                f"y must have no negative values and at least one positive value for loss {type(self).__name__}, got "
-                f"values from {y.min()} to {y.max()}."
-            )
+        check_amounts(y, self)
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The logarithm of the mean."""
@@ -268,5 +265,4 @@ class Gamma(Tweedie):
 
     def check(self, y: Array) -> None:
         """Labels must be positive."""
-        if y.min() <= 0.0:
-            raise ValueError(f"y must be positive for loss Gamma, got values from {y.min()} to {y.max()}.")
+        check_positive(y, self)
