@@ -74,9 +74,7 @@ def n_members(given: int | str, method: Method, uses_trees: bool) -> int:
     return method.n_members if uses_trees else 1
 
 
-def early_stopping(
-    given: bool | str, n_units: int, has_validation: bool, n_members: int, of_groups: bool = False
-) -> bool:
+def early_stopping(given: bool | str, n_units: int, of_groups: bool, has_validation: bool, n_members: int) -> bool:
     """Whether training stops early; units are rows, or groups of rows that are held out as a whole."""
     if not isinstance(given, str):
         return bool(given)

@@ -15,7 +15,7 @@ from ._data.blocks import naming
 from ._data.reader import TableReader
 from ._data.rows import VALIDATION, Given, Rows, RowSet, plain
 from ._labels import Classes, Labels, StartScores
-from ._planning import Part
+from ._planning import Part, Units
 from ._preparation import Preparation, make_members
 from ._run import Member, Run
 from ._tree import SharedBins, TreeLearner
@@ -78,7 +78,7 @@ class FoldPreparation(Preparation):
         _check_classes(labels, found)
         train = train[kept]
         loss = self._loss(labels)
-        plan = self._plan(table.reader, labels, loss, encoded, True, lambda parts: "")
+        plan = self._plan(table.reader, labels, loss, Units.of(labels, encoded), True, lambda parts: "")
         at_once, n_threads = self._divided_threads(loss, n_folds * plan.n_members)
         plan = plan._replace(members_at_once=at_once, n_threads=n_threads)
         of_test = None if weight is None else weight[test].astype(np.float64)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ._core.learners import Fitter
 from ._core.losses import Array
-from ._core.objective import LocalObjective, Objective
-from ._data.blocks import UNUSED, Block, BlockReader, BlockTable, LocalBlocks
+from ._core.objective import Objective
+from ._data.blocks import UNUSED, Block, BlockReader, BlockTable, LocalBlocks, LocalLabelled, places_of
 from ._model import FittedModel
 from ._preparation import BlockRows, LocalRows
 from ._tree import Forest, TableFitter, TreeLearner
@@ -24,21 +24,20 @@ class KnownTrees(LocalRows):
     def __init__(self, model: FittedModel) -> None:
         self._model = model
 
-    def bind(
-        self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
-    ) -> tuple[Objective[Array], Fitter[Array]]:
+    def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
         """See RowSource. The second result is no fitter, but knows the leaves of the rows."""
-        return local, cast(Any, BlockLeaves(self._model, rows.table, rows.reader, learner.n_threads))
+        return rows.objective, cast(Any, BlockLeaves(self._model, rows.table, rows.reader, learner.n_threads))
 
 
 class BlockLeaves:
     """The leaves of the rows of blocks in all trees of a model: one or more bytes per row and tree."""
 
     def __init__(self, model: FittedModel, table: BlockTable, reader: BlockReader, n_threads: int) -> None:
-        forest, n_rows = cast(Forest, model.folded), len(table.places.order)
+        labelled = cast(LocalLabelled, table.labelled)
+        forest, n_rows = cast(Forest, model.folded), labelled.here.rows.n
         most_leaves = int(np.diff(np.append(forest.roots, len(forest.nodes))).max(initial=1)) // 2 + 1
         dtype = np.min_scalar_type(most_leaves - 1)
-        self._found = _empty((len(forest.roots), n_rows), dtype, cast(LocalBlocks, table.blocks).folder)
+        self._found = _empty((len(forest.roots), n_rows), dtype, cast(LocalBlocks, labelled.blocks).folder)
         n_trees = [tree.n_learners for tree in model.models]
         self._first_tree = {
             id(tree): first for tree, first in zip(model.models, np.cumsum([0, *n_trees]), strict=False)
@@ -50,7 +49,7 @@ class BlockLeaves:
             if len(X) > 0:
                 self._found[:, places[used]] = forest.leaves(X, n_threads).T
 
-        table.blocks.map(fill, [(places,) for places in table.places.of_blocks()])
+        labelled.over(fill, places_of)
 
     def leaves(self, forest: Forest) -> NDArray[np.int32]:
         """The index of the leaf of every row in each tree of a model: (tree, row)."""

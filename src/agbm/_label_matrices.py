@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core.losses import Array, CrossEntropy, Loss, MultinomialCrossEntropy, classification_loss
+from ._core.together import anywhere, largest, smallest
 from ._data.blocks import dense
 from ._data.rows import check_y_val, refuse_dates, some_of
 from ._labels import Classes, Labels
@@ -43,7 +44,7 @@ def kind_of(kind: type[Labels], y: Any, loss: Any) -> type[Labels]:
 
 
 def _is_indicator(y: NDArray[Any]) -> bool:
-    return y.dtype.kind == "b" or (y.dtype.kind in "iuf" and bool(np.isin(y, (0, 1)).all()))
+    return y.dtype.kind == "b" or (y.dtype.kind in "iuf" and not anywhere(~np.isin(y, (0, 1))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +185,11 @@ class SoftClasses(Classes):
                 f"{name} must contain probabilities of classes with loss='cross_entropy': {error}. For one class per "
                 "row, use loss='log_loss'."
             ) from error
-        if numbers.min() < 0.0 or numbers.max() > 1.0:
+        least, most = smallest(numbers), largest(numbers)
+        if least < 0.0 or most > 1.0:
             raise ValueError(
                 f"{name} must contain probabilities between 0 and 1 with loss='cross_entropy'; got values from "
-                f"{numbers.min()} to {numbers.max()}."
+                f"{least} to {most}."
             )
         if numbers.ndim == 1 or numbers.shape[1] == 1:
             return np.ascontiguousarray(numbers.reshape(1, -1))

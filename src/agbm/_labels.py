@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -26,6 +26,7 @@ from ._core.losses import (
     regression_loss,
 )
 from ._core.objective import Outputs, of_each_output
+from ._core.together import distinct
 from ._core.weights import class_factors
 from ._data.offsets import check_offset
 from ._data.rows import RemoteMatrix, check_y_val, refuse_dates, some_of
@@ -102,8 +103,11 @@ class Labels(ABC):
         """For each row, the number of its group, which a validation split must not divide; None without groups."""
         return None
 
-    def check_partitions(self, encoded: Array, partition: NDArray[np.intp]) -> None:
-        """Raise ValueError if rows that the loss sees together are in different partitions of a cluster."""
+    def check_partitions(self, groups: Sequence[tuple[int, NDArray[Any]]]) -> None:
+        """Raise ValueError if rows that the loss sees together are in different partitions of a cluster.
+
+        `groups` are the numbers of partitions, and the groups of their rows.
+        """
         return
 
     @abstractmethod
@@ -483,11 +487,13 @@ class StartScores:
 def _unique(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """The sorted classes of y, and the position of each label among them."""
     try:
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        if len(y):  # of the rows here, none may have a weight
+            check_classification_targets(y)
+        found, codes = np.unique(y, return_inverse=True)
+        classes = distinct(found)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in y})
         if len(kinds) == 1:
             raise
         raise TypeError(f"y has labels of types {kinds}, which cannot be sorted; use labels of one type.") from error
-    return classes, codes
+    return classes, codes if classes is found else np.searchsorted(classes, found)[codes]

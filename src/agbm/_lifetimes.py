@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from ._core.losses import Array, Cox, LifetimeLoss, Loss, has_event, is_survival_loss, survival_loss
+from ._core.together import anywhere, distinct
 from ._data.rows import check_y_val, refuse_dates, some_of
 from ._data.tables import column_names
 from ._labels import Labels
@@ -137,12 +138,12 @@ class Lifetimes(Labels):
 def _kept_times(encoded: Array) -> Array:
     """The times of events, or bounds if all times are censored."""
     events = has_event(encoded)
-    return _thinned(encoded[0, events] if events.any() else encoded[np.isfinite(encoded)])
+    return _thinned(encoded[0, events] if anywhere(events) else encoded[np.isfinite(encoded)])
 
 
 def _thinned(times: Array) -> Array:
     """The distinct positive times in ascending order; every second, third ... one if there are many."""
-    times = np.unique(times[times > 0.0])
+    times = distinct(np.unique(times[times > 0.0]))
     if len(times) <= MOST_TIMES:
         return np.asarray(times)
     return np.asarray(times[np.linspace(0, len(times) - 1, MOST_TIMES).round().astype(np.intp)])

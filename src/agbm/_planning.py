@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from functools import partial
+from operator import add
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +15,15 @@ from . import _auto, _threads
 from ._constraints import interaction_groups, monotone_outputs
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
-from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with
+from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with, is_built_in
 from ._core.methods import method_of
 from ._core.objective import LocalObjective, start_function
+from ._core.together import combined, count
 from ._core.weights import Weights
 from ._data.blocks import (
     naming,
 )
-from ._data.hold_out import hold_out_parts, seed_of
+from ._data.hold_out import both_parts, held_out_rows, seed_of
 from ._data.reader import TableReader
 from ._data.rows import Rows, weighted_rows
 from ._label_matrices import kind_of
@@ -68,6 +71,10 @@ class Planning:
                 "several labels, or probabilities; use warm_start=False."
             )
 
+    def adopt(self, kind: type[Labels], learned: Loss | None) -> None:
+        """Know what other processes have found out about the labels."""
+        self._kind, self._learned = kind, learned
+
     def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
         """The rows with positive weight, their weights times those of their classes, their labels, and these encoded.
 
@@ -104,17 +111,13 @@ class Planning:
         return _with_threads(loss, self._n_threads)
 
     def _plan(
-        self, reader: TableReader, labels: Labels, loss: Loss, y: Array, has_validation: bool,
+        self, reader: TableReader, labels: Labels, loss: Loss, units: Units, has_validation: bool,
         identity: Callable[[dict[str, str]], str],
     ) -> Plan:  # fmt: skip
-        """The plan for rows with labels y; `identity` combines the fingerprints of parameters with those of rows."""
+        """The plan for so many rows; `identity` combines the fingerprints of parameters with those of rows."""
         settings, method = self._settings, method_of(self._settings.method)
         n_members = _auto.n_members(settings.n_members, method, settings.learner is None)
-        groups = labels.groups(y)
-        n_units = y.shape[-1] if groups is None else len(np.unique(groups))
-        stops_early = _auto.early_stopping(
-            settings.early_stopping, n_units, has_validation, n_members, of_groups=groups is not None
-        )
+        stops_early = _auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
         held_out = stops_early and not has_validation and settings.validation_fraction is not None
         earlier, seed = self._earlier_run(reader, labels, held_out, identity)
         if earlier and len(earlier) != n_members:
@@ -178,30 +181,39 @@ class Planning:
 
     def _parts(self, plan: Plan, labels: Labels, y: Array) -> list[Part]:
         """The part of each member of the given rows."""
-        n_given = y.shape[-1]
         if not plan.held_out:
-            return [(number, None, n_given) for number in range(plan.n_members)]
+            return [(number, None, y.shape[-1]) for number in range(plan.n_members)]
+        parts = [both_parts(held_out) for held_out in self._held_out(plan, labels, y)]
+        return [(number, np.concatenate(part), len(part[0])) for number, part in enumerate(parts)]
+
+    def _held_out(self, plan: Plan, labels: Labels, y: Array, first: int = 0) -> list[NDArray[np.bool_]]:
+        """For each member, which rows it holds out; `first` is the number of the first row, see held_out_rows."""
         settings = self._settings
         try:
             share, strata, groups = settings.validation_fraction, labels.strata(y), labels.groups(y)
-            parts = hold_out_parts(n_given, share, plan.n_members, strata, plan.seed, groups)
+            return held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first)
         except ValueError as error:
             raise ValueError(
                 f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
                 f"{error} Pass X_val and y_val, or use early_stopping=False."
             ) from error
-        return [(number, np.concatenate(part), len(part[0])) for number, part in enumerate(parts)]
 
-    def _objective(self, plan: Plan, labels: Labels, rows: Rows, n_train: int) -> tuple[Any, LocalObjective]:
-        """The start function, and the objective; the first n_train rows are for training."""
+    def _objective(
+        self, plan: Plan, labels: Labels, rows: Rows, n_train: int, first: int = 0
+    ) -> tuple[Any, LocalObjective]:
+        """The start function, and the objective; the first n_train rows are for training.
+
+        `first` is the number of the first row, where other processes have other rows.
+        """
         rows.y.setflags(write=False)  # a user-defined loss must not change it
         for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:  # the training labels, then all labels
-            plan.loss.check(of_output[..., :n_train])
-            plan.loss.check(of_output)
+            for checked in (of_output[..., :n_train], of_output):
+                if checked.shape[-1] or is_built_in(plan.loss):  # a user-defined check need not expect no rows
+                    plan.loss.check(checked)
         start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
         scores = rows.start
         if isinstance(start, str):
-            start = _start_constants(start, plan.loss, labels, rows, n_train)
+            start = _start_constants(start, plan.loss, labels, rows, n_train, first)
             scores = start_function(start, scores, rows.n)
         joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
         return start, LocalObjective(
@@ -210,11 +222,15 @@ class Planning:
             sum(row_set.n for row_set in rows.watched),
         )  # fmt: skip
 
+    def _l2(self, objective: LocalObjective) -> float | list[float]:
+        """The parameter of trees, which may depend on the hessian of the start function."""
+        return _auto.l2_regularization(self._settings.l2_regularization, objective)
+
     def _learner(
         self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
     ) -> Learner:
         if self._settings.learner is None:
-            return self._tree_learner(plan, reader, labels, objective, seed)
+            return self._tree_learner(plan, reader, labels, objective.n_train, self._l2(objective), seed)
         given = self._settings.learner
         learner = RegressorLearner(given, seed, labels.n_outputs)
         if reader.categories.of:
@@ -230,9 +246,10 @@ class Planning:
         return learner
 
     def _tree_learner(
-        self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
+        self, plan: Plan, reader: TableReader, labels: Labels, n: int, l2: float | list[float], seed: int
     ) -> TreeLearner:
-        settings, n = self._settings, objective.n_train
+        """The learner for n training rows."""
+        settings = self._settings
         n_categories = reader.categories.counts(reader.n_features)
         monotone = self._monotone(reader, labels, n_categories > 0)
         return TreeLearner(
@@ -240,7 +257,7 @@ class Planning:
             max_leaf_nodes=_auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
             min_samples_leaf=_auto.min_samples_leaf(settings.min_samples_leaf, n, plan.loss),
             min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
-            l2_regularization=_auto.l2_regularization(settings.l2_regularization, objective),
+            l2_regularization=l2,
             min_split_gain=settings.min_split_gain,
             max_bins=settings.max_bins,
             shared_structure=plan.method.two_values_per_leaf,
@@ -300,13 +317,47 @@ def checkpoints_of(settings: Any) -> list[Checkpoint]:
     return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
 
 
-def _start_constants(init: str, loss: Loss, labels: Labels, rows: Rows, n_train: int) -> Array:
+def _start_constants(init: str, loss: Loss, labels: Labels, rows: Rows, n_train: int, first: int) -> Array:
     """The constants of the start function, given the offsets of the training rows."""
     if init == "zero":
         return np.zeros(labels.n_outputs)
     y, weight = rows.y[..., :n_train], None if rows.weights is None else rows.weights.total[:n_train]
     offset = None if rows.start is None else rows.start[:, :n_train]
-    if labels.one_for_all_outputs:
+    given = _TrainingRows(first, y, weight, offset)
+    if is_built_in(loss):
+        return _best_constants(loss, labels.one_for_all_outputs, [given])
+    # A user-defined loss expects all rows.
+    return np.asarray(combined([given], add, partial(_best_constants, loss, labels.one_for_all_outputs)))
+
+
+class _TrainingRows(NamedTuple):
+    """The labels of the training rows of one process."""
+
+    first: int
+    """The number of the first row."""
+    y: Array
+    weight: Array | None
+    offset: Array | None
+
+
+def _best_constants(loss: Loss, one_for_all_outputs: bool, parts: Sequence[_TrainingRows]) -> Array:
+    _, *vectors = zip(*sorted(parts, key=lambda part: part.first), strict=True)
+    y, weight, offset = (None if part[0] is None else np.concatenate(part, axis=-1) for part in vectors)
+    assert y is not None
+    if one_for_all_outputs:
         return np.asarray(best_constant_with(loss, y, weight, offset), dtype=np.float64)
     offsets = [None] * len(y) if offset is None else list(offset)
     return np.array([float(best_constant_with(loss, *one)) for one in zip(y, [weight] * len(y), offsets, strict=True)])
+
+
+class Units(NamedTuple):
+    """What is held out as a whole: rows, or groups of rows."""
+
+    n: int
+    are_groups: bool
+
+    @classmethod
+    def of(cls, labels: Labels, y: Array) -> Units:
+        """Those of rows with labels y; where processes share the rows, each has whole groups."""
+        groups = labels.groups(y)
+        return cls(count(y.shape[-1] if groups is None else len(np.unique(groups))), groups is not None)

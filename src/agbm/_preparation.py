@@ -9,27 +9,28 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_y
 
 from . import _native
 from ._core.learners import Fitter, Learner
 from ._core.losses import Array
 from ._core.objective import LocalObjective, Objective, start_residual
-from ._core.weights import Weights, check_sample_weight
+from ._core.weights import check_sample_weight
 from ._data.batches import blocks_of
 from ._data.blocks import (
     BlockReader,
     Blocks,
     BlockTable,
     Gathered,
+    Labelled,
     LocalBlocks,
+    LocalLabelled,
     Looked,
     OneTable,
-    Places,
     WithValidation,
     check_columns,
     dense,
     gather,
+    look_at_columns,
     naming,
 )
 from ._data.derivation import Derivation, has_more_than_numbers, look
@@ -37,10 +38,23 @@ from ._data.offsets import added, check_both
 from ._data.reader import TableReader
 from ._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from ._data.tables import Categories, as_table, categorical_mask, named_mask
+from ._label_steps import (
+    Begun,
+    LabelSteps,
+    Weighed,
+    before,
+    check_groups,
+    digest,
+    encode_validation,
+    numbered,
+    of_member,
+    sample_weights_of,
+    weigh_at_random,
+)
 from ._labels import Labels, StartScores
 from ._model import FittedModel
 from ._parameters import check_scores
-from ._planning import Part, Planning
+from ._planning import Planning, Units
 from ._run import Member, Plan, Run
 from ._storage.identity import identity_of
 from ._tree import TableFitter, TreeLearner
@@ -55,21 +69,29 @@ class RowSource(Protocol):
     def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
         """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
 
-    def bind(self, rows: BlockRows, learner: TreeLearner, local: LocalObjective) -> tuple[Objective[Any], Fitter[Any]]:
-        """The objective and the fitter for binned blocks; `local` is the objective without features."""
+    def labelled(
+        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
+    ) -> tuple[Gathered, Labelled]:
+        """The blocks with labels, weights and offsets; the first result may have none of their rows."""
+
+    def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Any], Fitter[Any]]:
+        """The objective and the fitter for binned blocks."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockRows:
-    """Blocks of rows, with the objects that read bin codes, labels and start scores from them."""
+    """Blocks of rows with their objective, with the object that reads bin codes from them."""
 
     table: BlockTable
     reader: BlockReader
     labels: Labels
-    start_scores: StartScores
-    constants: Array | None
-    """The constants of the start function; None if it is an init model."""
-    has_offsets: bool
+    plan: Plan
+    begun: Begun
+
+    @property
+    def objective(self) -> LocalObjective:
+        """The objective of rows that are all in this process."""
+        return cast(LocalObjective, cast(LocalLabelled, self.table.labelled).here.objective)
 
 
 class LocalRows:
@@ -81,17 +103,22 @@ class LocalRows:
         """See RowSource."""
         return blocks_of(X, y, sample_weight, offset)
 
-    def bind(
-        self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
-    ) -> tuple[Objective[Array], Fitter[Array]]:
+    def labelled(
+        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
+    ) -> tuple[Gathered, Labelled]:
         """See RowSource."""
-        matrix = self._encoded(rows, learner)
+        given = gather(blocks, y, sample_weight, offset, name_of_y)
+        return given, LocalLabelled(blocks, given, given.n_rows)
+
+    def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
+        """See RowSource."""
+        matrix, local = self._encoded(rows, learner), rows.objective
         return local, learner.bind_codes(rows.reader.bins, matrix, local.n_train, local.train_weights)
 
     def _encoded(self, rows: BlockRows, learner: TreeLearner) -> _native.BinnedMatrix:
-        table, reader = rows.table, rows.reader
-        blocks = table.blocks.training if isinstance(table.blocks, WithValidation) else table.blocks
-        return table.encode(reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
+        blocks = rows.table.labelled.blocks
+        blocks = blocks.training if isinstance(blocks, WithValidation) else blocks
+        return rows.table.encode(rows.reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
 
     def bind_table(
         self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
@@ -142,7 +169,7 @@ class Preparation(Planning):
         def identity(parts: dict[str, str]) -> str:
             return identity_of(parts, [categorical, *rows.arrays()])
 
-        plan = self._plan(reader, labels, loss, rows.y, validation is not None, identity)
+        plan = self._plan(reader, labels, loss, Units.of(labels, rows.y), validation is not None, identity)
         n_given = rows.n
         others = watched if validation is None else {VALIDATION: validation, **watched}
         for name, more in others.items():
@@ -191,61 +218,66 @@ class Preparation(Planning):
     def _on_blocks(
         self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, validation: tuple[Blocks, Any, Any, Any] | None
     ) -> Run:
-        """A run on blocks; y, weights and offsets are those of all rows, or None if the blocks contain them.
-
-        In `rows`, X contains the indices of the rows instead of their features.
-        """
+        """A run on blocks; y, weights and offsets are those of all rows, or None if the blocks contain them."""
         if self._settings.learner is not None:
             raise ValueError(
                 f"learner={self._settings.learner!r} needs all rows at once; use learner=None, or pass X as a table."
             )
-        given = gather(blocks, y, sample_weight, offset)
-        reader, labels, rows, sample_weight = self._check_blocks(blocks, given)
+        given, labelled = self._source.labelled(blocks, y, sample_weight, offset)
+        reader = self._reader_of(given)
+        steps = LabelSteps.of(self)
+        labelled, weighed = labelled.step(steps.weigh)
+        for planning in (self, steps):
+            planning.adopt(weighed[0].kind, weighed[0].learned)
+        labels, n_used = weighed[0].labels, [found.n_used for found in weighed]
+        labelled, _ = labelled.step(numbered, each=before(n_used))
         if not self._source.in_this_process:
-            labels.check_partitions(rows.y, _block_of_rows(given, rows.X))
+            labelled.step(check_groups, labels, each=labelled.numbers)
+        if given.more_than_numbers and self._known is None:
+            named = named_mask(given.head, self._settings.categorical_features)
+            found = labelled.over(look_at_columns, sample_weights_of)
+            reader = reader.with_derivation(Derivation.of(found, named))
         start_scores = StartScores(self._settings.init, labels, self._loss(labels))
-        table = BlockTable(blocks, Places(given.n_rows, rows.X, rows.n))
+        following, weighs_validation = None, False
+        if validation is not None:
+            following, weighs_validation = self._validation_of(validation, given, labels, weighed[0])
+        if not isinstance(start_scores.init, str):
+            labelled = labelled.with_start(start_scores)
+            following = None if following is None else following.with_start(start_scores)
 
         def identity(parts: dict[str, str]) -> str:
-            return identity_of(parts, [*rows.arrays()[1:], *self._digested(table, reader, start_scores)])
+            return identity_of(parts, self._digested(labelled, n_used, reader))
 
-        plan = self._plan(reader, labels, start_scores.loss, rows.y, validation is not None, identity)
-        n_rows, n_given = given.n_rows, rows.n
-        if validation is not None:
-            gathered, following = _validation_labels(labels, *validation, given)
-            if not self._source.in_this_process:
-                with naming("X_val"):
-                    labels.check_partitions(following[2], _block_of_rows(gathered, np.arange(gathered.total)))
-            rows = rows.followed_by(*following)
-            n_rows = n_rows + gathered.n_rows
-            blocks = WithValidation(blocks, validation[0], len(given.n_rows))
-
+        plan = self._plan(reader, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
+        labelled = labelled if following is None else labelled.followed_by(following)
+        light = plan._replace(earlier=())  # it is sent to other processes
+        labelled, n_train = labelled.step(steps.divide, light, labels)
+        step = 1.0 if weighed[0].no_weights is None else weighed[0].no_weights.step
         known: TableReader | None = None
 
-        def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
+        def member(number: int, held_out: bool | None, n_train: list[int]) -> Member:
             nonlocal known
-            ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
-            table = BlockTable(blocks, Places(n_rows, ordered.X, n_train))
-            weights = None if ordered.weights is None else ordered.weights[:n_train]
-            looked = self._look(table, reader, start_scores, sample_weight, weights)
+            seed = plan.seed_of(number)
+            rows, _ = labelled.step(of_member, number)
+            looked = self._look(BlockTable(rows, n_train), reader, step)
             if known is None:  # the categories are those of all rows, the same for every member
                 known = reader.with_categories(looked.categories)
-            ordered = replace(ordered, start=added(looked.start, ordered.start))
-            f0, objective = self._objective(plan, labels, ordered, n_train)
-            learner = cast(TreeLearner, self._learner(plan, known, labels, objective, seed))
-            bins = table.bins(looked, learner, objective.train_weights, start_residual(objective))
+            rows, begun = rows.step(steps.begin, light, labels, weighs_validation)
+            table = BlockTable(rows, n_train)
+            learner = self._tree_learner(plan, known, labels, sum(n_train), begun[0].l2, seed)
+            bins = table.bins(looked, learner)
             del looked  # frees the memory of the sample before the matrix is allocated
-            constants = f0 if isinstance(f0, np.ndarray) else None
-            has_offsets, codes = given.offset is not None, BlockReader(known.numbers, bins)
-            block_rows = BlockRows(table, codes, labels, start_scores, constants, has_offsets)
-            bound, fitter = self._source.bind(block_rows, learner, objective)
-            return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
+            block_rows = BlockRows(table, BlockReader(known.numbers, bins), labels, plan, begun[0])
+            bound, fitter = self._source.bind(block_rows, learner)
+            return Member(begun[0].start, bound, learner, fitter, seed, plan.earlier_of(number))
 
-        members = make_members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
-        return Run(plan, cast(TableReader, known), labels, members, rows.watched)
+        of_members = zip(*n_train, strict=True)
+        parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(of_members)]
+        members = make_members(plan, member, parts)
+        return Run(plan, cast(TableReader, known), labels, members, ())
 
-    def _check_blocks(self, blocks: Blocks, given: Gathered) -> tuple[TableReader, Labels, Rows, NDArray[Any] | None]:
-        """The reader, the labels, the rows with positive weight, by index, and the sample weights of all rows."""
+    def _reader_of(self, given: Gathered) -> TableReader:
+        """The reader of the columns of blocks."""
         if self._known is None:
             reader = TableReader.of_columns(self._estimator, given.head)
         else:
@@ -253,20 +285,21 @@ class Preparation(Planning):
             reader.check_columns(given.head)
         if given.y is None:
             raise ValueError("y=None: pass the labels of all rows, or batches (X, y).")
-        y = dense(given.y)
-        self._recognise(y)
-        self._kind.check(y)
-        numeric = self._kind.numeric
-        y = _check_y(y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
-        sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
-        kept, weights, labels, encoded = self._weigh(y, sample_weight)
-        if given.more_than_numbers and self._known is None:
-            named = named_mask(given.head, self._settings.categorical_features)
-            every_row = BlockTable(blocks, Places(given.n_rows, np.arange(len(y)), len(y)))
-            reader = reader.with_derivation(every_row.derivation(named, sample_weight))
-        offset = labels.encode_offset(given.offset, len(y))
-        rows = Rows(np.arange(len(y))[kept], encoded, weights, None if offset is None else offset[:, kept])
-        return reader, labels, rows, sample_weight
+        return reader
+
+    def _validation_of(
+        self, validation: tuple[Blocks, Any, Any, Any], given: Gathered, labels: Labels, weighed: Weighed
+    ) -> tuple[Labelled, bool]:
+        """The blocks of X_val with their labels, and whether they have weights."""
+        with naming("X_val"):
+            gathered, following = self._source.labelled(*validation, "y_val")
+            check_columns(gathered.head, given.head, "X")
+        check_both(given.offset is not None, gathered.offset is not None, "offset_val")
+        following, _ = following.step(encode_validation, labels, weighed.no_weights)
+        if not self._source.in_this_process:
+            with naming("X_val"):
+                following.step(check_groups, labels, each=following.numbers)
+        return following, gathered.weight is not None
 
     def _validation_blocks(self, validation: Given) -> tuple[Blocks, Any, Any, Any]:
         """Blocks of validation rows, and their labels, weights and offsets unless the blocks contain them."""
@@ -274,36 +307,31 @@ class Preparation(Planning):
             found = self._source.blocks_of(*validation)
         return (OneTable(as_table(validation.X), None), *validation[1:]) if found is None else found
 
-    def _look(
-        self,
-        table: BlockTable,
-        reader: TableReader,
-        start_scores: StartScores,
-        sample_weight: NDArray[Any] | None,
-        train_weights: Weights | None,
-    ) -> Looked:
+    def _look(self, table: BlockTable, reader: TableReader, step: float) -> Looked:
         known = None if self._known is None else self._known.reader.categories
-        wanted = self._settings.categorical_features
-        return table.look(wanted, start_scores, sample_weight, train_weights, known, reader.derivation)
+        return table.look(self._settings.categorical_features, step, known, reader.derivation)
 
-    def _digested(self, table: BlockTable, reader: TableReader, start_scores: StartScores) -> Iterator[NDArray[Any]]:
-        """The arrays by which a checkpoint recognises the features of blocks: categories, a sample, scores of init.
+    def _digested(self, labelled: Labelled, n_used: list[int], reader: TableReader) -> Iterator[NDArray[Any]]:
+        """The arrays by which a checkpoint recognises rows: a digest of labels, categories, and a sample.
 
         The sample does not contain categories. Instead, each row gets a random weight, and the sums of these weights
         per category show whether the same rows have the same categories.
         """
-        n_rows = table.places.n_train
-        largest = 2 ** (52 - n_rows.bit_length())  # such that sums are exact
-        random = Weights(np.random.default_rng(0).integers(1, largest, n_rows), None)
-        looked = self._look(table, reader, start_scores, None, random)
+        labelled, digests = labelled.step(digest)
+        yield np.array([digests[0]], dtype=np.uint64)
+        labelled, _ = labelled.step(weigh_at_random)
+        looked = self._look(BlockTable(labelled, n_used), reader, 1.0)
         yield np.array([repr(looked.categories.of)])
         yield from looked.category_weight.values()
         yield np.asarray(looked.sample, dtype=np.float64)
-        yield from ([] if looked.start is None else [looked.start])
 
 
-def make_members(plan: Plan, make: Callable[..., Member], parts: Sequence[Part]) -> list[Member]:
-    """All members; those that have the rows of the first in the same order differ from it only in their seeds."""
+def make_members(plan: Plan, make: Callable[..., Member], parts: Sequence[tuple[int, Any, Any]]) -> list[Member]:
+    """All members; those that have the rows of the first in the same order differ from it only in their seeds.
+
+    A part is the number of a member, its order of the rows or whether it holds some out (None if not), and the number
+    of training rows.
+    """
     members: list[Member] = []
     for number, order, n_train in parts:
         first = members[0] if members and order is None else None
@@ -332,24 +360,3 @@ def _rows_of(
             labels.check_weights(y.T, weight, "sample_weight" if watched else "sample_weight_val")
         offset = labels.encode_offset(given.offset, numbers.shape[0], "offset" if watched else "offset_val")
     return RowSet(name, numbers.shape[0], weight), numbers, y, added(start_scores(given.X), offset)
-
-
-def _block_of_rows(given: Gathered, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The number of the block of each of some rows."""
-    return np.searchsorted(np.cumsum(given.n_rows), rows, side="right")
-
-
-def _validation_labels(
-    labels: Labels, blocks: Blocks, y_val: Any, weight: Any, offset: Any, given: Gathered
-) -> tuple[Gathered, tuple[RowSet, NDArray[np.intp], Array, Array | None]]:
-    """The validation rows without their features; and with weights, by index, their encoded labels, and offsets."""
-    with naming("X_val"):
-        gathered = gather(blocks, y_val, weight, offset, "y_val")
-        check_columns(gathered.head, given.head, "X")
-        found = None if gathered.weight is None else check_sample_weight(gathered.weight, gathered.y).astype(float)
-    check_both(given.offset is not None, gathered.offset is not None, "offset_val")
-    n = gathered.total
-    encoded, offsets = labels.encode_validation(gathered.y, n), labels.encode_offset(gathered.offset, n, "offset_val")
-    if found is not None:
-        labels.check_weights(encoded.T, found, "sample_weight_val")
-    return gathered, (RowSet(VALIDATION, n, found), given.total + np.arange(n), encoded, offsets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -115,13 +115,15 @@ class Relevances(Labels):
         """See Labels."""
         return np.asarray(encoded[1])
 
-    def check_partitions(self, encoded: Array, partition: NDArray[np.intp]) -> None:
+    def check_partitions(self, groups: Sequence[tuple[int, NDArray[Any]]]) -> None:
         """See Labels."""
         if self.has_positions:
             raise ValueError("y has positions, whose biases depend on all rows; use AGBMRanker on one machine.")
-        order = np.lexsort((partition, encoded[1]))
-        query, where = encoded[1][order], partition[order]
-        divided = np.flatnonzero((query[1:] == query[:-1]) & (where[1:] != where[:-1]))
+        partition = np.repeat([number for number, _ in groups], [len(queries) for _, queries in groups])
+        query = np.concatenate([queries for _, queries in groups])
+        order = np.lexsort((partition, query))
+        query, where = query[order], partition[order]
+        divided = np.flatnonzero(query[1:] == query[:-1])
         if len(divided):
             i = divided[0]
             raise ValueError(

@@ -268,7 +268,7 @@ def test_held_out_rows(two_workers, kind, tmp_path):
     y = labels(kind, table)
     cuts = cuts_of(len(table), 6)
     early = {"early_stopping": True, "n_iter_no_change": 2, "max_iter": 20, "learning_rate": 0.9}
-    expected = local_of(kind, **early, subsample=0.7).fit(table, y)
+    expected = local_of(kind, **early, subsample=0.7, random_state=2).fit(table, y)
     model = on_dask(expected).fit(frames(table, cuts), (array if kind == "two outputs" else series)(y, cuts))
     assert expected.n_iter_ < 20
     assert_same(model, expected, tmp_path)

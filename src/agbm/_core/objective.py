@@ -14,6 +14,7 @@ from .learners import Fit, Model, Newton, V, explained_by, fit_of
 from .losses import BuiltInLoss, JointLoss, Loss, Quantile, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
 from .theory import cosine
+from .together import largest
 from .weights import Weights
 
 # The squares of smaller residuals underflow: no split would gain anything.
@@ -319,9 +320,9 @@ def start_function(constants: Array, scores: Array | None, n_rows: int) -> Array
 def start_residual(objective: LocalObjective) -> Array:
     """The residual of the start function; raises ValueError if its squares underflow."""
     residual = objective.residual(objective.start)
-    largest = float(np.abs(residual).max(initial=0.0))
-    if 0.0 < largest < SMALLEST_RESIDUAL:
+    most = largest(np.abs(residual), 0.0)
+    if 0.0 < most < SMALLEST_RESIDUAL:
         raise ValueError(
-            f"y: residuals of the start function are at most {largest:.3g}, and their squares vanish; scale y up."
+            f"y: residuals of the start function are at most {most:.3g}, and their squares vanish; scale y up."
         )
     return residual

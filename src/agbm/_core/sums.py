@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from operator import add
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,7 +80,7 @@ def _together(weight: Array | None) -> Array | None:
 def exact_sum(x: Array, weight: Array | None = None, n_threads: int = 1) -> ExactSum:
     """The weighted sum of a vector over rows, or of all numbers of a function (output, row)."""
     found = ExactSum.of_native(_native.exact_sum(np.atleast_2d(rows_together(x)), _together(weight), n_threads))
-    return combined(found, add)
+    return cast(ExactSum, combined(found, add))
 
 
 def weight_sum(weight: Array | None, n_rows: int, n_threads: int = 1) -> ExactSum:

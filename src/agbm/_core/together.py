@@ -17,7 +17,7 @@ from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 T = TypeVar("T")
 
@@ -93,34 +93,34 @@ def has_all_rows() -> bool:
 
 def count(n: int) -> int:
     """The sum of a number over all processes."""
-    return combined(n, add)
+    return int(combined(n, add))
 
 
 def smallest(x: NDArray[Any], initial: float = np.inf) -> float:
     """The smallest number; `initial` if there are none."""
-    return combined(float(x.min(initial=initial)), min)
+    return float(combined(float(x.min(initial=initial)), min))
 
 
 def largest(x: NDArray[Any], initial: float = -np.inf) -> float:
     """The largest number; `initial` if there are none."""
-    return combined(float(x.max(initial=initial)), max)
+    return float(combined(float(x.max(initial=initial)), max))
 
 
 def anywhere(x: Any) -> bool:
     """Whether something is true for a row of any process."""
-    return combined(bool(np.any(x)), max)
+    return bool(combined(bool(np.any(x)), max))
 
 
 def distinct(x: NDArray[Any]) -> NDArray[Any]:
     """The distinct values in ascending order, which `x` contains for this process."""
-    return combined(x, _union)
+    return np.asarray(combined(x, _union))
 
 
 def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.unique(np.concatenate([a, b]))
 
 
-def ranked(x: NDArray[Any], wanted: Sequence[float], weight: NDArray[Any] | None = None) -> NDArray[Any]:
+def ranked(x: NDArray[Any], wanted: ArrayLike, weight: NDArray[Any] | None = None) -> NDArray[Any]:
     """For each wanted weight, the smallest number with at least that weight at or below it.
 
     Weights are integers; None means 1 for every number. Where other processes have numbers, too, these must be of type
@@ -134,7 +134,8 @@ def ranked(x: NDArray[Any], wanted: Sequence[float], weight: NDArray[Any] | None
     total = np.arange(len(x) + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
     if has_all_rows():
         return np.asarray(numbers[np.searchsorted(total[1:], wanted)])
-    known, left = np.zeros(len(wanted), dtype=np.uint64), np.array(wanted, dtype=np.float64)
+    left = np.array(wanted, dtype=np.float64)
+    known = np.zeros(len(left), dtype=np.uint64)
     for shift in range(64 - DIGIT_BITS, -1, -DIGIT_BITS):
         tallies = np.cumsum(combined(_tallies(numbers, total, known, shift), add), axis=1)
         digit = (tallies < left[:, np.newaxis]).sum(axis=1)

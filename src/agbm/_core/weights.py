@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from .sums import Array, ExactSum, exact_mean, exact_sum, weight_step, whole_weights
-from .together import count, largest
+from .together import count, has_all_rows, largest
 
 # Relative weights are rounded to this number of bits (as in float32), so that their products with counts are exact.
 RELATIVE_BITS = 24
@@ -102,7 +102,9 @@ def check_sample_weight(sample_weight: Any, X: Any) -> NDArray[Any]:
     if given.dtype.kind in "Mm":
         raise ValueError(f"sample_weight has dates or times ({given.dtype}); use numbers.")
     try:
-        weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight: Array = np.zeros(len(given))
+        if has_all_rows() or np.any(given):  # otherwise, the rows of other processes may have weights
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
         if "sample_weight" in str(error):
             raise

@@ -45,13 +45,27 @@ def hold_out_parts(
     class, and the first ones again after the last; one row of a class always remains. If there are `groups`, these are
     held out whole, and the same ones for any order of the rows; all rows of a group must be in one process.
     """
+    parts = held_out_rows(n_rows, share, n_parts, classes, seed, groups, first)
+    return [both_parts(held_out) for held_out in parts]
+
+
+def held_out_rows(
+    n_rows: int,
+    share: float,
+    n_parts: int,
+    classes: NDArray[Any] | None,
+    seed: int,
+    groups: NDArray[Any] | None = None,
+    first: int = 0,
+) -> list[NDArray[np.bool_]]:
+    """For each of the splits of `hold_out_parts`, which rows are held out."""
     if groups is not None:
         return _hold_out_groups(groups, share, n_parts, seed)
     numbers = np.arange(first, first + n_rows, dtype=np.uint64)
-    return [_both(held_out) for held_out in _held_out(numbers, share, n_parts, classes, seed)]
+    return _held_out(numbers, share, n_parts, classes, seed)
 
 
-def _both(held_out: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def both_parts(held_out: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The indices of the remaining and of the held-out rows."""
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
@@ -72,7 +86,7 @@ def _held_out(
     bounds = _bounds(sizes, wanted, n_parts)
     if (bounds[:, 1] == bounds[:, 0]).all():
         raise ValueError(f"{n} rows are too few to hold out {share} of them and to keep a row of every class.")
-    keys = codes << np.uint64(KEY_BITS) | _scrambled(units, seed) >> np.uint64(64 - KEY_BITS)
+    keys = codes << np.uint64(KEY_BITS) | scrambled(units, seed) >> np.uint64(64 - KEY_BITS)
     ranks = np.unique(bounds[bounds < n])
     at = np.append(ranked(keys, ranks + 1.0), np.uint64(2**64 - 1))[np.searchsorted(ranks, bounds)]
     of_row = at[..., codes.astype(np.intp)]
@@ -88,13 +102,13 @@ def _bounds(sizes: NDArray[np.int64], wanted: int, n_parts: int) -> NDArray[np.i
     rate = min(wanted / max(int(spare[-1]), 1), 1.0)
     shift = (np.arange(1, n_parts + 1) * GOLDEN_RATIO % 1.0)[:, np.newaxis]  # other roundings in every part
     numbers = np.diff(np.floor(spare * rate + shift).astype(np.int64), axis=1)
-    start = (np.cumsum(numbers, axis=0) - numbers) % sizes
+    start = np.mod(np.cumsum(numbers, axis=0) - numbers, sizes)
     end = start + numbers
     first = np.cumsum(sizes) - sizes
     return np.asarray(first + np.stack([start, np.minimum(end, sizes), np.maximum(end - sizes, 0)], axis=1))
 
 
-def _scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     """Other 64 bits for each number, which look random and are distinct: the finalizer of SplitMix64."""
     bits = numbers + np.random.SeedSequence(seed).generate_state(1, np.uint64)
     bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
@@ -104,19 +118,17 @@ def _scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 def hold_out_groups(groups: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Hold out whole groups of rows, the same ones for any order of the rows; the result is as that of `hold_out`."""
-    return _hold_out_groups(groups, share, 1, seed)[0]
+    return both_parts(_hold_out_groups(groups, share, 1, seed)[0])
 
 
-def _hold_out_groups(
-    groups: NDArray[Any], share: float, n_parts: int, seed: int
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _hold_out_groups(groups: NDArray[Any], share: float, n_parts: int, seed: int) -> list[NDArray[np.bool_]]:
     found, numbers = np.unique(groups, return_inverse=True)
     units = (found.astype(np.float64) + 0.0).view(np.uint64)  # -0 becomes 0
     try:
         parts = _held_out(units, share, n_parts, None, seed)
     except ValueError:
         raise ValueError(f"{count(len(found))} groups of rows are too few to hold out {share} of them.") from None
-    return [_both(held_out[numbers]) for held_out in parts]
+    return [held_out[numbers] for held_out in parts]
 
 
 def seed_of(random_state: Any) -> int:

@@ -13,6 +13,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import check_array
 
 from .._core.losses import Array
+from .._core.together import count
 from .._core.weights import Weights
 
 # How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
@@ -184,6 +185,6 @@ def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) 
 def weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
     """The indices of the rows with positive weight."""
     kept = np.flatnonzero(weight)
-    if len(kept) == 0:
+    if count(len(kept)) == 0:
         raise ValueError(f"{name}: all weights are zero; at least one row needs a positive weight.")
     return kept

@@ -37,11 +37,9 @@ class DeviceRows(LocalRows):
         """The given rows, with X as a matrix of the device if it is on a GPU, and everything else on the host."""
         return received(self._device, given)
 
-    def bind(
-        self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
-    ) -> tuple[Objective[DeviceArray], Fitter[DeviceArray]]:
+    def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[DeviceArray], Fitter[DeviceArray]]:
         """See RowSource. Blocks are binned by the CPU."""
-        matrix, bins = self._encoded(rows, learner), rows.reader.bins
+        matrix, bins, local = self._encoded(rows, learner), rows.reader.bins, rows.objective
         columns = matrix.columns()
         codes = np.zeros((-(-len(columns) // GROUP_COLUMNS), columns.shape[1], GROUP_COLUMNS), dtype=np.uint8)
         for feature, column in enumerate(columns):

@@ -36,11 +36,24 @@ class DaskBlocks:
         self.blocks = [make(*row) for row in zip(*columns, strict=True)]
         self.seen: list[Seen | None] = [None] * len(self.blocks)
 
-    def labels(self) -> list[Labels]:
-        """See Blocks."""
-        found = self.map(labels_and_seen)
+    def lazy_labels(self) -> list[Any]:
+        """For each partition, a delayed object: its labels, and what it is recognised by."""
+        call = delayed(call_named, pure=False)
+        return [call(labels_and_seen, self.noun, i, None, block) for i, block in enumerate(self.blocks)]
+
+    def see(self, labels: Sequence[Any]) -> list[Labels]:
+        """Recognise partitions from now on; returns their labels without rows. `labels` are futures of lazy_labels."""
+        outline = delayed(outline_of, pure=False)
+        futures = self._client.compute([outline(future) for future in labels])
+        distributed.wait(futures)
+        raise_error_of(dict(enumerate(labels)))
+        found = cast(list[Any], self._client.gather(futures))
         self.seen = [seen for _, seen in found]
         return [labels for labels, _ in found]
+
+    def labels(self) -> list[Labels]:
+        """See Blocks."""
+        raise NotImplementedError("labels stay with the workers; see DaskLabelled")
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""
@@ -58,6 +71,13 @@ class DaskBlocks:
 def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
     """A task: the labels and weights of a partition, and a checksum to recognise it by."""
     return labels_of(block), Seen.of(block)
+
+
+def outline_of(found: tuple[Labels, Seen]) -> tuple[Labels, Seen]:
+    """A task: labels without rows, for the types and shapes of their vectors."""
+    labels, seen = found
+    y, weight, offset = (None if v is None else v[:0] for v in (labels.y, labels.weight, labels.offset))
+    return labels._replace(y=y, weight=weight, offset=offset), seen
 
 
 def call_named(

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
 from dask.delayed import delayed
 
 from .._core.losses import Cox, Loss, is_built_in
-from .._core.objective import LocalObjective
-from .._core.sums import weight_step
-from .._data.blocks import Blocks, WithValidation
+from .._data.blocks import BlockReader, Blocks, Gathered
+from .._label_steps import before
 from .._preparation import BlockRows
 from .._tree import TreeLearner
 from .dask_blocks import DaskBlocks, call_named
+from .dask_labels import DaskLabelled, sources_of
 from .dask_shards import DaskShards, Held
-from .dask_tasks import PartPlan, Recipe, RowReader, encode_part, make_shard
+from .dask_tasks import Recipe, encode_part, make_shard
 from .growth import ClusterFitter
 from .log import Log
 from .objective import ClusterObjective, Facts
@@ -34,49 +35,45 @@ class DaskRows:
         """See RowSource."""
         return DaskBlocks(self._client, X, y, sample_weight, offset), None, None, None
 
-    def bind(
-        self, rows: BlockRows, learner: TreeLearner, local: LocalObjective
-    ) -> tuple[ClusterObjective, ClusterFitter]:
+    def labelled(
+        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
+    ) -> tuple[Gathered, DaskLabelled]:
+        """See RowSource. The partitions contain y, weights and offsets."""
+        return DaskLabelled.of(self._client, cast(DaskBlocks, blocks), name_of_y)
+
+    def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[ClusterObjective, ClusterFitter]:
         """See RowSource."""
-        loss, bins, n_outputs = local.loss, rows.reader.bins, rows.labels.n_outputs
+        loss, bins, n_outputs, begun = rows.plan.loss, rows.reader.bins, rows.labels.n_outputs, rows.begun
         if isinstance(loss, Cox):
             raise ValueError(
-                f"loss={rows.start_scores.loss!r} compares every row with others, which other workers have; on a "
+                f"loss={loss!r} compares every row with others, which other workers have; on a "
                 "cluster, use loss='aft:normal' or 'piecewise_exponential', or fit AGBMSurvival on one machine."
             )
-        if local.second_order:
-            _check_row_wise(rows.start_scores.loss)
-        recipe = Recipe(bins, loss, rows.constants, local.second_order)
-        make = self._maker(rows, recipe, local)
-        self._shards.append(DaskShards(self._client, rows.table.places.n_rows, make))
+        if rows.plan.second_order:
+            _check_row_wise(loss)
+        constants = begun.start if isinstance(begun.start, np.ndarray) else None
+        recipe = Recipe(bins, rows.labels.joint(loss), constants, rows.plan.second_order)
+        labelled, n_train = cast(DaskLabelled, rows.table.labelled), rows.table.n_train
+        make = self._maker(labelled, n_train, rows.reader, recipe)
+        n_rows = [labelled.n_rows[number] for number in labelled.numbers]
+        self._shards.append(DaskShards(self._client, n_rows, make))
         log = Log(self._shards[-1], n_outputs)
         facts = Facts(
-            local.n_train, n_outputs, local.train_weight_sum, local.validation_weight_sum,
-            local.second_order and not loss.constant_hessian, local.quantiles,
-            None if local.train_weight is None else weight_step(local.train_weight), local.counts_rows,
+            sum(n_train), n_outputs, begun.train_weight, begun.validation_weight, begun.newton, begun.quantiles,
+            begun.weight_step, begun.counts_rows,
         )  # fmt: skip
-        return ClusterObjective(log, facts), ClusterFitter(learner, bins, log, local.n_train)
+        return ClusterObjective(log, facts), ClusterFitter(learner, bins, log, sum(n_train))
 
-    def _maker(self, rows: BlockRows, recipe: Recipe, local: LocalObjective) -> Callable[[Sequence[int], str], Held]:
-        """A function that has a worker make the shard of some partitions."""
-        found: Any = rows.table.blocks
-        sources = {"": found}
-        if isinstance(found, WithValidation):
-            sources = {"": cast(Any, found.training), "X_val: ": cast(Any, found.validation)}
-        blocks = [
-            (f"{of}{source.noun}", i, seen, block)
-            for of, source in sources.items()
-            for i, (seen, block) in enumerate(zip(source.seen, source.blocks, strict=True))
-        ]
-        places = rows.table.places
-        plans = [PartPlan.of(of_block, local) for of_block in places.of_blocks()]
-        # All parts need it: it travels once, and not with each.
-        reader = delayed(RowReader(rows.reader, rows.labels, rows.start_scores, rows.has_offsets), traverse=False)
-        call = delayed(call_named, pure=False)
-        parts = [
-            call(encode_part, noun, i, seen, block, reader, plan)
-            for (noun, i, seen, block), plan in zip(blocks, plans, strict=True)
-        ]
+    def _maker(
+        self, labelled: DaskLabelled, n_train: Sequence[int], reader: BlockReader, recipe: Recipe
+    ) -> Callable[[Sequence[int], str], Held]:
+        """A function that has a worker make the shard of some partitions, of those with rows."""
+        sources, call = sources_of(labelled.blocks), delayed(call_named, pure=False)
+        shared = delayed(reader, traverse=False)  # all parts need it: it travels once, and not with each
+        parts = []
+        for part, first in zip(labelled.partitions, before(n_train), strict=True):
+            noun, i, seen, block = sources[part.number]
+            parts.append(call(encode_part, noun, i, seen, block, part.lazy, shared, first))
         client = self._client
 
         def make(partitions: Sequence[int], worker: str) -> Held:

@@ -14,50 +14,9 @@ from .._core.losses import Array, Loss
 from .._core.objective import LocalObjective, Outputs, start_function
 from .._core.weights import Weights
 from .._core.weights import joined as joined_weights
-from .._data.blocks import UNUSED, Block, BlockReader, dense
-from .._data.offsets import added
-from .._labels import Labels, StartScores
+from .._data.blocks import UNUSED, Block, BlockReader, RowsHere
 from .._tree.bins import Bins
-from .dask_blocks import Bits, packed, unpacked
 from .dask_shards import DaskShard
-
-
-class PartPlan(NamedTuple):
-    """Which rows of a partition are used for training and validation; small enough to send."""
-
-    n_rows: int
-    used: Bits | None
-    """None if all rows are used."""
-    validation: Bits | None
-    """Which of the used rows are validation rows; None if there are none."""
-    weights: Weights | None
-    """The weights of the training rows."""
-    validation_weight: Array | None
-    first: int
-    """The number of the first training row among all training rows."""
-
-    @classmethod
-    def of(cls, places: NDArray[np.uint32], rows: LocalObjective) -> PartPlan:
-        """From the positions of the rows of a partition among all rows."""
-        used = places != UNUSED
-        kept = places[used]
-        validation = kept >= rows.n_train
-        training = kept[~validation]
-        weights, validation_weight = rows.train_weights, rows.validation_weight
-        return cls(
-            len(places),
-            None if used.all() else packed(used),
-            packed(validation) if validation.any() else None,
-            None if weights is None else weights[training],
-            None if validation_weight is None else validation_weight[kept[validation] - rows.n_train],
-            int(training[0]) if len(training) else 0,
-        )
-
-    def rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which rows are used, and which of these are validation rows."""
-        used = np.full(self.n_rows, True) if self.used is None else unpacked(self.used)
-        n_used = np.count_nonzero(used)
-        return used, np.full(n_used, False) if self.validation is None else unpacked(self.validation)
 
 
 class Part(NamedTuple):
@@ -73,47 +32,24 @@ class Part(NamedTuple):
     first: int
 
 
-class RowReader(NamedTuple):
-    """How partitions become codes, labels and start scores; it is sent to workers."""
-
-    reader: BlockReader
-    labels: Labels
-    start_scores: StartScores
-    has_offsets: bool
-
-    def start_of(self, block: Block, used: NDArray[np.bool_]) -> Array | None:
-        """The scores that the used rows of a partition start from, without constants; None if there are none."""
-        if used.any():
-            offset = self.labels.encode_offset(block.offset, len(used))
-            scores = added(self.start_scores(block.X), offset)
-            return None if scores is None else scores[:, used]
-        # Neither checks of offsets nor init models accept no rows.
-        there_are = self.has_offsets or not isinstance(self.start_scores.init, str)
-        return np.empty((self.labels.n_outputs, 0)) if there_are else None
-
-
-def encode_part(block: Block, rows: RowReader, plan: PartPlan) -> Part:
-    """A task: encode a partition."""
-    used, validation = plan.rows()
-    codes = rows.reader.bins.encode(rows.reader.numbers(block, used), _threads_here()).columns()
-    start = rows.start_of(block, used)
-    if used.any():
-        # Labels of rows without weight need not belong to a class.
-        y = rows.labels.encode_validation(np.asarray(dense(block.y))[used], len(validation))
-    else:  # checks of labels do not accept no rows
-        y = rows.labels.of_no_rows()
-
-    def both(x: NDArray[Any]) -> tuple[Any, Any]:
-        return np.ascontiguousarray(x[..., ~validation]), np.ascontiguousarray(x[..., validation])
-
+def encode_part(block: Block, here: RowsHere, reader: BlockReader, first: int) -> Part:
+    """A task: encode a partition; `first` is the number of its first training row among all of them."""
+    (places,) = here.places.of_blocks()
+    used, rows, n_train = places != UNUSED, here.rows, here.n_train
+    validation = places[used] >= n_train
+    codes = reader.bins.encode(reader.numbers(block, used), _threads_here()).columns()
     return Part(
-        both(codes),
-        both(y),
-        plan.weights,
-        plan.validation_weight,
-        None if start is None else both(start),
-        plan.first,
+        (np.ascontiguousarray(codes[:, ~validation]), np.ascontiguousarray(codes[:, validation])),
+        _divided(rows.y, n_train),
+        here.train_weights,
+        rows.validation_weight(n_train),
+        None if rows.start is None else _divided(rows.start, n_train),
+        first,
     )
+
+
+def _divided(x: Array, n_train: int) -> tuple[Array, Array]:
+    return x[..., :n_train], x[..., n_train:]
 
 
 class Recipe(NamedTuple):
@@ -137,8 +73,9 @@ def make_shard(recipe: Recipe, *parts: Part) -> DaskShard:
     weights = validation_weight = None
     if parts[0].weights is not None:
         weights = joined_weights([cast(Weights, part.weights) for part in parts])
-    if parts[0].validation_weight is not None:
-        validation_weight = np.concatenate([cast(Array, part.validation_weight) for part in parts])
+    of_validation = [part.validation_weight for part in parts if part.validation_weight is not None]
+    if of_validation:  # parts without validation rows have none
+        validation_weight = np.concatenate(of_validation)
     start: Any = None if parts[0].start is None else joined([cast(Any, part.start) for part in parts])
     if recipe.start is not None:
         start = start_function(recipe.start, start, y.shape[-1])

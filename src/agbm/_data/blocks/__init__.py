@@ -6,8 +6,9 @@ categories; a second pass bins them.
 """
 
 from .block import Block, Labels, dense, labels_of
-from .gathering import Gathered, check_columns, gather
-from .passes import BlockReader, BlockTable, Looked
+from .gathering import Gathered, check_columns, gather, joined
+from .labelled import Labelled, LocalLabelled, RowsHere, started_from
+from .passes import BlockReader, BlockTable, Looked, look_at_columns, places_of
 from .places import UNUSED, Places
 from .recognition import Seen
 from .sources import Blocks, LocalBlocks, OneTable, WithValidation, naming
@@ -19,16 +20,23 @@ __all__ = [
     "BlockTable",
     "Blocks",
     "Gathered",
+    "Labelled",
     "Labels",
     "LocalBlocks",
+    "LocalLabelled",
     "Looked",
     "OneTable",
     "Places",
+    "RowsHere",
     "Seen",
     "WithValidation",
     "check_columns",
     "dense",
     "gather",
+    "joined",
     "labels_of",
+    "look_at_columns",
     "naming",
+    "places_of",
+    "started_from",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables import column_names
-from .block import n_rows_of
+from .block import Labels, n_rows_of
 from .places import UNUSED
 from .sources import Blocks, naming
 
@@ -38,27 +38,34 @@ class Gathered:
 def gather(blocks: Blocks, y: Any, weight: Any, offset: Any = None, name_of_y: str = "y") -> Gathered:
     """Gather everything but the features. y, weight and offset are for all rows, or None if the blocks have them."""
     parts = blocks.labels()
-    full = [(i, part) for i, part in enumerate(parts) if part.n_rows > 0 or part.head.shape[1] > 0]
-    if not any(part.n_rows for part in parts):
-        raise ValueError(f"X has no rows in its {len(parts)} {blocks.noun}s; at least one row is needed.")
-    first, known = full[0]
-    for i, part in full[1:]:
-        with naming(blocks.noun, i):
-            check_columns(part.head, known.head, f"{blocks.noun} {first}")
-    n_rows = [part.n_rows for part in parts]
-    if sum(n_rows) >= UNUSED:
-        raise ValueError(f"X has {sum(n_rows)} rows; at most {UNUSED - 1} are supported.")
-    y = _joined(blocks.noun, name_of_y, [part.y for part in parts], n_rows) if y is None else y
-    if weight is None and any(part.weight is not None for part in parts):
-        weight = _joined(blocks.noun, "sample_weight", [part.weight for part in parts], n_rows)
-    if offset is None and any(part.offset is not None for part in parts):
-        offset = _joined(blocks.noun, "offset", [part.offset for part in parts], n_rows)
-    for name, given in ((name_of_y, y), ("sample_weight", weight), ("offset", offset)):
-        if given is not None and n_rows_of(given) != sum(n_rows):
+    found = joined(blocks.noun, parts, name_of_y, (y, weight, offset))
+    if found.total >= UNUSED:
+        raise ValueError(f"X has {found.total} rows; at most {UNUSED - 1} are supported on one machine.")
+    for name, given in ((name_of_y, found.y), ("sample_weight", found.weight), ("offset", found.offset)):
+        if given is not None and n_rows_of(given) != found.total:
             raise ValueError(
-                f"{name} has {n_rows_of(given)} rows, the {blocks.noun}s of X have {sum(n_rows)}; they must be the "
+                f"{name} has {n_rows_of(given)} rows, the {blocks.noun}s of X have {found.total}; they must be the "
                 "same number."
             )
+    return found
+
+
+def joined(noun: str, parts: Sequence[Labels], name_of_y: str, given: tuple[Any, Any, Any] = (None,) * 3) -> Gathered:
+    """The vectors of all blocks; `given` are y, weights and offsets of all rows, or None if the blocks have them."""
+    full = [(i, part) for i, part in enumerate(parts) if part.n_rows > 0 or part.head.shape[1] > 0]
+    if not any(part.n_rows for part in parts):
+        raise ValueError(f"X has no rows in its {len(parts)} {noun}s; at least one row is needed.")
+    first, known = full[0]
+    for i, part in full[1:]:
+        with naming(noun, i):
+            check_columns(part.head, known.head, f"{noun} {first}")
+    n_rows = [part.n_rows for part in parts]
+    y, weight, offset = given
+    y = _joined(noun, name_of_y, [part.y for part in parts], n_rows) if y is None else y
+    if weight is None and any(part.weight is not None for part in parts):
+        weight = _joined(noun, "sample_weight", [part.weight for part in parts], n_rows)
+    if offset is None and any(part.offset is not None for part in parts):
+        offset = _joined(noun, "offset", [part.offset for part in parts], n_rows)
     return Gathered(n_rows, y, weight, known.head, any(part.more_than_numbers for part in parts), offset)
 
 

@@ -8,8 +8,8 @@ pickled, since blocks may be in other processes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from sklearn.utils import _safe_indexing, check_array
 
 from ... import _native
 from ..._core.losses import Array
-from ..._core.sums import weight_step, whole_weights
-from ..._core.weights import Weights
+from ..._core.objective import start_residual
+from ..._core.weights import Weights, joined
 from ..._tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
 from ..._tree.learner import TreeLearner
 from .. import derivation as columns
@@ -28,8 +28,9 @@ from ..rows import plain
 from ..tables import Categories, as_table, by_weight, categorical_mask, category_sums, named_mask, needs_reading
 from ..tables import missing_columns as missing_columns_of
 from .block import Block, n_rows_of
-from .places import UNUSED, Places
-from .sources import Blocks, WithValidation
+from .labelled import Labelled, LocalLabelled, RowsHere
+from .places import UNUSED
+from .sources import WithValidation
 
 NUMBERS = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
@@ -43,65 +44,49 @@ class Looked:
     """Weights of the categories in the training rows, by code."""
     sample: NDArray[Any]
     """Training rows that thresholds are computed from, in the order of the matrix."""
-    start: Array | None
-    """Predictions of an init model for all rows, in the order of the matrix."""
+    sample_weights: Weights | None
 
 
 @dataclass
 class BlockTable:
-    """The rows of blocks in the order of a binned matrix, without their features."""
+    """Blocks whose rows are divided into training and validation rows."""
 
-    blocks: Blocks
-    places: Places
+    labelled: Labelled
+    n_train: list[int]
+    """Number of training rows per process."""
 
     def look(
-        self,
-        categorical_features: Any,
-        start_values: Callable[[Any], Array | None],
-        sample_weight: NDArray[Any] | None,
-        train_weights: Weights | None,
-        known: Categories | None = None,
+        self, categorical_features: Any, step: float, known: Categories | None = None,
         derivation: Derivation = NO_DERIVATION,
-    ) -> Looked:
-        """Pass 1. `sample_weight` is as given, without validation rows; `known` comes from an earlier fit."""
-        places = self.places
-        whole, step = (None, 1.0) if train_weights is None else (train_weights.in_steps, train_weights.step)
-        weights = zip(self._whole_weights(sample_weight), places.training_rows(whole), strict=True)
+    ) -> Looked:  # fmt: skip
+        """Pass 1. `step` is that of the weights of the training rows; `known` comes from an earlier fit."""
         features = categorical_features if known is None else sorted(known.of)
         exactly = known is not None
-        arguments = [
-            (features, exactly, derivation, start_values, *both) for both in zip(places.sample(), weights, strict=True)
-        ]
-        looks: list[Look] = self.blocks.map(look, arguments)
+        looks: list[Look] = self.labelled.over(look, look_at, features, exactly, derivation, each=self._sampled())
         given = looks[: self._n_given_blocks]  # validation rows do not define categories
         sums = merged([found.sums for found in given])
         if known is None:
             numbers = self._numbers_after_all(given)
             sums = {f: of_value for f, of_value in sums.items() if f not in numbers}
             known = Categories({f: by_weight({v: total for v, (total, _) in sums[f].items()}) for f in sums})
-        starts = [found.start for found in looks if found.start is not None]
-        start = np.concatenate(starts, axis=-1)[:, places.order] if starts else None
         category_weight = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
-        return Looked(known, category_weight, np.concatenate([found.sample for found in looks]), start)
+        weights = [found.weights for found in looks if found.weights is not None]
+        sample = np.concatenate([found.sample for found in looks])
+        return Looked(known, category_weight, sample, joined(weights) if weights else None)
 
-    def derivation(self, named: NDArray[np.bool_], sample_weight: NDArray[Any] | None) -> Derivation:
-        """How dates and ordered categories become numbers; an additional pass for blocks that may have some."""
-        n_rows = self.places.n_rows
-        weights = [None] * len(n_rows) if sample_weight is None else self.places.cut(sample_weight)
-        return Derivation.of(self.blocks.map(look_at_columns, [(weight,) for weight in weights]), named)
-
-    def _whole_weights(self, sample_weight: NDArray[Any] | None) -> list[NDArray[Any]]:
-        """Weights in steps, per block; those of validation rows, which come last, are zero."""
-        whole = np.zeros(sum(self.places.n_rows), dtype=bool if sample_weight is None else np.float64)
-        whole[: sum(self.places.n_rows[: self._n_given_blocks])] = (
-            True if sample_weight is None else whole_weights(sample_weight, weight_step(sample_weight))
-        )
-        return self.places.cut(whole)
+    def _sampled(self) -> list[NDArray[np.intp] | None]:
+        """For each process, the ranks of its training rows that thresholds are computed from; None for all."""
+        chosen, ends = sample_of(sum(self.n_train)), np.cumsum(self.n_train)
+        if chosen is None:
+            return [None] * len(ends)
+        parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
+        return [part - first for part, first in zip(parts, np.append(0, ends[:-1]), strict=True)]
 
     @property
     def _n_given_blocks(self) -> int:
         """Number of blocks that do not come from X_val."""
-        return self.blocks.n_training if isinstance(self.blocks, WithValidation) else len(self.places.n_rows)
+        blocks = self.labelled.blocks
+        return blocks.n_training if isinstance(blocks, WithValidation) else len(self.labelled.n_rows)
 
     def _numbers_after_all(self, looks: Sequence[Look]) -> set[int]:
         """Numeric features that look categorical in blocks where all of their values are missing.
@@ -112,50 +97,77 @@ class BlockTable:
         mixed = np.flatnonzero(masks.any(axis=0) & ~masks.all(axis=0)).tolist()
         if not mixed:
             return set()
-        empty = self.blocks.map(missing_columns, [(mixed,) for _ in self.places.n_rows])
+        blocks = self.labelled.blocks
+        empty = blocks.map(missing_columns, [(mixed,) for _ in self.labelled.n_rows])
         full = [(i, found) for i, found in enumerate(looks) if found.n_rows > 0]
         after_all = {f for f in mixed if all(f in empty[i] for i, found in full if found.categorical[f])}
         for i, found in full:
             numbers = [f for f in mixed if f not in after_all and not found.categorical[f] and f not in empty[i]]
             if numbers:
                 raise ValueError(
-                    f"{self.blocks.noun} {i}: column {numbers[0]} of X has numbers, but other {self.blocks.noun}s have "
+                    f"{blocks.noun} {i}: column {numbers[0]} of X has numbers, but other {blocks.noun}s have "
                     "text or categories; use one type for all, or name the column in categorical_features."
                 )
         return after_all
 
-    def bins(self, looked: Looked, learner: TreeLearner, weights: Weights | None, residual: Array) -> Bins:
-        """The bins of a learner for the training rows with these weights and residuals (output, row)."""
-        places, rows = self.places, sample_of(self.places.n_train)
+    def bins(self, looked: Looked, learner: TreeLearner) -> Bins:
+        """The bins of a learner for the training rows, whose objective is known."""
         many = [f for f, total in looked.category_weight.items() if np.count_nonzero(total) > learner.max_bins]
         means: dict[int, Array] = {}
         if many:
-            parts, steps = residual_parts(residual, weights)
-            by_row = [places.training_rows(part) for part in parts]
-            found = self.blocks.map(
-                residual_sums,
-                [(looked.categories, many, [part[i] for part in by_row]) for i in range(len(places.n_rows))],
-            )
+            labelled, (steps, *_) = self.labelled.step(with_residuals)
+            found = labelled.over(residual_sums, residuals_of, looked.categories, many)
             for f in many:
                 total = looked.category_weight[f]
-                sums = [np.sum([sums[f][k][: len(total)] for sums in found], axis=0) for k in range(len(parts))]
+                sums = [np.sum([of[f][k][: len(total)] for of in found if of[f]], axis=0) for k in range(len(steps))]
                 means[f] = means_of(sums, steps, total)
         grouped = {
             f: GroupedCategories.from_sums(total, means.get(f), learner.max_bins, learner.min_category_rows)
             for f, total in looked.category_weight.items()
         }
-        of_sample = weights if rows is None or weights is None else weights[rows]
-        return Bins.from_sample(looked.sample, None, learner.max_bins, of_sample, grouped, learner.n_threads)
+        weights = looked.sample_weights
+        return Bins.from_sample(looked.sample, None, learner.max_bins, weights, grouped, learner.n_threads)
 
     def encode(self, reader: BlockReader, folder: str, n_threads: int) -> _native.BinnedMatrix:
         """Pass 2, with blocks and matrix on this machine; the matrix is in files if a folder is given."""
-        matrix = reader.bins.matrix(len(self.places.order), folder)
+        matrix = reader.bins.matrix(cast(LocalLabelled, self.labelled).here.rows.n, folder)
 
         def fill(block: Block, places: NDArray[np.uint32]) -> None:
             reader.fill(matrix, block, places, n_threads)
 
-        self.blocks.map(fill, [(places,) for places in self.places.of_blocks()])
+        self.labelled.over(fill, places_of)
         return matrix
+
+
+def places_of(here: RowsHere) -> list[tuple[NDArray[np.uint32]]]:
+    """For each block, the places of its rows in the matrix."""
+    return [(places,) for places in here.places.of_blocks()]
+
+
+def look_at(here: RowsHere, ranks: NDArray[np.intp] | None) -> list[tuple[Any, ...]]:
+    """The arguments of `look` for each block: its rows in the sample and their weights, and weights of all its rows."""
+    places, weights = here.places, here.train_weights
+    some = places.of_training_rows(np.arange(here.n_train) if ranks is None else ranks)
+    of_some = weights if weights is None or ranks is None else weights[ranks]
+    ends = np.cumsum([len(rows) for rows in some])
+    of_block = [
+        None if of_some is None else of_some[end - len(rows) : end] for rows, end in zip(some, ends, strict=True)
+    ]
+    whole = places.training_rows(None if weights is None else weights.in_steps)
+    return list(zip(some, of_block, zip(here.whole_weights(), whole, strict=True), strict=True))
+
+
+def with_residuals(here: RowsHere) -> tuple[RowsHere, list[float]]:
+    """A step: the contributions of rows to the residual sums of categories, and their units."""
+    assert here.objective is not None
+    parts, steps = residual_parts(start_residual(here.objective), here.objective.train_weights)
+    return replace(here, residuals=parts), steps
+
+
+def residuals_of(here: RowsHere) -> list[tuple[list[Array]]]:
+    """The arguments of `residual_sums` for each block: the contributions of its rows, per output."""
+    by_block = [here.places.training_rows(part) for part in here.residuals]
+    return [([part[i] for part in by_block],) for i in range(len(here.n_rows))]
 
 
 class Look(NamedTuple):
@@ -166,18 +178,18 @@ class Look(NamedTuple):
     sums: dict[int, dict[Any, list[float]]]
     """Per categorical feature and category, the weights of all rows and of the training rows, in steps."""
     sample: NDArray[Any]
-    start: Array | None
-    """Predictions of an init model for the rows."""
+    weights: Weights | None
+    """The weights of the sample."""
 
 
 def look(
     block: Block,
+    sample: NDArray[np.intp],
+    of_sample: Weights | None,
+    weights: tuple[NDArray[Any], NDArray[Any]],
     categorical_features: Any,
     exactly: bool,
     derivation: Derivation,
-    start_values: Callable[[Any], Array | None],
-    sample: NDArray[np.intp],
-    weights: tuple[NDArray[Any], NDArray[Any]],
 ) -> Look:
     """Pass 1: a sample of a block for thresholds, and the weights of its categories in all and in training rows.
 
@@ -187,12 +199,12 @@ def look(
     n_rows = n_rows_of(table)
     taken = np.empty((0, table.shape[1] + len(derivation.parts)), dtype=np.float32)
     if n_rows == 0:
-        return Look(0, np.zeros(0, dtype=bool), {}, taken, None)
+        return Look(0, np.zeros(0, dtype=bool), {}, taken, of_sample)
     categorical = derivation.others((named_mask if exactly else categorical_mask)(table, categorical_features))
     sums = category_sums(table, categorical, weights) if categorical.any() else {}
     if len(sample) > 0:
         taken = _numbers(derivation.apply(_safe_indexing(table, sample)), Categories({f: [] for f in sums}))
-    return Look(n_rows, categorical, sums, taken, start_values(block.X))
+    return Look(n_rows, categorical, sums, taken, of_sample)
 
 
 def _numbers(table: Any, categories: Categories) -> NDArray[Any]:
@@ -214,7 +226,7 @@ def missing_columns(block: Block, features: Sequence[int]) -> list[int]:
 
 
 def residual_sums(
-    block: Block, categories: Categories, features: Sequence[int], parts: Sequence[Array]
+    block: Block, parts: Sequence[Array], categories: Categories, features: Sequence[int]
 ) -> dict[int, list[Array]]:
     """For features with more categories than bins: sums over the training rows of a block, per category."""
     sums = {}

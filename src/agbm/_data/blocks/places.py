@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._core.losses import Array
-from ..._tree.bins import sample_of
 
 UNUSED = np.uint32(2**32 - 1)
 """The place of a row that is not in the matrix."""
@@ -38,10 +37,9 @@ class Places:
         """Split an array over all rows into blocks."""
         return np.split(rows, np.cumsum(self.n_rows)[:-1])
 
-    def sample(self) -> list[NDArray[np.intp]]:
-        """For each block, the training rows in it that thresholds are computed from; increasing, as in the matrix."""
-        chosen = sample_of(self.n_train)
-        rows = self.order[: self.n_train] if chosen is None else self.order[chosen]
+    def of_training_rows(self, ranks: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """For each block, its rows among the training rows with the given ranks, which are in ascending order."""
+        rows = self.order[ranks]
         ends = np.cumsum(self.n_rows)
         parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
         return [part - first for part, first in zip(parts, np.append(0, ends[:-1]), strict=True)]

@@ -1,0 +1,202 @@
+"""Labels of the partitions of Dask collections. They stay with the workers, which evaluate what depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from dask.delayed import delayed
+
+import distributed
+
+from .._core.losses import Array
+from .._core.together import Outcome, evaluate, merged
+from .._data.blocks import Block, Blocks, Gathered, Labels, RowsHere, WithValidation, joined, started_from
+from .._data.rows import Rows
+from .dask_blocks import DaskBlocks, call_named, raise_error_of
+
+
+class Partition(NamedTuple):
+    """The rows of a partition, without their features."""
+
+    number: int
+    """The number of the partition; those of X_val follow those of X."""
+    lazy: Any
+    """A delayed object, which makes them from the partition itself whenever they are needed."""
+    now: Any
+    """A future, with which they are in the memory of a worker."""
+
+
+class DaskLabelled:
+    """Partitions of Dask collections, whose labels are on the workers; see Labelled. Every partition is a process."""
+
+    def __init__(self, client: Any, blocks: Blocks, n_rows: list[int], partitions: Sequence[Partition]) -> None:
+        """`partitions` are those with rows."""
+        self._client = client
+        self.blocks: Blocks = blocks
+        self.n_rows = n_rows
+        self.partitions = partitions
+
+    @classmethod
+    def of(cls, client: Any, blocks: DaskBlocks, name_of_y: str) -> tuple[Gathered, DaskLabelled]:
+        """The labels of partitions, and their form: vectors without rows."""
+        lazy = [delayed(labels) for labels in blocks.lazy_labels()]
+        now = client.compute(lazy)
+        outlines = blocks.see(now)
+        outline = joined(blocks.noun, outlines, name_of_y)
+        form = delayed(Form.of(outline), traverse=False)
+        gathered = delayed(gathered_from, pure=False)
+        full = [i for i, n in enumerate(outline.n_rows) if n > 0]
+        chains = {i: (gathered(lazy[i], form), gathered(now[i], form)) for i in full}
+        futures = client.compute([chains[i][1] for i in full])
+        partitions = [Partition(i, chains[i][0], future) for i, future in zip(full, futures, strict=True)]
+        return outline, cls(client, blocks, outline.n_rows, partitions)
+
+    @property
+    def numbers(self) -> list[int]:
+        """See Labelled."""
+        return [partition.number for partition in self.partitions]
+
+    def step(self, function: Callable[..., Any], *arguments: Any, each: Sequence[Any] | None = None) -> Any:
+        """See Labelled."""
+        own = [() if each is None else (each[i],) for i in range(len(self.partitions))]
+        shared = delayed((function, arguments), traverse=False)  # it travels once
+        known: list[Any] = []
+        call, look = delayed(advance, pure=False), delayed(second, pure=False)
+        while True:
+            so_far = delayed(tuple(known), traverse=False)
+            pairs = zip(self.partitions, own, strict=True)
+            stepped = self._client.compute([call(part.now, of, shared, so_far) for part, of in pairs])
+            outcomes: list[Outcome] = self._gathered([look(future) for future in stepped])
+            contributions = [outcome.contribution for outcome in outcomes if outcome.contribution is not None]
+            if not contributions:
+                break
+            known.append(merged(contributions))
+        so_far, first = delayed(tuple(known), traverse=False), delayed(first_of, pure=False)
+        after = self._client.compute([first(future) for future in stepped])
+        partitions = [
+            Partition(part.number, first(call(part.lazy, of, shared, so_far)), now)
+            for part, of, now in zip(self.partitions, own, after, strict=True)
+        ]
+        return self._with(partitions), [outcome.result for outcome in outcomes]
+
+    def over(
+        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: Any,
+        each: Sequence[Any] | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """See Labelled."""
+        shared = delayed((function, arguments_of, common), traverse=False)
+        call = delayed(call_named, pure=False)
+        places = {part.number: i for i, part in enumerate(self.partitions)}
+        tasks = []
+        for number, (noun, i, seen, block) in enumerate(sources_of(self.blocks)):
+            place = places.get(number)
+            here = None if place is None else self.partitions[place].now
+            own = () if each is None else (None if place is None else each[place],)
+            tasks.append(call(pass_over, noun, i, seen, block, here, own, shared))
+        return self._gathered(tasks)
+
+    def with_start(self, start_scores: Callable[[Any], Array | None]) -> DaskLabelled:
+        """See Labelled."""
+        scores, call = delayed(start_scores, traverse=False), delayed(call_named, pure=False)
+        sources = sources_of(self.blocks)
+
+        def after(part: Partition, here: Any) -> Any:
+            noun, i, seen, block = sources[part.number]
+            return call(score_rows, noun, i, seen, block, here, scores)
+
+        futures = self._client.compute([after(part, part.now) for part in self.partitions])
+        partitions = [
+            Partition(part.number, after(part, part.lazy), now)
+            for part, now in zip(self.partitions, futures, strict=True)
+        ]
+        return self._with(partitions)
+
+    def followed_by(self, validation: DaskLabelled) -> DaskLabelled:
+        """See Labelled."""
+        n = len(self.n_rows)
+        following = [part._replace(number=n + part.number) for part in validation.partitions]
+        both = WithValidation(self.blocks, validation.blocks, n)
+        return DaskLabelled(self._client, both, self.n_rows + validation.n_rows, [*self.partitions, *following])
+
+    def _with(self, partitions: Sequence[Partition]) -> DaskLabelled:
+        return DaskLabelled(self._client, self.blocks, self.n_rows, partitions)
+
+    def _gathered(self, tasks: Sequence[Any]) -> list[Any]:
+        futures = self._client.compute(tasks)
+        distributed.wait(futures)
+        raise_error_of(dict(enumerate(futures)))
+        return cast(list[Any], self._client.gather(futures))
+
+
+def sources_of(blocks: Any) -> list[tuple[str, int, Any, Any]]:
+    """For each partition, the word for it, its number among those of X or of X_val, its checksums, and itself."""
+    sources = {"": blocks}
+    if isinstance(blocks, WithValidation):
+        sources = {"": cast(Any, blocks.training), "X_val: ": cast(Any, blocks.validation)}
+    return [
+        (f"{of}{source.noun}", i, seen, block)
+        for of, source in sources.items()
+        for i, (seen, block) in enumerate(zip(source.seen, source.blocks, strict=True))
+    ]
+
+
+class Form(NamedTuple):
+    """The types of the vectors of all partitions; None for those that there are not."""
+
+    y: Any
+    weight: Any
+    offset: Any
+
+    @classmethod
+    def of(cls, outline: Gathered) -> Form:
+        """From vectors without rows."""
+        vectors = (outline.y, outline.weight, outline.offset)
+        return cls(*(None if vector is None else vector.dtype for vector in vectors))
+
+
+def gathered_from(found: tuple[Labels, Any], form: Form) -> Gathered:
+    """A task: the labels of a partition in the types that those of all partitions have."""
+    labels = found[0]
+    vectors = zip((labels.y, labels.weight, labels.offset), form, strict=True)
+    y, weight, offset = (None if v is None or of is None else v.astype(of, copy=False) for v, of in vectors)
+    return Gathered([labels.n_rows], y, weight, None, labels.more_than_numbers, offset)
+
+
+def advance(here: Any, own: tuple[Any, ...], shared: tuple[Any, ...], known: tuple[Any, ...]) -> tuple[Any, Outcome]:
+    """A task: a step for the rows of a partition, as far as it gets."""
+    function, arguments = shared
+    outcome = evaluate(function, here, *own, *arguments, known=known)
+    if outcome.contribution is not None:
+        return None, outcome
+    after, found = outcome.result
+    return after, Outcome(found)
+
+
+def first_of(pair: tuple[Any, Any]) -> Any:
+    """A task: the rows after a step."""
+    return pair[0]
+
+
+def second(pair: tuple[Any, Any]) -> Any:
+    """A task: what a step has found."""
+    return pair[1]
+
+
+NO_ROWS = RowsHere([0], Rows(np.empty(0, dtype=np.intp), np.empty((1, 0)), None, None), 0)
+"""The rows of an empty partition."""
+
+
+def pass_over(block: Block, here: RowsHere | None, own: tuple[Any, ...], shared: tuple[Any, ...]) -> Any:
+    """A task: call a function with a partition and with what it needs of its rows."""
+    function, arguments_of, common = shared
+    (arguments,) = arguments_of(NO_ROWS if here is None else here, *own)
+    return function(block, *arguments, *common)
+
+
+def score_rows(block: Block, here: RowsHere, start_scores: Callable[[Any], Array | None]) -> RowsHere:
+    """A task: the rows of a partition with the scores of an init model."""
+    scores = start_scores(block.X)
+    assert scores is not None
+    return started_from(here, scores)
