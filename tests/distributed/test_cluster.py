@@ -19,6 +19,7 @@ from agbm._distributed.log import Log
 from agbm._distributed.messages import START, Message, Order, Reply, add_up
 from agbm._distributed.objective import ClusterObjective, Facts
 from agbm._distributed.shard import Shard
+from agbm._preparation import LocalRows
 from agbm._tree.bins import Bins
 from agbm.losses import HalfSquaredError, Quantile
 from toys import category_counts
@@ -134,8 +135,11 @@ class ShardRows:
     def blocks_of(self, X, y, sample_weight, offset):
         return LocalBlocks(lambda: iter([Block(X, y, sample_weight, offset)])), None, None, None
 
-    def bind(self, rows, learner, local):
-        bins, n_outputs = rows.reader.bins, rows.labels.n_outputs
+    def labelled(self, *given):
+        return LocalRows().labelled(*given)
+
+    def bind(self, rows, learner):
+        bins, n_outputs, local = rows.reader.bins, rows.labels.n_outputs, rows.objective
         codes = rows.table.encode(rows.reader, "", 1).columns()
         self.shards = InProcess(cut(local, bins, codes, self._seed, self._n_shards), self._n_shards, self._trouble)
         self.log = Log(self.shards, n_outputs)

@@ -6,6 +6,7 @@ They do not depend on the order of the rows, nor on how rows are distributed ove
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import cast
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _native
-from .together import combined, count
+from .together import combined, combined_lazily, count
 
 Array = NDArray[np.float64]
 
@@ -79,8 +80,11 @@ def _together(weight: Array | None) -> Array | None:
 
 def exact_sum(x: Array, weight: Array | None = None, n_threads: int = 1) -> ExactSum:
     """The weighted sum of a vector over rows, or of all numbers of a function (output, row)."""
-    found = ExactSum.of_native(_native.exact_sum(np.atleast_2d(rows_together(x)), _together(weight), n_threads))
-    return cast(ExactSum, combined(found, add))
+    return cast(ExactSum, combined(_sum_here(x, weight, n_threads), add))
+
+
+def _sum_here(x: Array, weight: Array | None, n_threads: int) -> ExactSum:
+    return ExactSum.of_native(_native.exact_sum(np.atleast_2d(rows_together(x)), _together(weight), n_threads))
 
 
 def weight_sum(weight: Array | None, n_rows: int, n_threads: int = 1) -> ExactSum:
@@ -90,9 +94,26 @@ def weight_sum(weight: Array | None, n_rows: int, n_threads: int = 1) -> ExactSu
 
 def exact_mean(x: Array, weight: Array | None = None, n_threads: int = 1) -> float:
     """The weighted mean of a vector over rows, or of all numbers of a function (output, row)."""
-    weights = weight_sum(weight, x.shape[-1], n_threads)
-    n_outputs = math.prod(x.shape[:-1])
-    return exact_sum(x, weight, n_threads) / ExactSum(weights.units * n_outputs, weights.not_finite)
+    return exact_means(lambda: [x], weight, n_threads)[0]
+
+
+def exact_means(vectors: Callable[[], Iterable[Array]], weight: Array | None = None, n_threads: int = 1) -> list[float]:
+    """The weighted means of several vectors or functions over the same rows, which are made only if they are needed."""
+
+    def sums() -> list[ExactSum]:
+        """For each vector, the sum of its numbers and that of their weights."""
+        found = []
+        for x in vectors():
+            weights = ExactSum.of_count(x.shape[-1]) if weight is None else _sum_here(weight, None, n_threads)
+            found += [_sum_here(x, weight, n_threads), ExactSum(weights.units * math.prod(x.shape[:-1]))]
+        return found
+
+    total = combined_lazily(sums, _added)
+    return [x / weights for x, weights in zip(total[::2], total[1::2], strict=True)]
+
+
+def _added(a: Sequence[ExactSum], b: Sequence[ExactSum]) -> list[ExactSum]:
+    return [x + y for x, y in zip(a, b, strict=True)]
 
 
 def inner_sums(

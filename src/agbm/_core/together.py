@@ -61,11 +61,16 @@ def combined(value: T, merge: Callable[[T, T], T], finish: Callable[[T], Any] | 
 
     If there is a function `finish`, it is called once with the value for all rows, and its result is returned.
     """
+    return combined_lazily(lambda: value, merge, finish)
+
+
+def combined_lazily(make: Callable[[], T], merge: Callable[[T, T], T], finish: Callable[[T], Any] | None = None) -> Any:
+    """Like `combined`, for a value that takes time to make: it is made only while the result is not known."""
     if _here.known is None:
-        return value if finish is None else finish(value)
+        return make() if finish is None else finish(make())
     if _here.known:
         return _here.known.pop(0)
-    raise _UnknownError(Contribution(value, merge, finish))
+    raise _UnknownError(Contribution(make(), merge, finish))
 
 
 def evaluate(function: Callable[..., Any], *arguments: Any, known: Sequence[Any]) -> Outcome:

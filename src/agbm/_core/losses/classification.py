@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 
 from ... import _native
-from ..sums import Array, ExactSum, exact_mean, exact_sum, rows_together
+from ..sums import Array, ExactSum, exact_mean, exact_means, exact_sum, rows_together
 from ..together import anywhere, combined, largest, smallest
 from .best_constants import weight_in_steps
 from .built_in import BuiltInLoss
@@ -153,7 +153,7 @@ class MultinomialCrossEntropy(Multinomial):
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:
         """The logarithms of the mean probabilities, (K,); kept finite if a class is absent."""
-        return self.link(np.array([exact_mean(of_class, weight) for of_class in y]))
+        return self.link(np.array(exact_means(lambda: y, weight)))
 
 
 def _check_probabilities(y: Array, loss: BuiltInLoss) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..sums import Array, ExactSum, exact_mean, exact_sum
+from ..sums import Array, ExactSum, exact_mean, exact_means, exact_sum
 from ..together import anywhere, largest, smallest
 from .best_constants import quantile_of, weight_in_steps
 from .built_in import BuiltInLoss, check_amounts, check_positive, checked
@@ -57,18 +58,23 @@ class DistributionLoss(BuiltInLoss):
             )
         score = self.moments(y, weight)
         if offset is not None:
-            score = score - np.array([exact_mean(of_score, weight) for of_score in offset])
+            score = score - np.array(exact_means(lambda: offset, weight))
         for _ in range(MOST_ITERATIONS):
-            f = np.broadcast_to(score[:, np.newaxis], (len(score), len(y)))
-            f = np.ascontiguousarray(f if offset is None else f + offset)
-            residual, hessian = self.negative_gradient(y, f), self.hessian(y, f)
-            step = np.array([_newton(r, h, weight) for r, h in zip(residual, hessian, strict=True)])
+            derivatives = partial(self._derivatives, y, score, offset)
+            means = np.array(exact_means(derivatives, weight))
+            step = means[: len(score)] / means[len(score) :]
             unit = self.units(score)
             step = np.clip(step, -LONGEST_STEP * unit, LONGEST_STEP * unit)
             score = score + step
             if np.abs(step / unit).max() <= TOLERANCE:
                 break
         return score
+
+    def _derivatives(self, y: Array, score: Array, offset: Array | None) -> list[Array]:
+        """The residuals of all scores, and their hessians, at constants."""
+        f = np.broadcast_to(score[:, np.newaxis], (len(score), len(y)))
+        f = np.ascontiguousarray(f if offset is None else f + offset)
+        return [*self.negative_gradient(y, f), *self.hessian(y, f)]
 
     @abstractmethod
     def moments(self, y: Array, weight: Array | None) -> Array:
@@ -89,10 +95,6 @@ class DistributionLoss(BuiltInLoss):
     @abstractmethod
     def frozen(self, f: Array) -> Any:
         """The distributions of all rows, as a frozen distribution of scipy.stats with array parameters."""
-
-
-def _newton(residual: Array, hessian: Array, weight: Array | None) -> float:
-    return exact_mean(residual, weight) / exact_mean(hessian, weight)
 
 
 class NormalDistribution(DistributionLoss):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ... import _native
-from ..sums import Array, ExactSum, exact_mean, exact_sum, rows_together
+from ..sums import Array, ExactSum, exact_mean, exact_means, exact_sum, rows_together
 from ..together import anywhere, largest
 from .best_constants import quantiles_of, weight_in_steps
 from .built_in import BuiltInLoss, checked
@@ -177,18 +177,22 @@ class AcceleratedFailureTime(LifetimeLoss):
         """See LifetimeLoss; by Newton steps."""
         score = self._first_guess(y, weight)
         if offset is not None:
-            score = score - np.array([exact_mean(of_score, weight) for of_score in offset])
+            score = score - np.array(exact_means(lambda: offset, weight))
         for _ in range(MOST_ITERATIONS):
-            f = np.broadcast_to(score[:, np.newaxis], (len(score), y.shape[-1]))
-            f = np.ascontiguousarray(f if offset is None else f + offset)
-            both = zip(self.negative_gradient(y, f), self.hessian(y, f), strict=True)
-            step = np.array([exact_mean(r, weight) / exact_mean(h, weight) for r, h in both])
+            means = np.array(exact_means(partial(self._derivatives, y, score, offset), weight))
+            step = means[: len(score)] / means[len(score) :]
             unit = np.array([self._scale_of(score), 1.0])[: self.n_scores]
             step = np.clip(step, -LONGEST_STEP * unit, LONGEST_STEP * unit)
             score = score + step
             if np.abs(step / unit).max() <= TOLERANCE:
                 break
         return score
+
+    def _derivatives(self, y: Array, score: Array, offset: Array | None) -> list[Array]:
+        """The residuals of all scores, and their hessians, at constants."""
+        f = np.broadcast_to(score[:, np.newaxis], (len(score), y.shape[-1]))
+        f = np.ascontiguousarray(f if offset is None else f + offset)
+        return [*self.negative_gradient(y, f), *self.hessian(y, f)]
 
     def _first_guess(self, y: Array, weight: Array | None) -> Array:
         """Mean and standard deviation of the logarithms of the bounds."""
@@ -296,9 +300,10 @@ class PiecewiseExponential(LifetimeLoss):
         f = np.zeros((self.n_scores, y.shape[-1])) if offset is None else np.ascontiguousarray(offset)
         expected = exp(f, self.n_threads) * self.exposure(y[0])
         last = np.clip(np.searchsorted(self._edges, y[0]) - 1, 0, None)
-        events = [exact_mean((has_event(y) & (last == k)).astype(np.float64), weight) for k in range(self.n_scores)]
+        happened = [(has_event(y) & (last == k)).astype(np.float64) for k in range(self.n_scores)]
+        events = exact_means(lambda: happened, weight)
         least = 0.5 * min(found for found in events if found > 0.0)  # for an interval without an event
-        total = [exact_mean(of_interval, weight) for of_interval in expected]
+        total = exact_means(lambda: expected, weight)
         longest = max(total)
         return np.array(
             [float(log(max(d, least) / (of if of > 0.0 else longest))) for d, of in zip(events, total, strict=True)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
 
 from ..equations import solved
-from ..sums import Array, exact_mean, exact_sum
+from ..sums import Array, exact_means, exact_sum
 from ..together import anywhere, largest, smallest
 from .best_constants import zero_crossing
 from .classification import Multinomial
@@ -76,7 +77,7 @@ def _zero_slope(loss: Loss, y: Array, weight: Array | None, offset: Array) -> fl
     without = float(loss.best_constant(y, weight))
 
     def falls(constant: float) -> bool:
-        return exact_mean(np.asarray(loss.negative_gradient(y, constant + offset)), weight) > 0.0
+        return exact_means(lambda: [np.asarray(loss.negative_gradient(y, constant + offset))], weight)[0] > 0.0
 
     return zero_crossing(falls, without - largest(offset), without - smallest(offset))
 
@@ -91,9 +92,8 @@ def _class_scores(loss: Multinomial, y: Array, weight: Array | None, offset: Arr
     score = loss.best_constant(y, weight)
     share = loss.inverse_link(score[:, np.newaxis])[:, 0]  # positive, even for a class without rows
     for _ in range(MOST_ITERATIONS):
-        probability = loss.inverse_link(score[:, np.newaxis] + offset)
-        expected = np.array([exact_mean(of_class, weight) for of_class in probability])
-        step = solved(_curvature(probability, expected, weight), share - expected)
+        expected, curvature = _derivatives(loss, score, weight, offset)
+        step = solved(curvature, share - expected)
         if step is None:  # all rows are certain of their class: shift the odds instead
             step = loss.link(share) - loss.link(expected)
         length = float(step.max() - step.min())
@@ -103,12 +103,18 @@ def _class_scores(loss: Multinomial, y: Array, weight: Array | None, offset: Arr
     return score
 
 
-def _curvature(probability: Array, expected: Array, weight: Array | None) -> Array:
-    """The mean second derivatives of the multinomial loss, made regular: it does not depend on the sum of scores."""
-    n_classes = len(expected)
-    curvature = np.empty((n_classes, n_classes))
-    for j in range(n_classes):
-        for k in range(j + 1):
-            curvature[j, k] = curvature[k, j] = -exact_mean(probability[j] * probability[k], weight)
+def _derivatives(loss: Multinomial, score: Array, weight: Array | None, offset: Array) -> tuple[Array, Array]:
+    """The mean probabilities, and the mean second derivatives, made regular: the loss ignores the sum of scores."""
+    n_classes = len(score)
+    pairs = np.tril_indices(n_classes)
+
+    def vectors() -> Iterator[Array]:
+        probability = loss.inverse_link(score[:, np.newaxis] + offset)
+        yield from probability
+        yield from (probability[j] * probability[k] for j, k in zip(*pairs, strict=True))
+
+    means = np.array(exact_means(vectors, weight))
+    expected, curvature = means[:n_classes], np.empty((n_classes, n_classes))
+    curvature[pairs] = curvature.T[pairs] = -means[n_classes:]
     np.fill_diagonal(curvature, np.diagonal(curvature) + expected)
-    return np.asarray(curvature + np.diagonal(curvature).max() / n_classes)
+    return expected, np.asarray(curvature + np.diagonal(curvature).max() / n_classes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import _native
-from ..sums import Array, ExactSum, exact_mean
+from ..sums import Array, ExactSum, exact_mean, exact_means
 from ..together import anywhere, largest, smallest
 from .best_constants import quantile_of, quantiles_of, weight_in_steps, zero_crossing
 from .built_in import BuiltInLoss, check_amounts, check_positive, checked
@@ -202,7 +202,7 @@ class Huber(_Identity):
         """The score at which the slope crosses zero."""
 
         def falls(f: float) -> bool:
-            return exact_mean(self.negative_gradient(y, np.full(len(y), f)), weight) > 0.0
+            return exact_means(lambda: [self.negative_gradient(y, np.full(len(y), f))], weight)[0] > 0.0
 
         return zero_crossing(falls, smallest(y), largest(y))
 
