@@ -36,9 +36,22 @@ TRIES = 20
 class DaskShard(Shard):
     """A shard as a Dask actor: it stays on its worker, and other processes can call it."""
 
-    async def relay(self, message: Message, below: Sequence[Branch]) -> Reply:
-        """The combined reply of this shard and those below it."""
-        asked = [shard.relay(message, branches) for shard, branches in below]
+    _tree_number = 0
+    """The number of the tree that `_children` belongs to."""
+    _children: Sequence[Any] = ()
+    """The shards to which this one forwards messages."""
+
+    async def relay(self, message: Message, tree: int, below: Sequence[Branch] | None = None) -> Reply:
+        """The combined reply of this shard and those below it in the tree with a number.
+
+        The branches below it come with the first message of a tree; None means that the shard has them already.
+        """
+        if below is not None and tree >= self._tree_number:
+            self._tree_number, self._children = tree, [shard for shard, _ in below]
+        if tree != self._tree_number:
+            return Reply(behind=True)
+        further = [None] * len(self._children) if below is None else [branches for _, branches in below]
+        asked = [shard.relay(message, tree, given) for shard, given in zip(self._children, further, strict=True)]
         reply = await asyncio.to_thread(self._receive, message)
         return add_up([reply, *[await answer for answer in asked]])
 
@@ -156,6 +169,9 @@ class DaskShards:
         self._workers: Mapping[str, int] = {}
         self._held: list[Held] = []
         self._tree: list[Branch] = []
+        self._tree_number = 0
+        self._tree_is_known = False
+        """Whether all shards have answered a message that brought them the tree."""
         self._looked = 0.0
 
     def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
@@ -183,12 +199,13 @@ class DaskShards:
         self._held = []
 
     def _send(self, message: Message) -> Reply:
-        tree = self._reachable()
+        tree, number = self._reachable(), self._tree_number
         with noticing_loss():
-            asked = [shard.relay(message, below) for shard, below in tree]
+            asked = [shard.relay(message, number, None if self._tree_is_known else below) for shard, below in tree]
             reply = add_up([self._answer(future) for future in asked])
         if reply.error is not None:
             raise reply.error
+        self._tree_is_known = not reply.behind
         return reply
 
     def _answer(self, future: Any) -> Reply:
@@ -210,6 +227,8 @@ class DaskShards:
                 raise_error_of(held.parts)
             with noticing_loss():
                 self._tree = branches(self._client.gather(shards))
+            self._tree_number += 1
+            self._tree_is_known = False
             self._held = [held._replace(parts=dict.fromkeys(held.parts)) for held in self._held]
         return self._tree
 
