@@ -29,6 +29,9 @@ SECONDS_BETWEEN_LOOKS = 5.0
 PATIENCE = 5.0
 """Seconds to wait for an answer before checking whether the worker is still alive."""
 
+LONG_WAIT = 30.0
+"""Seconds to wait for the replies of a round before a warning names the workers that have not answered."""
+
 TRIES = 20
 """How often a message is sent again, with all workers alive, before the error is raised."""
 
@@ -55,6 +58,10 @@ class DaskShard(Shard):
         reply = await asyncio.to_thread(self._receive, message)
         return add_up([reply, *[await answer for answer in asked]])
 
+    async def finished_round(self) -> int:
+        """The last round that this shard has finished. Dask answers this while kernels run."""
+        return self._round
+
     def _receive(self, message: Message) -> Reply:
         """Return errors as replies: Dask would lose an exception that cannot be unpickled."""
         try:
@@ -80,6 +87,11 @@ def branches(shards: Sequence[Any]) -> list[Branch]:
     heads = min(FAN_OUT, len(shards))
     groups = [shards[i::heads] for i in range(heads)]
     return [(group[0], branches(group[1:])) for group in groups]
+
+
+def actors_of(tree: Sequence[Branch]) -> list[Any]:
+    """All shards of a tree."""
+    return [actor for shard, below in tree for actor in (shard, *actors_of(below))]
 
 
 def share_out(rows: Sequence[int], threads: Mapping[str, int], at: Sequence[str | None]) -> dict[str, tuple[int, ...]]:
@@ -173,6 +185,8 @@ class DaskShards:
         self._tree_is_known = False
         """Whether all shards have answered a message that brought them the tree."""
         self._looked = 0.0
+        self._slow: set[str] = set()
+        """The workers that a warning has named."""
 
     def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
         """See Shards."""
@@ -199,23 +213,58 @@ class DaskShards:
         self._held = []
 
     def _send(self, message: Message) -> Reply:
-        tree, number = self._reachable(), self._tree_number
+        tree, number, began = self._reachable(), self._tree_number, time.monotonic()
         with noticing_loss():
             asked = [shard.relay(message, number, None if self._tree_is_known else below) for shard, below in tree]
-            reply = add_up([self._answer(future) for future in asked])
+            reply = add_up([self._answer(future, message.round, began) for future in asked])
         if reply.error is not None:
             raise reply.error
         self._tree_is_known = not reply.behind
         return reply
 
-    def _answer(self, future: Any) -> Reply:
+    def _answer(self, future: Any, round_: int, began: float) -> Reply:
         """Wait for a reply. Dask does not always report that a call was lost with its worker."""
+        warned = False
         while True:
             try:
                 return cast(Reply, future.result(timeout=PATIENCE))
             except TimeoutError:
                 if future.done() or self._lost():
                     raise
+                if not warned and time.monotonic() - began > LONG_WAIT:
+                    warned = True
+                    self._warn_of_slow(round_, began)
+
+    def _warn_of_slow(self, round_: int, began: float) -> None:
+        """Name the workers that a round waits for: those that do not respond, or else those that still work on it."""
+        finished = self._finished_rounds()
+        silent = [worker for worker, last in finished.items() if last is None]
+        working = [worker for worker, last in finished.items() if last is not None and last < round_]
+        slow = sorted({*(silent or working)} - self._slow)
+        if not slow or (not silent and len(working) == len(finished)):  # all still work: the round is simply long
+            return
+        self._slow.update(slow)
+        what = "do not respond; they may be paused or overloaded" if silent else "still work on it, while others wait"
+        warnings.warn(
+            f"Training has waited {time.monotonic() - began:.0f} s for a round that {len(slow)} of {len(finished)} "
+            f"workers have not finished: {', '.join(slow[:5])}{', ...' if len(slow) > 5 else ''}. They {what}. "
+            "Training continues when they answer, or without them once Dask has removed them.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def _finished_rounds(self) -> dict[str, int | None]:
+        """The last round that the shard of each worker has finished; None if it does not respond."""
+        asked = {actor._address: actor.finished_round() for actor in actors_of(self._tree)}
+        end = time.monotonic() + PATIENCE
+
+        def answer(future: Any) -> int | None:
+            try:
+                return cast(int, future.result(timeout=max(0.01, end - time.monotonic())))
+            except Exception:  # it is lost, or does not respond
+                return None
+
+        return {worker: answer(future) for worker, future in asked.items()}
 
     def _reachable(self) -> list[Branch]:
         """The tree of all shards; waits until they exist."""
