@@ -76,7 +76,9 @@ def test_a_worker_that_is_busy(two_workers, impatient):
     """It responds, but has not finished the round that the other one has finished."""
     _, _, X, lazy_y = rows()
     name = next(iter(two_workers.workers))
-    model = DaskAGBMRegressor(**SMALL | {"max_iter": 2, "second_order": True, "loss": Sleepy(two_workers.workers[name].pid)})
+    model = DaskAGBMRegressor(
+        **SMALL | {"max_iter": 2, "second_order": True, "loss": Sleepy(two_workers.workers[name].pid)}
+    )
     with pytest.warns(RuntimeWarning, match="still work on it, while others wait") as caught:
         model.fit(X, lazy_y)
     (warning,) = caught

@@ -20,8 +20,8 @@ from .dask_blocks import raise_error_of
 from .messages import Message, Reply, add_up
 from .shard import Shard
 
-FAN_OUT = 8
-"""The number of shards to which one process forwards a message and whose replies it adds up."""
+FAN_OUT = 4
+"""The number of shards to which one process forwards a message and whose replies it adds up; see docs/scale.md."""
 
 SECONDS_BETWEEN_LOOKS = 5.0
 """Time between checks for workers that have joined or left."""
