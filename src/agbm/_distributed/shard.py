@@ -19,7 +19,6 @@ from .._tree.bins import Bins
 from .._tree.learner import FIRST, RowSample, by_function, weighted
 from .messages import START, Message, Order, Reply
 
-
 MOST_ROWS = 2**32 - 1
 """The most rows of one shard: kernels number them by 32 bits. Numbers among the rows of all shards are Python's."""
 
