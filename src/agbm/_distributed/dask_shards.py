@@ -255,7 +255,8 @@ class DaskShards:
 
     def _finished_rounds(self) -> dict[str, int | None]:
         """The last round that the shard of each worker has finished; None if it does not respond."""
-        asked = {actor._address: actor.finished_round() for actor in actors_of(self._tree)}
+        holders = self._client.who_has([held.shard for held in self._held])
+        asked = {", ".join(holders.get(actor.key, ())): actor.finished_round() for actor in actors_of(self._tree)}
         end = time.monotonic() + PATIENCE
 
         def answer(future: Any) -> int | None:
