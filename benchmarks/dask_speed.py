@@ -10,6 +10,8 @@ In addition, the rounds of messages of agbm's fits are timed by kind, on the dri
 fit with almost no rows shows the overhead of a round.
 
 Writes dask_speed.json to the folder --out. --rows counts the whole table; workers are processes with one thread.
+
+With --workers 1 4 16, only agbm's time per tree is measured, for each of these numbers of workers on this machine.
 """
 
 from __future__ import annotations
@@ -268,6 +270,8 @@ class Round:
     reply_bytes: int
     kernels: float = 0.0
     """Seconds of the slowest shard."""
+    kernels_cpu: float = 0.0
+    """The largest CPU time of a shard, which does not include waiting for a core."""
 
 
 def bytes_of(reply: Reply) -> int:
@@ -301,11 +305,12 @@ def timed_rounds(client: Any) -> Iterator[list[Round]]:
         DaskShards._send = send  # type: ignore[method-assign]
         found = client.run(kernel_seconds)
         for i, round_ in enumerate(rounds):
-            round_.kernels = max(times[i] for times in found.values() if i < len(times))
+            of_round = [times[i] for times in found.values() if i < len(times)]
+            round_.kernels, round_.kernels_cpu = (max(column) for column in zip(*of_round, strict=True))
 
 
 def watch_kernels() -> None:
-    """In a worker, record the time of its shard for each message. A worker has one shard, so they are in order."""
+    """In a worker, record the time and the CPU time of its shard for each message, in order: it has one shard."""
     import agbm._distributed.shard as module
 
     found: Any = module
@@ -313,16 +318,16 @@ def watch_kernels() -> None:
         receive = module.Shard.receive
 
         def timed(self: Any, message: Any) -> Any:
-            began = time.perf_counter()
+            began, cpu_began = time.perf_counter(), time.thread_time()  # shards have one thread
             reply = receive(self, message)
-            found.kernel_seconds.append(time.perf_counter() - began)
+            found.kernel_seconds.append((time.perf_counter() - began, time.thread_time() - cpu_began))
             return reply
 
         found.Shard.receive = timed
     found.kernel_seconds = []
 
 
-def kernel_seconds() -> list[float]:
+def kernel_seconds() -> list[tuple[float, float]]:
     import agbm._distributed.shard as module
 
     found: Any = module
@@ -355,6 +360,7 @@ def breakdown(rounds: Sequence[Round], leave_out: int = 2) -> dict[str, Any]:
         "rounds_per_tree": len(few) / trees,
         "ms_per_tree": 1e3 * (few[-1].began + few[-1].seconds - few[0].began) / trees,
         "kernel_ms_per_tree": 1e3 * sum(r.kernels for r in few) / trees,
+        "kernel_cpu_ms_per_tree": 1e3 * sum(r.kernels_cpu for r in few) / trees,
         "overhead_ms_per_tree": 1e3 * sum(r.seconds - r.kernels for r in few) / trees,
         "driver_ms_per_tree": 1e3 * sum(seconds for _, seconds in gaps) / trees,
         "split_finding_ms_per_round": 1e3 * float(np.median(finding)),
@@ -438,6 +444,54 @@ def on_cluster(asked: Asked, n_workers: int, report: dict[str, Any]) -> None:
             report["driver"] = [driver_bytes(X[:n], y[:n]) for n in (asked.rows // 5, asked.rows)]
 
 
+PARTS_OF_TREE = {
+    "kernels": "kernel_ms_per_tree", "kernels without waiting for a core": "kernel_cpu_ms_per_tree",
+    "overhead": "overhead_ms_per_tree", "driver": "driver_ms_per_tree",
+}  # fmt: skip
+
+
+def scaling(asked: Asked, worker_counts: Sequence[int]) -> list[dict[str, Any]]:
+    """The time per tree of plain boosting by the number of workers: the slope between two numbers of trees."""
+    found: list[dict[str, Any]] = []
+    for n_workers in worker_counts:
+        with cluster(n_workers, asked.direct) as client:
+            X, y = collection(client, asked.rows, PARTITIONS_PER_WORKER * max(worker_counts))
+            print(f"{n_workers} workers: {asked.rows:,} rows", flush=True)
+            OnDask("gbm").fit(X[:10_000], y[:10_000], 2)  # imports modules that are loaded lazily
+            entry = compete(asked, {PLAIN: OnDask("gbm")}, X, y)[PLAIN]
+            with timed_rounds(client) as rounds:
+                OnDask("gbm").fit(X, y, asked.few + 10)
+        seconds = float(np.median(entry.per_tree(asked)))
+        first = found[0] if found else {"workers": n_workers, "tree_seconds": seconds}
+        speedup = first["tree_seconds"] / seconds
+        found.append({
+            "workers": n_workers, "tree_seconds": seconds, "fit_seconds": float(np.median(entry.whole)),
+            "speedup": speedup, "efficiency": speedup * first["workers"] / n_workers, "test_loss": entry.loss,
+            "rounds": breakdown(rounds),
+        })  # fmt: skip
+    return found
+
+
+def scaling_lines(report: Mapping[str, Any]) -> list[str]:
+    """A table of the times per tree by the number of workers."""
+    asked, facts = report["asked"], report["machine"]
+    intro = (
+        f"`{report['command']}`, {report['date']}, {name_of(facts)}: {asked['rows']:,} "
+        f"rows, {FEATURES} features, trees of depth {DEPTH}; the difference of fits with {asked['few']} and "
+        f"{asked['trees']} trees, medians over {asked['rounds']} round(s). Kernels are those of the slowest worker."
+    )
+    heads = ["workers", "ms per tree", "speedup", "efficiency", *(f"{part}, ms" for part in PARTS_OF_TREE), "test loss"]
+    cells = [
+        [
+            str(row["workers"]), f"{1e3 * row['tree_seconds']:.1f}", f"{row['speedup']:.2f}",
+            f"{row['efficiency']:.0%}", *(f"{row['rounds'][key]:.1f}" for key in PARTS_OF_TREE.values()),
+            f"{row['test_loss']:.5f}",
+        ]
+        for row in report["scaling"]
+    ]  # fmt: skip
+    return [*textwrap.wrap(intro, 120), "", *table(heads, cells, left=0)]
+
+
 def on_arrays(asked: Asked, report: dict[str, Any]) -> None:
     parts = [make_rows(i + 1, len(part)) for i, part in enumerate(np.array_split(np.empty(asked.rows, np.int8), 8))]
     X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -456,6 +510,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=30)
     parser.add_argument("--few", type=int, default=5, help="number of trees of the fit that is subtracted")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, nargs="+", help="measure only agbm, with these numbers of workers")
     parser.add_argument("--direct", action="store_true", help="use a client with direct_to_workers=True")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     parser.add_argument("--document", type=Path, help="document to insert the results into, such as docs/scale.md")
@@ -466,10 +521,18 @@ def main() -> None:
     report: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d"), "machine": machine(), "asked": vars(asked),
         "command": f"python benchmarks/dask_speed.py --rows {asked.rows} --trees {asked.trees} --rounds {asked.rounds}"
-        + " --direct" * asked.direct,
+        + " --direct" * asked.direct
+        + (f" --few {asked.few} --workers {' '.join(map(str, args.workers))}" if args.workers else ""),
         "versions": {name: version(name) for name in packages}, "results": [], "rounds": {},
     }  # fmt: skip
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.workers:
+        report["scaling"] = scaling(asked, args.workers)
+        (args.out / "dask_scaling.json").write_text(json.dumps(report, indent=1) + "\n")
+        print("\n".join(["", *scaling_lines(report)]))
+        if args.document is not None:
+            fill_in(args.document, {"scaling": scaling_lines(report)})
+        return
     parts: list[Callable[[], None]] = [
         lambda: on_cluster(asked, 2, report), lambda: on_cluster(asked, 1, report), lambda: on_arrays(asked, report),
     ]  # fmt: skip
@@ -485,11 +548,16 @@ def main() -> None:
     print(f"\nwrote {args.out / 'dask_speed.json'}")
 
 
+def name_of(facts: Mapping[str, str]) -> str:
+    """A machine in words. Not every system names its processor."""
+    return f"{facts.get('processor', facts['system'])}, {facts['cores']} cores"
+
+
 def lines_of(report: Mapping[str, Any]) -> dict[str, list[str]]:
     """The lines for a document, by the name of the part."""
     asked, facts = report["asked"], report["machine"]
     intro = (
-        f"`{report['command']}`, {report['date']}, {facts['processor']}, {facts['cores']} cores: {asked['rows']:,} "
+        f"`{report['command']}`, {report['date']}, {name_of(facts)}: {asked['rows']:,} "
         f"rows, {FEATURES} features, {asked['trees']} trees of depth {DEPTH}, medians over {asked['rounds']} round(s); "
         + ", ".join(f"{name} {number}" for name, number in report["versions"].items()) + "."
     )  # fmt: skip

@@ -37,6 +37,7 @@ import distributed
 from agbm._core import boosting
 from agbm._core.objective import LocalObjective, of_each_output
 from agbm._core.sums import ExactSum
+from agbm._distributed import dask_shards
 from agbm._distributed.dask_shards import FAN_OUT, DaskShard, DaskShards, Held, branches
 from agbm._distributed.growth import ClusterFitter
 from agbm._distributed.log import Log
@@ -46,7 +47,7 @@ from agbm._distributed.shard import Shard
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
 from agbm.losses import LogLoss
-from dask_speed import DEPTH, FEATURES, bytes_of, cluster, kind_of, make_rows, steady, timed_rounds
+from dask_speed import DEPTH, FEATURES, bytes_of, cluster, kind_of, make_rows, name_of, steady, timed_rounds
 from document import fill_in, table
 from measure import machine
 from peers import BINS, RATE
@@ -145,13 +146,12 @@ def added(replies: Sequence[Reply]) -> tuple[Reply, float]:
     return add_up(replies), time.thread_time() - began
 
 
-def levels(n_shards: int, fan_out: int) -> list[tuple[int, int]]:
-    """The longest path down the tree: per level, the number of shards called and the size of the subtree of each."""
+def levels(n_shards: int, fan_out: int) -> list[int]:
+    """The longest path down the tree: the number of shards that are called at each level."""
     found = []
     while n_shards > 0:
-        called = min(fan_out, n_shards)
-        found.append((called, math.ceil(n_shards / called)))
-        n_shards = found[-1][1] - 1
+        found.append(min(fan_out, n_shards))
+        n_shards = math.ceil(n_shards / found[-1]) - 1
     return found
 
 
@@ -193,15 +193,14 @@ class Costs:
     """Time of the caller per call of another process."""
     round: float
     """Time of Dask per round, in addition to its calls."""
+    level: float
+    """Additional time for every level of workers that messages are forwarded to, in addition to the calls."""
     byte: float
     """Time to pack, copy and unpack a byte between two processes, in addition to the network."""
-    byte_by_scheduler: float
-    """The same from a worker to the driver via the scheduler, which Dask's client uses for actors by default."""
     add: float
     """Time to add a byte of a reply to another one."""
-    address: float
-    """Time to pack the address of a shard that a message is forwarded to."""
-    address_bytes: float
+    sharing: float
+    """Factor of the kernels' time where every core of a machine has a worker: they share its memory."""
 
 
 def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
@@ -233,10 +232,14 @@ def questions_of(few: Sequence[Traced], many: Sequence[Traced], n_few: int, n_ma
     return tuple(found)
 
 
+ADDED = FAN_OUT
+"""Number of shards whose replies the driver adds when additions are timed."""
+
+
 def addition_cost(rounds: Sequence[Traced]) -> float:
-    """Seconds to add a byte, from the large replies of FAN_OUT shards."""
+    """Seconds to add a byte, from the large replies of ADDED shards."""
     large = [r for r in rounds if r.nodes >= 4]
-    return sum(r.last_addition for r in large) / sum(r.reply_bytes * (FAN_OUT - 1) for r in large)
+    return sum(r.last_addition for r in large) / sum(r.reply_bytes * (ADDED - 1) for r in large)
 
 
 # Costs of Dask, with almost no rows.
@@ -283,40 +286,93 @@ def workers_elsewhere(n_workers: int) -> Iterator[Any]:
                 process.join()
 
 
+@contextmanager
+def fan_out_of(fan_out: int) -> Iterator[None]:
+    """Let trees of shards have this fan-out."""
+    before, dask_shards.FAN_OUT = dask_shards.FAN_OUT, fan_out
+    try:
+        yield
+    finally:
+        dask_shards.FAN_OUT = before
+
+
+def rounds_without_rows(client: Any, n_workers: int, fan_out: int, trees: int, features: int = 2) -> NDArray[Any]:
+    """Seconds and CPU seconds of this process (round, 2), for shards with almost no work."""
+    bins, rows = make_bins(features), [500] * n_workers
+
+    def make(partitions: Sequence[int], worker: str) -> Held:
+        first = partitions[0]
+        place = {"workers": [worker], "actor": True, "pure": False}
+        shard = client.submit(make_shard, first + 1, 500, 500 * first, bins, **place)
+        return Held(worker, shard, dict.fromkeys(partitions, shard))
+
+    clocks: list[tuple[float, float]] = []
+    shards = DaskShards(client, rows, make)
+    send = shards._send
+
+    def timed(message: Message) -> Reply:
+        began = time.perf_counter(), time.process_time()
+        reply = send(message)
+        clocks.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+        return reply
+
+    shards._send = timed  # type: ignore[method-assign]
+    with fan_out_of(fan_out), dask_shards.talking_to_workers(client):
+        grow(shards, bins, sum(rows), trees)
+    shards.close()
+    return np.array(clocks[len(clocks) // 3 :])
+
+
+FASTEST = 0.25
+"""Quantile of times of rounds: other processes of the machine only add to a time."""
+
+
 def call_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float]]:
-    """Wall time and CPU time of this process per round, for shards with almost no work and small replies."""
-    bins, found = make_bins(2), []
+    """Wall time and CPU time of this process per round, which calls all workers itself."""
+    found = []
     for n_workers in worker_counts:
         with workers_elsewhere(n_workers) as client:
-            rows = [500] * n_workers
-
-            def make(partitions: Sequence[int], worker: str, client: Any = client) -> Held:
-                first = partitions[0]
-                place = {"workers": [worker], "actor": True, "pure": False}
-                shard = client.submit(make_shard, first + 1, 500, 500 * first, bins, **place)
-                return Held(worker, shard, dict.fromkeys(partitions, shard))
-
-            clocks: list[tuple[float, float]] = []
-            shards = DaskShards(client, rows, make)
-            send = shards._send
-
-            def timed(message: Message, send: Any = send, clocks: Any = clocks) -> Reply:
-                began = time.perf_counter(), time.process_time()
-                reply: Reply = send(message)
-                clocks.append((time.perf_counter() - began[0], time.process_time() - began[1]))
-                return reply
-
-            shards._send = timed  # type: ignore[method-assign]
-            grow(shards, bins, sum(rows), trees)
-            wall, processor = np.median(np.array(clocks[len(clocks) // 3 :]), axis=0)
+            clocks = rounds_without_rows(client, n_workers, n_workers, trees)
+            wall, processor = np.quantile(clocks, FASTEST, axis=0)
             processor -= wall * idle_share()  # the heartbeats of workers
-            size = len(pickle.dumps(shards._tree, 5)) / n_workers
-            row = {"workers": n_workers, "seconds": wall, "processor": processor, "address_bytes": size}
-            found.append({name: float(value) for name, value in row.items()})
-            print(
-                f"  {n_workers} workers: {1e3 * wall:.2f} ms per round, {1e3 * processor:.2f} ms of CPU",
-                flush=True,
-            )
+        found.append({"workers": n_workers, "seconds": float(wall), "processor": float(processor)})
+        print(f"  {n_workers} workers: {1e3 * wall:.2f} ms per round, {1e3 * processor:.2f} ms of CPU", flush=True)
+    return found
+
+
+def chain_costs(worker_counts: Sequence[int], trees: int) -> list[dict[str, float]]:
+    """Wall time per round of a chain of workers, each of which calls the next one.
+
+    Only one process of a chain is active at a time, so the number of cores does not matter.
+    """
+    found = []
+    for n_workers in worker_counts:
+        with workers_elsewhere(n_workers) as client:
+            wall = float(np.quantile(rounds_without_rows(client, n_workers, 1, trees)[:, 0], FASTEST))
+        found.append({"workers": n_workers, "seconds": wall})
+        print(f"  a chain of {n_workers}: {1e3 * wall:.2f} ms per round", flush=True)
+    return found
+
+
+FAN_OUTS = (2, 4, 8, 16, 32)
+
+
+def fan_out_times(worker_counts: Sequence[int], trees: int, turns: int) -> list[dict[str, float]]:
+    """Wall time per tree by the number of workers and the fan-out, for shards with almost no rows and real replies.
+
+    All workers share this machine, so this is the total of the processes' work, and not that of the longest path.
+    """
+    found = []
+    for n_workers in worker_counts:
+        times: dict[int, list[float]] = {fan_out: [] for fan_out in FAN_OUTS if fan_out < 2 * n_workers}
+        with workers_elsewhere(n_workers) as client:
+            for _ in range(turns):
+                for fan_out, seconds in times.items():
+                    clocks = rounds_without_rows(client, n_workers, fan_out, trees, FEATURES)
+                    seconds.append(float(np.median(clocks[:, 0])))
+        for fan_out, seconds in times.items():
+            found.append({"workers": n_workers, "fan_out": fan_out, "seconds": min(seconds)})
+            print(f"  {n_workers} workers, fan-out {fan_out}: {1e3 * min(seconds):.2f} ms per round", flush=True)
     return found
 
 
@@ -327,32 +383,52 @@ def idle_share(seconds: float = 1.0) -> float:
     return (time.process_time() - began) / seconds
 
 
-def cost_per_call(found: Sequence[dict[str, float]]) -> float:
-    """The slope of a line fitted to the CPU time of this process, for numbers of workers that it calls directly."""
-    rows = [row for row in found if row["workers"] <= FAN_OUT]
-    slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
-    return max(0.0, float(slope))
+def slope(found: Sequence[dict[str, float]], what: str) -> float:
+    """The slope of a line fitted to a time, over the number of workers."""
+    return max(0.0, float(np.polyfit([row["workers"] for row in found], [row[what] for row in found], 1)[0]))
 
 
-def cost_per_address(found: Sequence[dict[str, float]]) -> float:
-    """The slope of the same line for more workers, for which this process only forwards addresses."""
-    rows = [row for row in found if row["workers"] >= FAN_OUT]
-    slope, _ = np.polyfit([row["workers"] for row in rows], [row["processor"] for row in rows], 1)
-    return max(0.0, float(slope))
-
-
-def byte_costs(call: float, direct: bool) -> tuple[float, float]:
+def byte_costs(call: float) -> tuple[float, float]:
     """Seconds of a round of two workers in addition to its calls, and seconds per byte of a reply."""
     from dask_speed import TINY_ROWS, OnDask, collection
 
-    with cluster(2, direct) as client:
+    with cluster(2) as client:
         tiny = collection(client, TINY_ROWS, 2)
         with timed_rounds(client) as rounds:
             OnDask("gbm").fit(*tiny, 40)
     on_the_way = [(round_.reply_bytes, round_.seconds - round_.kernels) for round_ in steady(rounds, 10)]
-    fixed = float(np.median([seconds for size, seconds in on_the_way if size < 10_000]))
+    fixed = float(np.quantile([seconds for size, seconds in on_the_way if size < 10_000], FASTEST))
     slopes = [(seconds - fixed) / size for size, seconds in on_the_way if size > 400_000]
-    return max(0.0, fixed - 2 * call), max(0.0, float(np.median(slopes))) / 2
+    return max(0.0, fixed - 2 * call), max(0.0, float(np.quantile(slopes, FASTEST))) / 2
+
+
+def kernel_seconds_of(n_rows: int, trees: int, together: Any, results: Any) -> None:
+    """In a process: CPU seconds per tree in the kernels of one shard, measured while others do the same."""
+    bins = make_bins(FEATURES)
+    shard = make_shard(1, n_rows, 0, bins)
+    together.wait()
+    traced = TracedShards([shard], MANY_ROWS)
+    grow(traced, bins, n_rows, trees)
+    results.put(sum(float(round_.kernels.sum()) for round_ in traced.rounds) / trees)
+
+
+def sharing_cost(n_processes: int, n_rows: int, trees: int) -> float:
+    """The CPU time of kernels in as many processes at once as there are workers, relative to that in one process."""
+    context = multiprocessing.get_context("spawn")
+
+    def seconds(n: int) -> float:
+        together, results = context.Barrier(n), context.Queue()
+        processes = [
+            context.Process(target=kernel_seconds_of, args=(n_rows, trees, together, results)) for _ in range(n)
+        ]
+        for process in processes:
+            process.start()
+        found = [results.get() for _ in processes]
+        for process in processes:
+            process.join()
+        return float(max(found))
+
+    return seconds(n_processes) / seconds(1)
 
 
 def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
@@ -361,17 +437,21 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     print("kernels", flush=True)
     few, many = trace(1, n_few, 3 if quick else 10), trace(1, n_many, 3 if quick else 6)
     questions = questions_of(few, many, n_few, n_many)
-    add = addition_cost(trace(FAN_OUT, 4_000, 4))
+    add = addition_cost(trace(ADDED, 4_000, 4))
+    sharing = sharing_cost(2, n_many, 3)
+    print(f"  two processes at once: {sharing:.2f} times the CPU time of one", flush=True)
     print("calls", flush=True)
-    counts = (1, 2, 4, 8, 16) if quick else (1, 2, 4, 6, 8, 16, 32, 64)
-    calls = call_costs(counts, 4 if quick else 10)
-    call = cost_per_call(calls)
+    calls = call_costs((1, 2, 4) if quick else (1, 2, 4, 6, 8), 4 if quick else 20)
+    chains = chain_costs((1, 2, 3) if quick else (1, 2, 4, 6), 4 if quick else 20)
+    call = slope(calls, "processor")
+    level = max(0.0, slope(chains, "seconds") - call)
+    print("fan-outs", flush=True)
+    fan_outs = fan_out_times((8,) if quick else (16, 32), 3 if quick else 6, 1 if quick else 2)
     print("bytes", flush=True)
-    (fixed, by_scheduler), (_, byte) = byte_costs(call, direct=False), byte_costs(call, direct=True)
-    costs = Costs(
-        questions, call, fixed, byte, by_scheduler, add, cost_per_address(calls), calls[-1]["address_bytes"]
-    )  # fmt: skip
-    return costs, {"calls": calls, "rows": [n_few, n_many]}
+    fixed, byte = byte_costs(call)
+    costs = Costs(questions, call, fixed, level, byte, add, sharing)
+    facts = {"date": time.strftime("%Y-%m-%d"), "processor": name_of(machine()), "rows": [n_few, n_many]}
+    return costs, {"calls": calls, "chains": chains, "fan_outs": fan_outs, **facts}
 
 
 # The model.
@@ -384,11 +464,9 @@ class Network:
     latency: float
     rate: float
 
-    def way(self, costs: Costs, by_scheduler: bool) -> tuple[float, float]:
-        """Seconds from one process to another: per message, and per byte."""
-        if by_scheduler:
-            return 2 * self.latency, 2 / self.rate + costs.byte_by_scheduler
-        return self.latency, 1 / self.rate + costs.byte
+    def per_byte(self, costs: Costs) -> float:
+        """Seconds per byte from one process to another."""
+        return 1 / self.rate + costs.byte
 
 
 @dataclass(frozen=True)
@@ -400,14 +478,12 @@ class Design:
     """Size of replies, relative to the current one."""
     call_kept: float = 1.0
     """Cost of a call, relative to the current one."""
-    direct: bool = False
-    """Whether the driver talks to workers directly instead of via the scheduler."""
     without: tuple[str, ...] = ()
     """Kinds of rounds that are merged into other rounds."""
-    knows_tree: bool = False
-    """Whether workers remember where to forward messages, so that messages need no addresses."""
     threads: int = 1
     """Threads per worker; kernels are assumed to scale linearly."""
+    shared_machine: bool = False
+    """Whether every core of a machine has a worker, instead of every worker having its own memory."""
     scattered: bool = False
     """Whether each worker adds up and searches a part of the features, and sends only the best splits to the driver."""
 
@@ -428,24 +504,23 @@ class Model:
 
     def round(self, question: Question, n_workers: int, n_rows: float) -> dict[str, float]:
         """Seconds per round, by part."""
-        costs, network, design = self.costs, self.network, self.design
+        costs, design = self.costs, self.design
+        latency, per_byte = self.network.latency, self.network.per_byte(costs)
         call, reply = costs.call * design.call_kept, question.reply_bytes * design.bytes_kept
         parts = dict.fromkeys(PARTS, 0.0)
         parts["kernels"] = question.fixed + question.per_row * n_rows / (n_workers * design.threads)
+        if design.shared_machine and n_workers > 1:
+            parts["kernels"] *= costs.sharing
         parts["calls"] = costs.round
         parts["driver"] = question.driver / (n_workers if design.scattered else 1)
-        for level, (called, shards_each) in enumerate(levels(n_workers, design.fan_out)):
-            latency, per_byte = network.way(costs, level == 0 and not design.direct)
-            parts["calls"] += called * call
+        for level, called in enumerate(levels(n_workers, design.fan_out)):
+            parts["calls"] += called * call + (costs.level if level > 0 else 0.0)
             parts["latency"] += 2 * latency
-            addresses = 0 if design.knows_tree else shards_each - 1
-            size = question.message_bytes + costs.address_bytes * addresses
-            parts["messages"] += called * (size * per_byte + addresses * costs.address)
+            parts["messages"] += called * question.message_bytes * per_byte
             if not design.scattered:
                 parts["replies"] += called * reply * per_byte
                 parts["additions"] += (called if level > 0 else called - 1) * reply * costs.add
         if design.scattered:  # recursive halving: halves are exchanged with one worker, then quarters, ...
-            latency, per_byte = network.way(costs, False)
             steps, share = math.ceil(math.log2(n_workers)), (n_workers - 1) / n_workers
             parts["calls"] += steps * call
             parts["latency"] += steps * latency
@@ -499,31 +574,22 @@ class Replay:
 
     def _round(self, round_: Traced, tree: Tree) -> float:
         def finished(number: int, below: Tree, asked: float) -> float:
-            received = self._received(round_, below, asked, False, finished)
+            received = self._received(round_, below, asked + (self._costs.level if below else 0.0), finished)
             return float(max(asked + round_.kernels[number], received) + round_.additions[number])
 
-        received = self._received(round_, tree, self._costs.round, True, finished)
+        received = self._received(round_, tree, self._costs.round, finished)
         return received + round_.last_addition + round_.driver
 
-    def _received(
-        self, round_: Traced, below: Tree, now: float, by_scheduler: bool, finished: Callable[..., float]
-    ) -> float:
+    def _received(self, round_: Traced, below: Tree, now: float, finished: Callable[..., float]) -> float:
         """The time at which all replies of the children have been received."""
-        latency, per_byte = self._network.way(self._costs, by_scheduler)
+        latency, per_byte = self._network.latency, self._network.per_byte(self._costs)
         ready = []
         for number, further in below:
-            addresses = size_of(further)
-            size = round_.message_bytes + self._costs.address_bytes * addresses
-            now += self._costs.call + addresses * self._costs.address + size * per_byte
+            now += self._costs.call + round_.message_bytes * per_byte
             ready.append(finished(number, further, now + latency) + latency)
         for arrival in sorted(ready):
             now = max(now, arrival) + round_.reply_bytes * per_byte
         return now
-
-
-def size_of(tree: Tree) -> int:
-    """Number of shards in a tree."""
-    return sum(1 + size_of(below) for _, below in tree)
 
 
 GIGABIT = 1e9 / 8
@@ -559,9 +625,14 @@ def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
             with timed_rounds(client) as rounds:
                 OnDask("gbm").fit(X, y, 15)
         starts = [round_.began for round_ in rounds if round_.kind == "set_residuals"]
-        measured = float(np.median(np.diff(starts[LEFT_OUT:])))
-        predicted = Model(costs, Network(0.0, math.inf)).seconds(n_workers, n_rows)
-        found.append({"workers": n_workers, "rows": n_rows, "measured": measured, "predicted": predicted})
+        here = Model(costs, Network(0.0, math.inf), Design(shared_machine=True)).tree(n_workers, n_rows)
+        few, trees = steady(rounds, LEFT_OUT), len(starts) - LEFT_OUT
+        found.append({
+            "workers": n_workers, "rows": n_rows, "predicted": sum(here.values()), "predicted_kernels": here["kernels"],
+            "measured": (few[-1].began + few[-1].seconds - few[0].began) / trees,
+            "kernels": sum(round_.kernels for round_ in few) / trees,
+            "kernels_cpu": sum(round_.kernels_cpu for round_ in few) / trees,
+        })  # fmt: skip
     return found
 
 
@@ -573,17 +644,11 @@ ROWS = (10**7, 10**8, 10**9, 10**10)
 DESIGNS = {
     "current design": Design(),
     "16 threads per worker": Design(threads=16),
-    "the driver talks to workers directly": Design(direct=True),
-    "workers remember the forwarding list": Design(knows_tree=True),
-    "both": Design(direct=True, knows_tree=True),
-    "both, fan-out 2": Design(direct=True, knows_tree=True, fan_out=2),
-    "fan-out 2": Design(fan_out=2),
-    "fan-out 4": Design(fan_out=4),
-    "fan-out 32": Design(fan_out=32),
+    **{f"fan-out {n}": Design(fan_out=n) for n in (2, 4, 8, 16, 32) if n != FAN_OUT},
     "half the bytes": Design(bytes_kept=0.5),
     "set_residuals and measure merged into other rounds": Design(without=("set_residuals", "measure")),
     "call cost reduced to 10 %": Design(call_kept=0.1),
-    "both, split search distributed over features": Design(scattered=True, direct=True, knows_tree=True),
+    "split search distributed over features": Design(scattered=True),
 }
 
 
@@ -604,13 +669,13 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
     """A paragraph and tables on the measured costs."""
     per_row = sum(q.per_row for q in costs.questions)
     text = (
-        f"Per tree, a row takes {1e9 * per_row:.0f} ns on one thread ({1 / per_row / 1e6:.1f} million rows per "
-        f"second). A call takes the caller {1e3 * costs.call:.2f} ms, and a round {1e3 * costs.round:.1f} ms in "
-        f"addition to its "
-        f"calls. A byte takes {1e9 * costs.byte:.2f} ns from one process to another "
-        f"({1e9 * costs.byte_by_scheduler:.2f} from a worker to the driver via the scheduler), in addition to the "
-        f"network, and {1e9 * costs.add:.2f} ns to be added. A message has {costs.address_bytes:.0f} bytes for each "
-        f"shard that it is forwarded to, which take {1e3 * costs.address:.3f} ms."
+        f"`python benchmarks/scale.py`, {sources['date']}, {sources['processor']}. Per tree, a row takes "
+        f"{1e9 * per_row:.0f} ns on one thread ({1 / per_row / 1e6:.1f} million rows per second). "
+        f"A call takes the caller {1e3 * costs.call:.2f} ms, a round {1e3 * costs.round:.1f} ms in addition "
+        f"to its calls, and every further level of workers {1e3 * costs.level:.2f} ms. A byte takes "
+        f"{1e9 * costs.byte:.2f} ns from one process to another, in addition to the network, and "
+        f"{1e9 * costs.add:.2f} ns to be added. Kernels of two processes at once take {costs.sharing:.2f} times the "
+        "processor time of one."
     )
     heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns per row", "driver, ms"]
     cells = [
@@ -620,12 +685,36 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
         ]
         for q in costs.questions
     ]  # fmt: skip
+    chains = {row["workers"]: f"{1e3 * row['seconds']:.1f}" for row in sources["chains"]}
     calls = [
-        [f"{row['workers']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}"]
+        [
+            f"{row['workers']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}",
+            chains.get(row["workers"], ""),
+        ]
         for row in sources["calls"]
-    ]
-    call_heads = ["workers", "ms per round", "processor time of driver and scheduler, ms"]
+    ]  # fmt: skip
+    call_heads = ["workers", "ms per round", "processor time of driver and scheduler, ms", "in a chain, ms per round"]
     return [*textwrap.wrap(text, 120), "", *table(heads, cells), "", *table(call_heads, calls, left=0)]
+
+
+def fan_out_lines(model: Model, sources: Mapping[str, Any]) -> list[str]:
+    """Tables of what a tree costs in addition to kernels: predicted by fan-out, and measured on this machine."""
+    predicted = []
+    for n in (8, 16, 64, 256, 1_000):
+        parts = [replace(model, design=Design(fan_out=fan_out)).tree(n, 0.0) for fan_out in FAN_OUTS]
+        predicted.append([f"{n:,}", *(f"{1e3 * (sum(of.values()) - of['kernels']):.0f}" for of in parts)])
+    measured = []
+    for n in sorted({row["workers"] for row in sources["fan_outs"]}):
+        found = {row["fan_out"]: row["seconds"] for row in sources["fan_outs"] if row["workers"] == n}
+        cells = (f"{1e3 * found[fan_out]:.1f}" if fan_out in found else "" for fan_out in FAN_OUTS)
+        measured.append([f"{n:,.0f}", *cells])
+    heads = ["workers", *(f"fan-out {fan_out}" for fan_out in FAN_OUTS)]
+    return [
+        "Predicted milliseconds per tree without kernels, on the network of the predictions:", "",
+        *table(heads, predicted, left=0), "",
+        "Measured milliseconds per round on this machine, whose cores all workers share, so that it shows the total",
+        "work of all processes and not the longest path:", "", *table(heads, measured, left=0),
+    ]  # fmt: skip
 
 
 def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping[str, float]]) -> list[str]:
@@ -638,14 +727,20 @@ def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping
         f"error of the model is {errors.mean():.1%} and the largest is {errors.max():.1%} (with {worst['workers']:.0f} "
         f"workers, {1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
     )
-    heads = ["workers", "rows", "Dask, ms per tree", "model, ms per tree", "error"]
-    cells = [
-        [
+    heads = [
+        "workers", "rows", "Dask, ms per tree", "model, ms per tree", "error", "kernels in Dask",
+        "of which waiting for a core", "kernels of the model", "error without waiting",
+    ]  # fmt: skip
+    cells = []
+    for row in dask:
+        waiting = row["kernels"] - row["kernels_cpu"]
+        times = [row["kernels"], waiting, row["predicted_kernels"]]
+        cells.append([
             f"{row['workers']:.0f}", f"{row['rows']:,.0f}", f"{1e3 * row['measured']:.0f}",
             f"{1e3 * row['predicted']:.0f}", f"{row['predicted'] / row['measured'] - 1:+.0%}",
-        ]
-        for row in dask
-    ]  # fmt: skip
+            *(f"{1e3 * seconds:.0f}" for seconds in times),
+            f"{row['predicted'] / (row['measured'] - waiting) - 1:+.0%}",
+        ])  # fmt: skip
     return [*textwrap.wrap(text, 120), "", *table(heads, cells, left=0)]
 
 
@@ -741,6 +836,7 @@ def main() -> None:
     report["dask"] = check_with_dask(costs, 50_000 if args.quick else args.check_rows)
     parts = {
         "costs": cost_lines(costs, sources),
+        "fan-outs": fan_out_lines(model, sources),
         "checks": check_lines(report["simulated"], report["dask"]),
         "prediction": prediction_lines(model),
         "designs": design_lines(report["designs"]),

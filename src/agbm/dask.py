@@ -17,6 +17,7 @@ from ._base_estimator import BaseAGBM
 from ._core.losses import Quantile
 from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
+from ._distributed.dask_events import logged_iterations
 from ._distributed.dask_rows import DaskRows
 from ._distributed.dask_shards import talking_to_workers
 from ._estimators import AGBMClassifier, AGBMRegressor
@@ -43,14 +44,15 @@ class _OnDask(BaseAGBM):
 
         client is the client of the cluster, by default the current one. checkpoint is a file that the run is saved to
         every ten iterations; if the file already contains the same run, fit resumes it. offset is a collection like y.
+        Iterations are logged as events: client.get_events("agbm").
         """
         refuse_arguments(unknown)
         client = distributed.get_client() if client is None else client
         rows, callbacks = DaskRows(client), self.callbacks
         try:
-            if checkpoint is not None:
-                self.callbacks = [*(callbacks or ()), Checkpoint(checkpoint)]
-            with talking_to_workers(client):
+            saving = [] if checkpoint is None else [Checkpoint(checkpoint)]
+            with talking_to_workers(client), logged_iterations(client) as log:
+                self.callbacks = [*(callbacks or ()), *saving, log]
                 validation = Given(X_val, y_val, sample_weight_val, offset_val)
                 return self._fit(Given(X, y, sample_weight, offset), validation, watch, rows)
         finally:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agbm import AGBMClassifier, AGBMRegressor, _native
 from agbm._core.objective import LocalObjective
 from agbm._core.sums import of_ordered_bits, ordered_bits, weight_step
+from agbm._core.weights import MOST_REPEATS_IN_ALL
 from agbm._data.blocks import Block, LocalBlocks
 from agbm._distributed.growth import ClusterFitter
 from agbm._distributed.log import Log
@@ -860,3 +861,40 @@ def test_the_default(kind):
     model = (AGBMClassifier if "classes" in kind else AGBMRegressor)(max_iter=2, n_jobs=1)
     compare(model, X, labels_of(kind, signal))
     assert (model.resolved_params_["n_members"], model.resolved_params_["early_stopping"]) == (5, True)
+
+
+# More rows than there are; see also test_many_rows.py.
+
+
+def claiming(monkeypatch, n_rows):
+    """Let the shards say that they have so many rows together; their sums must leave room for all of these."""
+    send = InProcess._send
+
+    def claim(self, message):
+        reply, what = send(self, message), message.orders[-1].what
+        if what in ("histograms", "leaf_sums", "noise"):
+            assert int(np.abs(reply.sums[0]).max()) * (n_rows // len(rows_of()[0])) < 2**62
+        return reply._replace(sums=(n_rows,)) if what == "set_residuals" else reply
+
+    monkeypatch.setattr(InProcess, "_send", claim)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "two classes"])
+@pytest.mark.parametrize("n_rows", [10**10, MOST_REPEATS_IN_ALL])
+def test_sums_leave_bits_for_rows(monkeypatch, kind, n_rows):
+    """Integers of rows are coarser, so that sums over all rows fit into 64 bits: 23 bits at least remain."""
+    X, signal = rows_of()
+    expected = model_of(kind).fit(X, labels_of(kind, signal))
+    claiming(monkeypatch, n_rows)
+    model = sharded(expected, 0).fit(X, labels_of(kind, signal))
+    for a, b in zip(model.model_.models, expected.model_.models, strict=True):
+        np.testing.assert_array_equal(a.nodes["feature"], b.nodes["feature"])
+        np.testing.assert_array_equal(a.nodes["count"], b.nodes["count"])
+        np.testing.assert_allclose(a.value, b.value, rtol=1e-4, atol=1e-5)
+
+
+def test_too_many_rows_of_all_shards(monkeypatch):
+    X, signal = rows_of()
+    claiming(monkeypatch, MOST_REPEATS_IN_ALL + 1)
+    with pytest.raises(ValueError, match=r"The workers have 274,877,906,945 training rows.*at most 274,877,906,944"):
+        sharded(model_of("numbers"), 0).fit(X, labels_of("numbers", signal))

@@ -100,7 +100,8 @@ def assert_same(model, expected, folder):
 
 
 @pytest.mark.parametrize("n_workers", [1, 3, 5])  # the other tests have two
-def test_any_number_of_workers(cluster, n_workers, tmp_path):
+def test_any_number_of_workers(cluster, n_workers, tmp_path, monkeypatch):
+    monkeypatch.setattr(dask_shards, "FAN_OUT", 2)  # workers forward messages
     cluster.resize(n_workers)
     table = frame(3000)
     y = labels("two classes", table)
@@ -404,8 +405,9 @@ class Killer:
         return in_time
 
 
-def test_killed_workers(cluster, tmp_path):
+def test_killed_workers(cluster, tmp_path, monkeypatch):
     """Fits, each of which loses a worker at a random moment; make test-kills has more of them."""
+    monkeypatch.setattr(dask_shards, "FAN_OUT", 2)  # one of the three workers gets its messages from another
     table = frame(3000)
     y = labels("two classes", table)
     cuts = cuts_of(len(table), 7)

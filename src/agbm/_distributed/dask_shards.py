@@ -20,14 +20,17 @@ from .dask_blocks import raise_error_of
 from .messages import Message, Reply, add_up
 from .shard import Shard
 
-FAN_OUT = 8
-"""The number of shards to which one process forwards a message and whose replies it adds up."""
+FAN_OUT = 4
+"""The number of shards to which one process forwards a message and whose replies it adds up; see docs/scale.md."""
 
 SECONDS_BETWEEN_LOOKS = 5.0
 """Time between checks for workers that have joined or left."""
 
 PATIENCE = 5.0
 """Seconds to wait for an answer before checking whether the worker is still alive."""
+
+LONG_WAIT = 30.0
+"""Seconds to wait for the replies of a round before a warning names the workers that have not answered."""
 
 TRIES = 20
 """How often a message is sent again, with all workers alive, before the error is raised."""
@@ -36,11 +39,28 @@ TRIES = 20
 class DaskShard(Shard):
     """A shard as a Dask actor: it stays on its worker, and other processes can call it."""
 
-    async def relay(self, message: Message, below: Sequence[Branch]) -> Reply:
-        """The combined reply of this shard and those below it."""
-        asked = [shard.relay(message, branches) for shard, branches in below]
+    _tree_number = 0
+    """The number of the tree that `_children` belongs to."""
+    _children: Sequence[Any] = ()
+    """The shards to which this one forwards messages."""
+
+    async def relay(self, message: Message, tree: int, below: Sequence[Branch] | None = None) -> Reply:
+        """The combined reply of this shard and those below it in the tree with a number.
+
+        The branches below it come with the first message of a tree; None means that the shard has them already.
+        """
+        if below is not None and tree >= self._tree_number:
+            self._tree_number, self._children = tree, [shard for shard, _ in below]
+        if tree != self._tree_number:
+            return Reply(behind=True)
+        further = [None] * len(self._children) if below is None else [branches for _, branches in below]
+        asked = [shard.relay(message, tree, given) for shard, given in zip(self._children, further, strict=True)]
         reply = await asyncio.to_thread(self._receive, message)
         return add_up([reply, *[await answer for answer in asked]])
+
+    async def finished_round(self) -> int:
+        """The last round that this shard has finished. Dask answers this while kernels run."""
+        return self._round
 
     def _receive(self, message: Message) -> Reply:
         """Return errors as replies: Dask would lose an exception that cannot be unpickled."""
@@ -67,6 +87,11 @@ def branches(shards: Sequence[Any]) -> list[Branch]:
     heads = min(FAN_OUT, len(shards))
     groups = [shards[i::heads] for i in range(heads)]
     return [(group[0], branches(group[1:])) for group in groups]
+
+
+def actors_of(tree: Sequence[Branch]) -> list[Any]:
+    """All shards of a tree."""
+    return [actor for shard, below in tree for actor in (shard, *actors_of(below))]
 
 
 def share_out(rows: Sequence[int], threads: Mapping[str, int], at: Sequence[str | None]) -> dict[str, tuple[int, ...]]:
@@ -156,7 +181,12 @@ class DaskShards:
         self._workers: Mapping[str, int] = {}
         self._held: list[Held] = []
         self._tree: list[Branch] = []
+        self._tree_number = 0
+        self._tree_is_known = False
+        """Whether all shards have answered a message that brought them the tree."""
         self._looked = 0.0
+        self._slow: set[str] = set()
+        """The workers that a warning has named."""
 
     def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
         """See Shards."""
@@ -183,22 +213,59 @@ class DaskShards:
         self._held = []
 
     def _send(self, message: Message) -> Reply:
-        tree = self._reachable()
+        tree, number, began = self._reachable(), self._tree_number, time.monotonic()
         with noticing_loss():
-            asked = [shard.relay(message, below) for shard, below in tree]
-            reply = add_up([self._answer(future) for future in asked])
+            asked = [shard.relay(message, number, None if self._tree_is_known else below) for shard, below in tree]
+            reply = add_up([self._answer(future, message.round, began) for future in asked])
         if reply.error is not None:
             raise reply.error
+        self._tree_is_known = not reply.behind
         return reply
 
-    def _answer(self, future: Any) -> Reply:
+    def _answer(self, future: Any, round_: int, began: float) -> Reply:
         """Wait for a reply. Dask does not always report that a call was lost with its worker."""
+        warned = False
         while True:
             try:
                 return cast(Reply, future.result(timeout=PATIENCE))
             except TimeoutError:
                 if future.done() or self._lost():
                     raise
+                if not warned and time.monotonic() - began > LONG_WAIT:
+                    warned = True
+                    self._warn_of_slow(round_, began)
+
+    def _warn_of_slow(self, round_: int, began: float) -> None:
+        """Name the workers that a round waits for: those that do not respond, or else those that still work on it."""
+        finished = self._finished_rounds()
+        silent = [worker for worker, last in finished.items() if last is None]
+        working = [worker for worker, last in finished.items() if last is not None and last < round_]
+        slow = sorted({*(silent or working)} - self._slow)
+        if not slow or (not silent and len(working) == len(finished)):  # all still work: the round is simply long
+            return
+        self._slow.update(slow)
+        what = "do not respond; they may be paused or overloaded" if silent else "still work on it, while others wait"
+        warnings.warn(
+            f"Training has waited {time.monotonic() - began:.0f} s for a round that {len(slow)} of {len(finished)} "
+            f"workers have not finished: {', '.join(slow[:5])}{', ...' if len(slow) > 5 else ''}. They {what}. "
+            "Training continues when they answer, or without them once Dask has removed them.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def _finished_rounds(self) -> dict[str, int | None]:
+        """The last round that the shard of each worker has finished; None if it does not respond."""
+        holders = self._client.who_has([held.shard for held in self._held])
+        asked = {", ".join(holders.get(actor.key, ())): actor.finished_round() for actor in actors_of(self._tree)}
+        end = time.monotonic() + PATIENCE
+
+        def answer(future: Any) -> int | None:
+            try:
+                return cast(int, future.result(timeout=max(0.01, end - time.monotonic())))
+            except Exception:  # it is lost, or does not respond
+                return None
+
+        return {worker: answer(future) for worker, future in asked.items()}
 
     def _reachable(self) -> list[Branch]:
         """The tree of all shards; waits until they exist."""
@@ -210,6 +277,8 @@ class DaskShards:
                 raise_error_of(held.parts)
             with noticing_loss():
                 self._tree = branches(self._client.gather(shards))
+            self._tree_number += 1
+            self._tree_is_known = False
             self._held = [held._replace(parts=dict.fromkeys(held.parts)) for held in self._held]
         return self._tree
 

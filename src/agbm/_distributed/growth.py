@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import _native
 from .._core.learners import DivergedError, Fit, Model, Newton
 from .._core.losses import Array
+from .._core.weights import MOST_REPEATS_IN_ALL
 from .._tree import Forest, TreeLearner
 from .._tree.bins import Bins
 from .._tree.learner import Sample, TreesOfIterations, as_forest
@@ -45,6 +46,7 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
         if not np.isfinite(reply.largest).all():
             raise DivergedError("a residual is not finite")
         (n_repeated,), largest = reply.sums, reply.largest.tolist()
+        _check_sums(n_repeated)
         log.tell("start_tree", n_repeated, largest, sample.rows)
         parts = self._growers.of(outputs).grow(
             sums=_TreeSums(log, shares),
@@ -67,6 +69,15 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
         inputs = [*values] if newton is None else [*values, newton.hessian]
         functions = iter(self._log.create("fits", inputs, len(values), n_functions, n=2 * n_functions))
         return [Fit(model, j, next(functions), next(functions)) for j in range(n_functions)]
+
+
+def _check_sums(n_repeated: int) -> None:
+    """Sums over all rows have 62 bits; with more rows, too few of these would remain for the number of a row."""
+    if n_repeated > MOST_REPEATS_IN_ALL:
+        raise ValueError(
+            f"The workers have {n_repeated:,} training rows, counting repetitions by integer weights; at most "
+            f"{MOST_REPEATS_IN_ALL:,} (2^38) are possible. Fit to a sample of the rows, or pass weights as floats."
+        )
 
 
 @dataclass(frozen=True)

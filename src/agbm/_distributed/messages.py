@@ -40,7 +40,7 @@ class Reply(NamedTuple):
     sums: tuple[Any, ...] = ()
     largest: NDArray[np.float64] | None = None
     behind: bool = False
-    """Whether a shard has missed a round."""
+    """Whether a shard has missed a round, or does not know where to forward messages."""
     error: Exception | None = None
     """The error of a shard."""
 

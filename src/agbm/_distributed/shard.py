@@ -19,6 +19,9 @@ from .._tree.bins import Bins
 from .._tree.learner import FIRST, RowSample, by_function, weighted
 from .messages import START, Message, Order, Reply
 
+MOST_ROWS = 2**32 - 1
+"""The most rows of one shard: kernels number them by 32 bits. Numbers among the rows of all shards are Python's."""
+
 
 class Shard:
     """Some of the rows, and the arrays of the algorithm for these rows."""
@@ -35,6 +38,11 @@ class Shard:
 
         first_rows: the numbers of the training rows among all rows, as pairs of a first number and a count.
         """
+        if objective.n_rows > MOST_ROWS:
+            raise ValueError(
+                f"A worker got {objective.n_rows:,} rows, but can have at most {MOST_ROWS:,} (2^32 - 1); use more "
+                "workers, and partitions that are small enough to be shared out."
+            )
         self._objective = objective
         self._bins = bins
         self._matrix = matrix = bins.matrix(objective.n_rows)
