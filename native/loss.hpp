@@ -66,14 +66,22 @@ struct ClassLabels {
   std::ptrdiff_t class_stride;  // of shares
 };
 
-// Writes one quantity of the multinomial loss: values (row), derivatives (class, row).
+// Where to write quantities of the multinomial loss; null: not wanted.
+struct ClassResults {
+  double* value = nullptr;              // (row)
+  double* negative_gradient = nullptr;  // (class, row)
+  double* hessian = nullptr;            // (class, row)
+};
+
+// Writes quantities of the multinomial loss. Several take little longer than one, since the exponentials are computed
+// once.
 //
 // Rows are processed in blocks. The exponentials of a block are in one buffer, which stays in the cache even if the
 // scores of the classes are far apart in memory.
 class MultinomialRows {
  public:
-  MultinomialRows(const ClassScores& f, const ClassLabels& y, Quantity quantity, double* out)
-      : f_(f), y_(y), quantity_(quantity), out_(out), block_(block_rows(f.n_classes)) {}
+  MultinomialRows(const ClassScores& f, const ClassLabels& y, const ClassResults& out)
+      : f_(f), y_(y), out_(out), block_(block_rows(f.n_classes)) {}
 
   // Returns whether every y is a class code; if not, the output is incomplete.
   bool fill(int n_threads) {
@@ -122,14 +130,15 @@ class MultinomialRows {
         largest[i] = k == 0 ? scores[i] : at_least(largest[i], scores[i]);
       }
     }
-    if (quantity_ == Quantity::kValue && y_.shares) {
-      double* __restrict to = out_ + begin;
+    if (out_.value != nullptr && y_.shares) {
+      double* __restrict to = out_.value + begin;
       std::fill(to, to + width, 0.0);
-      for_shares(begin, exps, [&](const double* score, const double* share, double*) AGBM_INLINE {
+      for (std::size_t k = 0; k < f_.n_classes; ++k) {
+        const double *score = exps + k * block_, *share = shares_of(k) + begin;
         for (std::size_t i = 0; i < width; ++i) to[i] += share[i] * (largest[i] - score[i]);
-      });
-    } else if (quantity_ == Quantity::kValue) {
-      for (std::size_t i = 0; i < width; ++i) out_[begin + i] = largest[i] - exps[code(y[i]) * block_ + i];
+      }
+    } else if (out_.value != nullptr) {
+      for (std::size_t i = 0; i < width; ++i) out_.value[begin + i] = largest[i] - exps[code(y[i]) * block_ + i];
     }
     std::fill(sum, sum + width, 0.0);
     for (std::size_t k = 0; k < f_.n_classes; ++k) {
@@ -139,23 +148,21 @@ class MultinomialRows {
         sum[i] += e[i];
       }
     }
-    switch (quantity_) {
-      case Quantity::kValue:
-        for (std::size_t i = 0; i < width; ++i) out_[begin + i] = MultinomialLoss::value(out_[begin + i], sum[i]);
-        break;
-      case Quantity::kNegativeGradient:
-        for (std::size_t i = 0; i < width; ++i) sum[i] = -1.0 / sum[i];
-        fill_derivatives(begin, width, exps, [&](double share, double e, std::size_t i) AGBM_INLINE {
-          return MultinomialLoss::negative_gradient(share, e, sum[i]);
-        });
-        break;
-      case Quantity::kHessian:
-        const MultinomialLoss loss = MultinomialLoss::of_classes(n_classes);
-        for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
-        fill_derivatives(begin, width, exps, [&](double share, double e, std::size_t i) AGBM_INLINE {
-          return loss.hessian(share, e, sum[i]);
-        });
-        break;
+    if (out_.value != nullptr) {
+      double* __restrict to = out_.value + begin;
+      for (std::size_t i = 0; i < width; ++i) to[i] = MultinomialLoss::value(to[i], sum[i]);
+    }
+    for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
+    if (out_.negative_gradient != nullptr) {
+      fill_derivatives(out_.negative_gradient, begin, width, exps,
+                       [&](double share, double e, std::size_t i)
+                           AGBM_INLINE { return MultinomialLoss::negative_gradient(share, e, -sum[i]); });
+    }
+    if (out_.hessian != nullptr) {
+      const MultinomialLoss loss = MultinomialLoss::of_classes(n_classes);
+      fill_derivatives(out_.hessian, begin, width, exps, [&](double share, double e, std::size_t i) AGBM_INLINE {
+        return loss.hessian(share, e, sum[i]);
+      });
     }
     return true;
   }
@@ -163,38 +170,32 @@ class MultinomialRows {
   // Writes each(share, exponential, row of the block) for all classes and rows from `begin` on. With codes, the share of
   // all classes is 0 at first.
   template <class Each>
-  AGBM_INLINE void fill_derivatives(std::size_t begin, std::size_t width, const double* exps, const Each& each) {
-    if (y_.shares) {
-      return for_shares(begin, exps, [&](const double* e, const double* share, double* __restrict to) AGBM_INLINE {
-        for (std::size_t i = 0; i < width; ++i) to[i] = each(share[i], e[i], i);
-      });
-    }
+  AGBM_INLINE void fill_derivatives(double* out, std::size_t begin, std::size_t width, const double* exps,
+                                    const Each& each) {
     for (std::size_t k = 0; k < f_.n_classes; ++k) {
       const double* __restrict e = exps + k * block_;
-      double* __restrict to = out_ + k * f_.n_rows + begin;
-      for (std::size_t i = 0; i < width; ++i) to[i] = each(0.0, e[i], i);
+      double* __restrict to = out + k * f_.n_rows + begin;
+      if (y_.shares) {
+        const double* share = shares_of(k) + begin;
+        for (std::size_t i = 0; i < width; ++i) to[i] = each(share[i], e[i], i);
+      } else {
+        for (std::size_t i = 0; i < width; ++i) to[i] = each(0.0, e[i], i);
+      }
     }
-    for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t i = 0; !y_.shares && i < width; ++i) {
       const std::size_t k = code(y_.y[begin + i]);
-      out_[k * f_.n_rows + begin + i] = each(1.0, exps[k * block_ + i], i);
+      out[k * f_.n_rows + begin + i] = each(1.0, exps[k * block_ + i], i);
     }
   }
 
-  // Calls each(numbers of a class in the buffer, its shares, its results) for all classes, for rows from `begin` on.
-  template <class Each>
-  AGBM_INLINE void for_shares(std::size_t begin, const double* buffer, const Each& each) {
-    for (std::size_t k = 0; k < f_.n_classes; ++k) {
-      each(buffer + k * block_, y_.y + static_cast<std::ptrdiff_t>(k) * y_.class_stride + begin,
-           out_ + k * f_.n_rows + begin);
-    }
+  AGBM_INLINE const double* shares_of(std::size_t k) const {
+    return y_.y + static_cast<std::ptrdiff_t>(k) * y_.class_stride;
   }
-
   AGBM_INLINE static std::size_t code(double y) { return static_cast<std::size_t>(y); }
 
   const ClassScores f_;
   const ClassLabels y_;
-  const Quantity quantity_;
-  double* out_;
+  const ClassResults out_;
   const std::size_t block_;
 };
 

@@ -832,6 +832,54 @@ def test_exclusive_features_share_columns():
     assert shared.n_columns == 1
     assert np.array_equal(shared.codes(), hot)
     assert bins.encode(hot, 1).n_columns == 40
+    dense = bins.encode(hot, 1, LeafRows(2, 500, None))
+    assert dense.n_columns == 1
+    assert np.array_equal(dense.codes(), hot)
+
+
+def usual_values(rng, n_rows):
+    """Columns of a dense table that mostly have one value, which is not zero, and some others."""
+    X = np.tile(np.r_[np.zeros(12), np.full(6, 3.0), np.zeros(4)], (n_rows, 1))
+    X[np.arange(n_rows), rng.integers(0, 12, size=n_rows)] = 1.0  # indicators
+    unusual = rng.choice(np.r_[np.nan, 0:7], size=n_rows)  # below and above the usual value, and missing
+    which = rng.integers(12, 30, size=n_rows)
+    for column in range(12, 18):
+        X[which == column, column] = unusual[which == column]
+    X[:, 18:20] = rng.normal(size=(n_rows, 2))
+    X[:, 20] = rng.random(n_rows) < 0.2  # meets all others
+    return X  # the last column is constant
+
+
+@pytest.mark.parametrize(("n_rows", "n_threads"), [(600, 1), (40_000, 3)])
+def test_dense_features_that_share_columns_give_the_same_trees(n_rows, n_threads):
+    rng = np.random.default_rng(21)
+    X = usual_values(rng, n_rows)
+    bins = Bins.from_data(X, 255)
+    own, shared = bins.encode(X, n_threads), bins.encode(X, n_threads, LeafRows(4, n_rows, None))
+    assert (own.n_columns, shared.n_columns) == (22, 5)  # indicators, unusual values, two of many values, the last
+    kept = np.arange(21)
+    assert [shared.n_bins[f] for f in kept] == [own.n_bins[f] for f in kept]
+    residual = np.nan_to_num(X) @ rng.normal(size=22) + np.isnan(X).any(axis=1) + rng.normal(size=n_rows)
+    residuals, rules = residual[np.newaxis], Rules(max_depth=7, min_samples_leaf=4)
+    for hessian in (None, rng.uniform(0.5, 1.5, size=(1, n_rows))):
+        expected, found = (grow(matrix, residuals, hessian, rules) for matrix in (own, shared))
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array), name
+
+
+def test_categories_keep_their_columns_next_to_shared_ones():
+    rng = np.random.default_rng(22)
+    X = usual_values(rng, 3000)
+    X[:, 5] = rng.choice(8, size=3000, p=[0.86] + [0.02] * 7)
+    n_categories = np.where(np.arange(22) == 5, 8, 0)
+    target = (np.nan_to_num(X) @ rng.normal(size=22) + 3 * (X[:, 5] % 3))[np.newaxis]
+    rules = {"max_depth": 6, "min_samples_leaf": 4, "n_categories": n_categories}
+    fit = TreeLearner(**rules).bind(X, 3000, None, target).fit(target, None)
+    bins = Bins.from_data(X, 255).with_categories({5: GroupedCategories.from_data(X[:, 5], 8, 255, None, target, 4)})
+    own = TreeLearner(**rules).bind_codes(bins, bins.encode(X, 1), 3000, None).fit(target, None)
+    assert (fit.model.nodes["feature"] == 5).any()
+    assert np.array_equal(fit.model.nodes, own.model.nodes)
+    assert np.array_equal(fit.values, own.values)
 
 
 class TestGroupedCategories:
