@@ -71,7 +71,7 @@ struct FeaturePlace {
   int code(int bin) const {
     return !shared() ? bin : bin == zero_bin ? 0 : first_code + bin - (bin > zero_bin ? 1 : 0);
   }
-  // Codes of the column up to the last one of the feature, which is that of missing values.
+  // Codes of the column up to the last one of the feature: that of missing values, unless these are the usual bin.
   int n_codes(int n_bins) const { return shared() ? first_code + n_bins : n_bins + 1; }
   int bin(int code, int n_bins) const {
     if (!shared()) return code;

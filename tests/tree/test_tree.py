@@ -725,7 +725,8 @@ def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
     """Against the twin, which sees all features; rows, features and weights of all kinds, dense and sparse."""
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), 0.0, X)
+    usual = data.draw(st.sampled_from([0.0, 2.5, np.nan]))
+    X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), usual, X)
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
     repeats = rng.integers(1, 4, size=n_train) if data.draw(st.booleans()) else None
     bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals)
@@ -865,6 +866,23 @@ def test_dense_features_that_share_columns_give_the_same_trees(n_rows, n_threads
         expected, found = (grow(matrix, residuals, hessian, rules) for matrix in (own, shared))
         for name, array in expected.items():
             assert np.array_equal(found[name], array), name
+
+
+@pytest.mark.parametrize("usual", [np.nan, 0.0, 1.0, 3.0])
+def test_shared_columns_of_every_usual_bin_give_the_same_trees(usual):
+    """The usual bin may be that of missing values, which otherwise has the last code of a feature."""
+    rng = np.random.default_rng(23)
+    X = np.full((400, 3), usual)
+    which = rng.integers(0, 4, size=400)
+    for column in range(3):
+        X[which == column, column] = rng.choice([np.nan, 0.0, 1.0, 2.0, 3.0], size=(which == column).sum())
+    bins = Bins.from_data(X, 255)
+    own, shared = bins.encode(X, 1), bins.encode(X, 1, LeafRows(1, 400, None))
+    assert (own.n_columns, shared.n_columns) == (3, 1)
+    residuals, rules = rng.normal(size=(1, 400)), Rules(max_depth=6, min_samples_leaf=1)
+    expected, found = (grow(matrix, residuals, None, rules) for matrix in (own, shared))
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array), name
 
 
 def test_categories_keep_their_columns_next_to_shared_ones():
