@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -108,6 +109,14 @@ class MultinomialRows {
   }
 
  private:
+  // Exponentials that are computed at the same time. Each is a chain of dependent operations, so vectors of two numbers
+  // would mostly wait: on 64-bit ARM, eight at a time take 30 % less. Elsewhere, vectors are wider.
+#if defined(__aarch64__)
+  static constexpr int kTogether = 8;
+#else
+  static constexpr int kTogether = 1;
+#endif
+
   // 16 K numbers per buffer, half of a small L2 cache. A multiple of 8 rows, so that a class fills whole cache lines.
   static std::size_t block_rows(std::size_t n_classes) {
     return std::clamp<std::size_t>(16384 / n_classes / 8 * 8, 16, 256);
@@ -143,9 +152,15 @@ class MultinomialRows {
     std::fill(sum, sum + width, 0.0);
     for (std::size_t k = 0; k < f_.n_classes; ++k) {
       double* __restrict e = exps + k * block_;
-      for (std::size_t i = 0; i < width; ++i) {
-        e[i] = MultinomialLoss::exp_below(e[i], largest[i]);
-        sum[i] += e[i];
+      for (std::size_t i = 0; i < width; i += kTogether) {  // may end after the last row, but within the buffer
+        std::array<double, kTogether> found;
+#pragma GCC unroll 8
+        for (int j = 0; j < kTogether; ++j) found[j] = MultinomialLoss::exp_below(e[i + j], largest[i + j]);
+#pragma GCC unroll 8
+        for (int j = 0; j < kTogether; ++j) {
+          e[i + j] = found[j];
+          sum[i + j] += found[j];
+        }
       }
     }
     if (out_.value != nullptr) {
