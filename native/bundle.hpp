@@ -29,8 +29,9 @@ struct SparseBins {
   std::vector<std::uint8_t> bins;
   std::vector<std::uint8_t> zero_bin;  // per feature
 
-  static constexpr bool kMayBeSparse = true;
+  static constexpr bool kMayBeListed = true;
 
+  std::size_t size() const { return bins.size(); }
   // Calls each(row, bin) for all rows whose bin is not that of zero.
   template <class Each>
   void for_each(int feature, const Each& each) const {
@@ -97,11 +98,11 @@ class Bundler {
       ++n_columns;
       n_entries += bundle.n_entries;
     }
-    lists_ = Bins::kMayBeSparse && n_columns * x_.n_rows > kSparseShare * (x_.n_rows + n_entries);
+    lists_ = n_columns * x_.n_rows > kSparseShare * (x_.n_rows + n_entries);
   }
   Kind kind(const Bundle& bundle) const {
     if (!lists_ || !bundle.thin(kSparseShare)) return kDense;
-    return bundle.thin(kListedShare) ? kListed : kSparse;
+    return Bins::kMayBeListed && bundle.thin(kListedShare) ? kListed : kSparse;
   }
 
   FeaturePlace share(int feature, std::size_t n) {

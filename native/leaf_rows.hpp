@@ -10,6 +10,7 @@
 
 #include "bin.hpp"
 #include "bundle.hpp"
+#include "column_filler.hpp"
 #include "layout.hpp"
 #include "parallel.hpp"
 
@@ -61,7 +62,7 @@ inline bool can_split(const std::uint8_t* bins, int n_bins, const LeafRows& leaf
 // of a feature, the most frequent one of some rows.
 class DenseBins {
  public:
-  static constexpr bool kMayBeSparse = false;  // the codes of all rows are there anyway
+  static constexpr bool kMayBeListed = false;  // the codes of all rows fit in memory, and are faster to look up
 
   DenseBins(const BinnedMatrix& m, const std::vector<std::uint8_t>& used, int n_threads)
       : n_rows(m.n_rows), zero_bin(m.n_features, 0), m_(m), n_others_(m.n_features, m.n_rows) {
@@ -70,12 +71,19 @@ class DenseBins {
     });
   }
 
-  // Calls each(row, bin) for all rows whose bin is not the usual one.
+  std::size_t size() const { return m_.columns.size(); }
+  // Calls each(row, bin) for all rows whose bin is not the usual one. Most are, so eight rows are looked at together.
   template <class Each>
   void for_each(int feature, const Each& each) const {
-    const std::uint8_t* bins = m_.column(feature);
-    for (std::size_t row = 0; row < n_rows; ++row) {
-      if (bins[row] != zero_bin[feature]) each(static_cast<Row>(row), bins[row]);
+    const std::uint8_t *bins = m_.column(feature), usual = zero_bin[feature];
+    const std::uint64_t all_usual = usual * 0x0101010101010101u;
+    for (std::size_t begin = 0; begin < n_rows; begin += 8) {
+      const std::size_t end = std::min(n_rows, begin + 8);
+      std::uint64_t word = ~all_usual;
+      if (end == begin + 8) std::memcpy(&word, bins + begin, 8);
+      for (std::size_t row = begin; word != all_usual && row < end; ++row) {
+        if (bins[row] != usual) each(static_cast<Row>(row), bins[row]);
+      }
     }
   }
   // All rows if these are certainly more than half.
@@ -152,8 +160,16 @@ inline void leave_features_out(BinnedMatrix& m, const LeafRows& leaf, int n_thre
   });
   m.min_samples_leaf = leaf.min_samples_leaf;
   m.n_counted = static_cast<std::size_t>(leaf.total());
-  ColumnPlan plan = Bundler(DenseBins(m, used, n_threads), m.n_bins).plan(used);
-  if (plan.n_columns < m.n_features) move_columns(m, std::move(plan), n_threads);
+  const DenseBins bins(m, used, n_threads);
+  ColumnPlan plan = Bundler(bins, m.n_bins).plan(used);
+  if (plan.n_columns == m.n_features) return;
+  if (plan.n_columns == plan.n_dense) return move_columns(m, std::move(plan), n_threads);
+  BinnedMatrix filled;
+  lay_out(filled, m.n_rows, m.n_bins, m.n_categories, std::move(plan));
+  filled.min_samples_leaf = m.min_samples_leaf;
+  filled.n_counted = m.n_counted;
+  ColumnFiller(filled, bins, n_threads).fill();
+  m = std::move(filled);
 }
 
 }  // namespace agbm

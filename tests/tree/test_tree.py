@@ -885,6 +885,27 @@ def test_shared_columns_of_every_usual_bin_give_the_same_trees(usual):
         assert np.array_equal(found[name], array), name
 
 
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.02, 0.06, 0.1]), st.sampled_from([np.nan, 0.0, 1.0]))
+def test_dense_tables_of_rare_values_give_the_same_trees(seed, share, usual):
+    """Rows list the cells of shared columns that mostly have their usual bins, if there are many such columns."""
+    rng = np.random.default_rng(seed)
+    n_features = int(rng.integers(100, 300))
+    rare = rng.random((300, n_features)) < share
+    X = np.where(rare, rng.choice([np.nan, 0.0, 1.0, 2.0], size=rare.shape), usual)
+    X[:, :3] = rng.normal(size=(300, 3))
+    categorical = np.arange(n_features) == 3
+    X[:, 3] = rng.integers(0, 5, size=300)
+    bins = Bins.from_data(X, 255, n_categories=category_counts(X, categorical), residual=np.zeros((1, 300)))
+    own, shared = bins.encode(X, 2), bins.encode(X, 2, LeafRows(2, 300, None))
+    assert shared.n_columns < n_features
+    residuals, rules = rng.normal(size=(1, 300)), Rules(max_depth=6, min_samples_leaf=2)
+    for hessian in (None, rng.uniform(0.5, 1.5, size=(1, 300))):
+        expected, found = (grow(matrix, residuals, hessian, rules, 2) for matrix in (own, shared))
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array), name
+
+
 def test_categories_keep_their_columns_next_to_shared_ones():
     rng = np.random.default_rng(22)
     X = usual_values(rng, 3000)
