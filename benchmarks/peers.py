@@ -30,6 +30,11 @@ class Setting:
     logistic: bool = False
     depth: int = 6
     trees: int = 100
+    n_classes: int = 2
+
+    def objective(self, squared: str, two: str, more: str) -> str:
+        """A library's name of the loss: squared error, or that of two or more classes."""
+        return squared if not self.logistic else two if self.n_classes == 2 else more
 
 
 class Library:
@@ -127,7 +132,8 @@ class LightGBM(Library):
 
     def _parameters(self, setting: Setting) -> dict[str, Any]:
         return {
-            "objective": "binary" if setting.logistic else "regression", "max_depth": setting.depth,
+            "objective": setting.objective("regression", "binary", "multiclass"), "max_depth": setting.depth,
+            "num_class": setting.n_classes if setting.n_classes > 2 else 1,
             "num_leaves": 2**setting.depth, "max_bin": BINS, "min_data_in_bin": 1, "learning_rate": RATE,
             "min_data_in_leaf": MIN_ROWS_IN_LEAF, "num_threads": setting.threads, "verbose": -1,
             "use_quantized_grad": self.quantised,
@@ -173,7 +179,9 @@ class XGBoost(Library):
 
     def _parameters(self, setting: Setting) -> dict[str, Any]:
         return {
-            "objective": "binary:logistic" if setting.logistic else "reg:squarederror", "tree_method": "hist",
+            "objective": setting.objective("reg:squarederror", "binary:logistic", "multi:softprob"),
+            "tree_method": "hist",
+            **({"num_class": setting.n_classes} if setting.n_classes > 2 else {}),
             "max_depth": setting.depth, "max_bin": BINS, "learning_rate": RATE, "reg_lambda": 0,
             "nthread": setting.threads,
             # A row's hessian is 1 for squared error, at most a quarter for the logistic loss.

@@ -166,14 +166,14 @@ std::vector<BinTable<T>> make_tables(const BinnedMatrix& m, int first_feature, i
 }
 
 // Assigns columns to groups. Groups of neighbouring columns have nearly the same width, so that threads get equal work.
-// Shared columns come after all others, in sparse groups.
+// Sparse groups come after all others.
 inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   m.places = std::move(plan.places);
   m.n_whole = plan.n_whole;
   std::vector<int> n_codes(plan.n_columns, 0);  // per column
   for (int f = 0; f < m.n_features; ++f) {
     const FeaturePlace& place = m.places[f];
-    if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.code(m.n_bins[f]) + 1);
+    if (place.used()) n_codes[place.column] = std::max(n_codes[place.column], place.n_codes(m.n_bins[f]));
   }
   m.cell_offset.assign(1, 0);
   m.groups.clear();
@@ -197,8 +197,8 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   };
   const int sparse_width =
       static_cast<int>(std::min<std::size_t>(kMaxSparseWidth, kMaxSparseEntries / std::max<std::size_t>(1, m.n_rows)));
-  add_groups(0, plan.n_own, kMaxGroupWidth, false);
-  add_groups(plan.n_own, plan.n_whole, sparse_width, true);
+  add_groups(0, plan.n_dense, kMaxGroupWidth, false);
+  add_groups(plan.n_dense, plan.n_whole, sparse_width, true);
   add_groups(plan.n_whole, plan.n_columns, sparse_width, true);
 }
 
@@ -209,7 +209,7 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   m.n_categories = n_categories;
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
-  m.grouped = Codes(n_rows * plan.n_own, folder);
+  m.grouped = Codes(n_rows * plan.n_dense, folder);
   m.columns = Codes(n_rows * plan.n_whole, folder);
   arrange(m, std::move(plan));
 }

@@ -255,7 +255,7 @@ void bind_matrix(nb::module_& m) {
       .def("leave_out", &leave_out, "n_threads"_a, "min_samples_leaf"_a, "n_train"_a,
            "repeats"_a.noconvert().none() = nb::none(),
            "Remove features that cannot split the first n_train rows, repeated as given, into two parts of at least "
-           "min_samples_leaf rows.")
+           "min_samples_leaf rows, and let features that mostly have one bin share columns.")
       .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "rows"_a.noconvert(),
                   "start"_a.noconvert(), "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
                   "min_samples_leaf"_a = 0, "n_train"_a = 0, "repeats"_a.noconvert().none() = nb::none())

@@ -66,8 +66,7 @@ struct LabelledRows {
 };
 
 // y are codes of classes, a vector, or shares of the classes (class, row).
-void multinomial_quantity(Quantity quantity, bool shares, double n_classes, const Scores& y, const Scores& f,
-                          const Results& out, int n_threads) {
+void require_classes(bool shares, double n_classes, const Scores& y, const Scores& f) {
   require(y.ndim() == (shares ? 2 : 1), shares ? "y: must be (classes, rows)" : "y: must be a vector");
   require(f.ndim() == 2, "f: must be (classes, rows)");
   require(f.shape(1) == y.shape(y.ndim() - 1), "f: must have scores for as many rows as y has labels");
@@ -76,12 +75,38 @@ void multinomial_quantity(Quantity quantity, bool shares, double n_classes, cons
   LabelledRows::require_together(f);
   require(n_classes >= 2.0 && static_cast<double>(f.shape(0)) == n_classes,
           "f: must have scores of as many classes as the loss has, at least 2");
-  require(out.size() == (quantity == Quantity::kValue ? f.shape(1) : f.size()), "out: wrong size");
+}
+
+void fill_classes(const ClassResults& out, bool shares, const Scores& y, const Scores& f, int n_threads) {
   nb::gil_scoped_release release;
   const ClassScores scores{f.data(), f.stride(0), f.shape(0), f.shape(1)};
   const ClassLabels labels{y.data(), shares, shares ? y.stride(0) : 0};
-  require(MultinomialRows(scores, labels, quantity, out.data()).fill(n_threads),
-          "y: must be class codes, integers from 0");
+  require(MultinomialRows(scores, labels, out).fill(n_threads), "y: must be class codes, integers from 0");
+}
+
+bool is_multinomial(const std::string& name) { return name == "multinomial" || name == "shares_of_classes"; }
+
+void multinomial_quantity(Quantity quantity, const std::string& name, double n_classes, const Scores& y,
+                          const Scores& f, const Results& out, int n_threads) {
+  const bool shares = name != "multinomial";
+  require_classes(shares, n_classes, y, f);
+  require(out.size() == (quantity == Quantity::kValue ? f.shape(1) : f.size()), "out: wrong size");
+  ClassResults results;
+  (quantity == Quantity::kValue              ? results.value
+   : quantity == Quantity::kNegativeGradient ? results.negative_gradient
+                                             : results.hessian) = out.data();
+  fill_classes(results, shares, y, f, n_threads);
+}
+
+// Negative gradient and hessian together.
+void multinomial_derivatives(const std::string& name, double n_classes, const Scores& y, const Scores& f,
+                             const Results& negative_gradient, const Results& hessian, int n_threads) {
+  require(is_multinomial(name), "name: no such loss");
+  const bool shares = name != "multinomial";
+  require_classes(shares, n_classes, y, f);
+  require(negative_gradient.size() == f.size(), "negative_gradient: wrong size");
+  require(hessian.size() == f.size(), "hessian: wrong size");
+  fill_classes({nullptr, negative_gradient.data(), hessian.data()}, shares, y, f, n_threads);
 }
 
 // y is a vector, f is (score, row).
@@ -116,9 +141,7 @@ nb::dict kinds() {
 template <Quantity quantity>
 void loss_quantity(const std::string& name, double parameter, const Scores& y, const Scores& f, const Results& out,
                    int n_threads) {
-  if (name == "multinomial" || name == "shares_of_classes") {
-    return multinomial_quantity(quantity, name != "multinomial", parameter, y, f, out, n_threads);
-  }
+  if (is_multinomial(name)) return multinomial_quantity(quantity, name, parameter, y, f, out, n_threads);
   if (const auto found = kDistributions.find(name); found != kDistributions.end()) {
     return with_distribution(found->second, parameter, [&](const auto& distribution) {
       distribution_quantity(distribution, quantity, y, f, out, n_threads);
@@ -167,6 +190,9 @@ void bind_losses(nb::module_& m) {
         "y"_a.noconvert(), "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "-dl/df, in the shape of f.");
   m.def("loss_hessian", &loss_quantity<Quantity::kHessian>, "name"_a, "parameter"_a, "y"_a.noconvert(),
         "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "The curvature of each row, in the shape of f.");
+  m.def("multinomial_derivatives", &multinomial_derivatives, "name"_a, "parameter"_a, "y"_a.noconvert(),
+        "f"_a.noconvert(), "negative_gradient"_a.noconvert(), "hessian"_a.noconvert(), "n_threads"_a,
+        "loss_negative_gradient and loss_hessian in one pass, for \"multinomial\" and \"shares_of_classes\".");
 }
 
 }  // namespace agbm

@@ -1,7 +1,9 @@
 // Histograms: for each column and code, the sums of the packed rows that have it.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -33,6 +35,41 @@ void add_cell(std::int64_t* cell, const std::int64_t* value) {
   if constexpr (Channels % 2 == 1) cell[Channels - 1] += value[Channels - 1];
 }
 
+// Whether codes are read eight at a time, if a group has as many. On 64-bit ARM, loads limit the adds, and this takes
+// 10 to 20 % less time than reading them one by one. It was not measured elsewhere.
+#if defined(__aarch64__)
+constexpr bool kCodesInWords = std::endian::native == std::endian::little;
+#else
+constexpr bool kCodesInWords = false;
+#endif
+
+// The codes of a row.
+template <int Width, bool InWords = kCodesInWords && Width >= 8>
+class RowCodes {
+ public:
+  explicit RowCodes(const std::uint8_t* codes) : codes_(codes) {}
+  std::size_t operator[](int j) const { return codes_[j]; }
+
+ private:
+  const std::uint8_t* codes_;
+};
+
+template <int Width>
+class RowCodes<Width, true> {
+ public:
+  explicit RowCodes(const std::uint8_t* codes) {
+    for (int w = 0; w < kWords; ++w) std::memcpy(&words_[w], codes + first(w), 8);
+  }
+  std::size_t operator[](int j) const { return words_[j / 8] >> (8 * (j - first(j / 8))) & 0xff; }
+
+ private:
+  static constexpr int kWords = (Width + 7) / 8;
+  // The last word may begin within the one before, so that it ends with the row.
+  static constexpr int first(int word) { return std::min(8 * word, Width - 8); }
+
+  std::array<std::uint64_t, kWords> words_;
+};
+
 // Width (columns in the group), Cells (of each) and Channels are compile-time constants so that the adds of one row are
 // straight-line code; adds to different columns never wait for one another.
 template <int Channels, int Cells, bool Indexed, int Width>
@@ -47,12 +84,12 @@ void add_rows(const HistogramTask& given) {
       __builtin_prefetch(task.codes + later * Width);
       __builtin_prefetch(task.packed + later * Channels);
     }
-    const std::uint8_t* code = task.codes + row * Width;
+    const RowCodes<Width> code(task.codes + row * Width);
     std::array<std::int64_t, Channels> value;
     std::copy_n(task.packed + row * Channels, Channels, value.begin());
 #pragma GCC unroll 16
     for (int j = 0; j < Width; ++j) {
-      add_cell<Channels>(task.cells + (j * Cells + std::size_t{code[j]}) * Channels, value.data());
+      add_cell<Channels>(task.cells + (j * Cells + code[j]) * Channels, value.data());
     }
   }
 }

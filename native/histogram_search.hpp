@@ -36,7 +36,7 @@ class HistogramSearch : public NodeSearch {
     for (int f = 0; f < matrix.n_features; ++f) {
       const FeaturePlace& place = matrix.places[f];
       if (!place.used()) continue;
-      const std::size_t n_codes = place.code(matrix.n_bins[f]) + 1;  // that of missing values is the last
+      const auto n_codes = static_cast<std::size_t>(place.n_codes(matrix.n_bins[f]));
       used_cells_[place.column] = std::max(used_cells_[place.column], n_codes);
     }
     std::size_t n_additions = 0;
@@ -131,7 +131,7 @@ class HistogramSearch : public NodeSearch {
   // Whether the rows of a node are in this process and too few for it to keep a histogram.
   bool few_rows(std::int32_t node) const { return here_ != nullptr && here_->size(node) <= few_rows_; }
 
-  // The cells of any column that is not shared add up to the sums of the root.
+  // The cells of any column of a dense group add up to the sums of the root.
   std::vector<std::int64_t> totals_of_cells() {
     std::vector<std::int64_t> total(channels_->n(), 0);
     const std::int64_t* cells = histogram(0);

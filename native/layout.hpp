@@ -36,7 +36,7 @@ struct ColumnGroup {
   int sparse = -1;  // its number among the sparse groups, if it is one
 };
 
-// Shared columns are mostly zero. The cell of code 0 is not needed, since a feature is zero in the rows of a node that
+// Shared columns in sparse groups are mostly zero. The cell of code 0 is not needed, since a feature is zero in the rows of a node that
 // are in none of its other bins, so a row only has a list of the cells that it is added to: cells[start[row]] up to
 // start[row + 1]. Columns in which almost all codes are 0 are not stored as bytes but as lists as well: the rows with
 // other codes, ascending, one column after the other.
@@ -57,20 +57,22 @@ struct SparseGroup {
 constexpr int kMaxSparseWidth = 128;
 constexpr std::size_t kMaxSparseEntries = (std::size_t{1} << 32) - 1;
 
-// Where the bins of a feature are. Usually a feature has its own column, and a code is its bin. Sparse features that
-// are never nonzero in the same row share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017): code 0
-// means that all of them are zero, and the other bins of each, followed by that of missing values, have codes from
-// first_code on.
+// Where the bins of a feature are. Usually a feature has its own column, and a code is its bin. Features of which no two
+// differ from their usual bins in the same row share a column (exclusive feature bundling: Ke et al., "LightGBM", 2017):
+// code 0 means that all of them have their usual bins, and the other bins of each, followed by that of missing values,
+// have codes from first_code on. In sparse matrices, the usual bin is that of zero.
 struct FeaturePlace {
   int column = -1;  // -1: none, since no split can use the feature
   int first_code = 0;
-  int zero_bin = -1;  // the bin of zero; -1: the feature has its own column
+  int zero_bin = -1;  // the usual bin; -1: the feature has its own column
 
   bool used() const { return column >= 0; }
   bool shared() const { return zero_bin >= 0; }
   int code(int bin) const {
     return !shared() ? bin : bin == zero_bin ? 0 : first_code + bin - (bin > zero_bin ? 1 : 0);
   }
+  // Codes of the column up to the last one of the feature: that of missing values, unless these are the usual bin.
+  int n_codes(int n_bins) const { return shared() ? first_code + n_bins : n_bins + 1; }
   int bin(int code, int n_bins) const {
     if (!shared()) return code;
     if (code < first_code || code >= first_code + n_bins) return zero_bin;
@@ -148,11 +150,11 @@ struct BinnedMatrix {
   }
 };
 
-// The columns of the features: n_own columns of one feature each, then shared ones, of which those from n_whole on are
-// lists.
+// The columns of the features. The first n_dense are in groups with the codes of every row, the others in sparse groups,
+// of which those from n_whole on are lists. Columns of one feature are all dense.
 struct ColumnPlan {
   std::vector<FeaturePlace> places;  // per feature
-  int n_own = 0;
+  int n_dense = 0;
   int n_whole = 0;
   int n_columns = 0;
 
@@ -160,7 +162,7 @@ struct ColumnPlan {
   static ColumnPlan of_own(int n_features) {
     ColumnPlan plan;
     for (int f = 0; f < n_features; ++f) plan.places.push_back({f});
-    plan.n_own = plan.n_whole = plan.n_columns = n_features;
+    plan.n_dense = plan.n_whole = plan.n_columns = n_features;
     return plan;
   }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -66,14 +67,22 @@ struct ClassLabels {
   std::ptrdiff_t class_stride;  // of shares
 };
 
-// Writes one quantity of the multinomial loss: values (row), derivatives (class, row).
+// Where to write quantities of the multinomial loss; null: not wanted.
+struct ClassResults {
+  double* value = nullptr;              // (row)
+  double* negative_gradient = nullptr;  // (class, row)
+  double* hessian = nullptr;            // (class, row)
+};
+
+// Writes quantities of the multinomial loss. Several take little longer than one, since the exponentials are computed
+// once.
 //
 // Rows are processed in blocks. The exponentials of a block are in one buffer, which stays in the cache even if the
 // scores of the classes are far apart in memory.
 class MultinomialRows {
  public:
-  MultinomialRows(const ClassScores& f, const ClassLabels& y, Quantity quantity, double* out)
-      : f_(f), y_(y), quantity_(quantity), out_(out), block_(block_rows(f.n_classes)) {}
+  MultinomialRows(const ClassScores& f, const ClassLabels& y, const ClassResults& out)
+      : f_(f), y_(y), out_(out), block_(block_rows(f.n_classes)) {}
 
   // Returns whether every y is a class code; if not, the output is incomplete.
   bool fill(int n_threads) {
@@ -100,6 +109,14 @@ class MultinomialRows {
   }
 
  private:
+  // Exponentials that are computed at the same time. Each is a chain of dependent operations, so vectors of two numbers
+  // would mostly wait: on 64-bit ARM, eight at a time take 30 % less. Elsewhere, vectors are wider.
+#if defined(__aarch64__)
+  static constexpr int kTogether = 8;
+#else
+  static constexpr int kTogether = 1;
+#endif
+
   // 16 K numbers per buffer, half of a small L2 cache. A multiple of 8 rows, so that a class fills whole cache lines.
   static std::size_t block_rows(std::size_t n_classes) {
     return std::clamp<std::size_t>(16384 / n_classes / 8 * 8, 16, 256);
@@ -122,40 +139,45 @@ class MultinomialRows {
         largest[i] = k == 0 ? scores[i] : at_least(largest[i], scores[i]);
       }
     }
-    if (quantity_ == Quantity::kValue && y_.shares) {
-      double* __restrict to = out_ + begin;
+    if (out_.value != nullptr && y_.shares) {
+      double* __restrict to = out_.value + begin;
       std::fill(to, to + width, 0.0);
-      for_shares(begin, exps, [&](const double* score, const double* share, double*) AGBM_INLINE {
+      for (std::size_t k = 0; k < f_.n_classes; ++k) {
+        const double *score = exps + k * block_, *share = shares_of(k) + begin;
         for (std::size_t i = 0; i < width; ++i) to[i] += share[i] * (largest[i] - score[i]);
-      });
-    } else if (quantity_ == Quantity::kValue) {
-      for (std::size_t i = 0; i < width; ++i) out_[begin + i] = largest[i] - exps[code(y[i]) * block_ + i];
+      }
+    } else if (out_.value != nullptr) {
+      for (std::size_t i = 0; i < width; ++i) out_.value[begin + i] = largest[i] - exps[code(y[i]) * block_ + i];
     }
     std::fill(sum, sum + width, 0.0);
     for (std::size_t k = 0; k < f_.n_classes; ++k) {
       double* __restrict e = exps + k * block_;
-      for (std::size_t i = 0; i < width; ++i) {
-        e[i] = MultinomialLoss::exp_below(e[i], largest[i]);
-        sum[i] += e[i];
+      for (std::size_t i = 0; i < width; i += kTogether) {  // may end after the last row, but within the buffer
+        std::array<double, kTogether> found;
+#pragma GCC unroll 8
+        for (int j = 0; j < kTogether; ++j) found[j] = MultinomialLoss::exp_below(e[i + j], largest[i + j]);
+#pragma GCC unroll 8
+        for (int j = 0; j < kTogether; ++j) {
+          e[i + j] = found[j];
+          sum[i + j] += found[j];
+        }
       }
     }
-    switch (quantity_) {
-      case Quantity::kValue:
-        for (std::size_t i = 0; i < width; ++i) out_[begin + i] = MultinomialLoss::value(out_[begin + i], sum[i]);
-        break;
-      case Quantity::kNegativeGradient:
-        for (std::size_t i = 0; i < width; ++i) sum[i] = -1.0 / sum[i];
-        fill_derivatives(begin, width, exps, [&](double share, double e, std::size_t i) AGBM_INLINE {
-          return MultinomialLoss::negative_gradient(share, e, sum[i]);
-        });
-        break;
-      case Quantity::kHessian:
-        const MultinomialLoss loss = MultinomialLoss::of_classes(n_classes);
-        for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
-        fill_derivatives(begin, width, exps, [&](double share, double e, std::size_t i) AGBM_INLINE {
-          return loss.hessian(share, e, sum[i]);
-        });
-        break;
+    if (out_.value != nullptr) {
+      double* __restrict to = out_.value + begin;
+      for (std::size_t i = 0; i < width; ++i) to[i] = MultinomialLoss::value(to[i], sum[i]);
+    }
+    for (std::size_t i = 0; i < width; ++i) sum[i] = 1.0 / sum[i];
+    if (out_.negative_gradient != nullptr) {
+      fill_derivatives(out_.negative_gradient, begin, width, exps,
+                       [&](double share, double e, std::size_t i)
+                           AGBM_INLINE { return MultinomialLoss::negative_gradient(share, e, -sum[i]); });
+    }
+    if (out_.hessian != nullptr) {
+      const MultinomialLoss loss = MultinomialLoss::of_classes(n_classes);
+      fill_derivatives(out_.hessian, begin, width, exps, [&](double share, double e, std::size_t i) AGBM_INLINE {
+        return loss.hessian(share, e, sum[i]);
+      });
     }
     return true;
   }
@@ -163,38 +185,32 @@ class MultinomialRows {
   // Writes each(share, exponential, row of the block) for all classes and rows from `begin` on. With codes, the share of
   // all classes is 0 at first.
   template <class Each>
-  AGBM_INLINE void fill_derivatives(std::size_t begin, std::size_t width, const double* exps, const Each& each) {
-    if (y_.shares) {
-      return for_shares(begin, exps, [&](const double* e, const double* share, double* __restrict to) AGBM_INLINE {
-        for (std::size_t i = 0; i < width; ++i) to[i] = each(share[i], e[i], i);
-      });
-    }
+  AGBM_INLINE void fill_derivatives(double* out, std::size_t begin, std::size_t width, const double* exps,
+                                    const Each& each) {
     for (std::size_t k = 0; k < f_.n_classes; ++k) {
       const double* __restrict e = exps + k * block_;
-      double* __restrict to = out_ + k * f_.n_rows + begin;
-      for (std::size_t i = 0; i < width; ++i) to[i] = each(0.0, e[i], i);
+      double* __restrict to = out + k * f_.n_rows + begin;
+      if (y_.shares) {
+        const double* share = shares_of(k) + begin;
+        for (std::size_t i = 0; i < width; ++i) to[i] = each(share[i], e[i], i);
+      } else {
+        for (std::size_t i = 0; i < width; ++i) to[i] = each(0.0, e[i], i);
+      }
     }
-    for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t i = 0; !y_.shares && i < width; ++i) {
       const std::size_t k = code(y_.y[begin + i]);
-      out_[k * f_.n_rows + begin + i] = each(1.0, exps[k * block_ + i], i);
+      out[k * f_.n_rows + begin + i] = each(1.0, exps[k * block_ + i], i);
     }
   }
 
-  // Calls each(numbers of a class in the buffer, its shares, its results) for all classes, for rows from `begin` on.
-  template <class Each>
-  AGBM_INLINE void for_shares(std::size_t begin, const double* buffer, const Each& each) {
-    for (std::size_t k = 0; k < f_.n_classes; ++k) {
-      each(buffer + k * block_, y_.y + static_cast<std::ptrdiff_t>(k) * y_.class_stride + begin,
-           out_ + k * f_.n_rows + begin);
-    }
+  AGBM_INLINE const double* shares_of(std::size_t k) const {
+    return y_.y + static_cast<std::ptrdiff_t>(k) * y_.class_stride;
   }
-
   AGBM_INLINE static std::size_t code(double y) { return static_cast<std::size_t>(y); }
 
   const ClassScores f_;
   const ClassLabels y_;
-  const Quantity quantity_;
-  double* out_;
+  const ClassResults out_;
   const std::size_t block_;
 };
 

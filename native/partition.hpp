@@ -75,20 +75,30 @@ class RowPartition {
     }
   }
 
-  // Branch-free: every row is written to both sides, and only one side advances.
+  // Branch-free: every row is written to both sides, and only one side advances. The sides of some rows are looked up
+  // before any of these is written, since the addresses of the writes depend on the lookups before them.
   template <class GoesLeft>
   void part(Piece& piece, const GoesLeft& goes_left) {
-    const Row* from = rows_.data() + piece.begin;
-    Row* left = left_.data() + piece.begin;
-    Row* right = right_.data() + piece.begin;
+    constexpr std::size_t together = 8;
+    const Row* __restrict from = rows_.data() + piece.begin;
+    Row* __restrict left = left_.data() + piece.begin;
+    Row* __restrict right = right_.data() + piece.begin;
     const std::size_t n = piece.end - piece.begin;
     std::size_t n_left = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      const Row row = from[i];
-      left[n_left] = row;
-      right[i - n_left] = row;
-      n_left += goes_left(i, row);
+    const auto write = [&](std::size_t i, std::size_t goes) AGBM_INLINE {
+      left[n_left] = from[i];
+      right[i - n_left] = from[i];
+      n_left += goes;
+    };
+    std::size_t i = 0;
+    for (; i + together <= n; i += together) {
+      std::array<std::size_t, together> goes;
+#pragma GCC unroll 8
+      for (std::size_t j = 0; j < together; ++j) goes[j] = goes_left(i + j, from[i + j]);
+#pragma GCC unroll 8
+      for (std::size_t j = 0; j < together; ++j) write(i + j, goes[j]);
     }
+    for (; i < n; ++i) write(i, goes_left(i, from[i]));
     piece.n_left = n_left;
   }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -81,13 +82,15 @@ struct Distinct {
   std::size_t n;
 
   // Overwrites the array of sorted keys, and a spare array of the same size.
-  Distinct(K* sorted, K* spare, std::size_t n_keys) : keys(sorted), counts(spare), n(0) {
+  static Distinct of_sorted(K* sorted, K* spare, std::size_t n_keys) {
+    Distinct found{sorted, spare, 0};
     for (std::size_t begin = 0, end; begin < n_keys; begin = end) {
       const K key = sorted[begin];
       for (end = begin + 1; end < n_keys && sorted[end] == key;) ++end;
-      keys[n] = key;
-      counts[n++] = static_cast<K>(end - begin);
+      found.keys[found.n] = key;
+      found.counts[found.n++] = static_cast<K>(end - begin);
     }
+    return found;
   }
 
   // Adds `count` occurrences of a value. The arrays must have room for one more entry.
@@ -209,11 +212,61 @@ std::size_t find_thresholds(const Distinct<Key<T>>& values, int max_bins, double
   return cuts.n;
 }
 
+// Counts the values of a column that has few distinct ones, such as an indicator, which takes less time than sorting.
+template <class K>
+class FewValues {
+ public:
+  // Whether the values are few. If they are many, the first block usually shows it.
+  bool count(const K* keys, std::size_t n) {
+    constexpr std::size_t block = 64;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+      const K *next = keys + begin, *end = keys + std::min(n, begin + block);
+      std::size_t rest = end - next;
+      for (std::size_t i = 0; i < n_; ++i) rest -= count(values_[i], next, end);
+      while (rest > 0) {
+        if (n_ == kMost) return false;
+        next = std::find_if(next, end, [&](K key) { return !has(key); });
+        values_[n_] = {*next, 0};
+        rest -= count(values_[n_++], next, end);
+      }
+    }
+    for (Counted* next = values_.data(); next < values_.data() + n_; ++next) {
+      std::rotate(std::upper_bound(values_.data(), next, *next), next, next + 1);
+    }
+    return true;
+  }
+
+  Distinct<K> write(K* keys, K* counts) const {
+    for (std::size_t i = 0; i < n_; ++i) std::tie(keys[i], counts[i]) = values_[i];
+    return {keys, counts, n_ - (n_ > 0 && keys[n_ - 1] == std::numeric_limits<K>::max() ? 1 : 0)};
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4;
+  using Counted = std::pair<K, K>;  // key, count
+
+  bool has(K key) const {
+    return std::any_of(values_.begin(), values_.begin() + n_, [&](const Counted& value) { return value.first == key; });
+  }
+  static std::size_t count(Counted& value, const K* begin, const K* end) {
+    const std::size_t found = std::count(begin, end, value.first);
+    value.second += static_cast<K>(found);
+    return found;
+  }
+
+  std::array<Counted, kMost> values_;
+  std::size_t n_ = 0;
+};
+
+// The distinct keys without that of missing values. Overwrites both arrays.
 template <class K>
 Distinct<K> sort_distinct(K* keys, K* spare, std::size_t n) {
+  FewValues<K> few;
+  if (few.count(keys, n)) return few.write(keys, spare);
   sort_keys(keys, spare, n);
   const K missing = std::numeric_limits<K>::max();
-  return {keys, spare, static_cast<std::size_t>(std::lower_bound(keys, keys + n, missing) - keys)};
+  return Distinct<K>::of_sorted(keys, spare,
+                                static_cast<std::size_t>(std::lower_bound(keys, keys + n, missing) - keys));
 }
 
 // Concatenated thresholds of several features, and their number per feature.

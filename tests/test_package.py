@@ -56,6 +56,7 @@ def test_stub_matches_the_native_module():
         "loss_sum",
         "loss_negative_gradient",
         "loss_hessian",
+        "multinomial_derivatives",
         "mix",
         "multiply",
         "exact_sum",

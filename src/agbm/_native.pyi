@@ -307,6 +307,15 @@ def loss_hessian(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def multinomial_derivatives(
+    name: str,
+    parameter: float,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    negative_gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
 
 class QueryLabels:
     def __init__(

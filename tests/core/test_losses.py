@@ -20,6 +20,7 @@ from agbm.losses import (
     Huber,
     LogLoss,
     Multinomial,
+    MultinomialCrossEntropy,
     Poisson,
     Quantile,
     Tweedie,
@@ -277,6 +278,27 @@ class TestKernels:
         assert loss.exact_total(labels, scores, weight) == apart[0] + apart[1]
         with pytest.raises(ValueError, match=r"^f: must have scores for as many outputs"):
             loss.value(labels, scores[:1])
+
+    @pytest.mark.parametrize(("n_classes", "n_rows"), [(2, 1), (3, 700), (60, 1000)])
+    def test_derivatives_of_classes_are_the_same_together(self, n_classes, n_rows):
+        rng = np.random.default_rng(n_classes)
+        scores = 4.0 * rng.normal(size=(n_classes, n_rows + 3))[:, :n_rows]
+        codes = rng.integers(0, n_classes, size=n_rows).astype(float)
+        shares = rng.dirichlet(np.ones(n_classes), size=n_rows).T
+        for loss, labels in ((Multinomial(n_classes), codes), (MultinomialCrossEntropy(n_classes), shares)):
+            for n_threads in (1, 3):
+                gradient, hessian = loss.with_threads(n_threads).derivatives(labels, scores)
+                assert np.array_equal(gradient, loss.negative_gradient(labels, scores))
+                assert np.array_equal(hessian, loss.hessian(labels, scores))
+
+    def test_wrong_results_of_classes(self):
+        arrays = {"y": np.zeros(2), "f": np.zeros((3, 2)), "negative_gradient": np.zeros(6), "hessian": np.zeros(6)}
+        _native.multinomial_derivatives("multinomial", 3.0, **arrays, n_threads=1)
+        for wrong in ("negative_gradient", "hessian"):
+            with pytest.raises(ValueError, match=rf"^{wrong}: wrong size"):
+                _native.multinomial_derivatives("multinomial", 3.0, **(arrays | {wrong: np.zeros(5)}), n_threads=1)
+        with pytest.raises(ValueError, match=r"^name: no such loss"):
+            _native.multinomial_derivatives("logistic", 3.0, **arrays, n_threads=1)
 
     def test_wrong_classes(self):
         for codes in ([0.0, 3.0], [-1.0, 0.0], [0.5, 1.0], [np.nan, 1.0], [np.inf, 1.0]):

@@ -725,7 +725,8 @@ def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
     """Against the twin, which sees all features; rows, features and weights of all kinds, dense and sparse."""
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), 0.0, X)
+    usual = data.draw(st.sampled_from([0.0, 2.5, np.nan]))
+    X = np.where(rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.95])), usual, X)
     sample = data.draw(st.one_of(st.none(), samples(n_train, X.shape[1])))
     repeats = rng.integers(1, 4, size=n_train) if data.draw(st.booleans()) else None
     bins = Bins.from_data(X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals)
@@ -832,6 +833,92 @@ def test_exclusive_features_share_columns():
     assert shared.n_columns == 1
     assert np.array_equal(shared.codes(), hot)
     assert bins.encode(hot, 1).n_columns == 40
+    dense = bins.encode(hot, 1, LeafRows(2, 500, None))
+    assert dense.n_columns == 1
+    assert np.array_equal(dense.codes(), hot)
+
+
+def usual_values(rng, n_rows):
+    """Columns of a dense table that mostly have one value, which is not zero, and some others."""
+    X = np.tile(np.r_[np.zeros(12), np.full(6, 3.0), np.zeros(4)], (n_rows, 1))
+    X[np.arange(n_rows), rng.integers(0, 12, size=n_rows)] = 1.0  # indicators
+    unusual = rng.choice(np.r_[np.nan, 0:7], size=n_rows)  # below and above the usual value, and missing
+    which = rng.integers(12, 30, size=n_rows)
+    for column in range(12, 18):
+        X[which == column, column] = unusual[which == column]
+    X[:, 18:20] = rng.normal(size=(n_rows, 2))
+    X[:, 20] = rng.random(n_rows) < 0.2  # meets all others
+    return X  # the last column is constant
+
+
+@pytest.mark.parametrize(("n_rows", "n_threads"), [(600, 1), (40_000, 3)])
+def test_dense_features_that_share_columns_give_the_same_trees(n_rows, n_threads):
+    rng = np.random.default_rng(21)
+    X = usual_values(rng, n_rows)
+    bins = Bins.from_data(X, 255)
+    own, shared = bins.encode(X, n_threads), bins.encode(X, n_threads, LeafRows(4, n_rows, None))
+    assert (own.n_columns, shared.n_columns) == (22, 5)  # indicators, unusual values, two of many values, the last
+    kept = np.arange(21)
+    assert [shared.n_bins[f] for f in kept] == [own.n_bins[f] for f in kept]
+    residual = np.nan_to_num(X) @ rng.normal(size=22) + np.isnan(X).any(axis=1) + rng.normal(size=n_rows)
+    residuals, rules = residual[np.newaxis], Rules(max_depth=7, min_samples_leaf=4)
+    for hessian in (None, rng.uniform(0.5, 1.5, size=(1, n_rows))):
+        expected, found = (grow(matrix, residuals, hessian, rules) for matrix in (own, shared))
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array), name
+
+
+@pytest.mark.parametrize("usual", [np.nan, 0.0, 1.0, 3.0])
+def test_shared_columns_of_every_usual_bin_give_the_same_trees(usual):
+    """The usual bin may be that of missing values, which otherwise has the last code of a feature."""
+    rng = np.random.default_rng(23)
+    X = np.full((400, 3), usual)
+    which = rng.integers(0, 4, size=400)
+    for column in range(3):
+        X[which == column, column] = rng.choice([np.nan, 0.0, 1.0, 2.0, 3.0], size=(which == column).sum())
+    bins = Bins.from_data(X, 255)
+    own, shared = bins.encode(X, 1), bins.encode(X, 1, LeafRows(1, 400, None))
+    assert (own.n_columns, shared.n_columns) == (3, 1)
+    residuals, rules = rng.normal(size=(1, 400)), Rules(max_depth=6, min_samples_leaf=1)
+    expected, found = (grow(matrix, residuals, None, rules) for matrix in (own, shared))
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array), name
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.02, 0.06, 0.1]), st.sampled_from([np.nan, 0.0, 1.0]))
+def test_dense_tables_of_rare_values_give_the_same_trees(seed, share, usual):
+    """Rows list the cells of shared columns that mostly have their usual bins, if there are many such columns."""
+    rng = np.random.default_rng(seed)
+    n_features = int(rng.integers(100, 300))
+    rare = rng.random((300, n_features)) < share
+    X = np.where(rare, rng.choice([np.nan, 0.0, 1.0, 2.0], size=rare.shape), usual)
+    X[:, :3] = rng.normal(size=(300, 3))
+    categorical = np.arange(n_features) == 3
+    X[:, 3] = rng.integers(0, 5, size=300)
+    bins = Bins.from_data(X, 255, n_categories=category_counts(X, categorical), residual=np.zeros((1, 300)))
+    own, shared = bins.encode(X, 2), bins.encode(X, 2, LeafRows(2, 300, None))
+    assert shared.n_columns < n_features
+    residuals, rules = rng.normal(size=(1, 300)), Rules(max_depth=6, min_samples_leaf=2)
+    for hessian in (None, rng.uniform(0.5, 1.5, size=(1, 300))):
+        expected, found = (grow(matrix, residuals, hessian, rules, 2) for matrix in (own, shared))
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array), name
+
+
+def test_categories_keep_their_columns_next_to_shared_ones():
+    rng = np.random.default_rng(22)
+    X = usual_values(rng, 3000)
+    X[:, 5] = rng.choice(8, size=3000, p=[0.86] + [0.02] * 7)
+    n_categories = np.where(np.arange(22) == 5, 8, 0)
+    target = (np.nan_to_num(X) @ rng.normal(size=22) + 3 * (X[:, 5] % 3))[np.newaxis]
+    rules = {"max_depth": 6, "min_samples_leaf": 4, "n_categories": n_categories}
+    fit = TreeLearner(**rules).bind(X, 3000, None, target).fit(target, None)
+    bins = Bins.from_data(X, 255).with_categories({5: GroupedCategories.from_data(X[:, 5], 8, 255, None, target, 4)})
+    own = TreeLearner(**rules).bind_codes(bins, bins.encode(X, 1), 3000, None).fit(target, None)
+    assert (fit.model.nodes["feature"] == 5).any()
+    assert np.array_equal(fit.model.nodes, own.model.nodes)
+    assert np.array_equal(fit.values, own.values)
 
 
 class TestGroupedCategories:

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _native
 from .conformal import Nonconformity, scores_of_labels
 from .learners import Fit, Model, Newton, V, explained_by, fit_of
-from .losses import BuiltInLoss, JointLoss, Loss, Quantile, is_built_in
+from .losses import BuiltInLoss, JointLoss, Loss, Multinomial, Quantile, is_built_in
 from .sums import Array, ExactSum, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
 from .theory import cosine
 from .together import largest
@@ -42,6 +42,9 @@ class Objective(Protocol[V]):
 
     def newton(self, f: V) -> Newton[V] | None:
         """What a Newton step at f needs besides the residual; None for gradient steps."""
+
+    def derivatives(self, f: V) -> tuple[V, Newton[V] | None]:
+        """`residual` and `newton` at f, which may take less time together."""
 
     def zero_residual(self) -> V:
         """A residual that is zero on every row."""
@@ -182,6 +185,13 @@ class LocalObjective:
         if hessian is None:
             return None
         return Newton(hessian, self.distance(f), self.quantiles) if self.quantiles else Newton(hessian)
+
+    def derivatives(self, f: Array) -> tuple[Array, Newton[Array] | None]:
+        """See Objective."""
+        if self.second_order and isinstance(self.loss, Multinomial) and is_built_in(self.loss):
+            residual, hessian = self.loss.derivatives(self.train_y, self._on_training_rows(f))
+            return residual, Newton(hessian)
+        return self.residual(f), self.newton(f)
 
     @cached_property
     def quantiles(self) -> tuple[float, ...]:
