@@ -399,12 +399,17 @@ def resident(what: str) -> float:
     return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(what))
 
 
+def reset_peak() -> float:
+    """Forget the peak of the memory of this process so far; returns its memory now."""
+    ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory could be used again without being counted
+    Path("/proc/self/clear_refs").write_text("5")
+    return resident("VmRSS")
+
+
 def driver_bytes(X: Any, y: Any) -> dict[str, float]:
     """Peak of resident memory that a fit adds to this process, which includes the scheduler."""
     OnDask("gbm").fit(X[:1_000], y[:1_000], 2)
-    ctypes.CDLL(None).malloc_trim(0)  # otherwise the fit could reuse freed memory without being counted
-    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before = resident("VmRSS")
+    before = reset_peak()
     OnDask("gbm").fit(X, y, 2)
     peak = resident("VmHWM") - before
     return {"rows": len(y), "peak_bytes": peak, "bytes_per_row": peak / len(y)}
