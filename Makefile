@@ -13,6 +13,8 @@
 # make bench-quick    the same in a minute on small tables, to see that all of it runs
 # make bench-small    time per tree and of complete fits on small tables, compared with LightGBM and XGBoost; a part of make bench
 #             (benchmarks/small_fits.py)
+# make bench-classes DATA=folder  fits of many classes and of indicator columns on one thread, with other libraries
+#             (benchmarks/classes.py); fills docs/measurements.md in
 # make bench-kernels  what the native kernels reach of the limits of the machine
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
 # make bench-suite DATA=folder  compare default settings of libraries on 43 real tables, write out/suite/suite.md; resumes
@@ -51,7 +53,7 @@ KERNELS := src/agbm/_device/kernels
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-gpu test-kills test-install lint docs figures paper bench bench-quick bench-small bench-kernels bench-ablation bench-dask \
+.PHONY: demo test test-fast test-gpu test-kills test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
   bench-cores bench-gpu bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
@@ -114,6 +116,9 @@ bench: $(BENCH_SET_UP) bench-kernels
 
 bench-small: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/small_fits.py $(if $(DATA),--data $(DATA))
+
+bench-classes: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/classes.py --data $(DATA) --rounds $(or $(ROUNDS),3) --document docs/measurements.md
 
 bench-quick: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/speed.py --quick --out out/bench-quick $(if $(DATA),--data $(DATA))
