@@ -54,6 +54,8 @@ def test_stub_matches_the_native_module():
         "histogram",
         "loss_value",
         "loss_sum",
+        "loss_mean",
+        "loss_derivatives",
         "loss_negative_gradient",
         "loss_hessian",
         "mix",

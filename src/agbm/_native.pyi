@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 MAX_FEATURES: int
 MAX_DEPTH: int
+REUSED_NUMBERS: int
 
 class BinnedMatrix:
     def __init__(self, n_rows: int, n_bins: list[int], n_categories: list[int], folder: str = "") -> None: ...
@@ -291,6 +292,7 @@ def loss_sum(
     weight: NDArray[np.float64] | None,
     n_threads: int,
 ) -> tuple[bytes, float]: ...
+def loss_mean(name: str, parameter: float, y: NDArray[np.float64], f: NDArray[np.float64], n_threads: int) -> float: ...
 def loss_negative_gradient(
     name: str,
     parameter: float,
@@ -305,6 +307,15 @@ def loss_hessian(
     y: NDArray[np.float64],
     f: NDArray[np.float64],
     out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def loss_derivatives(
+    name: str,
+    parameter: float,
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    negative_gradient: NDArray[np.float64],
+    hessian: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
 

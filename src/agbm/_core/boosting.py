@@ -92,8 +92,9 @@ def gbm(
     for _ in range(max_iter):
         kept = drop(f, f)
         seen = kept.seen(objective, kept.f, theta=0.0)
-        r = objective.residual(seen)  # (1)
-        b = fitter.fit(r, objective.newton(seen))  # (2)
+        r, newton = objective.derivatives(seen)  # (1)
+        b = fitter.fit(r, newton)  # (2)
+        del newton  # large, and no longer needed
         step = kept.share * (line_search(objective, f, b.values) if eta is None else eta)  # (3)
         f = objective.mix(1, kept.f, step, b.values)  # (4)
         losses, (angle,) = objective.measure(f, (r, b))
@@ -114,8 +115,9 @@ def fading(
         kept = drop(f, h)
         g = objective.mix(1 + ahead, kept.f, -ahead, kept.h) if ahead > 0.0 else kept.f
         seen = kept.seen(objective, g, theta=-ahead)
-        r = objective.residual(seen)
-        b = fitter.fit(r, objective.newton(seen))
+        r, newton = objective.derivatives(seen)
+        b = fitter.fit(r, newton)
+        del newton  # large, and no longer needed
         theta, eta, alpha = schedule.theta(m), kept.share * schedule.eta(m), kept.share * schedule.alpha(m)
         f = objective.mix(1, objective.mix(1 - theta, kept.f, theta, kept.h), eta, b.values)
         h = objective.mix(1, kept.h, alpha, b.values)
@@ -141,8 +143,9 @@ def vagbm(
         kept = drop(f, h)
         g = objective.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(objective, g, theta)
-        r = objective.residual(seen)  # (2)
-        b = fitter.fit(r, objective.newton(seen))  # (3)
+        r, newton = objective.derivatives(seen)  # (2)
+        b = fitter.fit(r, newton)  # (3)
+        del newton  # large, and no longer needed
         step = kept.share * schedule.eta(m)
         f = objective.mix(1, g, step, b.values)  # (4)
         losses, (angle,) = objective.measure(f, (r, b))
@@ -176,8 +179,7 @@ def agbm(
         kept = drop(f, h)
         g = objective.mix(1 - theta, kept.f, theta, kept.h)  # (1)
         seen = kept.seen(objective, g, theta)
-        r = objective.residual(seen)  # (2)
-        newton = objective.newton(seen)
+        r, newton = objective.derivatives(seen)  # (2)
         if m == 0:
             c = r  # (5)
             b1 = fitter.fit(r, newton)  # (3)

@@ -55,6 +55,10 @@ class DeviceObjective:
         assert newton is not None
         return Newton(self._device.to_device(newton.hessian), _copy(self._device, newton.distance), newton.shares)
 
+    def derivatives(self, f: DeviceArray) -> tuple[DeviceArray, Newton[DeviceArray] | None]:
+        """See Objective."""
+        return self.residual(f), self.newton(f)
+
     def zero_residual(self) -> DeviceArray:
         """See Objective."""
         return self._device.zeros((self.start.shape[0], self.n_train), np.float64)

@@ -60,6 +60,10 @@ class ClusterObjective:
         (hessian,), (distance,) = self._log.create("hessian", [f], *medians), self._log.create("distance", [f])
         return Newton(hessian, distance, self._facts.quantiles)
 
+    def derivatives(self, f: RemoteFunction) -> tuple[RemoteFunction, Newton[RemoteFunction] | None]:
+        """See Objective."""
+        return self.residual(f), self.newton(f)
+
     def zero_residual(self) -> RemoteFunction:
         """See Objective."""
         return self._log.create("zero_residual", [])[0]
