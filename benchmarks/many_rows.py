@@ -82,8 +82,8 @@ def lines_of(report: dict[str, Any]) -> list[str]:
         for found in report["results"]
     ]  # fmt: skip
     intro = (
-        f"`{report['command']}`, {report['date']}, {name_of(report['machine'])}: {report['features']} features, trees of "
-        f"depth {DEPTH}, {report['workers']} workers with one thread each."
+        f"`{report['command']}`, {report['date']}, {name_of(report['machine'])}: {report['features']} features, trees "
+        f"of depth {DEPTH}, {report['workers']} workers with one thread each."
     )
     return [*textwrap.wrap(intro, 120), "", *table(heads, body)]
 

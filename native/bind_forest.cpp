@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings.hpp"
+#include "finish.hpp"
 #include "leaf_numbers.hpp"
 #include "predict.hpp"
 #include "python_arrays.hpp"
@@ -44,6 +47,40 @@ void predict(const Forest& forest, const Matrix<T>& x, const Results& out, int n
   std::fill_n(out.data(), out.size(), 0.0);
   forest.add_predictions(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
 }
+
+// Predictions from rows to results in one call; see predict_rows().
+class RowPredictor {
+ public:
+  RowPredictor(const Forest& forest, const Vector<double>& start, const std::string& link, int n_threads)
+      : forest_(forest), start_(start.data(), start.data() + start.size()), n_threads_(n_threads) {
+    static const std::map<std::string, Link> links = {{"identity", Link::kIdentity},
+                                                      {"exp", Link::kExp},
+                                                      {"sigmoid", Link::kSigmoid},
+                                                      {"sigmoid_of_double", Link::kSigmoidOfDouble},
+                                                      {"softmax", Link::kSoftmax}};
+    const auto found = links.find(link);
+    require(found != links.end(), "link: no such link");
+    require(static_cast<int>(start.size()) == forest.n_columns(), "start: must have one entry for each output");
+    link_ = found->second;
+  }
+
+  template <class T>
+  void fill(const Matrix<T>& x, const Results& out) const {
+    require(static_cast<int>(x.shape(1)) == forest_.n_features(), "X: wrong number of features");
+    const std::size_t n_rows = x.shape(0), n_columns = n_rows > 0 ? out.size() / n_rows : start_.size();
+    require(out.size() == n_rows * n_columns && (n_columns == start_.size() || (start_.size() == 1 && n_columns == 2)),
+            "out: wrong size");
+    nb::gil_scoped_release release;
+    predict_rows(forest_, start_.data(), link_, x.data(), n_rows, x.stride(0), x.stride(1), n_columns, out.data(),
+                 n_threads_);
+  }
+
+ private:
+  const Forest& forest_;
+  const std::vector<double> start_;
+  const int n_threads_;
+  Link link_ = Link::kIdentity;
+};
 
 template <class T>
 nb::ndarray<nb::numpy, std::int32_t> leaf_nodes(const Forest& forest, const Matrix<T>& x, int n_threads) {
@@ -101,6 +138,12 @@ void bind_forest(nb::module_& m) {
       .def("leaf_nodes", &leaf_nodes<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("leaf_nodes", &leaf_nodes<float>, "X"_a.noconvert(), "n_threads"_a,
            "The nodes of the leaves that rows reach, (row, tree).");
+  nb::class_<RowPredictor>(m, "RowPredictor", "A forest with start scores and an inverse link.")
+      .def(nb::init<const Forest&, const Vector<double>&, const std::string&, int>(), "forest"_a, "start"_a.noconvert(),
+           "link"_a, "n_threads"_a, nb::keep_alive<1, 2>())
+      .def("fill", &RowPredictor::fill<double>, "X"_a.noconvert(), "out"_a.noconvert())
+      .def("fill", &RowPredictor::fill<float>, "X"_a.noconvert(), "out"_a.noconvert(),
+           "Predictions (row, column), into out. Two columns for one score are the probabilities of two classes.");
   m.def("leaf_sums", &leaf_sums, "x"_a.noconvert(), "leaf"_a.noconvert(), "n_leaves"_a,
         "repeats"_a.noconvert().none() = nb::none(), "n_threads"_a = 1,
         "The sum of x over the rows of each leaf, with the bits of the sums of a tree that is grown.");

@@ -1,6 +1,7 @@
 // Bindings of the losses.
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "bindings.hpp"
@@ -101,7 +102,6 @@ void multinomial_quantity(Quantity quantity, const std::string& name, double n_c
 // Negative gradient and hessian together.
 void multinomial_derivatives(const std::string& name, double n_classes, const Scores& y, const Scores& f,
                              const Results& negative_gradient, const Results& hessian, int n_threads) {
-  require(is_multinomial(name), "name: no such loss");
   const bool shares = name != "multinomial";
   require_classes(shares, n_classes, y, f);
   require(negative_gradient.size() == f.size(), "negative_gradient: wrong size");
@@ -159,21 +159,53 @@ void loss_quantity(const std::string& name, double parameter, const Scores& y, c
   });
 }
 
-nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, const Scores& f, const Weights& weight,
-                   int n_threads) {
+// Both derivatives. Distributions have a pass for each.
+void loss_derivatives(const std::string& name, double parameter, const Scores& y, const Scores& f,
+                      const Results& negative_gradient, const Results& hessian, int n_threads) {
+  if (is_multinomial(name)) {
+    return multinomial_derivatives(name, parameter, y, f, negative_gradient, hessian, n_threads);
+  }
+  const auto found = kLosses.find(name);
+  if (found == kLosses.end()) {
+    loss_quantity<Quantity::kNegativeGradient>(name, parameter, y, f, negative_gradient, n_threads);
+    return loss_quantity<Quantity::kHessian>(name, parameter, y, f, hessian, n_threads);
+  }
+  const LabelledRows rows(y, f);
+  require(negative_gradient.size() == y.size(), "negative_gradient: wrong size");
+  require(hessian.size() == y.size(), "hessian: wrong size");
+  nb::gil_scoped_release release;
+  with_loss(found->second, parameter, [&](const auto& loss) {
+    for (std::size_t k = 0; k < rows.n_outputs; ++k) {
+      fill_both_derivatives(loss, rows.of_output(y, k), rows.of_output(f, k), rows.n_rows,
+                            negative_gradient.data() + k * rows.n_rows, hessian.data() + k * rows.n_rows, n_threads);
+    }
+  });
+}
+
+ExactSum exact_loss(const std::string& name, double parameter, const Scores& y, const Scores& f, const Weights& weight,
+                    int n_threads) {
   const LossKind kind = loss_of(name);
   const LabelledRows rows(y, f);
   const double* w = checked(weight, rows.n_rows);
+  nb::gil_scoped_release release;
   ExactSum total;
-  {
-    nb::gil_scoped_release release;
-    with_loss(kind, parameter, [&](const auto& loss) {
-      for (std::size_t k = 0; k < rows.n_outputs; ++k) {
-        total.add(sum_rows(loss, rows.of_output(y, k), rows.of_output(f, k), w, rows.n_rows, n_threads));
-      }
-    });
-  }
-  return to_python(total);
+  with_loss(kind, parameter, [&](const auto& loss) {
+    for (std::size_t k = 0; k < rows.n_outputs; ++k) {
+      total.add(sum_rows(loss, rows.of_output(y, k), rows.of_output(f, k), w, rows.n_rows, n_threads));
+    }
+  });
+  return total;
+}
+
+nb::tuple loss_sum(const std::string& name, double parameter, const Scores& y, const Scores& f, const Weights& weight,
+                   int n_threads) {
+  return to_python(exact_loss(name, parameter, y, f, weight, n_threads));
+}
+
+double loss_mean(const std::string& name, double parameter, const Scores& y, const Scores& f, int n_threads) {
+  const std::size_t n_rows = y.shape(y.ndim() - 1);
+  require(n_rows > 0, "y: no rows");
+  return exact_loss(name, parameter, y, f, std::nullopt, n_threads).divided_by(n_rows);
 }
 
 }  // namespace
@@ -186,13 +218,15 @@ void bind_losses(nb::module_& m) {
         "row), and for \"shares_of_classes\" y as well.");
   m.def("loss_sum", &loss_sum, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
         "weight"_a.noconvert().none(), "n_threads"_a, "The sum of the losses of all rows, times their weights.");
+  m.def("loss_mean", &loss_mean, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(), "n_threads"_a,
+        "The exact sum of the losses of all rows divided by their number, rounded once.");
   m.def("loss_negative_gradient", &loss_quantity<Quantity::kNegativeGradient>, "name"_a, "parameter"_a,
         "y"_a.noconvert(), "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "-dl/df, in the shape of f.");
   m.def("loss_hessian", &loss_quantity<Quantity::kHessian>, "name"_a, "parameter"_a, "y"_a.noconvert(),
         "f"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, "The curvature of each row, in the shape of f.");
-  m.def("multinomial_derivatives", &multinomial_derivatives, "name"_a, "parameter"_a, "y"_a.noconvert(),
-        "f"_a.noconvert(), "negative_gradient"_a.noconvert(), "hessian"_a.noconvert(), "n_threads"_a,
-        "loss_negative_gradient and loss_hessian in one pass, for \"multinomial\" and \"shares_of_classes\".");
+  m.def("loss_derivatives", &loss_derivatives, "name"_a, "parameter"_a, "y"_a.noconvert(), "f"_a.noconvert(),
+        "negative_gradient"_a.noconvert(), "hessian"_a.noconvert(), "n_threads"_a,
+        "loss_negative_gradient and loss_hessian together.");
 }
 
 }  // namespace agbm

@@ -91,6 +91,7 @@ nb::tuple rounded_products_of(const Rows2d& x, const Rows2d& y, const Weights& w
 }
 
 void bind_memory(nb::module_& m) {
+  m.attr("REUSED_NUMBERS") = ReusedMemory::kWorthIt;
   m.def("empty", &empty, "shape"_a, "An uninitialised array. Within a run, its memory is reused after it is deleted.");
   m.def(
       "choose_threads", [](std::size_t pool) { ThreadPools::chosen() = pool; }, "pool"_a,

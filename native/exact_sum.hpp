@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -51,30 +52,32 @@ class ExactSum {
   }
 
   // The double nearest to the sum, ties to even; infinite if the sum is too large. Only valid as above.
-  double rounded() const {
-    if (not_finite_ != 0.0) return not_finite_;
+  double rounded() const { return divided_by(1); }
+
+  // The double nearest to the sum divided by a number from 1 to 2^32 - 1; infinite if the sum itself is too large.
+  double divided_by(std::uint64_t number) const {
+    if (not_finite_ != 0.0) return not_finite_ / static_cast<double>(number);
     const bool negative = digits_[kDigits - 1] < 0;
-    std::array<std::uint64_t, kDigits + 2> digits = {};  // of the absolute value, after two zeros
+    std::array<std::uint64_t, kDigits + kMore> digits = {};  // of the absolute value, after some zeros
     std::uint64_t carried = negative ? 1 : 0;
     for (int i = 0; i < kDigits; ++i) {
       carried += (negative ? ~digits_[i] : digits_[i]) & ExactDigits::kDigitMask;
-      digits[i + 2] = carried & ExactDigits::kDigitMask;
+      digits[i + kMore] = carried & ExactDigits::kDigitMask;
       carried >>= ExactDigits::kDigitBits;
     }
-    int top = kDigits + 1;
-    while (top > 1 && digits[top] == 0) --top;
-    if (top == 1) return 0.0;
-    // The 64 highest bits, from the first that is set, and whether a lower one is set.
-    const std::uint64_t high = digits[top] << 32 | digits[top - 1], next = digits[top - 2];
-    const int shift = std::countl_zero(high);  // below 32
-    std::uint64_t bits = high << shift | next << shift >> 32;
-    bool more = (next << shift & ExactDigits::kDigitMask) != 0;
-    for (int i = 0; i < top - 2; ++i) more = more || digits[i] != 0;
-    constexpr std::uint64_t below = (1u << 11) - 1, half = 1u << 10;  // a double has 53 bits
-    const std::uint64_t rest = bits & below;
-    bits >>= 11;
-    if (rest > half || (rest == half && (more || bits % 2 == 1))) ++bits;
-    const double magnitude = std::ldexp(static_cast<double>(bits), 32 * (top - 3) - shift + 11 - 1074);
+    std::uint64_t rest = 0;
+    int top = kDigits + kMore - 1;
+    while (top >= kMore && digits[top] == 0) --top;
+    if (top < kMore) return 0.0;
+    if (top > kTopOfDoubles || digits[kTopOfDoubles] >> kTopBits != 0) {
+      return negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    }
+    for (int i = top; number > 1 && i >= 0; --i) {
+      rest = rest << ExactDigits::kDigitBits | digits[i];
+      digits[i] = rest / number;
+      rest %= number;
+    }
+    const double magnitude = nearest(digits.data(), digits[top] > 0 ? top : top - 1, rest != 0);
     return negative ? -magnitude : magnitude;
   }
 
@@ -83,6 +86,31 @@ class ExactSum {
 
  private:
   static constexpr int kDigits = ExactDigits::kDigits;
+
+  // Digits after those of a sum: a quotient has enough of them for the 64 highest bits, and a remainder after these.
+  static constexpr int kMore = 3;
+  // The digit of 2^1024, which no double reaches, and the bits below it in this digit.
+  static constexpr int kTopOfDoubles = (1024 - ExactDigits::kUnitExponent) / ExactDigits::kDigitBits + kMore;
+  static constexpr int kTopBits = (1024 - ExactDigits::kUnitExponent) % ExactDigits::kDigitBits;
+
+  // The double nearest to digits, kMore of which are below 2^-1074, and to something below these if there is `more`.
+  // top: the highest digit that is not zero, at least 2.
+  static double nearest(const std::uint64_t* digits, int top, bool more) {
+    const std::uint64_t high = digits[top] << 32 | digits[top - 1], next = digits[top - 2];
+    const int shift = std::countl_zero(high);  // below 32
+    const std::uint64_t bits = high << shift | next << shift >> 32;
+    more = more || (next << shift & ExactDigits::kDigitMask) != 0;
+    for (int i = 0; i < top - 2; ++i) more = more || digits[i] != 0;
+    // The lowest of the 64 bits is that of 2^lowest; a double has 53 bits, and none below 2^-1074.
+    const int lowest = 32 * (top - 1 - kMore) - shift + ExactDigits::kUnitExponent;
+    const int n_cut = std::max(11, ExactDigits::kUnitExponent - lowest);
+    if (n_cut > 64) return 0.0;  // below half of the smallest double
+    const std::uint64_t half = std::uint64_t{1} << (n_cut - 1);
+    const std::uint64_t rest = n_cut == 64 ? bits : bits & (2 * half - 1);
+    std::uint64_t kept = n_cut == 64 ? 0 : bits >> n_cut;
+    if (rest > half || (rest == half && (more || kept % 2 == 1))) ++kept;
+    return std::ldexp(static_cast<double>(kept), lowest + n_cut);
+  }
 
   // Number of sums that are computed side by side, so that an addition need not wait for the previous one.
   static constexpr std::size_t kStep = 16;

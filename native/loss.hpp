@@ -42,6 +42,25 @@ void fill_rows(Loss loss, Quantity quantity, const double* y, const double* f, s
   }
 }
 
+// Writes the negative gradient and the hessian of a loss with one score per row. What their formulas have in common is
+// computed once.
+template <class Loss>
+void fill_both_derivatives(Loss loss, const double* y, const double* f, std::size_t n, double* negative_gradient,
+                           double* hessian, int n_threads) {
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    vectorised([&]() AGBM_INLINE {
+      const Loss here = loss;
+      double* __restrict first = negative_gradient;
+      double* __restrict second = hessian;
+      for (std::size_t i = begin; i < end; ++i) {
+        const double label = y[i], score = f[i];
+        first[i] = here.negative_gradient(label, score);
+        second[i] = here.hessian(label, score);
+      }
+    });
+  });
+}
+
 // The sum of the losses of all rows, times weights (null: 1).
 template <class Loss>
 ExactSum sum_rows(Loss loss, const double* y, const double* f, const double* weight, std::size_t n, int n_threads) {

@@ -81,9 +81,15 @@ class Forest {
   std::uint32_t next_node(std::uint32_t at, const T* row, std::ptrdiff_t feature_stride) const {
     const Node& node = a_.nodes[at];
     const double x = static_cast<double>(row[node.feature * feature_stride]);
+    if (node.categories >= 0) return static_cast<std::uint32_t>(node.left) + !a_.has_category(node, x);
+    return next_of_numbers(a_.nodes.data(), at, x);
+  }
+
+  // The same for a node that is not split by categories.
+  static std::uint32_t next_of_numbers(const Node* nodes, std::uint32_t at, double x) {
+    const Node& node = nodes[at];
     const bool missing = x != x;
-    bool right = !(x <= node.threshold) & !(missing & node.missing_left);
-    if (node.categories >= 0) right = !a_.has_category(node, x);
+    const bool right = !(x <= node.threshold) & !(missing & node.missing_left);
     return static_cast<std::uint32_t>(node.left) + right;
   }
 
@@ -251,8 +257,18 @@ class Forest {
   template <class T>
   void walk(std::uint32_t (&at)[kWalks], const T* const (&rows)[kWalks], std::ptrdiff_t feature_stride,
             int depth) const {
+    if (a_.n_sets() > 0) {
+      for (int step = 0; step < depth; ++step) {
+        for (std::size_t k = 0; k < kWalks; ++k) at[k] = next_node(at[k], rows[k], feature_stride);
+      }
+      return;
+    }
+    const Node* const nodes = a_.nodes.data();
     for (int step = 0; step < depth; ++step) {
-      for (std::size_t k = 0; k < kWalks; ++k) at[k] = next_node(at[k], rows[k], feature_stride);
+#pragma GCC unroll 8
+      for (std::size_t k = 0; k < kWalks; ++k) {
+        at[k] = next_of_numbers(nodes, at[k], static_cast<double>(rows[k][nodes[at[k]].feature * feature_stride]));
+      }
     }
   }
 

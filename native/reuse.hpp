@@ -16,6 +16,8 @@ namespace agbm {
 
 class ReusedMemory {
  public:
+  static constexpr std::size_t kWorthIt = 16384;  // numbers; the allocator itself reuses smaller arrays
+
   static ReusedMemory& instance() {
     static ReusedMemory* memory = new ReusedMemory;  // never destroyed: arrays may live as long as the process
     return *memory;
@@ -56,8 +58,6 @@ class ReusedMemory {
   }
 
  private:
-  static constexpr std::size_t kWorthIt = 16384;  // numbers; the allocator itself reuses smaller arrays
-
   std::mutex mutex_;
   int n_runs_ = 0;
   std::vector<LargeArray<double>> free_;

@@ -29,7 +29,7 @@ from ._model import FittedModel
 from ._parameter_names import KnowsNames
 from ._parameters import check_combinations, watched_rows
 from ._planning import checkpoints_of
-from ._predictor import Predictor
+from ._predictor import Predictor, finish_of
 from ._preparation import Preparation, RowSource
 from ._storage import model as storage
 from ._update import Wanted, updated
@@ -278,7 +278,8 @@ class BaseAGBM(KnowsNames, ABC):
         model.check_has_trees("predictor")
         start, threads = model.start[:, np.newaxis].copy(), _threads.resolve(self.n_jobs)
         result = partial(getattr(model.labels, finish), model.loss)
-        return Predictor(model.n_features, model.folded, start, result, threads)
+        kernel = finish_of(model.labels, model.loss, finish)
+        return Predictor(model.n_features, model.folded, start, result, kernel, threads)
 
     @property
     def feature_importances_(self) -> Array:

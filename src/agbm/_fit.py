@@ -36,7 +36,7 @@ from ._planning import checkpoints_of
 from ._progress import progress
 from ._run import Member, Plan, Run
 from ._scoring import Scores, scorers_of
-from ._storage.identity import UnidentifiedError, fingerprints
+from ._storage.identity import UnidentifiedError, fingerprint, fingerprints
 
 
 class Trained(NamedTuple):
@@ -177,5 +177,5 @@ def _known_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
     known: dict[str, str] = {}
     for name, value in parameters.items():
         with suppress(UnidentifiedError):
-            known |= fingerprints({name: value})
+            known[name] = fingerprint(value)
     return known

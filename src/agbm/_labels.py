@@ -486,6 +486,10 @@ class StartScores:
 
 def _unique(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """The sorted classes of y, and the position of each label among them."""
+    if y.ndim == 1 and y.dtype.kind in "iubf":  # scikit-learn's check takes longer than this; few integers pass it
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < max(3, len(y) / 2) and bool(np.all((classes == np.rint(classes)) & (abs(classes) < 2**53))):
+            return classes, codes
     try:
         if len(y):  # of the rows here, none may have a weight
             check_classification_targets(y)

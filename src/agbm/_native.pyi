@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 MAX_FEATURES: int
 MAX_DEPTH: int
+REUSED_NUMBERS: int
 
 class BinnedMatrix:
     def __init__(self, n_rows: int, n_bins: list[int], n_categories: list[int], folder: str = "") -> None: ...
@@ -201,6 +202,10 @@ def leaf_sums(
     n_threads: int = 1,
 ) -> NDArray[np.float64]: ...
 
+class RowPredictor:
+    def __init__(self, forest: Forest, start: NDArray[np.float64], link: str, n_threads: int) -> None: ...
+    def fill(self, X: NDArray[Any], out: NDArray[np.float64]) -> None: ...
+
 class Contributions:
     def __init__(self, forest: Forest) -> None: ...
     def predict(self, X: NDArray[Any], n_threads: int) -> NDArray[np.float64]: ...
@@ -291,6 +296,7 @@ def loss_sum(
     weight: NDArray[np.float64] | None,
     n_threads: int,
 ) -> tuple[bytes, float]: ...
+def loss_mean(name: str, parameter: float, y: NDArray[np.float64], f: NDArray[np.float64], n_threads: int) -> float: ...
 def loss_negative_gradient(
     name: str,
     parameter: float,
@@ -307,7 +313,7 @@ def loss_hessian(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def multinomial_derivatives(
+def loss_derivatives(
     name: str,
     parameter: float,
     y: NDArray[np.float64],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from agbm import _native
-from agbm._core.losses import exp, log
+from agbm._core.losses import exp, has_kernels, log
 from agbm.losses import (
     AbsoluteError,
     Exponential,
@@ -279,6 +279,29 @@ class TestKernels:
         with pytest.raises(ValueError, match=r"^f: must have scores for as many outputs"):
             loss.value(labels, scores[:1])
 
+    @every_loss
+    @pytest.mark.parametrize("n_threads", [1, 3])
+    def test_derivatives_are_the_same_together(self, name, n_threads):
+        loss, y = LOSSES[name]
+        if not has_kernels(loss)[1]:
+            return
+        y = np.resize(y, 20_000)
+        f = scores_like(loss, y, 0.7)
+        gradient, hessian = loss.with_threads(n_threads).derivatives(y, f)
+        np.testing.assert_array_equal(gradient, loss.negative_gradient(y, f))
+        np.testing.assert_array_equal(hessian, loss.hessian(y, f))
+
+    def test_wrong_results_of_derivatives(self):
+        arrays = {"y": np.zeros(2), "f": np.zeros(2), "negative_gradient": np.zeros(2), "hessian": np.zeros(2)}
+        _native.loss_derivatives("logistic", 0.0, **arrays, n_threads=1)
+        of_classes = {"y": np.zeros(2), "f": np.zeros((3, 2)), "negative_gradient": np.zeros(6), "hessian": np.zeros(6)}
+        _native.loss_derivatives("multinomial", 3.0, **of_classes, n_threads=1)
+        for wrong in ("negative_gradient", "hessian"):
+            with pytest.raises(ValueError, match=rf"^{wrong}: wrong size"):
+                _native.loss_derivatives("logistic", 0.0, **(arrays | {wrong: np.zeros(5)}), n_threads=1)
+            with pytest.raises(ValueError, match=rf"^{wrong}: wrong size"):
+                _native.loss_derivatives("multinomial", 3.0, **(of_classes | {wrong: np.zeros(5)}), n_threads=1)
+
     @pytest.mark.parametrize(("n_classes", "n_rows"), [(2, 1), (3, 700), (60, 1000)])
     def test_derivatives_of_classes_are_the_same_together(self, n_classes, n_rows):
         rng = np.random.default_rng(n_classes)
@@ -290,15 +313,6 @@ class TestKernels:
                 gradient, hessian = loss.with_threads(n_threads).derivatives(labels, scores)
                 assert np.array_equal(gradient, loss.negative_gradient(labels, scores))
                 assert np.array_equal(hessian, loss.hessian(labels, scores))
-
-    def test_wrong_results_of_classes(self):
-        arrays = {"y": np.zeros(2), "f": np.zeros((3, 2)), "negative_gradient": np.zeros(6), "hessian": np.zeros(6)}
-        _native.multinomial_derivatives("multinomial", 3.0, **arrays, n_threads=1)
-        for wrong in ("negative_gradient", "hessian"):
-            with pytest.raises(ValueError, match=rf"^{wrong}: wrong size"):
-                _native.multinomial_derivatives("multinomial", 3.0, **(arrays | {wrong: np.zeros(5)}), n_threads=1)
-        with pytest.raises(ValueError, match=r"^name: no such loss"):
-            _native.multinomial_derivatives("logistic", 3.0, **arrays, n_threads=1)
 
     def test_wrong_classes(self):
         for codes in ([0.0, 3.0], [-1.0, 0.0], [0.5, 1.0], [np.nan, 1.0], [np.inf, 1.0]):

@@ -207,6 +207,16 @@ def test_quotients_beyond_all_doubles():
         tiny / ExactSum()
 
 
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=60))
+@example([5e-324] * 2 + [0.0])  # two thirds of the smallest double
+@example([5e-324, 0.0])
+@example([1.5e-323, 0.0])
+@example([1.7e308, 1.7e308])  # the sum is too large for a double, though not the mean
+def test_kernels_round_means_once(numbers):
+    y = np.array(numbers)
+    assert _native.loss_mean("absolute_error", 1.0, y, np.zeros(len(y)), 1) == exact_mean(abs(y))
+
+
 def test_the_mean_of_equal_numbers_is_that_number():
     for n, x in itertools.product([3, 10, 49, 1000], [0.1, 1 / 3, 1 / 49, 1e300]):
         assert exact_mean(np.full(n, x)) == x

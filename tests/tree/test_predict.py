@@ -1,5 +1,6 @@
 """Forests predict what a plain walk predicts, to the last bit, however many rows, whatever their layout."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -103,9 +104,37 @@ def test_a_predictor_gives_what_the_methods_give(kind, dtype):
         np.testing.assert_array_equal(predictor(np.asfortranarray(X)[::2]), expected[::2])
         np.testing.assert_array_equal(predictor(X[5]), expected[5])
         assert np.shape(predictor(X[5])) == expected.shape[1:]
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(predictor))(X), expected)
         with ThreadPoolExecutor(8) as threads:
             for row, result in enumerate(threads.map(predictor, X)):
                 np.testing.assert_array_equal(result, expected[row])
+
+
+@pytest.mark.parametrize("loss", ["huber:1.0", "poisson", "gamma", "tweedie:1.5", "quantile:0.1,0.9", "exponential"])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_links_of_predictors(loss, n_jobs):
+    X, y = make_regression(40_000, 3, noise=1.0, random_state=0)
+    classifies = loss == "exponential"
+    kind, labels = (AGBMClassifier, y > 0) if classifies else (AGBMRegressor, abs(y) / 100 + 0.01)
+    model = kind(loss=loss, max_iter=3, n_jobs=n_jobs, early_stopping=False).fit(X[:500], labels[:500])
+    for name in ("predict", "predict_proba", "decision_function") if classifies else ("predict",):
+        predictor = model.predictor(name) if classifies else model.predictor()
+        for n_rows in (0, 1, 5, 100, len(X)):
+            expected = getattr(model, name)(X[: max(n_rows, 1)])[:n_rows]
+            np.testing.assert_array_equal(predictor(X[:n_rows]), expected)
+
+
+def test_predictors_of_kernels_check_their_arguments():
+    forest = fitted("regressor")[0].model_.folded
+    with pytest.raises(ValueError, match=r"^link: no such link"):
+        forest.predicting(np.zeros(1), "cube", 1)
+    with pytest.raises(ValueError, match=r"^start: must have one entry"):
+        forest.predicting(np.zeros(2), "exp", 1)
+    kernel = forest.predicting(np.zeros(1), "exp", 1)
+    with pytest.raises(ValueError, match=r"^X: wrong number"):
+        kernel.fill(np.zeros((2, 5)), np.zeros(2))
+    with pytest.raises(ValueError, match=r"^out: wrong size"):
+        kernel.fill(np.zeros((2, 6)), np.zeros(6))
 
 
 def test_later_fits_do_not_change_a_predictor():

@@ -214,10 +214,12 @@ class Ensemble:
 
     def _sizes_without_idle_momentum(self) -> tuple[int, int]:
         """Numbers of functions and models without the last momentum update, if its learner is a separate model."""
-        idle = bool(self.updates) and self.updates[-1].momentum not in (None, self.updates[-1].primary)
-        alone = idle and self.functions[-1][0] != self.functions[self.updates[-1].primary][0]
-        dropped = 1 if alone else 0
-        return len(self.functions) - dropped, len(self.models) - dropped
+        n_functions, n_models = len(self.functions), len(self.models)
+        last = self.updates[-1] if self.updates else None
+        if last is None or last.momentum is None or last.momentum == last.primary:
+            return n_functions, n_models
+        alone = self.functions[-1][0] != self.functions[last.primary][0]
+        return (n_functions - 1, n_models - 1) if alone else (n_functions, n_models)
 
     def _drop_idle_momentum(self) -> None:
         n_functions, n_models = self._sizes_without_idle_momentum()

@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from .. import _native
 from .losses import Array
+from .sums import empty
 from .weights import Weights
 
 V = TypeVar("V")
@@ -62,10 +63,10 @@ class Fit(NamedTuple, Generic[V]):
 
 def explained_by(values: Array, n_train: int, newton: Newton[Array] | None, n_threads: int = 1) -> Array:
     """The part of the residual that a function explains, from its values on every row; see Fit."""
-    b = values[:, :n_train]
+    b = values if values.shape[1] == n_train else values[:, :n_train]
     if newton is None:
         return b
-    product = _native.empty(newton.hessian.shape)
+    product = empty(newton.hessian.shape)
     _native.multiply(b, newton.hessian, product, n_threads)
     return product
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, cast
@@ -11,8 +12,8 @@ import numpy as np
 from .. import _native
 from .conformal import Nonconformity, scores_of_labels
 from .learners import Fit, Model, Newton, V, explained_by, fit_of
-from .losses import BuiltInLoss, JointLoss, Loss, Multinomial, Quantile, is_built_in
-from .sums import Array, ExactSum, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
+from .losses import BuiltInLoss, JointLoss, Loss, Quantile, has_kernels, is_built_in
+from .sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
 from .theory import cosine
 from .together import largest
 from .weights import Weights
@@ -140,10 +141,18 @@ class LocalObjective:
     n_watched: int = 0
     """Number of rows after the validation rows. They have no part in training nor in the validation loss."""
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Number of all rows."""
         return int(self.start.shape[-1])
+
+    @cached_property
+    def _kernels(self) -> tuple[bool, bool]:
+        """Whether single calls of kernels compute mean losses, and both derivatives."""
+        if not is_built_in(self.loss):
+            return False, False
+        sums, derivatives = has_kernels(cast(BuiltInLoss, self.loss))
+        return sums, derivatives and self.second_order and not self.loss.constant_hessian
 
     @cached_property
     def train_y(self) -> Array:
@@ -172,6 +181,13 @@ class LocalObjective:
             return self._checked(self.loss.negative_gradient(self.train_y, f, self.train_weight), "negative_gradient")
         return self._checked(self.loss.negative_gradient(self.train_y, f), "negative_gradient")
 
+    def derivatives(self, f: Array) -> tuple[Array, Newton[Array] | None]:
+        """See Objective."""
+        if not self._kernels[1]:
+            return self.residual(f), self.newton(f)
+        residual, hessian = cast(BuiltInLoss, self.loss).derivatives(self.train_y, self._on_training_rows(f))
+        return residual, Newton(hessian)
+
     def hessian(self, f: Array) -> Array | None:
         """Second derivative of the loss at f on the training rows; None for gradient steps."""
         if not self.second_order or self.loss.constant_hessian:
@@ -185,13 +201,6 @@ class LocalObjective:
         if hessian is None:
             return None
         return Newton(hessian, self.distance(f), self.quantiles) if self.quantiles else Newton(hessian)
-
-    def derivatives(self, f: Array) -> tuple[Array, Newton[Array] | None]:
-        """See Objective."""
-        if self.second_order and isinstance(self.loss, Multinomial) and is_built_in(self.loss):
-            residual, hessian = self.loss.derivatives(self.train_y, self._on_training_rows(f))
-            return residual, Newton(hessian)
-        return self.residual(f), self.newton(f)
 
     @cached_property
     def quantiles(self) -> tuple[float, ...]:
@@ -229,15 +238,19 @@ class LocalObjective:
 
     def train_loss(self, f: Array) -> float:
         """See Objective."""
+        if self.train_weight is None and self._kernels[0]:
+            return cast(BuiltInLoss, self.loss).mean(self.train_y, self._on_training_rows(f))
         return self.train_loss_sum(f) / self.train_weight_sum
 
     def validation_loss(self, f: Array) -> float:
         """See Objective."""
-        return self.validation_loss_sum(f) / self.validation_weight_sum if self.has_validation else float("nan")
+        if not self.has_validation:
+            return math.nan
+        return self.validation_loss_sum(f) / self.validation_weight_sum
 
     def mix(self, a: float, x: Array, b: float, y: Array) -> Array:
         """See Objective; the same bits as NumPy's, on several threads."""
-        out = _native.empty(x.shape)
+        out = empty(x.shape)
         _native.mix(a, rows_together(x), b, rows_together(y), out, self.n_threads)
         return out
 
@@ -298,6 +311,8 @@ class LocalObjective:
 
     def _checked(self, given: Any, name: str) -> Array:
         """The result of a loss, which may be user-defined, in the layout of the kernels."""
+        if is_built_in(self.loss):
+            return cast(Array, given)
         array = np.ascontiguousarray(given, dtype=np.float64)
         if array.shape != (len(self.start), self.n_train):
             raise ValueError(
@@ -308,7 +323,7 @@ class LocalObjective:
         return array
 
     def _on_training_rows(self, f: Array) -> Array:
-        return f[..., : self.n_train] if self.n_rows > self.n_train else f
+        return f if self.n_rows == self.n_train else f[..., : self.n_train]
 
     def _loss_sum(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
         if is_built_in(self.loss):

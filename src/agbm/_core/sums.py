@@ -66,6 +66,11 @@ def _nearest(numerator: int, denominator: int) -> float:
         return math.inf if (numerator > 0) == (denominator > 0) else -math.inf
 
 
+def empty(shape: tuple[int, ...]) -> Array:
+    """An uninitialised array. Within a run, the memory of large ones is reused; NumPy makes small ones faster."""
+    return np.empty(shape) if math.prod(shape) < _native.REUSED_NUMBERS else _native.empty(shape)
+
+
 def rows_together(x: ArrayLike) -> Array:
     """An array whose last axis (rows) is contiguous, as the kernels need it; a copy only if necessary."""
     if type(x) is np.ndarray and x.dtype is _FLOAT64 and x.ndim > 0 and x.flags.c_contiguous and x.flags.aligned:

@@ -303,19 +303,15 @@ def _record(
     steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], scores: Mapping[str, float], began: float
 ) -> Record:
     first = steps[0]
+    measured = [(of.train_loss, of.validation_loss, of.cosine_residual, of.cosine_corrected) for of in steps]
+    train, validation, residual, corrected = measured[0] if len(steps) == 1 else map(_mean, zip(*measured, strict=True))
+    trees = sum([ensemble.n_learners for ensemble in ensembles])
+    restart = any(step.restart for step in steps)
+    seconds = time.perf_counter() - began
     return Record(
-        iteration=len(ensembles[0]),
-        trees=sum([ensemble.n_learners for ensemble in ensembles]),
-        train_loss=_mean([step.train_loss for step in steps]),
-        validation_loss=_mean([step.validation_loss for step in steps]),
-        theta=first.theta,
-        momentum=first.gamma,
-        cosine_residual=_mean([step.cosine_residual for step in steps]),
-        cosine_corrected=_mean([step.cosine_corrected for step in steps]),
-        restart=any(step.restart for step in steps),
-        seconds=time.perf_counter() - began,
-        scores=scores,
-    )
+        len(ensembles[0]), trees, train, validation, first.theta, first.gamma, residual, corrected, restart, seconds,
+        scores,
+    )  # fmt: skip
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from operator import add
 from typing import Any
 
@@ -133,4 +134,11 @@ def _hold_out_groups(groups: NDArray[Any], share: float, n_parts: int, seed: int
 
 def seed_of(random_state: Any) -> int:
     """The seed of a fit, for the validation split and everything else that is random."""
+    return _seed_of_integer(random_state) if type(random_state) is int else _first_draw(random_state)
+
+
+def _first_draw(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+_seed_of_integer = lru_cache(64)(_first_draw)  # a new generator takes longer than a small tree

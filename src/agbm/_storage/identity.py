@@ -80,6 +80,8 @@ def _fingerprint_of_parameter(name: str, value: Any) -> str:
 
 def fingerprint(value: Any) -> str:
     """A digest of a value, equal for values that behave the same, in this and every other process."""
+    if type(value) in _ATOMS:  # the usual case
+        return _digest_of_atom(type(value).__name__, repr(value)).hex()
     try:
         return _Digests().of(value).hex()
     except RecursionError as error:

@@ -119,6 +119,10 @@ class Forest:
             first += len(rows)
         return sums.T
 
+    def predicting(self, start: Array, link: str, n_threads: int) -> _native.RowPredictor:
+        """A kernel that adds `start`, one number per output, to the sums and applies an inverse link."""
+        return _native.RowPredictor(self._native_forest, start, link, n_threads)
+
     def leaves(self, X: Any, n_threads: int) -> NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree, among the leaves of the tree: (row, tree)."""
         if issparse(X):

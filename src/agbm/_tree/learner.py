@@ -169,11 +169,12 @@ class TreesOfIterations(ABC, Generic[F]):
     def _fit_all(self, residuals: Sequence[F], newton: Newton[F] | None, sample: Sample) -> list[Fit[F]]:
         """One function per residual, all with one structure: a tree with vector leaves, or one tree per output."""
         n_outputs = len(residuals[0])
-        together = self._learner.vector_leaves or n_outputs == 1
-        outputs = [range(n_outputs)] if together else [range(k, k + 1) for k in range(n_outputs)]
-        grown = [self._grow(residuals, newton, some, sample) for some in outputs]
-        trees, values = [tree for tree, _ in grown], [values for _, values in grown]
-        return self._fits(trees[0] if together else one_output_each(trees), values, newton, len(residuals))
+        if self._learner.vector_leaves or n_outputs == 1:
+            model, values = self._grow(residuals, newton, range(n_outputs), sample)
+            return self._fits(model, [values], newton, len(residuals))
+        grown = [self._grow(residuals, newton, range(k, k + 1), sample) for k in range(n_outputs)]
+        trees, of_trees = [tree for tree, _ in grown], [values for _, values in grown]
+        return self._fits(one_output_each(trees), of_trees, newton, len(residuals))
 
     @abstractmethod
     def _grow(
@@ -243,10 +244,11 @@ class TreeFitter(TreesOfIterations[Array]):
     def _fits(
         self, model: Forest, values: Sequence[Array], newton: Newton[Array] | None, n_functions: int
     ) -> list[Fit[Array]]:
+        n_train, n_threads = self._n_train, self._learner.n_threads
+        if len(values) == n_functions == 1:  # the usual case; for small trees, the rest takes time
+            return [fit_of(model, 0, values[0], n_train, newton, n_threads)]
         whole = by_function(values, n_functions)
-        return [
-            fit_of(model, j, whole[:, j], self._n_train, newton, self._learner.n_threads) for j in range(n_functions)
-        ]
+        return [fit_of(model, j, whole[:, j], n_train, newton, n_threads) for j in range(n_functions)]
 
 
 class TableFitter(TreeFitter):
@@ -284,8 +286,6 @@ def as_forest(model: Model) -> Forest:
 
 def by_function(values: Sequence[Array], n_functions: int) -> Array:
     """Values (output, function, row) of some trees in order, each with one or more outputs of all functions."""
-    if len(values) == n_functions == 1:  # the usual case; for small trees, all of this takes time
-        return values[0][:, np.newaxis]
     parts = [v.reshape(len(v) // n_functions, n_functions, v.shape[-1]) for v in values]  # there may be no rows
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -298,7 +298,9 @@ def weighted(
     A grower rounds the numbers of a row before it repeats them, so the tree is exactly the same as for repeated rows.
     """
     weighted_residuals = [r[k] for k in outputs for r in residuals]
-    hessians = None if newton is None else newton.hessian[outputs.start : outputs.stop]
+    hessians = None if newton is None else newton.hessian
+    if hessians is not None and len(outputs) < len(hessians):
+        hessians = hessians[outputs.start : outputs.stop]
     distances = [] if newton is None or newton.distance is None else [newton.distance[k] for k in outputs]
     relative = None if weights is None else weights.relative
     if relative is not None:

@@ -6,7 +6,7 @@ the methods of `Loss` can be used. Native kernels compute the values and derivat
 
 from ..sums import Array
 from .best_constants import enough
-from .built_in import BuiltInLoss
+from .built_in import BuiltInLoss, has_kernels
 from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
 from .cox import Cox
 from .distributions import (
@@ -80,6 +80,7 @@ __all__ = [
     "exp",
     "frozen_distribution",
     "has_event",
+    "has_kernels",
     "is_built_in",
     "is_survival_loss",
     "log",

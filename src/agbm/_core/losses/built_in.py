@@ -9,7 +9,7 @@ from numbers import Real
 from typing import ClassVar, Self
 
 from ... import _native
-from ..sums import Array, ExactSum, rows_together
+from ..sums import Array, ExactSum, empty, rows_together
 from ..together import largest, smallest
 
 
@@ -70,6 +70,10 @@ class BuiltInLoss:
         y, f = rows_together(y), rows_together(f)
         return ExactSum.of_native(_native.loss_sum(self._kernel, self._parameter, y, f, weight, self.n_threads))
 
+    def mean(self, y: Array, f: Array) -> float:
+        """The sum divided by the number of rows, rounded once."""
+        return _native.loss_mean(self._kernel, self._parameter, rows_together(y), rows_together(f), self.n_threads)
+
     def negative_gradient(self, y: Array, f: Array) -> Array:
         """The pseudo-residual of each row, -dl/df."""
         return self._fill(_native.loss_negative_gradient, y, f)
@@ -78,11 +82,18 @@ class BuiltInLoss:
         """The second derivative at each row, or what the loss defines in its place."""
         return self._fill(_native.loss_hessian, y, f)
 
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array]:
+        """`negative_gradient` and `hessian` by one kernel, for losses that have no others."""
+        y, f = rows_together(y), rows_together(f)
+        gradient, hessian = empty(f.shape), empty(f.shape)
+        _native.loss_derivatives(self._kernel, self._parameter, y, f, gradient, hessian, self.n_threads)
+        return gradient, hessian
+
     def _fill(
         self, kernel: Callable[..., None], y: Array, f: Array, parameter: float | None = None, one_per_row: bool = False
     ) -> Array:
         y, f = rows_together(y), rows_together(f)
-        out = _native.empty(y.shape if one_per_row else f.shape)
+        out = empty(y.shape if one_per_row else f.shape)
         kernel(self._kernel, self._parameter if parameter is None else parameter, y, f, out, self.n_threads)
         return out
 
@@ -102,6 +113,13 @@ def check_amounts(y: Array, loss: BuiltInLoss) -> None:
             f"y must have no negative values and at least one positive value for loss {type(loss).__name__}, got "
             f"values from {least} to {most}."
         )
+
+
+def has_kernels(loss: BuiltInLoss) -> tuple[bool, bool]:
+    """Whether the sum, and whether the derivatives are those of the kernels, which have all of them in one call."""
+    kind = type(loss)
+    derivatives = kind.negative_gradient is BuiltInLoss.negative_gradient and kind.hessian is BuiltInLoss.hessian
+    return kind.exact_total is BuiltInLoss.exact_total, derivatives
 
 
 def checked(name: str, value: float, low: float, high: float, instead: str = "") -> float:

@@ -106,13 +106,6 @@ class Multinomial(BuiltInLoss):
         """See BuiltInLoss."""
         return exact_sum(self.value(y, f), weight, self.n_threads)
 
-    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array]:
-        """Negative gradient and hessian, which share their exponentials."""
-        y, f = rows_together(y), rows_together(f)
-        negative_gradient, hessian = _native.empty(f.shape), _native.empty(f.shape)
-        _native.multinomial_derivatives(self._kernel, self._parameter, y, f, negative_gradient, hessian, self.n_threads)
-        return negative_gradient, hessian
-
     def check(self, y: Array) -> None:
         """Labels must be codes of classes."""
         least, most = smallest(y), largest(y)

@@ -1,0 +1,35 @@
+"""Class labels of plain numbers, which skip scikit-learn's check."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.utils.multiclass import check_classification_targets
+
+from agbm._labels import _unique
+
+
+def outcome(check, y):
+    """The error and the warnings of a check."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            check(y)
+            error = None
+        except (TypeError, ValueError) as raised:
+            error = type(raised), str(raised)
+    return error, [str(each.message) for each in warned]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i8", "u8", "f4", "f8", "?"])
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 12, 100])
+def test_numbers_of_classes_are_checked_as_by_sklearn(dtype, n_classes):
+    rng = np.random.default_rng(n_classes)
+    for n_rows in (1, 2, 20, 21, 50, 100):
+        y = rng.integers(0, n_classes, n_rows).astype(dtype)
+        assert outcome(_unique, y) == outcome(check_classification_targets, y)
+
+
+@pytest.mark.parametrize("y", [[0.5, 1.0], [1e300, 0.0], [2.0**60, 0.0], [np.inf, 0.0], [np.nan, 1.0], [-0.0, 1.0]])
+def test_unusual_numbers_are_checked_as_by_sklearn(y):
+    assert outcome(_unique, np.array(y)) == outcome(check_classification_targets, np.array(y))
