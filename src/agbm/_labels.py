@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ._core.losses import (
@@ -26,10 +25,9 @@ from ._core.losses import (
     regression_loss,
 )
 from ._core.objective import Outputs, of_each_output
-from ._core.together import distinct
 from ._core.weights import class_factors
 from ._data.offsets import check_offset
-from ._data.rows import RemoteMatrix, check_y_val, refuse_dates, some_of
+from ._data.rows import RemoteMatrix, check_y_val, classes_of, refuse_dates, some_of
 from ._data.tables import missing
 
 
@@ -317,7 +315,7 @@ class Classes(Labels):
     @classmethod
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
-        classes, codes = _unique(y)
+        classes, codes = classes_of(y)
         if len(classes) < 2:
             raise ValueError(f"y has only one class ({classes.tolist()[0]!r}); a classifier needs at least two.")
         if known is not None and not np.array_equal(classes, known.classes):
@@ -335,7 +333,7 @@ class Classes(Labels):
         """See Labels."""
         if class_weight is None:
             return None
-        classes, codes = _unique(y)
+        classes, codes = classes_of(y)
         labels = classes.tolist()
         if isinstance(class_weight, dict):
             unknown = [label for label in class_weight if label not in set(labels)]
@@ -348,7 +346,7 @@ class Classes(Labels):
 
     def encode(self, y: NDArray[Any]) -> Array:
         """See Labels."""
-        found, codes = _unique(y)
+        found, codes = classes_of(y)
         known = self.classes.tolist()
         unknown = [label for label in found.tolist() if label not in set(known)]
         if unknown:
@@ -482,22 +480,3 @@ class StartScores:
     def __call__(self, X: Any) -> Array | None:
         """Scores (output, row)."""
         return None if isinstance(self.init, str) else self.labels.start_scores(self.init, self.loss, X)
-
-
-def _unique(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The sorted classes of y, and the position of each label among them."""
-    if y.ndim == 1 and y.dtype.kind in "iubf":  # scikit-learn's check takes longer than this; few integers pass it
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < max(3, len(y) / 2) and bool(np.all((classes == np.rint(classes)) & (abs(classes) < 2**53))):
-            return classes, codes
-    try:
-        if len(y):  # of the rows here, none may have a weight
-            check_classification_targets(y)
-        found, codes = np.unique(y, return_inverse=True)
-        classes = distinct(found)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y})
-        if len(kinds) == 1:
-            raise
-        raise TypeError(f"y has labels of types {kinds}, which cannot be sorted; use labels of one type.") from error
-    return classes, codes if classes is found else np.searchsorted(classes, found)[codes]

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
 
 from .._core.losses import Array
-from .._core.together import count
+from .._core.together import count, distinct
 from .._core.weights import Weights
 
 # How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
@@ -188,3 +189,32 @@ def weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
     if count(len(kept)) == 0:
         raise ValueError(f"{name}: all weights are zero; at least one row needs a positive weight.")
     return kept
+
+
+def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The sorted classes of labels, and the position of each label among them."""
+    numbers = y.ndim == 1 and y.dtype.kind in "iubf"
+    try:
+        if not numbers:
+            _check_classes(y)
+        found, codes = np.unique(y, return_inverse=True)
+        if numbers and not _are_few_integers(found, len(y)):  # scikit-learn's check takes longer than this
+            _check_classes(y)
+        classes = distinct(found)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y})
+        if len(kinds) == 1:
+            raise
+        raise TypeError(f"y has labels of types {kinds}, which cannot be sorted; use labels of one type.") from error
+    return classes, codes if classes is found else np.searchsorted(classes, found)[codes]
+
+
+def _check_classes(y: NDArray[Any]) -> None:
+    if len(y):  # other processes may have all rows with a weight
+        check_classification_targets(y)
+
+
+def _are_few_integers(classes: NDArray[Any], n_rows: int) -> bool:
+    """Whether scikit-learn's check would accept labels of these classes, without a warning."""
+    few = len(classes) < max(3, n_rows / 2)
+    return few and bool(np.all((classes == np.rint(classes)) & (abs(classes) < 2**53)))
