@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.utils.multiclass import check_classification_targets
 
-from agbm._labels import _unique
+from agbm._data.rows import classes_of
 
 
 def outcome(check, y):
@@ -27,9 +27,9 @@ def test_numbers_of_classes_are_checked_as_by_sklearn(dtype, n_classes):
     rng = np.random.default_rng(n_classes)
     for n_rows in (1, 2, 20, 21, 50, 100):
         y = rng.integers(0, n_classes, n_rows).astype(dtype)
-        assert outcome(_unique, y) == outcome(check_classification_targets, y)
+        assert outcome(classes_of, y) == outcome(check_classification_targets, y)
 
 
 @pytest.mark.parametrize("y", [[0.5, 1.0], [1e300, 0.0], [2.0**60, 0.0], [np.inf, 0.0], [np.nan, 1.0], [-0.0, 1.0]])
 def test_unusual_numbers_are_checked_as_by_sklearn(y):
-    assert outcome(_unique, np.array(y)) == outcome(check_classification_targets, np.array(y))
+    assert outcome(classes_of, np.array(y)) == outcome(check_classification_targets, np.array(y))
