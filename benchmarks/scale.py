@@ -63,7 +63,7 @@ LEFT_OUT = 2
 
 
 def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> DaskShard:
-    """Create a shard with random rows, as dask_tasks.make_shard does from partitions."""
+    """Create a shard with random rows, as shard_tasks.make_shard does from partitions."""
     X, y = make_rows(seed, n_rows)
     codes = bins.encode(X[:, : bins.n_features], 1).columns()
     start = np.zeros((1, n_rows))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from dask.delayed import delayed
-from numpy.typing import NDArray
 
 import distributed
 
-from .._data.blocks import Block, Labels, Seen, labels_of, naming
+from .._data.blocks import Block, Labels, Seen
+from .partition_tasks import call_named, labels_and_seen, outline_of, packed
 
 
 class DaskBlocks:
@@ -66,49 +66,6 @@ class DaskBlocks:
         distributed.wait(futures)
         raise_error_of(dict(enumerate(futures)))
         return cast(list[Any], self._client.gather(futures))
-
-
-def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
-    """A task: the labels and weights of a partition, and a checksum to recognise it by."""
-    return labels_of(block), Seen.of(block)
-
-
-def outline_of(found: tuple[Labels, Seen]) -> tuple[Labels, Seen]:
-    """A task: labels without rows, for the types and shapes of their vectors."""
-    labels, seen = found
-    y, weight, offset = (None if v is None else v[:0] for v in (labels.y, labels.weight, labels.offset))
-    return labels._replace(y=y, weight=weight, offset=offset), seen
-
-
-def call_named(
-    function: Callable[..., Any], noun: str, number: int, seen: Seen | None, block: Block, *arguments: Any
-) -> Any:
-    """A task: call a function with a partition, which must not have changed. Errors name the partition."""
-    with naming(noun, number):
-        if seen is not None:
-            seen.check(block)
-        return function(block, *map(unpacked, arguments))
-
-
-class Bits(NamedTuple):
-    """A boolean array, packed for transfer."""
-
-    packed: NDArray[np.uint8]
-    n: int
-
-
-def packed(given: Any) -> Any:
-    """A value with its boolean arrays packed for transfer."""
-    if isinstance(given, np.ndarray) and given.dtype == bool:
-        return Bits(np.packbits(given), len(given))
-    return tuple(map(packed, given)) if type(given) is tuple else given
-
-
-def unpacked(given: Any) -> Any:
-    """The value before `packed`."""
-    if isinstance(given, Bits):
-        return np.unpackbits(given.packed, count=given.n).astype(bool)
-    return tuple(map(unpacked, given)) if type(given) is tuple else given
 
 
 def raise_error_of(futures: Mapping[int, Any]) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 from dask.delayed import delayed
 
 import distributed
 
 from .._core.losses import Array
-from .._core.together import Outcome, evaluate, merged
-from .._data.blocks import Block, Blocks, Gathered, Labels, RowsHere, WithValidation, joined, started_from
-from .._data.rows import Rows
-from .dask_blocks import DaskBlocks, call_named, raise_error_of
+from .._core.together import Outcome
+from .._data.blocks import Blocks, Gathered, WithValidation, joined
+from .dask_blocks import DaskBlocks, raise_error_of
+from .partition_tasks import Form, advance, agreed, call_named, gathered_from, pass_over, score_rows, sources_of
 
 
 class Partition(NamedTuple):
@@ -62,24 +61,23 @@ class DaskLabelled:
         """See Labelled."""
         own = [() if each is None else (each[i],) for i in range(len(self.partitions))]
         shared = delayed((function, arguments), traverse=False)  # it travels once
-        known: list[Any] = []
-        call, look = delayed(advance, pure=False), delayed(second, pure=False)
-        while True:
-            so_far = delayed(tuple(known), traverse=False)
+        call, look, first = (delayed(of, pure=False) for of in (advance, second, first_of))
+        stepped: list[Any] = []
+
+        def advanced(known: tuple[Any, ...]) -> list[Outcome]:
+            so_far = delayed(known, traverse=False)
             pairs = zip(self.partitions, own, strict=True)
-            stepped = self._client.compute([call(part.now, of, shared, so_far) for part, of in pairs])
-            outcomes: list[Outcome] = self._gathered([look(future) for future in stepped])
-            contributions = [outcome.contribution for outcome in outcomes if outcome.contribution is not None]
-            if not contributions:
-                break
-            known.append(merged(contributions))
-        so_far, first = delayed(tuple(known), traverse=False), delayed(first_of, pure=False)
+            stepped[:] = self._client.compute([call(part.now, of, shared, so_far) for part, of in pairs])
+            return self._gathered([look(future) for future in stepped])
+
+        known, found = agreed(advanced)
+        so_far = delayed(known, traverse=False)
         after = self._client.compute([first(future) for future in stepped])
         partitions = [
             Partition(part.number, first(call(part.lazy, of, shared, so_far)), now)
             for part, of, now in zip(self.partitions, own, after, strict=True)
         ]
-        return self._with(partitions), [outcome.result for outcome in outcomes]
+        return self._with(partitions), found
 
     def over(
         self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: Any,
@@ -130,50 +128,6 @@ class DaskLabelled:
         return cast(list[Any], self._client.gather(futures))
 
 
-def sources_of(blocks: Any) -> list[tuple[str, int, Any, Any]]:
-    """For each partition, the word for it, its number among those of X or of X_val, its checksums, and itself."""
-    sources = {"": blocks}
-    if isinstance(blocks, WithValidation):
-        sources = {"": cast(Any, blocks.training), "X_val: ": cast(Any, blocks.validation)}
-    return [
-        (f"{of}{source.noun}", i, seen, block)
-        for of, source in sources.items()
-        for i, (seen, block) in enumerate(zip(source.seen, source.blocks, strict=True))
-    ]
-
-
-class Form(NamedTuple):
-    """The types of the vectors of all partitions; None for those that there are not."""
-
-    y: Any
-    weight: Any
-    offset: Any
-
-    @classmethod
-    def of(cls, outline: Gathered) -> Form:
-        """From vectors without rows."""
-        vectors = (outline.y, outline.weight, outline.offset)
-        return cls(*(None if vector is None else vector.dtype for vector in vectors))
-
-
-def gathered_from(found: tuple[Labels, Any], form: Form) -> Gathered:
-    """A task: the labels of a partition in the types that those of all partitions have."""
-    labels = found[0]
-    vectors = zip((labels.y, labels.weight, labels.offset), form, strict=True)
-    y, weight, offset = (None if v is None or of is None else v.astype(of, copy=False) for v, of in vectors)
-    return Gathered([labels.n_rows], y, weight, None, labels.more_than_numbers, offset)
-
-
-def advance(here: Any, own: tuple[Any, ...], shared: tuple[Any, ...], known: tuple[Any, ...]) -> tuple[Any, Outcome]:
-    """A task: a step for the rows of a partition, as far as it gets."""
-    function, arguments = shared
-    outcome = evaluate(function, here, *own, *arguments, known=known)
-    if outcome.contribution is not None:
-        return None, outcome
-    after, found = outcome.result
-    return after, Outcome(found)
-
-
 def first_of(pair: tuple[Any, Any]) -> Any:
     """A task: the rows after a step."""
     return pair[0]
@@ -182,21 +136,3 @@ def first_of(pair: tuple[Any, Any]) -> Any:
 def second(pair: tuple[Any, Any]) -> Any:
     """A task: what a step has found."""
     return pair[1]
-
-
-NO_ROWS = RowsHere([0], Rows(np.empty(0, dtype=np.intp), np.empty((1, 0)), None, None), 0)
-"""The rows of an empty partition."""
-
-
-def pass_over(block: Block, here: RowsHere | None, own: tuple[Any, ...], shared: tuple[Any, ...]) -> Any:
-    """A task: call a function with a partition and with what it needs of its rows."""
-    function, arguments_of, common = shared
-    (arguments,) = arguments_of(NO_ROWS if here is None else here, *own)
-    return function(block, *arguments, *common)
-
-
-def score_rows(block: Block, here: RowsHere, start_scores: Callable[[Any], Array | None]) -> RowsHere:
-    """A task: the rows of a partition with the scores of an init model."""
-    scores = start_scores(block.X)
-    assert scores is not None
-    return started_from(here, scores)

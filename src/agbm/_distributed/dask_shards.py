@@ -7,7 +7,6 @@ which worker, sends messages down a tree of shards, and replaces lost shards.
 from __future__ import annotations
 
 import asyncio
-import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ import distributed
 from .dask_blocks import raise_error_of
 from .messages import Message, Reply, add_up
 from .shard import Shard
+from .sharing import share_out
 
 FAN_OUT = 4
 """The number of shards to which one process forwards a message and whose replies it adds up; see docs/scale.md."""
@@ -55,27 +55,12 @@ class DaskShard(Shard):
             return Reply(behind=True)
         further = [None] * len(self._children) if below is None else [branches for _, branches in below]
         asked = [shard.relay(message, tree, given) for shard, given in zip(self._children, further, strict=True)]
-        reply = await asyncio.to_thread(self._receive, message)
+        reply = await asyncio.to_thread(self.answer, message)
         return add_up([reply, *[await answer for answer in asked]])
 
     async def finished_round(self) -> int:
         """The last round that this shard has finished. Dask answers this while kernels run."""
         return self._round
-
-    def _receive(self, message: Message) -> Reply:
-        """Return errors as replies: Dask would lose an exception that cannot be unpickled."""
-        try:
-            return self.receive(message)
-        except Exception as error:
-            return Reply(error=as_it_travels(error))
-
-
-def as_it_travels(error: Exception) -> Exception:
-    """An exception that can be pickled: the exception itself if possible, otherwise one with its text."""
-    try:
-        return cast(Exception, pickle.loads(pickle.dumps(error)))
-    except Exception:  # from a user-defined class
-        return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 Branch = tuple[Any, Sequence["Branch"]]
@@ -92,30 +77,6 @@ def branches(shards: Sequence[Any]) -> list[Branch]:
 def actors_of(tree: Sequence[Branch]) -> list[Any]:
     """All shards of a tree."""
     return [actor for shard, below in tree for actor in (shard, *actors_of(below))]
-
-
-def share_out(rows: Sequence[int], threads: Mapping[str, int], at: Sequence[str | None]) -> dict[str, tuple[int, ...]]:
-    """Assign partitions to workers, with about the same number of rows per thread.
-
-    `at` has the current worker of each partition. Partitions stay there unless the worker has too many rows.
-    """
-    fair = {worker: sum(rows) * n / sum(threads.values()) for worker, n in threads.items()}
-    load = dict.fromkeys(threads, 0.0)
-    shares: dict[str, list[int]] = {worker: [] for worker in threads}
-
-    def give(worker: str, partition: int) -> None:
-        shares[worker].append(partition)
-        load[worker] += rows[partition]
-
-    unassigned = []
-    for partition, worker in enumerate(at):
-        if worker in shares and load[worker] + rows[partition] / 2 <= fair[worker]:
-            give(worker, partition)
-        else:
-            unassigned.append(partition)
-    for partition in sorted(unassigned, key=lambda p: -rows[p]):
-        give(min(threads, key=lambda w: (load[w] + rows[partition]) / threads[w]), partition)
-    return {worker: tuple(sorted(partitions)) for worker, partitions in shares.items() if partitions}
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,13 @@ class Shard:
                     reply = getattr(self, f"_{order.what}")(order) or Reply()
             self._round, self._last = message.round, reply
             return reply
+
+    def answer(self, message: Message) -> Reply:
+        """Like receive, with errors as replies: engines may lose an exception that cannot be unpickled."""
+        try:
+            return self.receive(message)
+        except Exception as error:
+            return Reply(error=as_it_travels(error))
 
     def _forget_all(self) -> None:
         self._arrays.clear()
@@ -230,6 +238,14 @@ class Shard:
             values = np.ascontiguousarray(whole[:, j])
             arrays += [values, self._objective.explained_by(values, _newton(hessian))]
         self._store(order, *arrays)
+
+
+def as_it_travels(error: Exception) -> Exception:
+    """An exception that can be pickled: the exception itself if possible, otherwise one with its text."""
+    try:
+        return cast(Exception, pickle.loads(pickle.dumps(error)))
+    except Exception:  # from a user-defined class
+        return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _newton(arrays: Sequence[Array], shares: Sequence[float] = ()) -> Newton[Array] | None:

@@ -1,0 +1,86 @@
+"""What the processes of a cluster do to make shards, for any engine: partitions to codes, and codes to shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.losses import Array, Loss
+from .._core.objective import LocalObjective, Outputs, start_function
+from .._core.weights import Weights
+from .._core.weights import joined as joined_weights
+from .._data.blocks import UNUSED, Block, BlockReader, RowsHere
+from .._tree.bins import Bins
+from .shard import Shard
+
+S = TypeVar("S", bound=Shard)
+
+
+class Part(NamedTuple):
+    """A partition with codes for its features. Each pair is (training rows, validation rows)."""
+
+    codes: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+    y: tuple[Array, Array]
+    weights: Weights | None
+    """The weights of the training rows."""
+    validation_weight: Array | None
+    start: tuple[Array, Array] | None
+    """Scores of an init model, offsets, or their sum; None if there are neither."""
+    first: int
+
+
+def encode_part(block: Block, here: RowsHere, reader: BlockReader, first: int, n_threads: int) -> Part:
+    """A task: encode a partition; `first` is the number of its first training row among all of them."""
+    (places,) = here.places.of_blocks()
+    used, rows, n_train = places != UNUSED, here.rows, here.n_train
+    validation = places[used] >= n_train
+    codes = reader.bins.encode(reader.numbers(block, used), n_threads).columns()
+    return Part(
+        (np.ascontiguousarray(codes[:, ~validation]), np.ascontiguousarray(codes[:, validation])),
+        _divided(rows.y, n_train),
+        here.train_weights,
+        rows.validation_weight(n_train),
+        None if rows.start is None else _divided(rows.start, n_train),
+        first,
+    )
+
+
+def _divided(x: Array, n_train: int) -> tuple[Array, Array]:
+    return x[..., :n_train], x[..., n_train:]
+
+
+class Recipe(NamedTuple):
+    """What a shard consists of besides its rows."""
+
+    bins: Bins
+    loss: Loss | Outputs
+    start: Array | None
+    """Constants, which the start scores of the parts are added to; None if these are values of an init model."""
+    second_order: bool
+
+
+def make_shard(kind: type[S], recipe: Recipe, parts: Sequence[Part], n_threads: int) -> S:
+    """A task: join parts to a shard, of the class that an engine uses."""
+
+    def joined(pairs: Sequence[tuple[Any, Any]]) -> Any:
+        return np.concatenate([pair[0] for pair in pairs] + [pair[1] for pair in pairs], axis=-1)
+
+    y = joined([part.y for part in parts])
+    n_train = sum(part.codes[0].shape[-1] for part in parts)
+    weights = validation_weight = None
+    if parts[0].weights is not None:
+        weights = joined_weights([cast(Weights, part.weights) for part in parts])
+    of_validation = [part.validation_weight for part in parts if part.validation_weight is not None]
+    if of_validation:  # parts without validation rows have none
+        validation_weight = np.concatenate(of_validation)
+    start: Any = None if parts[0].start is None else joined([cast(Any, part.start) for part in parts])
+    if recipe.start is not None:
+        start = start_function(recipe.start, start, y.shape[-1])
+    loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
+    objective = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads, validation_weight)
+    codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
+    first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
+    return kind(objective, recipe.bins, codes, first_rows, n_threads)
