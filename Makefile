@@ -3,6 +3,7 @@
 # make test-fast  the tests that take little time, for the inner loop: a minute with two cores
 # make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
+# make test-ray  install Ray, which the tests do without otherwise, and run those of examples/on_ray.py
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
 # make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
 # make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
@@ -53,7 +54,7 @@ KERNELS := src/agbm/_device/kernels
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-gpu test-kills test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
+.PHONY: demo test test-fast test-gpu test-kills test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
   bench-cores bench-gpu bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
@@ -77,6 +78,10 @@ test-gpu:
 
 test-kills: $(TEST_SET_UP)
 	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/distributed/test_dask.py -k killed
+
+test-ray: $(TEST_SET_UP)
+	$(PIP) 'ray>=2.60'
+	$(BIN)/python -m pytest tests/ray tests/test_examples.py -k ray
 
 lint: $(TEST_SET_UP)
 	$(BIN)/ruff check .

@@ -151,6 +151,15 @@ def test_on_a_cluster():
     assert "byte for byte: True" in text
 
 
+def test_on_ray():
+    pytest.importorskip("ray", reason="Ray is not installed; `make test-ray` installs it")
+    text = subprocess.run(
+        [sys.executable, EXAMPLES / "on_ray.py"], capture_output=True, text=True, check=True, timeout=180
+    ).stdout
+    assert "killed an actor" in text
+    assert "same bytes as that of AGBMClassifier: True" in text
+
+
 def test_explain_predictions(run, tmp_path):
     text, _ = run("explain_predictions.py")
     assert (tmp_path / "contributions.png").stat().st_size > 10_000
