@@ -7,7 +7,6 @@ depends on all rows is combined, see _core/together.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
 from operator import add
 from typing import Any, NamedTuple
@@ -61,16 +60,6 @@ class Begun(NamedTuple):
 
 class LabelSteps(Planning):
     """Steps that depend on the parameters of the estimator. They are sent to other processes."""
-
-    @classmethod
-    def of(cls, planning: Planning) -> LabelSteps:
-        """The steps of a fit; without callbacks, which other processes neither need nor can always have."""
-        steps = cls.__new__(cls)
-        steps.__dict__ = dict(planning.__dict__)
-        steps.__dict__.pop("_source", None)
-        steps._settings = copy(planning._settings)
-        steps._settings.callbacks = None
-        return steps
 
     def weigh(self, given: Gathered) -> tuple[RowsHere, Weighed]:
         """The rows with positive weight, and their encoded labels."""

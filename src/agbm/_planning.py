@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from operator import add
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ from ._run import Plan
 from ._storage.checkpoint import Checkpoint
 from ._storage.identity import fingerprints
 from ._tree import TreeLearner
+
+P = TypeVar("P", bound="Planning")
 
 Part = tuple[int, "NDArray[np.intp] | None", int]
 """The number of a member, the order of its rows with training rows first (None: as given), and their number."""
@@ -70,6 +72,14 @@ class Planning:
                 "y: with warm_start=True labels must be of the same kind as in the previous fit: one class per row, "
                 "several labels, or probabilities; use warm_start=False."
             )
+
+    def without_callbacks(self, kind: type[P]) -> P:
+        """The same as another class, for other processes, which neither need callbacks nor can always have them."""
+        settings = copy(self._settings)
+        settings.callbacks = None
+        made = kind(settings, self._kind, self._earlier, self._in_this_process, self._updated)
+        made.adopt(self._kind, self._learned)
+        return made
 
     def adopt(self, kind: type[Labels], learned: Loss | None) -> None:
         """Know what other processes have found out about the labels."""

@@ -225,7 +225,7 @@ class Preparation(Planning):
             )
         given, labelled = self._source.labelled(blocks, y, sample_weight, offset)
         reader = self._reader_of(given)
-        steps = LabelSteps.of(self)
+        steps = self.without_callbacks(LabelSteps)
         labelled, weighed = labelled.step(steps.weigh)
         for planning in (self, steps):
             planning.adopt(weighed[0].kind, weighed[0].learned)
