@@ -16,12 +16,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint, _threads
+from agbm._data.hold_out import hold_out
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
 from agbm.methods import AGBM, Fading
 from variants import METHODS, like_default, made, methods, newton
@@ -330,7 +331,7 @@ class TestData:
         model = AGBMRegressor(n_members=1, early_stopping=True, max_iter=3, random_state=0)
         model.fit(X, y, sample_weight=weight)
         seed = model.model_.seed
-        train, held_out = train_test_split(np.arange(len(y)), test_size=0.1, random_state=seed)
+        train, held_out = hold_out(len(y), 0.1, None, seed)
         prior = np.average(y[train], weights=weight[train])
         expected = np.average((y[held_out] - prior) ** 2 / 2, weights=weight[held_out])
         assert model.history_["validation_loss"][0] == pytest.approx(expected)

@@ -231,7 +231,7 @@ def test_warm_start_and_checkpoints_resume(tmp_path):
 def test_update(mode):
     model = AGBMRanker(**FAST).fit(X, Y, qid=QID)
     before = model.predict(X)
-    other_X, other_Y, other_qid, _ = documents(seed=1)
+    other_X, other_Y, other_qid, _ = documents(seed=2)
     model.update(other_X, other_Y, qid=other_qid, mode=mode)
     assert not np.array_equal(model.predict(X), before)
     assert model.score(other_X, other_Y, qid=other_qid) > 0.8

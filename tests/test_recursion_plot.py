@@ -48,7 +48,7 @@ def test_it_is_close_to_brute_force_if_features_are_independent(fitted):
         for method in ("recursion", "brute")
     ]
     np.testing.assert_array_equal(lines[0][0], lines[1][0])
-    assert np.corrcoef(lines[0][1], lines[1][1])[0, 1] > 0.99 or np.ptp(lines[1][1]) < 0.1
+    assert np.corrcoef(lines[0][1], lines[1][1])[0, 1] > 0.97 or np.ptp(lines[1][1]) < 0.1
 
 
 def test_classes_and_options(fitted):

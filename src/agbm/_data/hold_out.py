@@ -16,6 +16,8 @@ from .._core.together import combined, count, distinct, largest, ranked
 KEY_BITS = 48
 """Bits of a key that order the rows of a class; those above have the class."""
 GOLDEN_RATIO = 0.6180339887498949
+MOST_OF_SPARE = 0.5
+"""The share of the rows that can be spared that may be held out, where most classes have few rows."""
 
 
 def hold_out(
@@ -82,11 +84,14 @@ def _held_out(
     sizes = combined(np.bincount(codes.astype(np.intp), minlength=n_classes), add)
     n = int(sizes.sum())
     wanted = math.ceil(share * n)
+    if wanted == 0:
+        return [np.zeros(len(units), dtype=bool)] * n_parts
     if wanted >= n:
         raise ValueError(f"{n} rows are too few to hold out {share} of them.")
-    bounds = _bounds(sizes, wanted, n_parts)
-    if (bounds[:, 1] == bounds[:, 0]).all():
+    n_spare = n - len(sizes)  # one row of each class remains
+    if n_spare == 0:
         raise ValueError(f"{n} rows are too few to hold out {share} of them and to keep a row of every class.")
+    bounds = _bounds(sizes, min(wanted, max(1, int(n_spare * max(share, MOST_OF_SPARE)))), n_parts)
     keys = codes << np.uint64(KEY_BITS) | scrambled(units, seed) >> np.uint64(64 - KEY_BITS)
     ranks = np.unique(bounds[bounds < n])
     at = np.append(ranked(keys, ranks + 1.0), np.uint64(2**64 - 1))[np.searchsorted(ranks, bounds)]
@@ -99,10 +104,9 @@ def _bounds(sizes: NDArray[np.int64], wanted: int, n_parts: int) -> NDArray[np.i
 
     Those of the class before the third bound are held out again, after all others have been.
     """
-    spare = np.append(0, np.cumsum(sizes - 1))  # one row of each class remains
-    rate = min(wanted / max(int(spare[-1]), 1), 1.0)
+    spare = np.append(0, np.cumsum(sizes - 1))
     shift = (np.arange(1, n_parts + 1) * GOLDEN_RATIO % 1.0)[:, np.newaxis]  # other roundings in every part
-    numbers = np.diff(np.floor(spare * rate + shift).astype(np.int64), axis=1)
+    numbers = np.diff(np.floor(spare * (wanted / spare[-1]) + shift).astype(np.int64), axis=1)
     start = np.mod(np.cumsum(numbers, axis=0) - numbers, sizes)
     end = start + numbers
     first = np.cumsum(sizes) - sizes
@@ -124,7 +128,7 @@ def hold_out_groups(groups: NDArray[Any], share: float, seed: int) -> tuple[NDAr
 
 def _hold_out_groups(groups: NDArray[Any], share: float, n_parts: int, seed: int) -> list[NDArray[np.bool_]]:
     found, numbers = np.unique(groups, return_inverse=True)
-    units = (found.astype(np.float64) + 0.0).view(np.uint64)  # -0 becomes 0
+    units = np.searchsorted(distinct(found), found).astype(np.uint64)  # their order matters, not their values
     try:
         parts = _held_out(units, share, n_parts, None, seed)
     except ValueError:

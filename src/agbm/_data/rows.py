@@ -216,5 +216,5 @@ def _check_classes(y: NDArray[Any]) -> None:
 
 def _are_few_integers(classes: NDArray[Any], n_rows: int) -> bool:
     """Whether scikit-learn's check would accept labels of these classes, without a warning."""
-    few = len(classes) < max(3, n_rows / 2)
-    return few and bool(np.all((classes == np.rint(classes)) & (abs(classes) < 2**53)))
+    few, numbers = len(classes) < max(3, n_rows / 2), classes.astype(np.float64)
+    return few and bool(np.all((numbers == np.rint(numbers)) & (np.abs(numbers) < 2**53)))
