@@ -25,7 +25,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm._base_estimator import BaseAGBM
 from agbm._core.losses import Array
 from agbm._core.together import Outcome
-from agbm._data.blocks import Block, Blocks, Gathered, Labels, Seen, WithValidation, joined
+from agbm._data.blocks import Block, Blocks, Gathered, Seen, WithValidation, joined
 from agbm._data.rows import Given
 from agbm._distributed.binding import bound, recipe_of
 from agbm._distributed.growth import ClusterFitter
@@ -103,10 +103,6 @@ class RayBlocks:
         missing = [None] * len(X)
         self.blocks = list(zip(*(missing if of is None else of for of in columns.values()), strict=True))
         self.seen: list[Seen | None] = [None] * len(X)
-
-    def labels(self) -> list[Labels]:
-        """See Blocks."""
-        raise NotImplementedError("labels stay with the workers; see RayLabelled")
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""

@@ -107,7 +107,7 @@ class LocalRows:
         self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
     ) -> tuple[Gathered, Labelled]:
         """See RowSource."""
-        given = gather(blocks, y, sample_weight, offset, name_of_y)
+        given = gather(cast(LocalBlocks, blocks), y, sample_weight, offset, name_of_y)
         return given, LocalLabelled(blocks, given, given.n_rows)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:

@@ -11,7 +11,7 @@ from dask.delayed import delayed
 import distributed
 
 from .._data.blocks import Block, Labels, Seen
-from .partition_tasks import call_named, labels_and_seen, outline_of, packed
+from .partition_tasks import call_named, labels_and_seen, outline_of
 
 
 class DaskBlocks:
@@ -51,15 +51,11 @@ class DaskBlocks:
         self.seen = [seen for _, seen in found]
         return [labels for labels, _ in found]
 
-    def labels(self) -> list[Labels]:
-        """See Blocks."""
-        raise NotImplementedError("labels stay with the workers; see DaskLabelled")
-
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""
         call = delayed(call_named, pure=False)
         tasks = [
-            call(function, self.noun, i, seen, block, *map(packed, () if arguments is None else arguments[i]))
+            call(function, self.noun, i, seen, block, *(() if arguments is None else arguments[i]))
             for i, (seen, block) in enumerate(zip(self.seen, self.blocks, strict=True))
         ]
         futures = self._client.compute(tasks)
@@ -79,7 +75,7 @@ def raise_error_of(futures: Mapping[int, Any]) -> None:
                 f"partition {number}: all workers that got it have died, the last was {error.last_worker.address}; if "
                 "they ran out of memory, use smaller partitions or larger workers. Their logs say more."
             ) from error
-        if f"partition {number}" not in str(error):
+        if "partition " not in str(error):
             error.add_note(f"This was partition {number}.")
         raise error
 

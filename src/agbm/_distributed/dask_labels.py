@@ -68,7 +68,7 @@ class DaskLabelled:
             so_far = delayed(known, traverse=False)
             pairs = zip(self.partitions, own, strict=True)
             stepped[:] = self._client.compute([call(part.now, of, shared, so_far) for part, of in pairs])
-            return self._gathered([look(future) for future in stepped])
+            return self._gathered([look(future) for future in stepped], self.numbers)
 
         known, found = agreed(advanced)
         so_far = delayed(known, traverse=False)
@@ -93,7 +93,7 @@ class DaskLabelled:
             here = None if place is None else self.partitions[place].now
             own = () if each is None else (None if place is None else each[place],)
             tasks.append(call(pass_over, noun, i, seen, block, here, own, shared))
-        return self._gathered(tasks)
+        return self._gathered(tasks, range(len(tasks)))
 
     def with_start(self, start_scores: Callable[[Any], Array | None]) -> DaskLabelled:
         """See Labelled."""
@@ -121,10 +121,11 @@ class DaskLabelled:
     def _with(self, partitions: Sequence[Partition]) -> DaskLabelled:
         return DaskLabelled(self._client, self.blocks, self.n_rows, partitions)
 
-    def _gathered(self, tasks: Sequence[Any]) -> list[Any]:
+    def _gathered(self, tasks: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
+        """The results of tasks for partitions with these numbers."""
         futures = self._client.compute(tasks)
         distributed.wait(futures)
-        raise_error_of(dict(enumerate(futures)))
+        raise_error_of(dict(zip(numbers, futures, strict=True)))
         return cast(list[Any], self._client.gather(futures))
 
 

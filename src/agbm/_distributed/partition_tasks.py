@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._core.losses import Array
 from .._core.together import Outcome, evaluate, merged
@@ -37,28 +36,7 @@ def call_named(
     with naming(noun, number):
         if seen is not None:
             seen.check(block)
-        return function(block, *map(unpacked, arguments))
-
-
-class Bits(NamedTuple):
-    """A boolean array, packed for transfer."""
-
-    packed: NDArray[np.uint8]
-    n: int
-
-
-def packed(given: Any) -> Any:
-    """A value with its boolean arrays packed for transfer."""
-    if isinstance(given, np.ndarray) and given.dtype == bool:
-        return Bits(np.packbits(given), len(given))
-    return tuple(map(packed, given)) if type(given) is tuple else given
-
-
-def unpacked(given: Any) -> Any:
-    """The value before `packed`."""
-    if isinstance(given, Bits):
-        return np.unpackbits(given.packed, count=given.n).astype(bool)
-    return tuple(map(unpacked, given)) if type(given) is tuple else given
+        return function(block, *arguments)
 
 
 def sources_of(blocks: Any) -> list[tuple[str, int, Any, Any]]:

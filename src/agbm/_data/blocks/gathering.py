@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..tables import column_names
 from .block import Labels, n_rows_of
 from .places import UNUSED
-from .sources import Blocks, naming
+from .sources import LocalBlocks, OneTable, naming
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Gathered:
         return sum(self.n_rows)
 
 
-def gather(blocks: Blocks, y: Any, weight: Any, offset: Any = None, name_of_y: str = "y") -> Gathered:
+def gather(blocks: LocalBlocks | OneTable, y: Any, weight: Any, offset: Any = None, name_of_y: str = "y") -> Gathered:
     """Gather everything but the features. y, weight and offset are for all rows, or None if the blocks have them."""
     parts = blocks.labels()
     found = joined(blocks.noun, parts, name_of_y, (y, weight, offset))

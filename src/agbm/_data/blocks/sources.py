@@ -18,9 +18,6 @@ class Blocks(Protocol):
     def noun(self) -> str:
         """The word for a block in error messages."""
 
-    def labels(self) -> list[Labels]:
-        """The result of `labels_of` for each block."""
-
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """The results of function(block, *arguments[i]) for all blocks. Error messages name the block."""
 
@@ -54,7 +51,7 @@ class LocalBlocks:
         self.folder = folder
 
     def labels(self) -> list[Labels]:
-        """See Blocks."""
+        """The result of `labels_of` for each block."""
         found = self.map(labels_of) if self._read_labels is None else list(self._read_labels())
         self._n_rows = [labels.n_rows for labels in found]
         return found
@@ -92,7 +89,7 @@ class OneTable:
         self._block = Block(X, y)
 
     def labels(self) -> list[Labels]:
-        """See Blocks."""
+        """The result of `labels_of` for each block."""
         return [labels_of(self._block)]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
@@ -113,10 +110,6 @@ class WithValidation:
     def noun(self) -> str:
         """See Blocks."""
         return self.training.noun
-
-    def labels(self) -> list[Labels]:
-        """See Blocks."""
-        return [*self.training.labels(), *self.validation.labels()]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""
