@@ -7,6 +7,7 @@ depends on all rows is combined, see _core/together.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from operator import add
 from typing import Any, NamedTuple
@@ -63,6 +64,9 @@ class LabelSteps(Planning):
 
     def weigh(self, given: Gathered) -> tuple[RowsHere, Weighed]:
         """The rows with positive weight, and their encoded labels."""
+        return copy(self)._weighed(given)  # a worker may have one object for all of its partitions
+
+    def _weighed(self, given: Gathered) -> tuple[RowsHere, Weighed]:
         y = dense(given.y)
         self._recognise(y)
         self._kind.check(y)

@@ -479,13 +479,13 @@ def test_a_worker_that_joins_late_gets_rows(cluster, tmp_path, monkeypatch):
 
 def shard_keys(cluster):
     """Of all workers."""
-    return {key for keys in cluster.client.has_what().values() for key in keys if "make_shard" in str(key)}
+    return {key for keys in cluster.client.has_what().values() for key in keys if "make_dask_shard" in str(key)}
 
 
 def shards_at(cluster):
     """The workers that have shards in their memory."""
     held = cluster.client.has_what()
-    return [name for name, at in cluster.addresses().items() if any("make_shard" in str(key) for key in held[at])]
+    return [name for name, at in cluster.addresses().items() if any("make_dask_shard" in str(key) for key in held[at])]
 
 
 def test_a_client_that_is_killed(two_workers, tmp_path):

@@ -91,7 +91,7 @@ def _held_out(
     n_spare = n - len(sizes)  # one row of each class remains
     if n_spare == 0:
         raise ValueError(f"{n} rows are too few to hold out {share} of them and to keep a row of every class.")
-    bounds = _bounds(sizes, min(wanted, max(1, int(n_spare * max(share, MOST_OF_SPARE)))), n_parts)
+    bounds = _bounds(sizes, min(wanted, math.ceil(n_spare * max(share, MOST_OF_SPARE))), n_parts)
     keys = codes << np.uint64(KEY_BITS) | scrambled(units, seed) >> np.uint64(64 - KEY_BITS)
     ranks = np.unique(bounds[bounds < n])
     at = np.append(ranked(keys, ranks + 1.0), np.uint64(2**64 - 1))[np.searchsorted(ranks, bounds)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import _native
 from ..sums import Array, ExactSum, exact_sum, rows_together
-from ..together import count
+from ..together import anywhere, count
 from .joint import JointLoss
 from .positions import position_biases
 
@@ -79,10 +79,10 @@ class RankingLoss(JointLoss):
 
     def check(self, y: Array) -> None:
         """There must be something to learn: documents of one query that differ in relevance."""
-        if not self._marks(y, pairs=True).any():
+        if not anywhere(self._marks(y, pairs=True)):
             raise ValueError(
-                f"y: no query has documents of different relevance (n_samples={y.shape[-1]}), so there is nothing to "
-                "learn; qid or group must say which rows belong to the same query."
+                f"y: no query has documents of different relevance (n_samples={count(y.shape[-1])}), so there is "
+                "nothing to learn; qid or group must say which rows belong to the same query."
             )
 
     def value(self, y: Array, f: Array, weight: Array | None = None) -> Array:
