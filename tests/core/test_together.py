@@ -93,7 +93,7 @@ def test_numbers_of_all_rows(seed, n_rows, n_parts, weighted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @pytest.mark.parametrize("loss", AMOUNTS, ids=repr)
 def test_constants_of_amounts(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)
@@ -101,7 +101,7 @@ def test_constants_of_amounts(loss, seed, n_parts, weighted, shifted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @pytest.mark.parametrize("loss", COUNTS, ids=repr)
 def test_constants_of_counts(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def test_constants_of_counts(loss, seed, n_parts, weighted, shifted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @pytest.mark.parametrize("loss", [LogLoss(), Exponential(), Multinomial(3), MultinomialCrossEntropy(3)], ids=repr)
 def test_constants_of_classes(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)
@@ -120,7 +120,7 @@ def test_constants_of_classes(loss, seed, n_parts, weighted, shifted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @pytest.mark.parametrize("loss", [Aft("normal"), Aft("extreme", 0.5), PiecewiseExponential(4)], ids=repr)
 def test_constants_of_times(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False,
 ALARM = 120
 """Seconds that a test, or a run of one, may take."""
 KINDS = ["numbers", "two classes", "three classes"]
-N_KILLS = int(os.environ.get("AGBM_KILL_RUNS", "4"))
+N_KILLS = int(os.environ.get("AGBM_KILL_RUNS", "2"))
 KILL_ITERATIONS = int(os.environ.get("AGBM_KILL_ITERATIONS", "8"))
 
 
