@@ -9,11 +9,16 @@ from sklearn.metrics import log_loss
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
-from agbm._data.hold_out import hold_out_parts, seed_of
+from agbm._data.hold_out import both_parts, held_out_rows, seed_of
 from toys import rewrite
 from variants import like_default, methods
 
 SAMPLED = {"colsample_bynode": 0.5, "subsample": 0.8}
+
+
+def hold_out_parts(*given):
+    """The remaining and the held-out rows of each member."""
+    return [both_parts(held_out) for held_out in held_out_rows(*given)]
 
 
 def members(n=3, **parameters):

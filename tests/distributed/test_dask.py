@@ -26,6 +26,7 @@ from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor
 from agbm.losses import AbsoluteError, HalfSquaredError
 from dask_cluster import IMPORTS, SECONDS, Cluster, cuts_of, frame, in_parts, labels, wait_until
 from distributed import Client, LocalCluster
+from patience import no_longer_than
 from variants import made
 
 ON_DASK = {AGBMRegressor: DaskAGBMRegressor, AGBMClassifier: DaskAGBMClassifier}
@@ -39,16 +40,8 @@ KILL_ITERATIONS = int(os.environ.get("AGBM_KILL_ITERATIONS", "8"))
 
 @pytest.fixture(autouse=True)
 def _no_test_hangs():
-    """What waits for a cluster might wait for ever: then it fails."""
-
-    def ring(*_):
-        pytest.fail(f"has been waiting for {ALARM} s")  # not an Exception, which a fit may think of as a lost worker
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(ALARM)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with no_longer_than(ALARM):
+        yield
 
 
 def local_of(kind, **parameters):

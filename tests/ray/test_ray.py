@@ -1,7 +1,6 @@
 """Training on Ray by examples/on_ray.py: the model has the same bytes as one of this process. See `make test-ray`."""
 
 import itertools
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from agbm import AGBMClassifier, AGBMRegressor
 from dask_cluster import cuts_of, frame, labels
+from patience import no_longer_than
 
 ray = pytest.importorskip("ray", reason="Ray is not installed; `make test-ray` installs it")
 
@@ -39,14 +39,8 @@ def cluster():
 
 @pytest.fixture(autouse=True)
 def _no_test_hangs():
-    def ring(*_):
-        pytest.fail(f"has been waiting for {ALARM} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(ALARM)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with no_longer_than(ALARM):
+        yield
 
 
 def local_of(kind, **parameters):

@@ -107,10 +107,12 @@ def exact_means(vectors: Callable[[], Iterable[Array]], weight: Array | None = N
 
     def sums() -> list[ExactSum]:
         """For each vector, the sum of its numbers and that of their weights."""
-        found = []
+        found: list[ExactSum] = []
+        of_rows = None if weight is None else _sum_here(weight, None, n_threads)
         for x in vectors():
-            weights = ExactSum.of_count(x.shape[-1]) if weight is None else _sum_here(weight, None, n_threads)
-            found += [_sum_here(x, weight, n_threads), ExactSum(weights.units * math.prod(x.shape[:-1]))]
+            weights = ExactSum.of_count(x.shape[-1]) if of_rows is None else of_rows
+            size = math.prod(x.shape[:-1])
+            found += [_sum_here(x, weight, n_threads), ExactSum(weights.units * size, weights.not_finite)]
         return found
 
     total = combined_lazily(sums, _added)

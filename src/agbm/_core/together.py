@@ -87,6 +87,8 @@ def evaluate(function: Callable[..., Any], *arguments: Any, known: Sequence[Any]
 def merged(contributions: Sequence[Contribution]) -> Any:
     """The number that the contributions of all processes give."""
     first = contributions[0]
+    if any(contribution.merge != first.merge for contribution in contributions):
+        raise RuntimeError("Processes ask for different numbers: what they evaluate must not depend on their own rows.")
     value = reduce(first.merge, [contribution.value for contribution in contributions])
     return value if first.finish is None else first.finish(value)
 

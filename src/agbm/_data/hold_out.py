@@ -29,27 +29,7 @@ def hold_out(
     """
     if math.ceil(share * n_rows) == 0:
         return np.arange(n_rows), np.arange(0)
-    return hold_out_parts(n_rows, share, 1, classes, seed)[0]
-
-
-def hold_out_parts(
-    n_rows: int,
-    share: float,
-    n_parts: int,
-    classes: NDArray[Any] | None,
-    seed: int,
-    groups: NDArray[Any] | None = None,
-    first: int = 0,
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Several splits like that of `hold_out`, whose held-out rows differ as far as the share allows.
-
-    Whether a row is held out follows from a scrambled form of its number, since other processes may have other rows;
-    `first` is the number of the first row here. In the order of these forms, each part holds out the next rows of every
-    class, and the first ones again after the last; one row of a class always remains. If there are `groups`, these are
-    held out whole, and the same ones for any order of the rows; all rows of a group must be in one process.
-    """
-    parts = held_out_rows(n_rows, share, n_parts, classes, seed, groups, first)
-    return [both_parts(held_out) for held_out in parts]
+    return both_parts(held_out_rows(n_rows, share, 1, classes, seed)[0])
 
 
 def held_out_rows(
@@ -61,7 +41,13 @@ def held_out_rows(
     groups: NDArray[Any] | None = None,
     first: int = 0,
 ) -> list[NDArray[np.bool_]]:
-    """For each of the splits of `hold_out_parts`, which rows are held out."""
+    """For each of several splits like that of `hold_out`, which rows are held out: other ones, as far as possible.
+
+    Whether a row is held out follows from a scrambled form of its number, since other processes may have other rows;
+    `first` is the number of the first row here. In the order of these forms, each part holds out the next rows of every
+    class, and the first ones again after the last; one row of a class always remains. If there are `groups`, these are
+    held out whole, and the same ones for any order of the rows; all rows of a group must be in one process.
+    """
     if groups is not None:
         return _hold_out_groups(groups, share, n_parts, seed)
     numbers = np.arange(first, first + n_rows, dtype=np.uint64)

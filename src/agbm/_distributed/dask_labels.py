@@ -61,21 +61,20 @@ class DaskLabelled:
         """See Labelled."""
         own = [() if each is None else (each[i],) for i in range(len(self.partitions))]
         shared = delayed((function, arguments), traverse=False)  # it travels once
-        call, look, first = (delayed(of, pure=False) for of in (advance, second, first_of))
-        stepped: list[Any] = []
+        outcome_of, rows_after = (delayed(of, pure=False) for of in (outcome_of_step, rows_after_step))
+        pairs = list(zip(self.partitions, own, strict=True))
 
         def advanced(known: tuple[Any, ...]) -> list[Outcome]:
             so_far = delayed(known, traverse=False)
-            pairs = zip(self.partitions, own, strict=True)
-            stepped[:] = self._client.compute([call(part.now, of, shared, so_far) for part, of in pairs])
-            return self._gathered([look(future) for future in stepped], self.numbers)
+            return self._gathered([outcome_of(part.now, of, shared, so_far) for part, of in pairs], self.numbers)
 
         known, found = agreed(advanced)
         so_far = delayed(known, traverse=False)
-        after = self._client.compute([first(future) for future in stepped])
+        # Once more, for the rows: to keep them all the time would need a second task for every outcome.
+        after = self._client.compute([rows_after(part.now, of, shared, so_far) for part, of in pairs])
         partitions = [
-            Partition(part.number, first(call(part.lazy, of, shared, so_far)), now)
-            for part, of, now in zip(self.partitions, own, after, strict=True)
+            Partition(part.number, rows_after(part.lazy, of, shared, so_far), now)
+            for (part, of), now in zip(pairs, after, strict=True)
         ]
         return self._with(partitions), found
 
@@ -129,11 +128,11 @@ class DaskLabelled:
         return cast(list[Any], self._client.gather(futures))
 
 
-def first_of(pair: tuple[Any, Any]) -> Any:
+def outcome_of_step(*arguments: Any) -> Outcome:
+    """A task: what a step finds, as far as it gets; see advance."""
+    return advance(*arguments)[1]
+
+
+def rows_after_step(*arguments: Any) -> Any:
     """A task: the rows after a step."""
-    return pair[0]
-
-
-def second(pair: tuple[Any, Any]) -> Any:
-    """A task: what a step has found."""
-    return pair[1]
+    return advance(*arguments)[0]

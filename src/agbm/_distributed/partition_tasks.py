@@ -94,6 +94,8 @@ def agreed(advanced: Callable[[tuple[Any, ...]], list[Outcome]]) -> tuple[tuple[
         contributions = [outcome.contribution for outcome in outcomes if outcome.contribution is not None]
         if not contributions:
             return known, [outcome.result for outcome in outcomes]
+        if len(contributions) < len(outcomes):
+            raise RuntimeError("Some partitions are done while others are not: a step must not depend on their rows.")
         known = (*known, merged(contributions))
 
 
