@@ -1,10 +1,14 @@
 """Callbacks, early stopping, divergence."""
 
+import math
+import weakref
+
 import numpy as np
 import pytest
 
 from agbm import AGBMRegressor
-from agbm._core.training import Divergence, EarlyStopping, Record, by_loss
+from agbm._core.boosting import Step
+from agbm._core.training import Divergence, EarlyStopping, MemberRun, Record, by_loss, watch
 
 
 def record(iteration, validation_loss=float("nan")):
@@ -58,3 +62,41 @@ def test_divergence_counts_growth_from_the_lowest_loss_but_not_from_nothing():
     assert answers([1.0, 1e-9, 0.09, 0.11]) == [False, False, False, True]
     assert answers([1.0, float("inf")]) == [False, True]
     assert answers([0.0, 1e-20, 1.0]) == [False, False, False]
+
+
+class AnObjective:
+    start = None
+    has_validation = False
+
+    def train_loss(self, f):
+        return 1.0
+
+    def validation_loss(self, f):
+        return math.nan
+
+
+class AnEnsemble(list):
+    n_learners = 0
+
+    def append(self, step):
+        super().append(step.eta)
+
+
+def test_the_vectors_of_a_step_are_freed_before_the_next_step_begins():
+    """Otherwise a fit needs more memory: 16 bytes per row for plain boosting."""
+    alive = []
+
+    def steps():
+        residuals = []
+        for _ in range(3):
+            alive.append([residual() is not None for residual in residuals])
+            r = np.zeros(3)
+            residuals.append(weakref.ref(r))
+            yield Step(None, 1.0, math.nan, None, 0.1, 1.0, r=r)
+            del r
+
+    members = [MemberRun(steps(), AnObjective(), AnEnsemble()) for _ in range(2)]
+    history, diverged = watch(members, [])
+    assert not diverged
+    assert len(history.records) == 4
+    assert not np.any(np.concatenate(alive))

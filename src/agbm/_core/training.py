@@ -267,7 +267,9 @@ def watch(
 def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int, run_ahead: bool) -> Iterator[Sequence[Step[Any]]]:
     """The next step of each run, until they end; with `run_ahead`, the ones after that are being computed already."""
     if n_threads == 1:
-        yield from zip(*runs, strict=True)
+        while all(steps := [_next(run) for run in runs]):
+            yield cast(list[Step[Any]], steps)
+            del steps  # frees their vectors; zip would keep them until it has the next ones
         return
     numbers = count()
     with ThreadPoolExecutor(n_threads, initializer=lambda: _native.choose_threads(next(numbers))) as pool:
@@ -289,7 +291,8 @@ def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int, run_ahead: bo
                 yield cast(list[Step[Any]], steps)
                 del steps  # frees their vectors
                 if not run_ahead:
-                    tasks = [begin(run) for run in runs]
+                    tasks.clear()  # their results are the steps
+                    tasks += map(begin, runs)
         finally:
             for task in tasks:
                 task.cancel()
