@@ -5,7 +5,7 @@
 2. The model (`Model.round`) adds them up for any number of workers and rows, latency and bandwidth.
 3. The model is checked twice. First against the real code on up to 1,000 shards in this process with a simulated
    network: kernels, additions and split searches run and are timed, and `Replay` computes when messages arrive. Second
-   against Dask itself with one and two workers.
+   against Dask itself, with as many workers as this machine has cores.
 4. The model then predicts the time per tree for up to 1,000 workers and 10^10 rows, the number of workers beyond which
    more do not help, and which changes of the design would move that point.
 
@@ -20,6 +20,7 @@ import json
 import logging
 import math
 import multiprocessing
+import os
 import pickle
 import textwrap
 import time
@@ -199,8 +200,6 @@ class Costs:
     """Time to pack, copy and unpack a byte between two processes, in addition to the network."""
     add: float
     """Time to add a byte of a reply to another one."""
-    sharing: float
-    """Factor of the kernels' time where every core of a machine has a worker: they share its memory."""
 
 
 def by_place(rounds: Sequence[Traced]) -> dict[tuple[str, int], list[Traced]]:
@@ -438,8 +437,6 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     few, many = trace(1, n_few, 3 if quick else 10), trace(1, n_many, 3 if quick else 6)
     questions = questions_of(few, many, n_few, n_many)
     add = addition_cost(trace(ADDED, 4_000, 4))
-    sharing = sharing_cost(2, n_many, 3)
-    print(f"  two processes at once: {sharing:.2f} times the CPU time of one", flush=True)
     print("calls", flush=True)
     calls = call_costs((1, 2, 4) if quick else (1, 2, 4, 6, 8), 4 if quick else 20)
     chains = chain_costs((1, 2, 3) if quick else (1, 2, 4, 6), 4 if quick else 20)
@@ -449,7 +446,7 @@ def measured_costs(quick: bool) -> tuple[Costs, dict[str, Any]]:
     fan_outs = fan_out_times((8,) if quick else (16, 32), 3 if quick else 6, 1 if quick else 2)
     print("bytes", flush=True)
     fixed, byte = byte_costs(call)
-    costs = Costs(questions, call, fixed, level, byte, add, sharing)
+    costs = Costs(questions, call, fixed, level, byte, add)
     facts = {"date": time.strftime("%Y-%m-%d"), "processor": name_of(machine()), "rows": [n_few, n_many]}
     return costs, {"calls": calls, "chains": chains, "fan_outs": fan_outs, **facts}
 
@@ -482,8 +479,8 @@ class Design:
     """Kinds of rounds that are merged into other rounds."""
     threads: int = 1
     """Threads per worker; kernels are assumed to scale linearly."""
-    shared_machine: bool = False
-    """Whether every core of a machine has a worker, instead of every worker having its own memory."""
+    sharing: float = 1.0
+    """Factor of the kernels' time where workers share the memory of a machine."""
     scattered: bool = False
     """Whether each worker adds up and searches a part of the features, and sends only the best splits to the driver."""
 
@@ -509,8 +506,7 @@ class Model:
         call, reply = costs.call * design.call_kept, question.reply_bytes * design.bytes_kept
         parts = dict.fromkeys(PARTS, 0.0)
         parts["kernels"] = question.fixed + question.per_row * n_rows / (n_workers * design.threads)
-        if design.shared_machine and n_workers > 1:
-            parts["kernels"] *= costs.sharing
+        parts["kernels"] *= design.sharing
         parts["calls"] = costs.round
         parts["driver"] = question.driver / (n_workers if design.scattered else 1)
         for level, called in enumerate(levels(n_workers, design.fan_out)):
@@ -619,16 +615,18 @@ def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
     from dask_speed import OnDask, collection
 
     found = []
-    for n_workers in (1, 2):
+    for n_workers in [n for n in (1, 2, 4, 8, 16) if n <= len(os.sched_getaffinity(0))]:
+        sharing = sharing_cost(n_workers, n_rows // n_workers, 3) if n_workers > 1 else 1.0
         with cluster(n_workers) as client:
-            X, y = collection(client, n_rows, 8)
+            X, y = collection(client, n_rows, max(8, n_workers))
             with timed_rounds(client) as rounds:
                 OnDask("gbm").fit(X, y, 15)
         starts = [round_.began for round_ in rounds if round_.kind == "set_residuals"]
-        here = Model(costs, Network(0.0, math.inf), Design(shared_machine=True)).tree(n_workers, n_rows)
+        here = Model(costs, Network(0.0, math.inf), Design(sharing=sharing)).tree(n_workers, n_rows)
         few, trees = steady(rounds, LEFT_OUT), len(starts) - LEFT_OUT
         found.append({
-            "workers": n_workers, "rows": n_rows, "predicted": sum(here.values()), "predicted_kernels": here["kernels"],
+            "workers": n_workers, "rows": n_rows, "sharing": sharing, "predicted": sum(here.values()),
+            "predicted_kernels": here["kernels"],
             "measured": (few[-1].began + few[-1].seconds - few[0].began) / trees,
             "kernels": sum(round_.kernels for round_ in few) / trees,
             "kernels_cpu": sum(round_.kernels_cpu for round_ in few) / trees,
@@ -674,8 +672,7 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
         f"A call takes the caller {1e3 * costs.call:.2f} ms, a round {1e3 * costs.round:.1f} ms in addition "
         f"to its calls, and every further level of workers {1e3 * costs.level:.2f} ms. A byte takes "
         f"{1e9 * costs.byte:.2f} ns from one process to another, in addition to the network, and "
-        f"{1e9 * costs.add:.2f} ns to be added. Kernels of two processes at once take {costs.sharing:.2f} times the "
-        "processor time of one."
+        f"{1e9 * costs.add:.2f} ns to be added."
     )
     heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns per row", "driver, ms"]
     cells = [
@@ -728,15 +725,16 @@ def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping
         f"workers, {1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
     )
     heads = [
-        "workers", "rows", "Dask, ms per tree", "model, ms per tree", "error", "kernels in Dask",
-        "of which waiting for a core", "kernels of the model", "error without waiting",
+        "workers", "rows", "processor time of kernels, relative to one process", "Dask, ms per tree",
+        "model, ms per tree", "error", "kernels in Dask", "of which waiting for a core", "kernels of the model",
+        "error without waiting",
     ]  # fmt: skip
     cells = []
     for row in dask:
         waiting = row["kernels"] - row["kernels_cpu"]
         times = [row["kernels"], waiting, row["predicted_kernels"]]
         cells.append([
-            f"{row['workers']:.0f}", f"{row['rows']:,.0f}", f"{1e3 * row['measured']:.0f}",
+            f"{row['workers']:.0f}", f"{row['rows']:,.0f}", f"{row['sharing']:.2f}", f"{1e3 * row['measured']:.0f}",
             f"{1e3 * row['predicted']:.0f}", f"{row['predicted'] / row['measured'] - 1:+.0%}",
             *(f"{1e3 * seconds:.0f}" for seconds in times),
             f"{row['predicted'] / (row['measured'] - waiting) - 1:+.0%}",
