@@ -1,6 +1,9 @@
 """Generates docs/benchmarks.md from speed.json: tables, a plot and a summary. No figure is entered by hand.
 
 python benchmarks/report.py out/bench/speed.json
+
+Several files are put together; they contain cases that were measured one after the other, or at the same time on
+different cores of one machine.
 """
 
 from __future__ import annotations
@@ -137,6 +140,20 @@ def remarks(results: Sequence[Result]) -> str:
     return "\n".join(f"* {name}: {remark}." for name, remark in sorted(said))
 
 
+def together(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One report of several on different cases, whose machine and versions are the same."""
+    for name in ("machine", "versions"):
+        if any(report[name] != reports[0][name] for report in reports):
+            raise SystemExit(f"the reports differ in {name}: measure all cases on one machine with the same libraries")
+    order = list(TITLES)
+    results = sorted((each for report in reports for each in report["results"]), key=lambda of: order.index(of["case"]))
+    return reports[0] | {
+        "date": max(report["date"] for report in reports),
+        "command": "`, `".join(report["command"] for report in reports),
+        "results": results,
+    }
+
+
 def page(report: dict[str, Any], plot: str) -> str:
     """The text of docs/benchmarks.md."""
     results = [Result(**result) for result in report["results"]]
@@ -255,13 +272,13 @@ def kernels(measured: Sequence[dict[str, Any]]) -> str:
 def main() -> None:
     """Write the page and its plot."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     args = parser.parse_args()
-    report = json.loads(args.results.read_text())
+    report = together([json.loads(path.read_text()) for path in args.results])
     draw(report, args.out / "benchmarks.png")
     text = page(report, "benchmarks.png")
-    of_kernels = args.results.with_name("kernels.json")
+    of_kernels = args.results[0].with_name("kernels.json")
     if of_kernels.exists():
         text += "\n" + kernels(json.loads(of_kernels.read_text()))
     (args.out / "benchmarks.md").write_text(text)
