@@ -160,6 +160,26 @@ def test_on_ray():
     assert "same bytes as that of AGBMClassifier: True" in text
 
 
+def test_secure_sum(run):
+    text, _ = run("secure_sum.py")
+    sent = [[int(number) for number in line] for line in re.findall(r"sends (\d+) (\d+) (\d+)", text)]
+    assert [sum(of) % 2**64 for of in zip(*sent, strict=True)] == [42, 58, 95]
+    assert "all hospitals have 42 58 95" in text
+
+
+def test_federated():
+    """In a process of its own, whose processes load the example as well."""
+    text = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / "federated.py"],
+        capture_output=True, text=True, check=True, timeout=180,
+    ).stdout  # fmt: skip
+    sent, (total,) = re.findall(r"sent +(\d+)", text), re.findall(r"sum modulo 2\^64 +(-?\d+)", text)
+    assert len(sent) == 3
+    assert (sum(map(int, sent)) - int(total)) % 2**64 == 0
+    assert abs(int(total)) < 2**56 < max(map(int, sent))
+    assert "30 trees; model files equal: True" in text
+
+
 def test_explain_predictions(run, tmp_path):
     text, _ = run("explain_predictions.py")
     assert (tmp_path / "contributions.png").stat().st_size > 10_000

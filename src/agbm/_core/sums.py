@@ -115,11 +115,12 @@ def exact_means(vectors: Callable[[], Iterable[Array]], weight: Array | None = N
             found += [_sum_here(x, weight, n_threads), ExactSum(weights.units * size, weights.not_finite)]
         return found
 
-    total = combined_lazily(sums, _added)
+    total = combined_lazily(sums, each_added)
     return [x / weights for x, weights in zip(total[::2], total[1::2], strict=True)]
 
 
-def _added(a: Sequence[ExactSum], b: Sequence[ExactSum]) -> list[ExactSum]:
+def each_added(a: Sequence[ExactSum], b: Sequence[ExactSum]) -> list[ExactSum]:
+    """The sums of two lists, one by one."""
     return [x + y for x, y in zip(a, b, strict=True)]
 
 

@@ -120,10 +120,11 @@ def anywhere(x: Any) -> bool:
 
 def distinct(x: NDArray[Any]) -> NDArray[Any]:
     """The distinct values in ascending order, which `x` contains for this process."""
-    return np.asarray(combined(x, _union))
+    return np.asarray(combined(x, union))
 
 
-def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """The distinct values of both in ascending order."""
     return np.unique(np.concatenate([a, b]))
 
 
