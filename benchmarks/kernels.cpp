@@ -131,9 +131,10 @@ class Kernels {
     inputs.hessians = hessian_.data();
     inputs.max = {2.0, 0.25};
     const Channels channels = channels_of(inputs);
+    const RowForm form(channels, false);
     LargeVector<std::int64_t> packed;
     const double channel_bytes = 8.0 * (1 + hessians);
-    add("quantise" + mode, 2 * channel_bytes * kRows, 0, [&] { pack(inputs, channels, packed, threads_); });
+    add("quantise" + mode, 2 * channel_bytes * kRows, 0, [&] { pack(inputs, channels, form, packed, threads_); });
 
     HistogramBuilder builder(matrix_, threads_);
     std::vector<std::int64_t> cells(matrix_.n_cells() * channels.n());
@@ -141,7 +142,7 @@ class Kernels {
     for (std::size_t i = 0; i < kRows; ++i) {
       if (mixed(i) & 1) half.push_back(static_cast<Row>(i));
     }
-    builder.set_rows(packed.data(), channels.n());
+    builder.set_rows(packed.data(), form);
     const auto build = [&](const Row* rows, std::size_t n) { builder.build({{rows, n, cells.data()}}); };
     const double row_bytes = kFeatures + channel_bytes * static_cast<double>(matrix_.groups.size());
     const double adds = static_cast<double>(kFeatures) * channels.n();

@@ -9,6 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
+
 #include "portable.hpp"
 
 namespace agbm {
@@ -58,17 +62,31 @@ __attribute__((target(AGBM_AVX512))) void with_avx512(const Body& body) {
 
 enum class Instructions { kPlain, kAvx2, kAvx512 };
 
+// The widest instructions that the processor has and whose registers the system saves. __builtin_cpu_supports() would say
+// the same, but Zig's runtime library does not have what it calls.
+inline Instructions supported_instructions() {
+  unsigned a, b, c, d;
+  constexpr unsigned saves_registers = 1u << 27, avx = 1u << 28;  // of leaf 1, in c
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & saves_registers) == 0 || (c & avx) == 0) return Instructions::kPlain;
+  unsigned saved, high;
+  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return Instructions::kPlain;
+  constexpr unsigned avx2 = 1u << 5,
+                     avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // f, dq, bw, vl; of leaf 7, in b
+  constexpr unsigned registers256 = 0x6, registers512 = 0xe6;
+  if ((b & avx512) == avx512 && (saved & registers512) == registers512) return Instructions::kAvx512;
+  return (b & avx2) != 0 && (saved & registers256) == registers256 ? Instructions::kAvx2 : Instructions::kPlain;
+}
+
 // The widest instructions of the machine. The environment variable AGBM_INSTRUCTIONS ("plain", "avx2") limits them, so
 // that the others can be tested.
 inline Instructions widest_instructions() {
   static const Instructions found = [] {
     const char* most = std::getenv("AGBM_INSTRUCTIONS");
     if (most != nullptr && std::strcmp(most, "plain") == 0) return Instructions::kPlain;
-    __builtin_cpu_init();
-    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
-    if (avx512 && (most == nullptr || std::strcmp(most, "avx2") != 0)) return Instructions::kAvx512;
-    return __builtin_cpu_supports("avx2") ? Instructions::kAvx2 : Instructions::kPlain;
+    const Instructions widest = supported_instructions();
+    const bool limited = most != nullptr && std::strcmp(most, "avx2") == 0;
+    return limited && widest == Instructions::kAvx512 ? Instructions::kAvx2 : widest;
   }();
   return found;
 }

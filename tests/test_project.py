@@ -11,6 +11,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def load(path):
@@ -47,7 +48,7 @@ def test_wheels_are_for_all_versions_of_python():
     assert SETTINGS["tool"]["cibuildwheel"]["build"] == [f"{lowest}-*", f"{stable}-*"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows(path):
     workflow = yaml.safe_load(path.read_text())
     targets = set(re.findall(r"^([a-z-]+):", makefile(), re.MULTILINE))
@@ -59,6 +60,22 @@ def test_workflows(path):
     for job in workflow["jobs"].values():
         assert "timeout-minutes" in job or "environment" in job
         assert set(job.get("needs", [])) <= set(workflow["jobs"])
+
+
+def test_actions_are_pinned_to_commits():
+    """A tag can be moved to other code. The same action is the same commit everywhere."""
+    used = {step["uses"] for path in WORKFLOWS for step in steps(yaml.safe_load(path.read_text())) if "uses" in step}
+    assert used
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", name) for name in used), used
+    assert len({name.split("@")[0] for name in used}) == len(used), used
+
+
+def test_steps_of_the_rehearsal_that_are_named_exist():
+    """In the Makefile, which alone names them."""
+    program = (ROOT / "release" / "check.py").read_text()
+    known = re.findall(r'^    "([a-z-]+)": ', program.split("\nSTEPS")[1].split("\n}")[0], re.MULTILINE)
+    named = {name for line in re.findall(r"\$\(RELEASE_CHECK\)(.*)", makefile()) for name in line.split()}
+    assert {"source", "wheels", "emulate", "free-threaded"} <= named <= set(known)
 
 
 def test_tags_alone_publish_and_nothing_else_may():

@@ -1,9 +1,11 @@
 """Whether the package in a folder, built by another compiler, fits the same bits as the installed one.
 
-`python bits.py folder`
+`python bits.py folder`; `python bits.py here` prints digests of the installed one, to compare machines by. The variable
+AGBM_BITS_ROWS sets the number of rows, for emulated machines.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +21,7 @@ def digests():
     from agbm.losses import Huber, Quantile, Tweedie
 
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20_000, 12))
+    X = rng.normal(size=(int(os.environ.get("AGBM_BITS_ROWS", 20_000)), 12))
     score = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X)) / 2
     X[rng.random(X.shape) < 0.05] = np.nan
     regressors = [(method, AGBMRegressor(method=method, max_iter=30)) for method in METHODS]
