@@ -263,8 +263,8 @@ def _export(commands: Commands, help: str) -> None:
         "agbm export MODEL --to FORMAT --out FILE [options]",
         help=help,
         description="Export a model for other programs: as ONNX, as a binary checkpoint of Treelite, as a text file of "
-        "LightGBM, as a C file or a JavaScript module without dependencies, or one of its trees as text or as a Graphviz "
-        "graph.",
+        "LightGBM, as a C file or a JavaScript module without dependencies, or one of its trees as text or as a "
+        "Graphviz graph.",
         examples="""
   agbm export adult.agbm --to onnx --out adult.onnx
   agbm export adult.agbm --to c --out adult.c
