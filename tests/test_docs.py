@@ -11,10 +11,12 @@ prints is what it, or its last command, prints, up to seconds and sizes.
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 import warnings
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
@@ -30,6 +32,10 @@ with warnings.catch_warnings():
 
 # A source distribution has tests, but not the documentation.
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="there is no folder docs")
+
+
+PROGRAMS = {"c": ["gcc", "-Wall", "-Werror", "program.c", "-o", "program.run"], "js": ["node", "program.mjs"]}
+"""For other languages, what compiles or runs a program."""
 
 
 class Reader:
@@ -50,6 +56,8 @@ class Reader:
             for words in commands(text):
                 self._run(words)
                 self._printed = self._capsys.readouterr().out
+        elif language in PROGRAMS:
+            self._printed = output_of(language, text)
         elif language == "text" and self._printed:
             assert without_sizes(text) == without_sizes(self._printed), f"{self._document}:{line}"
             self._printed = ""
@@ -66,6 +74,18 @@ class Reader:
             cli.make_parser().parse_args(arguments)
         else:
             assert cli.main(arguments) == 0, f"{shlex.join(arguments)}: {self._capsys.readouterr().err}"
+
+
+def output_of(language, text):
+    """What a program prints; nothing where there is no compiler or no node."""
+    command = PROGRAMS[language]
+    if shutil.which(command[0]) is None:
+        return ""
+    Path(f"program.{'c' if language == 'c' else 'mjs'}").write_text(text)
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    if language == "c":
+        printed = subprocess.run(["./program.run"], check=True, capture_output=True, text=True).stdout
+    return printed
 
 
 def without_sizes(text):
@@ -113,9 +133,9 @@ def test_blocks_run(document, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_block_says_what_it_is(document):
-    """Python and commands are run. What is neither is text; Sphinx checks its own directives."""
+    """Python, C, JavaScript and commands are run. What is none of these is text; Sphinx checks its own directives."""
     for language, _, line in blocks(document):
-        assert language in ("python", "sh", "text", "text layers", "setup") or language.startswith("{"), (
+        assert language in ("python", "sh", "text", "text layers", "setup", *PROGRAMS) or language.startswith("{"), (
             f"{document}:{line}: {language!r}"
         )
 

@@ -480,7 +480,7 @@ class TestLooking:
         np.testing.assert_allclose(written.sum(axis=1), trained.decision_function(agbm_table()))
         assert list(written) == ["size", "colour", "code", "day", "times", "base value"]
 
-    @pytest.mark.parametrize("to", ["onnx", "lightgbm", "treelite", "text", "dot"])
+    @pytest.mark.parametrize("to", ["onnx", "lightgbm", "treelite", "c", "js", "text", "dot"])
     def test_export(self, to, trained, capsys, here):
         run("export", "sold.agbm", "--to", to, "--out", f"m.{to}", "--json")
         written = (here / f"m.{to}").read_bytes()
@@ -495,7 +495,15 @@ class TestLooking:
             labels = session.run(["label"], texts | numbers)[0]
             assert labels.tolist() == trained.predict(X).tolist()
         else:
-            start = {"lightgbm": b"tree\n", "treelite": b"", "text": b"tree 0", "dot": b"digraph"}[to]
+            text = b"/*\nagbm "
+            start = {
+                "lightgbm": b"tree\n",
+                "treelite": b"",
+                "c": text,
+                "js": text,
+                "text": b"tree 0",
+                "dot": b"digraph",
+            }[to]
             assert written.startswith(start)
             assert len(written) > 100
 

@@ -13,7 +13,7 @@ from agbm.export._view import view
 from agbm.losses import HalfSquaredError, Poisson
 from export_models import MAKE_ALL, hard_rows, model, numbers, scores, table
 
-EXPORTS = ["export_text", "plot_tree", "to_graphviz", "to_lightgbm", "to_onnx", "to_treelite"]
+EXPORTS = ["export_text", "plot_tree", "to_c", "to_graphviz", "to_js", "to_lightgbm", "to_onnx", "to_treelite"]
 
 
 class MyLoss(HalfSquaredError):

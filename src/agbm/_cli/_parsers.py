@@ -27,7 +27,7 @@ from ._status import status
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-EXPORT_FORMATS = ("onnx", "treelite", "lightgbm", "text", "dot")
+EXPORT_FORMATS = ("onnx", "treelite", "lightgbm", "c", "js", "text", "dot")
 
 
 def _train(commands: Commands, help: str) -> None:
@@ -263,9 +263,11 @@ def _export(commands: Commands, help: str) -> None:
         "agbm export MODEL --to FORMAT --out FILE [options]",
         help=help,
         description="Export a model for other programs: as ONNX, as a binary checkpoint of Treelite, as a text file of "
-        "LightGBM, or one of its trees as text or as a Graphviz graph.",
+        "LightGBM, as a C file or a JavaScript module without dependencies, or one of its trees as text or as a "
+        "Graphviz graph.",
         examples="""
   agbm export adult.agbm --to onnx --out adult.onnx
+  agbm export adult.agbm --to c --out adult.c
   agbm export adult.agbm --to text --tree 3 --out tree.txt""",
     )
     add_model(parser)

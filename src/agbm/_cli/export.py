@@ -26,10 +26,20 @@ def _lightgbm(model: Model, tree: int) -> str:
     return export.to_lightgbm(model)
 
 
+def _c(model: Model, tree: int) -> str:
+    return export.to_c(model)
+
+
+def _js(model: Model, tree: int) -> str:
+    return export.to_js(model)
+
+
 FORMATS: dict[str, Callable[[Model, int], bytes | str]] = {
     "onnx": _onnx,
     "treelite": _treelite,
     "lightgbm": _lightgbm,
+    "c": _c,
+    "js": _js,
     "text": export.export_text,
     "dot": export.to_graphviz,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -80,6 +80,8 @@ class View:
     feature_names: list[str]
     categories: dict[int, list[Any]]
     """For each categorical feature, its categories; the code of a category is its position."""
+    ordered: Mapping[int, list[Any]]
+    """The ordered categories of features whose values are positions in such a list."""
     trees: list[Tree]
     start: Array
     """The initial score of each output."""
@@ -138,6 +140,7 @@ def view(model: Any) -> View:
     return View(
         feature_names=fitted.reader.derivation.feature_names(feature_names(model)),
         categories=categories,
+        ordered=fitted.reader.derivation.ordered,
         trees=trees,
         start=start,
         loss=fitted.loss,

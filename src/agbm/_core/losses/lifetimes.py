@@ -317,13 +317,16 @@ class PiecewiseExponential(LifetimeLoss):
 
     def inverse_link(self, f: Array) -> Array:
         """The logarithm of the mean cumulative hazard at the ends of the intervals, the last as long as all others."""
-        reach = np.append(self._edges[1:], 2.0 * self._edges[-1] or 1.0)
-        weights = [sum(spent) / len(reach) for spent in self.exposure(reach).tolist()]
         largest = f.max(axis=0)
         total = np.zeros(f.shape[1])
-        for of_interval, weight in zip(f, weights, strict=True):  # in this order, for the same bits
+        for of_interval, weight in zip(f, self.risk_weights(), strict=True):  # in this order, for the same bits
             total += exp(of_interval - largest, self.n_threads) * weight
         return np.asarray(largest + log(total, self.n_threads))
+
+    def risk_weights(self) -> list[float]:
+        """For each interval, the factor of its hazard in the mean cumulative hazard."""
+        reach = np.append(self._edges[1:], 2.0 * self._edges[-1] or 1.0)
+        return [sum(spent) / len(reach) for spent in self.exposure(reach).tolist()]
 
     def cumulative_hazard(self, f: Array, times: Array) -> Array:
         """See LifetimeLoss."""
