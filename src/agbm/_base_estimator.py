@@ -293,6 +293,19 @@ class BaseAGBM(KnowsNames, ABC):
         check_is_fitted(self)
         return self.model_.split_counts()
 
+    @property
+    def fingerprint_(self) -> str:
+        """A digest of everything that predictions depend on, as 64 hexadecimal digits.
+
+        Two models with the same fingerprint predict the same bits. It is the same for every number of threads, for
+        batches, clusters and devices, and after loading. See docs/reproducibility.md.
+        """
+        check_is_fitted(self)
+        try:
+            return storage.fingerprint_of(storage.Saved(self, self.model_, {}))
+        except ValueError as error:
+            raise AttributeError(f"fingerprint_ is not defined for this model, which has no model file: {error}") from error
+
     def at_iteration(self, iteration: int) -> Self:
         """Return a copy of the fitted estimator whose model is that of an earlier iteration, at most best_iteration_.
 

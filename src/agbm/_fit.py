@@ -30,13 +30,13 @@ from ._core.training import (
     watch,
 )
 from ._data.blocks import naming
-from ._model import FittedModel
+from ._model import FittedModel, Origin
 from ._parameters import shaping_parameters
 from ._planning import checkpoints_of
 from ._progress import progress
 from ._run import Member, Plan, Run
 from ._scoring import Scores, scorers_of
-from ._storage.identity import UnidentifiedError, fingerprint, fingerprints
+from ._storage.identity import UnidentifiedError, fingerprint, fingerprints, library_version
 
 
 class Trained(NamedTuple):
@@ -69,6 +69,7 @@ def fitted_model(run: Run, settings: Any, trained: Trained) -> FittedModel:
         folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=trained.resolved, seed=plan.seed,
         held_out=plan.held_out, history=trained.history,
+        origin=None if run.data is None else Origin(library_version(), run.data),
     )  # fmt: skip
 
 
