@@ -52,7 +52,16 @@ class Trained(NamedTuple):
 
 def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
-    trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
+    return finished(run, settings, follow(run, settings, members_of(run, settings)))
+
+
+def members_of(run: Run, settings: Any) -> list[MemberRun]:
+    """The runs of all members."""
+    return [member_run(run.plan, member, settings) for member in run.members]
+
+
+def finished(run: Run, settings: Any, trained: Trained) -> FittedModel:
+    """The model of a run, with everything that follows from its rows after the last iteration."""
     model = fitted_model(run, settings, trained)
     if isinstance(run.plan.loss, Cox):
         pairs = zip(run.members, trained.functions, strict=True)

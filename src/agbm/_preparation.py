@@ -140,11 +140,11 @@ class Preparation(Planning):
 
     def __init__(
         self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None,
-        updated: FittedModel | None = None,
+        updated: FittedModel | None = None, seed: int | None = None,
     ) -> None:  # fmt: skip
         """See Planning."""
         self._source = LocalRows() if source is None else source
-        super().__init__(settings, kind, earlier, self._source.in_this_process, updated)
+        super().__init__(settings, kind, earlier, self._source.in_this_process, updated, seed)
 
     def run(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         """A run on X of any supported type."""

@@ -101,7 +101,8 @@ def _link_of_iteration(ensembles: Sequence[Ensemble], m: int, before: str) -> st
 
 
 def _coefficients(update: Update) -> list[Any]:
-    return [update.theta, update.eta, update.alpha, update.restart, list(update.dropped)]
+    numbers = [float(number) for number in (update.theta, update.eta, update.alpha)]  # NumPy has other kinds
+    return [*numbers, bool(update.restart), [int(m) for m in update.dropped]]
 
 
 def digest_of(entries: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], before: str = "") -> str:
