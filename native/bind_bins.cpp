@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "leaf_rows.hpp"
 #include "python_arrays.hpp"
+#include "row_digest.hpp"
 #include "sparse.hpp"
 #include "thresholds.hpp"
 #include "tree_records.hpp"
@@ -286,11 +287,57 @@ void bind_thresholds(nb::module_& m) {
         "The same for a sparse matrix, given column by column, without duplicate entries.");
 }
 
+using Sums = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+DigestSums digest_sums(std::size_t n_rows, std::uint64_t first, int shift, std::size_t first_column, const Sums& blocks,
+                       const Sums& columns) {
+  require(shift >= 0 && shift < 63 && first < (std::uint64_t{1} << 62), "shift, first: too large");
+  const DigestSums sums{first, shift, first_column, blocks.data(), columns.data(), columns.size()};
+  require(n_rows == 0 || sums.block_of(n_rows - 1) < blocks.size(), "blocks: must have an entry for each block");
+  require(columns.size() > 0, "columns: must not be empty");
+  return sums;
+}
+
+template <class T>
+void digest_rows(const Matrix<T>& x, std::uint64_t first, int shift, std::size_t first_column, const Sums& blocks,
+                 const Sums& columns, int n_threads) {
+  const DigestSums sums = digest_sums(x.shape(0), first, shift, first_column, blocks, columns);
+  const Dense<T> dense = as_dense(x);
+  nb::gil_scoped_release release;
+  digest_dense(dense, x.shape(0), sums, n_threads);
+}
+
+template <class T>
+void digest_sparse_rows(const Vector<T>& values, const Vector<std::int64_t>& indices, const Vector<std::int64_t>& start,
+                        std::uint64_t first, int shift, const Sums& blocks, const Sums& columns, int n_threads) {
+  require(start.size() > 0 && values.size() == indices.size(), "values, indices, start: wrong sizes");
+  const std::size_t n_rows = start.size() - 1;
+  require(start.data()[0] == 0 && static_cast<std::size_t>(start.data()[n_rows]) == values.size() &&
+              std::is_sorted(start.data(), start.data() + n_rows + 1),
+          "start: must increase from 0 to the number of values");
+  for (std::size_t i = 0; i < indices.size(); ++i) require(indices.data()[i] >= 0, "indices: must not be negative");
+  const DigestSums sums = digest_sums(n_rows, first, shift, 0, blocks, columns);
+  nb::gil_scoped_release release;
+  digest_sparse(values.data(), indices.data(), start.data(), n_rows, sums, n_threads);
+}
+
+template <class T>
+void bind_digests_of(nb::module_& m) {
+  m.def("digest_rows", &digest_rows<T>, "X"_a.noconvert(), "first"_a, "shift"_a, "first_column"_a,
+        "blocks"_a.noconvert(), "columns"_a.noconvert(), "n_threads"_a,
+        "Add the hashes of cells to the sums of blocks of 2^shift rows and of columns; see row_digest.hpp.");
+  m.def("digest_sparse_rows", &digest_sparse_rows<T>, "values"_a.noconvert(), "indices"_a.noconvert(),
+        "start"_a.noconvert(), "first"_a, "shift"_a, "blocks"_a.noconvert(), "columns"_a.noconvert(), "n_threads"_a,
+        "The same for compressed sparse rows without duplicate entries.");
+}
+
 }  // namespace
 
 void bind_bins(nb::module_& m) {
   bind_matrix(m);
   bind_thresholds(m);
+  bind_digests_of<double>(m);
+  bind_digests_of<float>(m);
 }
 
 }  // namespace agbm

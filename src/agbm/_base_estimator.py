@@ -33,6 +33,7 @@ from ._predictor import Predictor, finish_of
 from ._preparation import Preparation, RowSource
 from ._storage import model as storage
 from ._update import Wanted, updated
+from ._verification import ALL, Replay, Verification
 
 ESTIMATORS: dict[str, type[BaseAGBM]] = {}
 """The estimators that model files can contain, by name."""
@@ -48,6 +49,8 @@ class BaseAGBM(KnowsNames, ABC):
 
     model_: FittedModel
     _kind: ClassVar[type[Labels]]
+    _replay: Replay | None = None
+    """The fit to repeat instead of a new one; see verify."""
 
     def __init__(
         self,
@@ -135,8 +138,12 @@ class BaseAGBM(KnowsNames, ABC):
             if source is not None:
                 raise ValueError(f"device={self.device!r}: workers of a cluster grow trees on their CPUs; use 'cpu'.")
             source = rows_of_device(self.device)
-        preparation = Preparation(self, self._kind, earlier, source)
+        replay = self._replay
+        preparation = Preparation(self, self._kind, earlier, source, seed=None if replay is None else replay.seed)
         run = preparation.run(given, None if validation.X is None else validation, watched)
+        if replay is not None:
+            replay.run(run, self)
+            return self
         return self._keep(train(run, self), notes={})
 
     def _read(self, given: Given, name: str = "y") -> Given:
@@ -181,6 +188,29 @@ class BaseAGBM(KnowsNames, ABC):
         self._validate_params()
         given, validation = self._with_labels(given), self._with_labels(validation, "y_val")
         return self._keep(updated(self, self._kind, given, validation, wanted, source), dict(self.notes_))
+
+    def verify(self, *rows: Any, iterations: str | int | Sequence[int] = ALL, **named_rows: Any) -> Verification:
+        """Check whether the model is the one that fit returns for given rows, bit for bit.
+
+        All arguments but iterations are those of fit. iterations is
+
+        - "all": fit is repeated, and everything is compared.
+        - a list, such as [3, 17]: these iterations, counted from 1, are grown again. All others are replayed, that is
+          their trees are taken from the model, and the losses that follow are compared with the recorded ones.
+        - one iteration: the ones before it are replayed and it is grown again; later ones are not checked.
+
+        The result is true if nothing differs; its `differences` say what does, and `unchecked` what was not compared.
+        See docs/guides/verification.md.
+        """
+        check_is_fitted(self)
+        return self._verified_by(lambda checked: checked.fit(*rows, **named_rows), iterations)
+
+    def _verified_by(self, fit: Callable[[Self], Any], iterations: str | int | Sequence[int]) -> Verification:
+        checked, replay = Replay.of(self, iterations)
+        checked._replay = replay
+        fit(checked)
+        assert replay.found is not None
+        return replay.found
 
     def calibrate(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, group: Any = None, offset: Any = None
@@ -293,6 +323,19 @@ class BaseAGBM(KnowsNames, ABC):
         check_is_fitted(self)
         return self.model_.split_counts()
 
+    @property
+    def fingerprint_(self) -> str:
+        """A digest of everything that predictions depend on, as 64 hexadecimal digits.
+
+        Two models with the same fingerprint predict the same bits. It is the same for every number of threads, for
+        batches, clusters and devices, and after loading. See docs/reproducibility.md.
+        """
+        check_is_fitted(self)
+        try:
+            return storage.fingerprint_of(storage.Saved(self, self.model_, {}))
+        except ValueError as error:
+            raise AttributeError(f"fingerprint_ is not defined for this model, which has no model file: {error}") from error
+
     def at_iteration(self, iteration: int) -> Self:
         """Return a copy of the fitted estimator whose model is that of an earlier iteration, at most best_iteration_.
 
@@ -342,7 +385,13 @@ class BaseAGBM(KnowsNames, ABC):
         return tags
 
 
-def loaded(path: str | os.PathLike[str]) -> BaseAGBM:
-    """The fitted estimator in a model file."""
+def loaded(path: str | os.PathLike[str]) -> storage.Saved:
+    """The contents of a model file; the estimator is fitted."""
     saved = storage.load(path, ESTIMATORS)
-    return cast(BaseAGBM, saved.estimator)._keep(saved.model, saved.notes)
+    cast(BaseAGBM, saved.estimator)._keep(saved.model, saved.notes)
+    return saved
+
+
+def verified_by(estimator: BaseAGBM, fit: Callable[[Any], Any], iterations: str | int | Sequence[int]) -> Verification:
+    """The result of BaseAGBM.verify with the rows that `fit` fits an estimator to."""
+    return estimator._verified_by(fit, iterations)

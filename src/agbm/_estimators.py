@@ -345,4 +345,4 @@ def load(path: str | os.PathLike[str]) -> AGBMClassifier | AGBMRegressor | AGBMR
     >>> agbm.load("diabetes.agbm").predict(X[:2]).shape
     (2,)
     """
-    return cast(AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival, loaded(path))
+    return cast(AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival, loaded(path).estimator)

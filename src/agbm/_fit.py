@@ -30,13 +30,13 @@ from ._core.training import (
     watch,
 )
 from ._data.blocks import naming
-from ._model import FittedModel
+from ._model import FittedModel, Origin
 from ._parameters import shaping_parameters
 from ._planning import checkpoints_of
 from ._progress import progress
 from ._run import Member, Plan, Run
 from ._scoring import Scores, scorers_of
-from ._storage.identity import UnidentifiedError, fingerprint, fingerprints
+from ._storage.identity import UnidentifiedError, fingerprint, fingerprints, library_version
 
 
 class Trained(NamedTuple):
@@ -52,7 +52,16 @@ class Trained(NamedTuple):
 
 def train(run: Run, settings: Any) -> FittedModel:
     """Train a model on a prepared run; `settings` is the estimator with its parameters."""
-    trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
+    return finished(run, settings, follow(run, settings, members_of(run, settings)))
+
+
+def members_of(run: Run, settings: Any) -> list[MemberRun]:
+    """The runs of all members."""
+    return [member_run(run.plan, member, settings) for member in run.members]
+
+
+def finished(run: Run, settings: Any, trained: Trained) -> FittedModel:
+    """The model of a run, with everything that follows from its rows after the last iteration."""
     model = fitted_model(run, settings, trained)
     if isinstance(run.plan.loss, Cox):
         pairs = zip(run.members, trained.functions, strict=True)
@@ -69,6 +78,7 @@ def fitted_model(run: Run, settings: Any, trained: Trained) -> FittedModel:
         folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=trained.resolved, seed=plan.seed,
         held_out=plan.held_out, history=trained.history,
+        origin=None if run.data is None else Origin(library_version(), run.data),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,21 @@ from ._core.ensemble import Ensemble, fold
 from ._core.learners import Model, WeightedSum
 from ._core.losses import Array, Loss
 from ._data.reader import TableReader
+from ._data.row_digest import RowDigest
 from ._labels import Labels
 from ._tree import Forest
 from ._tree.forest import fold as fold_forests
 from ._tree.forest import gain_by_feature
 from ._tree.partial_dependence import partial_dependence
+
+
+class Origin(NamedTuple):
+    """What a model was trained with, besides parameters and seed."""
+
+    version: str
+    """Of the library."""
+    data: RowDigest
+
 
 Predict = Callable[[Model, Any, int], Array]
 """Predicts the values (function, output, row) of a model for the rows of a table of numbers."""
@@ -63,6 +73,8 @@ class FittedModel:
     """The errors on rows that the model was not trained on, for intervals and sets of classes."""
     baseline: Array | None = None
     """For Cox's loss, the cumulative hazard of a row with score 0 at the times of the labels."""
+    origin: Origin | None = None
+    """None if the model is not that of a single fit."""
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without what follows from it."""

@@ -345,3 +345,22 @@ class QueryLabels:
 def ranking_marks(
     pairs: bool, relevance: NDArray[np.float64], query: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None: ...
+def digest_rows(
+    X: NDArray[Any],
+    first: int,
+    shift: int,
+    first_column: int,
+    blocks: NDArray[np.uint64],
+    columns: NDArray[np.uint64],
+    n_threads: int,
+) -> None: ...
+def digest_sparse_rows(
+    values: NDArray[Any],
+    indices: NDArray[np.int64],
+    start: NDArray[np.int64],
+    first: int,
+    shift: int,
+    blocks: NDArray[np.uint64],
+    columns: NDArray[np.uint64],
+    n_threads: int,
+) -> None: ...

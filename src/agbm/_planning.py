@@ -46,12 +46,14 @@ class Planning:
 
     def __init__(
         self, settings: Any, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool,
-        updated: FittedModel | None = None,
+        updated: FittedModel | None = None, seed: int | None = None,
     ) -> None:  # fmt: skip
         """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start.
 
-        `updated` is a model whose columns, categories and classes stay, and nothing else.
+        `updated` is a model whose columns, categories and classes stay, and nothing else. `seed` is that of a run to
+        repeat, instead of one that random_state gives.
         """
+        self._seed = seed
         self._settings = settings
         self._kind = kind
         self._earlier = earlier
@@ -161,7 +163,7 @@ class Planning:
     ) -> tuple[Sequence[Ensemble], int]:
         """The ensembles of the run to resume, from warm_start or a checkpoint, and its seed."""
         ensembles: Sequence[Ensemble] = ()
-        seed = seed_of(self._settings.random_state)
+        seed = seed_of(self._settings.random_state) if self._seed is None else self._seed
         if self._earlier is not None:
             if held_out != self._earlier.held_out:
                 held, given = ("no rows", "not given") if held_out else ("some rows", "given")

@@ -29,6 +29,7 @@ from ._data.blocks import (
     WithValidation,
     check_columns,
     dense,
+    digest_of_blocks,
     gather,
     look_at_columns,
     naming,
@@ -36,6 +37,7 @@ from ._data.blocks import (
 from ._data.derivation import Derivation, has_more_than_numbers, look
 from ._data.offsets import added, check_both
 from ._data.reader import TableReader
+from ._data.row_digest import digest_of_table
 from ._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from ._data.tables import Categories, as_table, categorical_mask, named_mask
 from ._label_steps import (
@@ -138,11 +140,11 @@ class Preparation(Planning):
 
     def __init__(
         self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None,
-        updated: FittedModel | None = None,
+        updated: FittedModel | None = None, seed: int | None = None,
     ) -> None:  # fmt: skip
         """See Planning."""
         self._source = LocalRows() if source is None else source
-        super().__init__(settings, kind, earlier, self._source.in_this_process, updated)
+        super().__init__(settings, kind, earlier, self._source.in_this_process, updated, seed)
 
     def run(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         """A run on X of any supported type."""
@@ -188,7 +190,9 @@ class Preparation(Planning):
             return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
         members = make_members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
-        return Run(plan, reader, labels, members, rows.watched)
+        n_watched = sum(of.n for of in rows.watched)
+        data = digest_of_table(rows, n_given, rows.n - n_watched, labels.n_outputs, self._n_threads)
+        return Run(plan, reader, labels, members, rows.watched, data)
 
     def _check_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
         """The reader of the table, and the checked X, y and weights."""
@@ -249,6 +253,7 @@ class Preparation(Planning):
             return identity_of(parts, self._digested(labelled, n_used, reader))
 
         plan = self._plan(reader, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
+        n_validation = 0 if following is None else sum(following.n_rows)
         labelled = labelled if following is None else labelled.followed_by(following)
         light = plan._replace(earlier=())  # it is sent to other processes
         labelled, n_train = labelled.step(steps.divide, light, labels)
@@ -274,7 +279,10 @@ class Preparation(Planning):
         of_members = zip(*n_train, strict=True)
         parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(of_members)]
         members = make_members(plan, member, parts)
-        return Run(plan, cast(TableReader, known), labels, members, ())
+        read = cast(TableReader, known)
+        n_threads = self._n_threads if self._source.in_this_process else 1
+        data = digest_of_blocks(labelled, read.numbers, n_validation, labels.n_outputs, read.n_features, n_threads)
+        return Run(plan, read, labels, members, (), data)
 
     def _reader_of(self, given: Gathered) -> TableReader:
         """The reader of the columns of blocks."""

@@ -13,6 +13,7 @@ from ._core.losses import Loss
 from ._core.methods import Method
 from ._core.objective import Objective
 from ._data.reader import TableReader
+from ._data.row_digest import RowDigest
 from ._data.rows import RowSet
 from ._labels import Labels
 from ._tree import TreeLearner
@@ -68,6 +69,8 @@ class Run(NamedTuple):
     members: Sequence[Member]
     watched: Sequence[RowSet]
     """The last rows of each member, which are only watched."""
+    data: RowDigest | None = None
+    """The digest of all rows but these; None for the runs of a cross-validation."""
 
     @property
     def start(self) -> Any:

@@ -88,7 +88,7 @@ def updated(
     """The model of a fitted estimator after an update with the given rows."""
     # The calibration is not that of the updated model, which may have been trained on its rows. The baseline is
     # estimated again from the rows of the update.
-    model: FittedModel = replace(estimator.model_, calibration=None, baseline=None)
+    model: FittedModel = replace(estimator.model_, calibration=None, baseline=None, origin=None)
     wanted.check(model, validation, source is None or source.in_this_process)
     rows = Rows(kind, given, None if validation.X is None else validation, source)
     settings = settings_of(estimator, model, wanted.max_iter)

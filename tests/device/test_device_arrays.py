@@ -60,6 +60,7 @@ def test_a_fit_is_that_of_the_host(data, device, dtype, order, tmp_path):
 
 def test_tables_are_not_copied_to_the_host(data, device, no_copies, monkeypatch):
     monkeypatch.setattr("agbm._tree.bins.MAX_SAMPLE", 100)
+    monkeypatch.setattr("agbm._data.row_digest.ROWS_AT_ONCE", 100)
     X, y = device.to_device(data[0]), data[1]
     model = AGBMRegressor(**CUDA).fit(X, y)
     assert is_on_device(model.predict(X))

@@ -37,8 +37,9 @@ def many_iterations(description, arrays, n=5_000):
     for name in arrays:
         if name.startswith("history."):
             arrays[name] = np.resize(arrays[name], n + 1)
-        elif not name.startswith(("feature_names", "categories.")):
+        elif not name.startswith(("feature_names", "categories.", "origin.", "chain")):
             arrays[name] = np.tile(arrays[name], n)
+    arrays["chain"] = np.zeros(32 * (n + 4), np.uint8)
     arrays["history.iteration"] = np.arange(n + 1)
     for name in ("function_model", "primary", "momentum"):
         arrays[name] = np.arange(n)

@@ -450,7 +450,7 @@ class TestRulesOfTheContainer:
     def test_a_byte_of_a_section(self, written):
         size = written.stat().st_size
         patched(written, size - 1, b"\x55")
-        refused(written, "checksum of section 'history.seconds': the file is damaged")
+        refused(written, "checksum of section 'chain': the file is damaged")
 
     def test_cut_short(self, written):
         whole = written.read_bytes()
@@ -696,7 +696,10 @@ class TestRulesOfModels:
                 refused(written, "sizes|type|checksum|trees")
             written.write_bytes(whole)
             rewrite(written, lambda description, arrays, name=name: arrays.pop(name))
-            refused(written, f"sections: section '{name}' is missing")
+            if name == "chain":  # older files have none
+                load(written)
+            else:
+                refused(written, f"sections: section '{name}' is missing")
 
     def test_a_tree_that_is_too_deep(self, regression, tmp_path):
         X, y = regression

@@ -19,7 +19,7 @@ from ._status import printable
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    Exit codes are 0 for success, 1 for a failure and 130 after Ctrl-C. Invalid arguments raise SystemExit with code 2.
+    Exit codes are 0 for success, 1 for a failure, or for a comparison that found a difference, and 130 after Ctrl-C. Invalid arguments raise SystemExit with code 2.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # column names may contain characters that the terminal cannot encode
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # those meant for users, not for developers
             warnings.showwarning = _show_warning
-            parsed.run(parsed)
+            code = parsed.run(parsed)
             if sys.stdout is not None:  # it is None if the caller has closed it
                 sys.stdout.flush()
     except KeyboardInterrupt:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"agbm: {printable(_in_one_line(error))}", file=sys.stderr)
         return 1
-    return 0
+    return int(code or 0)
 
 
 def make_parser(command: str | None = None) -> argparse.ArgumentParser:

@@ -220,6 +220,52 @@ def _tune(commands: Commands, help: str) -> None:
     parser.set_defaults(run=partial(_run, "tune"))
 
 
+def _diff(commands: Commands, help: str) -> None:
+    parser = add_command(
+        commands,
+        "agbm diff MODEL OTHER [--json]",
+        help=help,
+        description="Compare two model files: whether they predict the same, or else the first iteration, tree and "
+        "node that differ, and whether training rows, parameters, version or seed differ. The exit code is 0 if the "
+        "models predict the same, and 1 otherwise.",
+        examples="""
+  agbm diff monday.agbm tuesday.agbm
+  agbm diff monday.agbm tuesday.agbm --json | jq .same""",
+    )
+    add_model(parser)
+    parser.add_argument("other", help="the other model file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    parser.set_defaults(run=partial(_run, "diff"))
+
+
+def _verify(commands: Commands, help: str) -> None:
+    parser = add_command(
+        commands,
+        "agbm verify MODEL DATA [--all | --sample K | --iteration M] [options]",
+        help=help,
+        description="Check whether a model is the one that its training data give. The options of agbm train that "
+        "the model was trained with are recorded in its file. By default the training is repeated. The exit code is 0 "
+        "if the model is verified, and 1 if something differs, which is named.",
+        examples="""
+  agbm verify credit.agbm loans.csv
+  agbm verify credit.agbm loans.csv --sample 5
+  agbm verify credit.agbm loans.csv --iteration 17""",
+    )
+    add_model(parser)
+    parser.add_argument("data", help="the file that the model was trained on, or a copy of it")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--all", action="store_true", help="repeat the training as a whole (the default)")
+    what.add_argument(
+        "--sample", type=int, metavar="K", help="grow the trees of K random iterations again, and replay all others"
+    )
+    what.add_argument(
+        "--iteration", type=int, metavar="M", help="replay the iterations before M, and grow the trees of M again"
+    )
+    parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
+    add_output(parser)
+    parser.set_defaults(run=partial(_run, "verify"))
+
+
 def _inspect(commands: Commands, help: str) -> None:
     parser = add_command(
         commands,
@@ -330,6 +376,8 @@ COMMANDS: dict[str, tuple[str, Callable[[Commands, str], None]]] = {
     "update": ("change a model with new rows", _update),
     "compare": ("compare methods and other libraries on a table", _compare),
     "tune": ("search for better parameters than the defaults", _tune),
+    "diff": ("compare two model files", _diff),
+    "verify": ("check whether a model is the one that its training data give", _verify),
     "inspect": ("show the contents of a model file", _inspect),
     "explain": ("show how much each feature contributes to predictions", _explain),
     "export": ("export a model for other programs", _export),
@@ -349,10 +397,11 @@ def add_commands(commands: Commands, wanted: str | None) -> None:
             commands.add_parser(name, help=help)
 
 
-def _run(name: str, arguments: argparse.Namespace, before: Callable[[], None] | None = None) -> None:
-    """Import the module of a command, which takes seconds, and run it."""
+def _run(name: str, arguments: argparse.Namespace, before: Callable[[], None] | None = None) -> int | None:
+    """Import the module of a command, which takes seconds, and run it; returns its exit code, if it has its own."""
     if before is not None:
         before()
     with status(arguments):
         module = import_module(f".{name}", __package__)
-    module.run(arguments)
+    code: int | None = module.run(arguments)
+    return code

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     question = ask(arguments, streams=arguments.stream)
     if arguments.test is not None:
         _check_test(question, arguments)
-    parts = _parts(question, arguments)
+    parts = parts_of(question, arguments)
     folds = [] if arguments.folds is None else _folds(question, arguments)
     model = make_model(question, arguments)
     if question.offset_column is not None:
@@ -90,7 +90,7 @@ def _check_test(question: Question, arguments: argparse.Namespace) -> None:
             check_column(name, f"--test {arguments.test}", [column.name for column in test.columns])
 
 
-def _parts(question: Question, arguments: argparse.Namespace) -> Fold:
+def parts_of(question: Question, arguments: argparse.Namespace) -> Fold:
     """Return the training and test rows."""
     share = 0.0 if arguments.test is not None or arguments.folds is not None else arguments.test_fraction
     return question.hold_out(question.rows, share, arguments.seed)

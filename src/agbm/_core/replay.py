@@ -7,7 +7,7 @@ single run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Generic
 
 from .ensemble import Ensemble
@@ -18,15 +18,19 @@ from .objective import Objective
 class ReplayingFitter(Generic[V]):
     """Returns the learners of an earlier run in their order, then new fits of the given fitter.
 
-    An iteration is fitted again if its momentum learner is needed but was discarded for having no weight. This happens
-    at the last iteration of the earlier run and before each restart.
+    Iterations in `again`, counted from 0, are fitted again although their learners are known. Apart from these, an
+    iteration is fitted again if its momentum learner is needed but was discarded for having no weight. This happens at
+    the last iteration of the earlier run and before each restart.
     """
 
-    def __init__(self, earlier: Ensemble, fitter: Fitter[V], objective: Objective[V]) -> None:
+    def __init__(
+        self, earlier: Ensemble, fitter: Fitter[V], objective: Objective[V], again: Collection[int] = ()
+    ) -> None:
         self._earlier = earlier
         self._fitter = fitter
         self._objective = objective
-        self._pairs: Iterator[tuple[int, int | None]] = iter(earlier.pairs())
+        pairs = [None if m in again else pair for m, pair in enumerate(earlier.pairs())]
+        self._pairs: Iterator[tuple[int, int | None] | None] = iter(pairs)
 
     def skip(self) -> None:
         """See Fitter."""
@@ -43,7 +47,7 @@ class ReplayingFitter(Generic[V]):
 
     def fit_pair(self, r: V, c: V, newton: Newton[V] | None, *, second: bool) -> tuple[Fit[V], Fit[V] | None]:
         """See Fitter."""
-        primary, momentum = next(self._pairs, (None, None))
+        primary, momentum = next(self._pairs, None) or (None, None)
         if primary is None or (second and momentum is None):
             return self._fitter.fit_pair(r, c, newton, second=second)
         self._fitter.skip()

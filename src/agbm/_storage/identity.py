@@ -15,6 +15,7 @@ import hashlib
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -35,6 +36,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+@functools.cache
+def library_version() -> str:
+    """The version of this library; looking it up reads a file."""
+    return version("agbm")
 
 
 class UnidentifiedError(TypeError):

@@ -9,7 +9,6 @@ import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence, Set
-from importlib.metadata import version
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -27,17 +26,20 @@ from .._data.reader import TableReader
 from .._data.tables import Categories
 from .._labels import Labels
 from .._lifetimes import Lifetimes
-from .._model import FittedModel
+from .._model import FittedModel, Origin
 from .._parameters import shaping_parameters
 from .._tree import Forest
 from .._tree.forest import Stack
 from . import calibration as stored_calibration
 from . import container as model_file
 from . import labels as stored_labels
+from . import origin as stored_origin
 from . import values as stored_values
 from .columns import category_arrays, described_derivation, restored_categories, restored_derivation
 from .container import ModelFileError, Stored
+from .digests import chain, chain_section, fingerprint, restored_chain
 from .ensemble import ensembles_of, model_updates_of, stack_of, to_arrays
+from .identity import library_version
 
 KIND = "model"
 
@@ -67,6 +69,8 @@ class Saved(NamedTuple):
     """The estimator with its parameters; its fitted state is `model`."""
     model: FittedModel
     notes: dict[str, str]
+    chain: Sequence[str] = ()
+    """The chain in the file that the model was loaded from, which may be that of another model; see digests.py."""
 
 
 def save(saved: Saved, path: str | os.PathLike[str]) -> None:
@@ -74,7 +78,8 @@ def save(saved: Saved, path: str | os.PathLike[str]) -> None:
     _check_can_be_saved(saved)
     kind = type(saved.estimator)
     try:
-        description, arrays = _description(saved), _arrays(saved.model)
+        description, arrays = description_of(saved), arrays_of(saved.model)
+        arrays |= chain_section(chain(description, arrays, saved.model.ensembles))
         _check_same(saved, restore(model_file.as_read(KIND, description, arrays), {kind.__name__: kind}))
     except RecursionError as error:
         raise ValueError("The model cannot be saved: one of its parameters is nested too deeply.") from error
@@ -92,6 +97,12 @@ def load(path: str | os.PathLike[str], estimators: Mapping[str, type]) -> Saved:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: it is nested too deeply.") from error
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: {error}.") from error
+
+
+def fingerprint_of(saved: Saved) -> str:
+    """The fingerprint of a model; raises ValueError for models that files do not support."""
+    _check_can_be_saved(saved)
+    return fingerprint(description_of(saved), arrays_of(saved.model))
 
 
 def _check_can_be_saved(saved: Saved) -> None:
@@ -125,7 +136,7 @@ def _check_same(saved: Saved, restored: Saved) -> None:
 def _facts(saved: Saved) -> dict[str, Any]:
     """Everything in a model except the arrays of its trees and its history, which are saved unchanged."""
     model = saved.model
-    facts = _description(saved) | {
+    facts = description_of(saved) | {
         "feature_names_in_": _names(model),
         "categories": model.categories,
         "n_iter_": model.n_iter,
@@ -140,10 +151,11 @@ def _names(model: FittedModel) -> list[Any]:
     return [] if model.reader.names is None else list(model.reader.names)
 
 
-def _description(saved: Saved) -> dict[str, Any]:
+def description_of(saved: Saved) -> dict[str, Any]:
+    """The description of a model, as its file has it."""
     model = saved.model
     described = {
-        "library": version("agbm"),
+        "library": library_version(),
         "estimator": type(saved.estimator).__name__,
         "parameters": _encode_all(_parameters(saved.estimator)),
         "fitted_parameters": _encode_all(model.parameters),
@@ -164,6 +176,8 @@ def _description(saved: Saved) -> dict[str, Any]:
         described["scores"] = scores
     if model.updates:
         described["updates"] = [list(update) for update in model.updates]
+    if model.origin is not None:
+        described[stored_origin.ENTRY] = stored_origin.described(*model.origin)
     described |= stored_calibration.described(model.calibration)
     return described | stored_labels.described(model.labels)
 
@@ -185,7 +199,8 @@ def _parameters(estimator: Any) -> dict[str, Any]:
     return cast(dict[str, Any], parameters)
 
 
-def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
+def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
+    """The sections of a model, as its file has them."""
     folded = model.folded.value if isinstance(model.folded, Forest) else np.zeros(0)
     arrays = {**to_arrays(model.ensembles), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
     arrays |= stored_values.to_arrays("feature_names", _names(model), "X: the name")
@@ -194,6 +209,8 @@ def _arrays(model: FittedModel) -> dict[str, NDArray[Any]]:
         arrays |= category_arrays("ordered", model.reader.derivation.ordered)
     arrays |= stored_labels.to_arrays(model.labels)
     arrays |= stored_calibration.to_arrays(model.calibration)
+    if model.origin is not None:
+        arrays |= stored_origin.to_arrays(model.origin.data)
     if model.baseline is not None:
         arrays["baseline"] = model.baseline
     for name, dtype in _HISTORY.items():
@@ -225,6 +242,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     start = _restored_start(labels, stored)
     stored_labels.check_loss(labels, loss)
     ensembles, folded = _restored_trees(reader, labels, stored)
+    origin = stored_origin.restored(stored)
     model = FittedModel(
         reader=reader,
         labels=labels,
@@ -243,8 +261,9 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
             stored, stored_labels.n_per_row(labels), labels.n_outputs, len(ensembles), reader.n_columns
         ),
         baseline=_restored_baseline(labels, stored),
+        origin=None if origin is None else Origin(*origin),
     )
-    return Saved(estimator, model, _restored_notes(stored))
+    return Saved(estimator, model, _restored_notes(stored), restored_chain(stored, len(ensembles[0])))
 
 
 def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,17 @@ _NO_WORDS = np.zeros(0, dtype=np.uint64)
 _NO_SETS = np.zeros(1, dtype=np.int64)
 
 
+class OtherBinsError(ValueError):
+    """A known tree has a threshold that is not one of the bins."""
+
+    def __init__(self, feature: int, threshold: float) -> None:
+        super().__init__(
+            f"X: feature {feature} has other bins than in the run to resume; pass the same rows, or start from scratch."
+        )
+        self.feature = feature
+        self.threshold = threshold
+
+
 class LeafRows(NamedTuple):
     """The number of training rows, and the minimum number per leaf."""
 
@@ -218,9 +229,7 @@ class Bins:
         thresholds = self._thresholds_of(f)
         number = int(np.searchsorted(thresholds, threshold))
         if number < len(thresholds) and thresholds[number] != threshold:
-            raise ValueError(
-                f"X: feature {f} has other bins than in the run to resume; pass the same rows, or start from scratch."
-            )
+            raise OtherBinsError(f, threshold)
         return number
 
 

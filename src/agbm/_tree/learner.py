@@ -269,6 +269,10 @@ class TableFitter(TreeFitter):
         """Keep no reference to the features, which may be a copy; `features` makes them again when they are needed."""
         self._features = features
 
+    def with_known_bins(self) -> TreeFitter:
+        """A fitter whose known trees were grown with the same bins, so that it does not need the features."""
+        return TreeFitter(self._learner, self._bins, self._matrix, self._n_train, self._weights)
+
     def leaves(self, forest: Forest) -> NDArray[np.int32]:
         """The index of the leaf of every row in each tree: (tree, row)."""
         return np.ascontiguousarray(forest.leaves(self._features(), self._learner.n_threads).T)
