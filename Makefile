@@ -4,6 +4,8 @@
 # make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make test-ray  install Ray, which the tests do without otherwise, and run those of examples/on_ray.py
+# make test-container  run the commands of examples/container/Containerfile in empty environments, and ask the service
+#             (PYTHON=interpreter that any user can start)
 # make wheel  build a source distribution, from it a wheel, and see that the wheel works where nothing else is installed
 # make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
 # make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
@@ -55,7 +57,7 @@ KERNELS := src/agbm/_device/kernels
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-gpu test-kills test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
+.PHONY: demo test test-fast test-gpu test-kills test-container test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
   bench-cores bench-gpu bench-many-rows bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel clean
 
@@ -89,6 +91,11 @@ lint: $(TEST_SET_UP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE_SOURCES)
+	$(BIN)/hadolint examples/container/Containerfile
+
+# Another Python than that of the tests may be needed: one that a user without rights can start.
+test-container: $(TEST_SET_UP)
+	$(BIN)/python tests/support/container_recipe.py $(PYTHON)
 
 # The wheel is made from the source distribution, as pip would make it, and tried where nothing of this folder can help it.
 wheel: $(TEST_SET_UP)
