@@ -4,6 +4,8 @@
 # make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make test-ray  install Ray, which the tests do without otherwise, and run those of examples/on_ray.py
+# make test-container  run the commands of examples/container/Containerfile in empty environments, and ask the service
+#             (PYTHON=interpreter that any user can start)
 # make wheel  build a source distribution, from it the wheels of this architecture, check them, and see that they work where
 #             nothing else is installed; PYTHONS="python3.12 ..." names further interpreters
 # make wheel-cross  the same for the other one of x86-64 and aarch64, tried with QEMU, and whether models have the same bits
@@ -61,7 +63,7 @@ KERNELS := src/agbm/_device/kernels
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
-.PHONY: demo test test-fast test-gpu test-kills test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
+.PHONY: demo test test-fast test-gpu test-kills test-container test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
   bench-cores bench-gpu bench-many-rows bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel wheel-cross test-cross \
   test-free-threaded release-check clean
@@ -96,6 +98,11 @@ lint: $(TEST_SET_UP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE_SOURCES)
+	$(BIN)/hadolint examples/container/Containerfile
+
+# Another Python than that of the tests may be needed: one that a user without rights can start.
+test-container: $(TEST_SET_UP)
+	$(BIN)/python tests/support/container_recipe.py $(PYTHON)
 
 # Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
 KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_apply tree/test_contributions core/test_vectors core/test_losses \

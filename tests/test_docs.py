@@ -64,7 +64,10 @@ class Reader:
 
     def _run(self, words):
         program, *arguments = words
-        checks = {"agbm": self._agbm, "make": make, "pip": pip, "python": python, "python3": venv, "source": activate}
+        checks = {
+            "agbm": self._agbm, "docker": docker, "make": make, "pip": pip, "python": python, "python3": venv,
+            "source": activate,
+        }  # fmt: skip
         check = checks.get(program)
         assert check is not None, f"{shlex.join(words)}: no test knows what {program} does"
         check(arguments)
@@ -107,6 +110,14 @@ def pip(arguments):
 
 def python(arguments):
     assert (ROOT / arguments[0]).is_file()
+
+
+def docker(arguments):
+    """The commands that the recipe itself names; its parts are tested by test_container.py."""
+    recipe = (ROOT / "examples/container/Containerfile").read_text()
+    said = re.findall(r"^# +(docker .*)", re.sub(r"\\\n# +", "", recipe), re.MULTILINE)
+    known = [shlex.split(line.split("  (")[0]) for line in said]
+    assert [word.replace("iris.agbm", "model.agbm") for word in ("docker", *arguments)] in known
 
 
 def venv(arguments):

@@ -15,7 +15,7 @@ import slow
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "agbm"
-PUBLIC = ["agbm", "agbm.dask", "agbm.export", "agbm.losses", "agbm.methods", "agbm.plot"]
+PUBLIC = ["agbm", "agbm.dask", "agbm.export", "agbm.losses", "agbm.methods", "agbm.mlflow", "agbm.plot"]
 
 MAX_LINES = 500
 MAX_LINES_OF_FUNCTION = 60

@@ -10,6 +10,7 @@ if _TYPE_CHECKING:
     from . import export as export
     from . import losses as losses
     from . import methods as methods
+    from . import mlflow as mlflow
     from . import plot as plot
     from ._core.training import Record, Watcher
     from ._cross_validation import CrossValidation, cv
@@ -60,7 +61,7 @@ _HOMES = {
     "from_params": "_migration.translation",
     "load": "_estimators",
 }
-_MODULES = ("dask", "export", "losses", "methods", "plot")
+_MODULES = ("dask", "export", "losses", "methods", "mlflow", "plot")
 
 
 if not _TYPE_CHECKING:  # type checkers would accept any name

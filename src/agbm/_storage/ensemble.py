@@ -48,6 +48,7 @@ def to_arrays(ensembles: Sequence[Ensemble]) -> dict[str, NDArray[Any]]:
     if forests:
         stack = Stack.of(forests)
         arrays = {name: getattr(stack, name).ravel() for name in _STACK}
+        arrays["nodes"] = _without_padding(arrays["nodes"])
     functions = np.array(ensemble.functions, dtype=np.int64).reshape(-1, 2)
     arrays |= dict(zip(_FUNCTIONS, functions.T, strict=True))
     rows = [
@@ -58,6 +59,14 @@ def to_arrays(ensembles: Sequence[Ensemble]) -> dict[str, NDArray[Any]]:
         arrays[name] = np.array([row[column] for row in rows], dtype=dtype)
     arrays["dropped"] = np.array([i for u in ensemble.updates for i in u.dropped], dtype=np.int64)
     return arrays
+
+
+def _without_padding(records: NDArray[Any]) -> NDArray[Any]:
+    """The same records with zeros between their fields, where joblib and skops leave whatever was in memory."""
+    clean = np.zeros(records.nbytes, dtype=np.uint8).view(records.dtype)  # zeros_like would leave the padding as it is
+    for name in records.dtype.names or ():
+        clean[name] = records[name]
+    return clean
 
 
 def _joined(ensembles: Sequence[Ensemble]) -> Ensemble:

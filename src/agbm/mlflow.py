@@ -1,0 +1,155 @@
+"""MLflow models: log a fitted model to MLflow as a model file, which is loaded without running code from it.
+
+``pip install 'agbm[mlflow]'``. The functions follow the conventions of MLflow's own flavors, such as mlflow.lightgbm::
+
+    info = agbm.mlflow.log_model(model, name="churn", input_example=X[:5])
+    model = agbm.mlflow.load_model(info.model_uri)           # the estimator
+    served = mlflow.pyfunc.load_model(info.model_uri)        # what MLflow's tools use
+    served.predict(X, params={"method": "predict_proba"})
+
+See docs/guides/deployment.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+
+from ._estimators import load
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # MLflow warns about type hints of its own
+        import mlflow
+        import mlflow.artifacts
+        import mlflow.pyfunc
+        from mlflow.models import Model, ModelSignature, infer_signature
+        from mlflow.models.model import ModelInfo
+except ImportError as error:
+    raise ImportError(f"agbm.mlflow needs MLflow and pandas: pip install 'agbm[mlflow]' ({error}).") from error
+
+__all__ = ["FLAVOR_NAME", "get_default_pip_requirements", "load_model", "log_model", "save_model"]
+
+FLAVOR_NAME = "agbm"
+_MODEL_FILE = "model.agbm"
+_METHODS = (
+    "predict", "predict_proba", "decision_function", "predict_interval", "predict_set", "predict_time",
+    "predict_contributions",
+)  # fmt: skip
+"""What pyfunc models can be asked for."""
+_PARAMETERS = {"method": "predict"}
+"""Parameters of pyfunc predictions, with their defaults."""
+
+
+def get_default_pip_requirements() -> list[str]:
+    """The packages that a logged model needs, with the versions of this environment."""
+    return [f"agbm=={version('agbm')}", f"numpy=={np.__version__}", f"scikit-learn=={sklearn.__version__}"]
+
+
+def save_model(
+    model: Any,
+    path: str | Path,
+    *,
+    mlflow_model: Model | None = None,
+    signature: ModelSignature | None = None,
+    input_example: Any = None,
+    pip_requirements: list[str] | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> None:
+    """Save a fitted estimator as an MLflow model in a new folder.
+
+    Without a signature, it is inferred from input_example, some rows of X. The model must be one that model.save can
+    write: no custom learner, loss or init estimator. pip_requirements replaces get_default_pip_requirements();
+    mlflow_model is for MLflow itself.
+    """
+    if signature is None and input_example is not None:
+        signature = infer_signature(input_example, model.predict(input_example), _PARAMETERS)
+    described = Model() if mlflow_model is None else mlflow_model
+    described.add_flavor(FLAVOR_NAME, agbm_version=version("agbm"), model_class=type(model).__name__)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / _MODEL_FILE
+        model.save(file)
+        mlflow.pyfunc.save_model(
+            str(path),
+            loader_module=__name__,
+            data_path=str(file),
+            mlflow_model=described,
+            signature=signature,
+            input_example=input_example,
+            pip_requirements=get_default_pip_requirements() if pip_requirements is None else pip_requirements,
+            metadata=metadata,
+        )
+
+
+def log_model(
+    model: Any,
+    name: str,
+    *,
+    registered_model_name: str | None = None,
+    signature: ModelSignature | None = None,
+    input_example: Any = None,
+    pip_requirements: list[str] | None = None,
+    metadata: dict[str, Any] | None = None,
+    **more: Any,
+) -> ModelInfo:
+    """Log a fitted estimator to MLflow, in the active run if there is one; see save_model for the other arguments.
+
+    registered_model_name also adds a version to MLflow's model registry. Further arguments, such as run_id, step, tags
+    and params, are those of mlflow.models.Model.log.
+    """
+    info: ModelInfo = Model.log(
+        artifact_path=None,
+        name=name,
+        flavor=sys.modules[__name__],
+        flavor_name=FLAVOR_NAME,
+        registered_model_name=registered_model_name,
+        metadata=metadata,
+        model=model,
+        signature=signature,
+        input_example=input_example,
+        pip_requirements=pip_requirements,
+        **more,
+    )
+    return info
+
+
+def load_model(model_uri: str | Path, dst_path: str | None = None) -> Any:
+    """Load the estimator of an MLflow model that save_model or log_model has made.
+
+    model_uri is a folder or a URI of MLflow, such as models:/churn/1; dst_path is a folder to download it to.
+    """
+    folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path))
+    if FLAVOR_NAME not in Model.load(str(folder)).flavors:
+        raise ValueError(f"{model_uri} is not a model of agbm.mlflow; mlflow.pyfunc.load_model loads any MLflow model.")
+    return load(folder / "data" / _MODEL_FILE)
+
+
+class _Served:
+    """A model as MLflow's pyfunc uses it."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def get_raw_model(self) -> Any:
+        """The estimator; PyFuncModel.get_raw_model returns it."""
+        return self._model
+
+    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
+        """Predictions of the method that params names."""
+        method = (_PARAMETERS | (params or {}))["method"]
+        possible = [name for name in _METHODS if hasattr(self._model, name)]
+        if method not in possible:
+            raise ValueError(f"params: method must be one of {possible} for this model; got {method!r}.")
+        return getattr(self._model, method)(data)
+
+
+def _load_pyfunc(data_path: str) -> _Served:
+    """Called by MLflow with the path of the model file."""
+    return _Served(load(data_path))
