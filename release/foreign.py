@@ -101,5 +101,5 @@ def environment(architecture: str) -> Path:
 
 def install(python: Path, *requirements: str) -> None:
     """Install packages from the registry, with the pip of this interpreter."""
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--only-binary=:all:"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-compile", "--only-binary=:all:"]
     subprocess.run([*pip, *requirements], check=True)
