@@ -130,6 +130,7 @@ class Kernels {
     inputs.residuals = {residual_.data()};
     inputs.hessians = hessian_.data();
     inputs.max = {2.0, 0.25};
+    inputs.l2 = {0.0};
     const Channels channels = channels_of(inputs);
     const RowForm form(channels, false);
     LargeVector<std::int64_t> packed;
@@ -162,7 +163,7 @@ class Kernels {
     add("split scan, 32 nodes" + mode, 8.0 * cells.size() * nodes, 0, [&] {
       parallel_for(found.size(), threads_, [&](std::size_t t) {
         const int f = static_cast<int>(t % kFeatures);
-        std::int64_t scratch[6];
+        std::int64_t scratch[9];  // three cells of at most three channels
         const std::int64_t* of_feature = cells.data() + matrix_.cell_offset[f] * channels.n();
         improve_split(found[t], channels, rules, {f, of_feature, matrix_.n_bins[f], 0, total.data(), scratch, {}});
       });

@@ -164,7 +164,7 @@ def emulate(options: argparse.Namespace) -> str:
         raise SkippedError(f"needs {missing}")
     python = foreign.environment(OTHER)
     version = wheels.version_of(str(python))
-    foreign.install(python, str(wheel_for(version, OTHER)), "pytest", "hypothesis")
+    foreign.install(python, OTHER, str(wheel_for(version, OTHER)), "pytest", "hypothesis")
     try_out(python, ROOT / "tests" / "smoke.py")
     n_models = compare_bits(python)
     said = run_tests(python, "KERNEL_TESTS", "-m", "not slow")

