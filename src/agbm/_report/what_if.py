@@ -72,7 +72,7 @@ def _section(about: str, data: dict[str, Any], fitted: View) -> Section:
     ]
     if any(feature["kind"] == "date" for feature in data["features"]):
         notes.append("Dates cannot be changed here.")
-    place = element("div", id="what-if-panel", hidden=True)
+    place = element("div", id="what-if-panel", hidden="")
     without = element("noscript", element("p", "This section needs JavaScript.", class_="note"))
     body = [element("p", text), place, without, element("p", " ".join(filter(None, notes)), class_="note")]
     return Section("what-if", "What if", joined(body))
