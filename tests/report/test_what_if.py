@@ -11,6 +11,7 @@ from playwright.sync_api import sync_playwright
 import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._report import Findings, predictions_of, to_html, what_if
+from agbm.export._view import view
 
 N_ROWS = 300
 HOSTILE = ["</script><script>window.hacked = 1</script>", '"><img src=x onerror="window.hacked = 1">', "\u2028'\"`${1}"]
@@ -200,6 +201,21 @@ def test_by_keyboard(regression, visit):
         page.keyboard.press("ArrowLeft")
     assert read(page)[0] != before
     page.close()
+
+
+def test_unknown_categories(regression):
+    """Test rows may have categories that the training rows do not have."""
+    X, y = houses()
+    model = regression[0].model
+    new = X[:20].assign(district=["never seen", "nor this"] * 10)
+    data = what_if._data(model, view(model), predictions_of(model, [new], y[:20]))
+    assert ["(another category)", 3] in next(of for of in data["features"] if of["name"] == "district")["values"]
+    assert all(row[data["used"].index(1)] == 3.0 for row in data["rows"])
+    numbers = X.assign(district=np.arange(N_ROWS) % 3.0)
+    fitted = AGBMRegressor(max_iter=3, categorical_features=["district"]).fit(numbers, y)
+    rows = numbers[:5].assign(district=[7.0, 0.0, 9.0, np.nan, 1.0])
+    sample = predictions_of(fitted, [rows], y[:5]).sample
+    assert sample[:, 1].tolist() == [3.0, 0.0, 3.0, None, 1.0]
 
 
 def test_a_model_that_is_too_large(regression, monkeypatch):
