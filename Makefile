@@ -36,6 +36,7 @@
 #             spread rows over up to 1,000 workers (benchmarks/scale.py); fills docs/scale.md in
 # make bench-many-rows  a Dask cluster on tables that are never stored (benchmarks/many_rows.py; ROWS="..." WORKERS=n)
 # make bench-latency  time to predict one row and 100 rows, with other libraries; fills docs/measurements.md in
+# make bench-programs  time to predict with a model as C and JavaScript, and their sizes; fills docs/measurements.md in
 # make bench-cores  time per tree against threads and rows, up to 16 threads and 10^7 rows, with LightGBM and XGBoost (benchmarks/cores.py)
 # make bench-sparse  peak memory of fits on sparse tables of 2^20 columns, with other libraries (benchmarks/sparse_memory.py)
 # make test-gpu    the tests of devices on the GPU of this machine, instead of the emulation (GPU_PYTHON=interpreter with agbm[cuda])
@@ -64,7 +65,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
 NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
 
 .PHONY: demo test test-fast test-gpu test-kills test-container test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
-  bench-cores bench-gpu bench-many-rows bench-latency bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
+  bench-cores bench-gpu bench-many-rows bench-latency bench-programs bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
   sanitize sanitize-address sanitize-thread browser test-clang fuzz fuzz-short wheel wheel-cross test-cross \
   test-free-threaded release-check clean
 
@@ -206,6 +207,9 @@ bench-many-rows: $(BENCH_SET_UP)
 
 bench-latency: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/latency.py --document docs/measurements.md
+
+bench-programs: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/programs.py --document docs/measurements.md
 
 bench-cores: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/cores.py

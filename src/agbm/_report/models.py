@@ -29,14 +29,15 @@ GRID = 30  # more than 10 % of these rows: scikit-learn cannot draw more values 
 LOWEST_PART = 0.25  # share of the range of the losses that is shown of several models
 
 
-def model_sections(findings: Findings) -> list[Section]:
-    """Return the sections that have content."""
+def model_sections(findings: Findings, what_if: Section | None) -> list[Section]:
+    """Return the sections that have content; the panel stands where features are explained."""
     found = [_convergence(findings)]
     if findings.model is not None:
         about = whose(findings)
         found = [
             _importances(findings.model, about),
             *_explanations(findings.model, findings.test, about),
+            what_if,
             *found,
             _trees(findings.model, about),
             _theory(findings.model, about),

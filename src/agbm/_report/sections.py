@@ -10,14 +10,16 @@ from .markup import Html, Section, element, joined, pairs, percent, table
 from .metrics import in_a_sentence, metrics
 from .models import model_sections
 from .predictions import baseline, prediction_sections
+from .what_if import Panel
 
 LONGEST_VALUE = 200  # characters of a parameter's value
 MOST_COLUMNS_OPEN = 30  # columns of a table that is not collapsed
 
 
-def all_sections(findings: Findings) -> list[Section]:
+def all_sections(findings: Findings, what_if: Panel | None) -> list[Section]:
     """Return the sections that have content."""
-    parts = [_metrics(findings), *prediction_sections(findings), *model_sections(findings)]
+    parts = [_metrics(findings), *prediction_sections(findings)]
+    parts += model_sections(findings, None if what_if is None else what_if.section)
     parts += [_columns(findings), _parameters(findings)]
     return [section for section in parts if section is not None]
 

@@ -121,7 +121,10 @@ def as_array(model: Any, X: Any) -> NDArray[Any]:
 
 
 def feature_columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray[Any]]:
-    """Some features of X as the model sees them: numbers with NaN, or categories with None, for missing values."""
+    """Some features of X as the model sees them: numbers with NaN, or categories with None, for missing values.
+
+    All unknown categories of a feature are one value, which is unknown as well.
+    """
     table = model.model_.reader.numbers(X)
     table = table[:, list(features)]
     numbers = np.array(table.toarray() if hasattr(table, "toarray") else table, dtype=np.float64)
@@ -130,7 +133,18 @@ def feature_columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray
         known = model.model_.listed_values.get(feature)
         if known is not None:
             names = np.empty(len(column), dtype=object)  # np.array would make an axis of categories that are tuples
-            names[:] = [None if np.isnan(code) else known[int(code)] for code in column]
+            values = [*known, _unknown(known)]
+            names[:] = [None if np.isnan(code) else values[min(int(code), len(known))] for code in column]
             column = names
         columns.append(column)
     return columns
+
+
+def _unknown(known: Sequence[Any]) -> Any:
+    """A value that is no category, of the type of the categories if these are numbers."""
+    if known and all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in known):
+        return max(known) + 1
+    text = "(unknown)"
+    while text in known:
+        text = f"({text})"
+    return text
