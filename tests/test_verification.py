@@ -197,7 +197,9 @@ class TestVerification:
         assert model.verify(*data, iterations=1).differences[0].part == "iteration"
         origin = agbm.load(saved).model_.origin._replace(version="0.0.1")
         found = attacked(saved, lambda model: replace(model, origin=origin)).verify(*data)
-        assert [(one.part, one.values) for one in found.differences] == [("version", ("'0.0.1'", f"'{agbm.__version__}'"))]
+        assert [(one.part, one.values) for one in found.differences] == [
+            ("version", ("'0.0.1'", f"'{agbm.__version__}'"))
+        ]
 
     def test_folded_values_and_history(self, data, saved):
         def change(description, arrays):

@@ -1,8 +1,8 @@
 """Verification: whether a model is the one that a fit to given rows returns.
 
-A fit with the parameters and the seed of the model is prepared again. Then it is repeated as a whole, or the known trees
-replace most fits (see replay.py), so that only some iterations are grown again. In either case, the result is compared
-with the model.
+A fit with the parameters and the seed of the model is prepared again. Then it is repeated as a whole, or known trees
+replace most of its fits (see replay.py), so that only some iterations are grown again. In either case, the result is
+compared with the model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Digests of rows: their definition, and that they depend neither on the form of the rows nor on how they are divided."""
+"""Digests of rows: their definition, and that neither the form of the rows nor their division into parts matters."""
 
 import numpy as np
 import pytest
