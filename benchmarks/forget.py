@@ -5,8 +5,8 @@
 FOLDER has the tables of benchmarks/suite.py. A model that forgets a row has to be, bit for bit, the model of a fit
 without the row. Iterations before the first one that differs could be replayed, and all later ones must be trained
 again. For each row the script fits with and without it, and prints the iteration that differs first; 0 means that the
-start function or the bins differ already, before the first tree. Rows are random, or adversarial: those with the largest
-and the smallest label, and those whose features are farthest from the mean.
+start function differs already, before the first tree. Rows are random, or adversarial: those with the largest and the
+smallest label, and those whose features are farthest from the mean.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     """Measure all tables and print a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--rows", type=int, default=10, help="rows of each kind (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=8, help="rows of each kind (default: %(default)s)")
     arguments = parser.parse_args()
     print("| table | settings | rows left out | same start | first iteration that differs: median | latest |")
     print("|---|---|---|---:|---:|---:|")
