@@ -79,7 +79,10 @@ class Replay:
                 "single fit; verify the model before the update."
             )
         if model.origin is None:
-            raise ValueError("The model has no digest of its rows: its file is older than digests. Fit it again.")
+            raise ValueError(
+                "The model has no digest of its rows: it is not the result of fit alone, or its file is older than "
+                "digests. Fit it again."
+            )
         replay = cls(Saved(estimator, model, {}), _checked(wanted, model.best_iteration))
         settings = settings_of(estimator, model, model.resolved["max_iter"])
         settings.callbacks = None
