@@ -214,6 +214,12 @@ bench-programs: $(BENCH_SET_UP)
 bench-cores: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/cores.py
 
+bench-verify: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/verification.py $(if $(ROWS),--rows $(ROWS))
+
+bench-forget: $(BENCH_SET_UP)
+	$(BIN)/python benchmarks/forget.py --data $(DATA)
+
 bench-sparse: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/sparse_memory.py
 

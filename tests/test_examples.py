@@ -241,3 +241,20 @@ def test_optuna_pruning(run):
     with pytest.raises(optuna.TrialPruned, match="at iteration 3"):
         model.fit(names["X"][::2], names["y"][::2], X_val=names["X"], y_val=names["y"])
     assert np.array_equal(model.predict(names["X"]), before)
+
+
+def test_audit_a_credit_model(run):
+    text, _ = run("audit_a_credit_model.py")
+    results = dict(re.findall(r"^(\S.*): ((?:NOT )?VERIFIED|verified)$", text, re.MULTILINE))
+    assert [name for name, result in results.items() if result == "verified"] == [
+        "all iterations",
+        "iterations 5, 20 and 41",
+    ]
+    assert [name for name, result in results.items() if result == "NOT VERIFIED"] == [
+        "a changed leaf", "a changed parameter", "a changed row",
+    ]  # fmt: skip
+    assert "iteration, 20, tree 0, node" in text
+    assert "parameters, min_samples_leaf" in text
+    assert "rows 1232 to 1235; columns 'income'" in text
+    found = agbm.load("filed.agbm")
+    assert f"fingerprint: {found.fingerprint_}" in text

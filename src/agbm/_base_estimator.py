@@ -334,7 +334,9 @@ class BaseAGBM(KnowsNames, ABC):
         try:
             return storage.fingerprint_of(storage.Saved(self, self.model_, {}))
         except ValueError as error:
-            raise AttributeError(f"fingerprint_ is not defined for this model, which has no model file: {error}") from error
+            raise AttributeError(
+                f"fingerprint_ is not defined for this model, which has no model file: {error}"
+            ) from error
 
     def at_iteration(self, iteration: int) -> Self:
         """Return a copy of the fitted estimator whose model is that of an earlier iteration, at most best_iteration_.

@@ -64,7 +64,9 @@ class Content(NamedTuple):
         found = chain(self.description, self.arrays, self.model.ensembles)
         names = names_of_links(len(self.model.ensembles[0]))
         links = zip(names, self.saved.chain, found, strict=False)
-        differ = [Difference("chain", name, (stored, computed)) for name, stored, computed in links if stored != computed]
+        differ = [
+            Difference("chain", name, (stored, computed)) for name, stored, computed in links if stored != computed
+        ]
         return differ[:1]
 
 
@@ -208,7 +210,9 @@ def _iteration(difference: Difference) -> int:
 
 
 def _both(a: NDArray[Any], b: NDArray[Any], place: int, beyond: str = MISSING) -> tuple[str, str]:
-    values = [_shown(of[place].item() if of.dtype != object else of[place]) if place < len(of) else beyond for of in (a, b)]
+    values = [
+        _shown(of[place].item() if of.dtype != object else of[place]) if place < len(of) else beyond for of in (a, b)
+    ]
     return values[0], values[1]
 
 

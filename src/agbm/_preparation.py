@@ -37,7 +37,7 @@ from ._data.blocks import (
 from ._data.derivation import Derivation, has_more_than_numbers, look
 from ._data.offsets import added, check_both
 from ._data.reader import TableReader
-from ._data.row_digest import digest_of_table
+from ._data.row_digest import RowDigest, digest_of_table
 from ._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from ._data.tables import Categories, as_table, categorical_mask, named_mask
 from ._label_steps import (
@@ -253,7 +253,6 @@ class Preparation(Planning):
             return identity_of(parts, self._digested(labelled, n_used, reader))
 
         plan = self._plan(reader, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
-        n_validation = 0 if following is None else sum(following.n_rows)
         labelled = labelled if following is None else labelled.followed_by(following)
         light = plan._replace(earlier=())  # it is sent to other processes
         labelled, n_train = labelled.step(steps.divide, light, labels)
@@ -276,13 +275,16 @@ class Preparation(Planning):
             bound, fitter = self._source.bind(block_rows, learner)
             return Member(begun[0].start, bound, learner, fitter, seed, plan.earlier_of(number))
 
-        of_members = zip(*n_train, strict=True)
-        parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(of_members)]
+        parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(zip(*n_train, strict=True))]
         members = make_members(plan, member, parts)
-        read = cast(TableReader, known)
+        data = self._digest(labelled, cast(TableReader, known), labels, following)
+        return Run(plan, cast(TableReader, known), labels, members, (), data)
+
+    def _digest(self, labelled: Labelled, reader: TableReader, labels: Labels, following: Labelled | None) -> RowDigest:
+        """The digest of blocks, the last of which are those of X_val, if there are any."""
+        n_validation = 0 if following is None else sum(following.n_rows)
         n_threads = self._n_threads if self._source.in_this_process else 1
-        data = digest_of_blocks(labelled, read.numbers, n_validation, labels.n_outputs, read.n_features, n_threads)
-        return Run(plan, read, labels, members, (), data)
+        return digest_of_blocks(labelled, reader.numbers, n_validation, labels.n_outputs, reader.n_features, n_threads)
 
     def _reader_of(self, given: Gathered) -> TableReader:
         """The reader of the columns of blocks."""

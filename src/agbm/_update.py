@@ -94,7 +94,7 @@ def updated(
     settings = settings_of(estimator, model, wanted.max_iter)
     check_combinations(settings, validation, checkpoints_of(settings))
     if wanted.mode == "all":
-        return train(rows.run(settings, model), settings)
+        return replace(train(rows.run(settings, model), settings), origin=None)  # its columns are those of other rows
     if wanted.mode == "trees":
         return _with_more_trees(model, settings, rows)
     known = _known(model, settings, rows)

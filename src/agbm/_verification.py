@@ -1,8 +1,8 @@
 """Verification: whether a model is the one that a fit to given rows returns.
 
-A fit with the parameters and the seed of the model is prepared again. Then it is repeated as a whole, or the known trees
-replace most fits (see replay.py), so that only some iterations are grown again. In either case, the result is compared
-with the model.
+A fit with the parameters and the seed of the model is prepared again. Then it is repeated as a whole, or known trees
+replace most of its fits (see replay.py), so that only some iterations are grown again. In either case, the result is
+compared with the model.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ._core.ensemble import Ensemble
 from ._core.replay import ReplayingFitter
 from ._differences import (
     Content,
@@ -78,7 +79,10 @@ class Replay:
                 "single fit; verify the model before the update."
             )
         if model.origin is None:
-            raise ValueError("The model has no digest of its rows: its file is older than digests. Fit it again.")
+            raise ValueError(
+                "The model has no digest of its rows: it is not the result of fit alone, or its file is older than "
+                "digests. Fit it again."
+            )
         replay = cls(Saved(estimator, model, {}), _checked(wanted, model.best_iteration))
         settings = settings_of(estimator, model, model.resolved["max_iter"])
         settings.callbacks = None
@@ -144,14 +148,14 @@ class Replay:
         run = run._replace(members=members, plan=run.plan._replace(max_iter=last, stops_early=False))
         if not isinstance(self.wanted, int):
             return model, finished(run, settings, follow(run, settings, members_of(run, settings)))
-        factor = 1.0 / model.resolved.get("temperature", 1.0)
-        if "temperature" in model.resolved:  # it belongs to the last iteration
-            settings.temperature_scaling = False
+        known = model.at_iteration(last)
+        if "temperature" in model.resolved:
+            settings.temperature_scaling = False  # it follows from the last iteration, of which nothing is known here
         trained = follow(run, settings, members_of(run, settings))
-        if factor != 1.0:
-            trained = trained._replace(ensembles=[of.scaled([factor] * len(of)) for of in trained.ensembles])
-        found = replace(model, ensembles=trained.ensembles, history=trained.history)
-        return model.at_iteration(last), found
+        ensembles = trained.ensembles
+        if "temperature" in model.resolved:
+            ensembles = _with_temperature(ensembles, known.ensembles, model.resolved["temperature"])
+        return known, replace(model, ensembles=ensembles, history=trained.history)
 
     def _after(self, model: FittedModel, found: FittedModel) -> list[Difference]:
         """Differences of the iterations, the first one only, or of the result."""
@@ -166,6 +170,14 @@ class Replay:
                 whole.at_iteration(whole.best_iteration), calibration=whole.calibration, baseline=whole.baseline
             )
         return of_results(of_file, Content.of(self._with(found)))
+
+
+def _with_temperature(found: Sequence[Ensemble], known: Sequence[Ensemble], temperature: float) -> list[Ensemble]:
+    """Ensembles whose trees are scaled as those of a model; of its factor, the inverse is recorded, rounded."""
+    near = 1.0 / temperature
+    factors = [near, float(np.nextafter(near, 0.0)), float(np.nextafter(near, np.inf))]
+    scaled = [[of.scaled([factor] * len(of)) for of in found] for factor in factors]
+    return min(scaled, key=lambda ensembles: len(of_iterations(known, ensembles)))
 
 
 def _with_known_bins(fitter: Any) -> Any:

@@ -50,6 +50,7 @@ def file_of(model, path):
 def same_bits(tmp_path):
     def check(one, other):
         assert file_of(one, tmp_path / "one") == file_of(other, tmp_path / "other")
+        assert one.fingerprint_ == other.fingerprint_
 
     return check
 

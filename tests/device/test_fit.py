@@ -21,8 +21,9 @@ def data():
 
 
 def bytes_of(model, path):
+    """The model file, and the fingerprint."""
     model.save(path)
-    return path.read_bytes()
+    return path.read_bytes(), model.fingerprint_
 
 
 SMALL = {"max_iter": 3, "n_members": 1, "max_leaf_nodes": 4, "early_stopping": False, "max_bins": 20}

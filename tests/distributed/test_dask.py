@@ -90,6 +90,19 @@ def given_as(container, table, y, cuts):
 def assert_same(model, expected, folder):
     assert expected.n_trees_ > 0
     assert bytes_of(model, folder) == bytes_of(expected, folder)
+    assert model.fingerprint_ == expected.fingerprint_
+
+
+def test_verification(two_workers):
+    table = frame()
+    y = labels("numbers", table)
+    model = local_of("numbers", max_iter=4).fit(table, y)
+    cuts = cuts_of(len(table), 5)
+    rows = frames(table, cuts), series(y, cuts)
+    assert on_dask(model).fit(*rows).verify(*rows, iterations=[2])
+    other = table.assign(a=table["a"].where(table.index != table.index[7], 3.25))
+    (found,) = on_dask(model).fit(*rows).verify(frames(other, cuts), rows[1]).differences
+    assert (found.part, found.where.partition("; ")[2]) == ("data", "columns 'a'")
 
 
 @pytest.mark.parametrize("n_workers", [1, 3, 5])  # the other tests have two

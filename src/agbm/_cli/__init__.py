@@ -19,7 +19,8 @@ from ._status import printable
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    Exit codes are 0 for success, 1 for a failure, or for a comparison that found a difference, and 130 after Ctrl-C. Invalid arguments raise SystemExit with code 2.
+    Exit codes are 0 for success, 1 for a failure or for a difference that a comparison has found, and 130 after Ctrl-C.
+    Invalid arguments raise SystemExit with code 2.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # column names may contain characters that the terminal cannot encode

@@ -29,7 +29,9 @@ _OF_TRAINING = {
 def fingerprint(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
     """The fingerprint of the model in a file: a digest of everything that its predictions depend on."""
     entries = {name: entry for name, entry in description.items() if name not in _OF_TRAINING}
-    return digest_of(entries, {name: array for name, array in arrays.items() if not name.startswith(("history.", "origin."))})
+    return digest_of(
+        entries, {name: array for name, array in arrays.items() if not name.startswith(("history.", "origin."))}
+    )
 
 
 # The links of a chain that come before and after those of iterations, with their entries and sections.

@@ -16,8 +16,13 @@ from .labelled import Labelled, RowsHere
 
 
 def digest_of_blocks(
-    labelled: Labelled, numbers: Callable[[Any], Any], n_validation: int, n_outputs: int, n_features: int, n_threads: int
-) -> RowDigest:  # fmt: skip
+    labelled: Labelled,
+    numbers: Callable[[Any], Any],
+    n_validation: int,
+    n_outputs: int,
+    n_features: int,
+    n_threads: int,
+) -> RowDigest:
     """The digest of blocks, of which the last n_validation rows are those of X_val; `numbers` reads tables."""
     labelled, found = labelled.step(shape_here)
     n_rows, n_labels = [n for n, _ in found], max(n for _, n in found)
@@ -51,9 +56,14 @@ def arguments_of(here: RowsHere, own: tuple[int, Shape] | None) -> list[tuple[An
 
 
 def digest_of_block(
-    block: Block, first: int, used: NDArray[np.intp], vectors: list[Vector], numbers: Callable[[Any], Any], shape: Shape,
+    block: Block,
+    first: int,
+    used: NDArray[np.intp],
+    vectors: list[Vector],
+    numbers: Callable[[Any], Any],
+    shape: Shape,
     n_threads: int,
-) -> RowDigest | None:  # fmt: skip
+) -> RowDigest | None:
     """The digest of the used rows of a block."""
     if not len(used):
         return None
