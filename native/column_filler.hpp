@@ -35,6 +35,8 @@ class ColumnFiller {
       }
     });
     std::vector<Lists> lists = make_lists();
+    parallel_for(lists.size(), n_threads_, [&](std::size_t i) { count_cells(lists[i]); });
+    for (Lists& of_group : lists) of_group.to->cells.resize(of_group.to->start.back());
     parallel_for(lists.size(), n_threads_, [&](std::size_t i) {
       list_cells(lists[i]);
       if (m_.listed(lists[i].group->first_column)) list_columns(lists[i]);
@@ -56,7 +58,7 @@ class ColumnFiller {
     x_.for_each(feature, [&](Row row, int bin) { codes[row] = static_cast<std::uint8_t>(place.code(bin)); });
   }
 
-  // Allocates the memory of all lists, since tasks must not allocate.
+  // Allocates the memory of the lists, except for that of cells, since tasks must not allocate.
   std::vector<Lists> make_lists() {
     std::vector<Lists> lists;
     const int* feature = features_.data();
@@ -70,7 +72,6 @@ class ColumnFiller {
       if (group.sparse < 0) continue;
       SparseGroup& to = m_.sparse_groups[group.sparse];
       to.start.assign(m_.n_rows + 1, 0);
-      to.cells.resize(n_entries);
       if (m_.listed(group.first_column)) {
         to.column_start.assign(group.width + 1, 0);
         to.rows.resize(n_entries);
@@ -85,22 +86,31 @@ class ColumnFiller {
     return m_.cell_offset[column] - m_.cell_offset[lists.group->first_column];
   }
 
-  // Lists the cells of the group's columns, for each row.
-  void list_cells(const Lists& lists) {
-    std::uint32_t* start = lists.to->start.data();
+  // Finds where the list of each row begins; all have at least one cell.
+  void count_cells(const Lists& lists) {
+    std::vector<std::uint32_t>& start = lists.to->start;
     for (const int* f = lists.begin; f < lists.end; ++f) {
       x_.for_each(*f, [&](Row row, int) { ++start[row + 1]; });
     }
-    std::partial_sum(start, start + m_.n_rows + 1, start);
+    for (std::size_t row = 0; row < m_.n_rows; ++row) start[row + 1] = start[row] + std::max(1u, start[row + 1]);
+  }
+
+  // Lists the cells of the group's columns, for each row.
+  void list_cells(const Lists& lists) {
+    std::vector<std::uint32_t>& start = lists.to->start;
+    std::vector<std::uint16_t>& cells = lists.to->cells;
     for (const int* f = lists.begin; f < lists.end; ++f) {
       const FeaturePlace& place = m_.places[*f];
       const std::size_t first = first_cell(lists, place.column);
-      x_.for_each(*f, [&](Row row, int bin) {
-        lists.to->cells[start[row]++] = static_cast<std::uint16_t>(first + place.code(bin));
-      });
+      x_.for_each(*f,
+                  [&](Row row, int bin) { cells[start[row]++] = static_cast<std::uint16_t>(first + place.code(bin)); });
     }
-    std::copy_backward(start, start + m_.n_rows, start + m_.n_rows + 1);  // each was moved to the end of its row
+    std::copy_backward(start.begin(), start.end() - 1, start.end());  // each was moved to the end of its row
     start[0] = 0;
+    for (std::size_t row = 0; row < m_.n_rows; ++row) {
+      if (start[row + 1] == start[row]) ++start[row + 1];  // without values, it was not moved
+      cells[start[row + 1] - 1] |= SparseGroup::kLastOfRow;
+    }
   }
 
   // Lists the rows and codes of each column, from the lists of cells.
@@ -114,7 +124,8 @@ class ColumnFiller {
     const auto cells = m_.cell_offset.begin() + lists.group->first_column;  // first cell of each column
     for (std::size_t row = 0; row < m_.n_rows; ++row) {
       for (std::uint32_t k = to.start[row]; k < to.start[row + 1]; ++k) {
-        const std::size_t cell = *cells + to.cells[k];
+        if (SparseGroup::cell(to.cells[k]) == 0) continue;  // a row without values
+        const std::size_t cell = *cells + SparseGroup::cell(to.cells[k]);
         const std::ptrdiff_t column = std::upper_bound(cells, cells + lists.group->width, cell) - cells - 1;
         to.rows[start[column]] = static_cast<Row>(row);
         to.codes[start[column]++] = static_cast<std::uint8_t>(cell - cells[column]);

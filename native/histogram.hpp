@@ -139,12 +139,20 @@ void add_sparse_rows(const SparseGroup& group, const HistogramTask& given) {
   const HistogramTask task = given;
   const std::uint32_t* const start = group.start.data();
   const std::uint16_t* const cells = group.cells.data();
+  if (task.rows == nullptr) {
+    const std::int64_t* value = task.packed + task.first_row * Channels;
+    for (std::uint32_t k = start[task.first_row], end = start[task.first_row + task.n]; k < end; ++k) {
+      add_cell<Channels>(task.cells + SparseGroup::cell(cells[k]) * Channels, value);
+      value += SparseGroup::is_last(cells[k]) * Channels;
+    }
+    return;
+  }
   for (std::size_t i = 0; i < task.n; ++i) {
-    const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
+    const std::size_t row = task.rows[i];
     std::array<std::int64_t, Channels> value;
     std::copy_n(task.packed + row * Channels, Channels, value.begin());
     for (std::uint32_t k = start[row], end = start[row + 1]; k < end; ++k) {
-      add_cell<Channels>(task.cells + std::size_t{cells[k]} * Channels, value.data());
+      add_cell<Channels>(task.cells + SparseGroup::cell(cells[k]) * Channels, value.data());
     }
   }
 }
@@ -154,7 +162,7 @@ inline void add_sparse_rows_wide(const SparseGroup& group, const HistogramTask& 
     const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
     const std::int64_t* value = task.packed + row * channels;
     for (std::uint32_t k = group.start[row]; k < group.start[row + 1]; ++k) {
-      std::int64_t* cell = task.cells + group.cells[k] * channels;
+      std::int64_t* cell = task.cells + SparseGroup::cell(group.cells[k]) * channels;
       for (std::size_t c = 0; c < channels; ++c) cell[c] += value[c];
     }
   }

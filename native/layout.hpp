@@ -40,19 +40,27 @@ struct ColumnGroup {
 // are in none of its other bins, so a row only has a list of the cells that it is added to: cells[start[row]] up to
 // start[row + 1]. Columns in which almost all codes are 0 are not stored as bytes but as lists as well: the rows with
 // other codes, ascending, one column after the other.
+//
+// The last cell of each row has the mark kLastOfRow, so that one loop reads the lists of all rows: with a loop per row,
+// most of the time would be spent on branches that are predicted wrong, since lists differ in length. A row without
+// values has the cell of code 0 of the first column.
 struct SparseGroup {
+  static constexpr std::uint16_t kLastOfRow = 0x8000;
+
   std::vector<std::uint32_t> start;
   std::vector<std::uint16_t> cells;  // within the group
   std::vector<std::uint32_t> column_start;
   std::vector<Row> rows;
   std::vector<std::uint8_t> codes;
 
+  static std::size_t cell(std::uint16_t entry) { return entry & (kLastOfRow - 1); }
+  static std::size_t is_last(std::uint16_t entry) { return entry / kLastOfRow; }
   std::size_t size_of(int column) const { return column_start[column + 1] - column_start[column]; }
   const Row* rows_of(int column) const { return rows.data() + column_start[column]; }
   const std::uint8_t* codes_of(int column) const { return codes.data() + column_start[column]; }
 };
 
-// Columns of a sparse group; their cells are far fewer than 2^16. There may be fewer, so that the lists of a group have
+// Columns of a sparse group; they have at most 2^15 cells. There may be fewer, so that the lists of a group have
 // fewer than 2^32 entries.
 constexpr int kMaxSparseWidth = 128;
 constexpr std::size_t kMaxSparseEntries = (std::size_t{1} << 32) - 1;

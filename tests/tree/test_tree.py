@@ -906,6 +906,27 @@ def test_dense_tables_of_rare_values_give_the_same_trees(seed, share, usual):
             assert np.array_equal(found[name], array), name
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_many_rows_of_rare_values_give_the_same_trees(form, n_threads):
+    """The root has so many rows that it keeps a histogram, to which the lists of all rows are added in one loop."""
+    rng = np.random.default_rng(7)
+    X = np.where(rng.random((20_000, 30)) < 0.08, rng.integers(1, 4, size=(20_000, 30)), 0).astype(float)
+    X[X[:, 0] > 0, 1] = 0.0  # so that these two share a column
+    X[:5000] = X[-1] = 0.0  # rows without other values, also at the end
+    own, shared = (Bins.from_data(form(X), 255).encode(rows, n_threads, leaf) for rows, leaf in (
+        (X, None), (form(X), LeafRows(5, len(X), None)),
+    ))  # fmt: skip
+    assert shared.n_columns < own.n_columns
+    r = (X @ rng.normal(size=30) + rng.normal(size=len(X)))[np.newaxis]
+    residuals, hessians = np.concatenate([r, r**2, r**3, -r]), rng.uniform(0.5, 1.5, size=(1, len(X)))
+    for n_residuals, hessian in ((1, None), (1, hessians), (2, hessians), (4, hessians)):
+        rules = Rules(max_depth=4, min_samples_leaf=5)
+        expected, found = (grow(matrix, residuals[:n_residuals], hessian, rules, n_threads) for matrix in (own, shared))
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array), name
+
+
 def test_categories_keep_their_columns_next_to_shared_ones():
     rng = np.random.default_rng(22)
     X = usual_values(rng, 3000)
