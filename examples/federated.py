@@ -72,8 +72,8 @@ class Party:
 
     def __init__(self, X: Any, y: Any) -> None:
         self._block = Block(X, y)
-        self._secret = new_secret()
-        self._masks = Masks(0, self._secret, ())
+        self._secret: int | None = None
+        self._masks: Masks
         self._here: dict[int, Any] = {}
         """The rows without their features after each step; see Labelled."""
         self._columns: list[NDArray[np.uint64]] = []
@@ -81,12 +81,15 @@ class Party:
         self._shards: dict[int, Shard] = {}
 
     def public_key(self) -> int:
-        """The number that the others combine with their own secrets."""
+        """The number that the others combine with their own secrets; a new one for every aggregator."""
+        self._secret = new_secret()
         return public_key(self._secret)
 
     def agree(self, number: int, public_keys: Sequence[int]) -> None:
-        """Derive the keys that this party shares with each of the others."""
-        self._masks = Masks(number, self._secret, public_keys)
+        """Derive the keys that this party shares with each of the others; once, since masks must not be used twice."""
+        if self._secret is None:
+            raise ValueError("The keys are agreed on; new ones need new public keys.")
+        self._masks, self._secret = Masks(number, self._secret, public_keys), None
 
     def outline(self) -> Labels:
         """The number of rows, the names of columns, and the type of the labels."""

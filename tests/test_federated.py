@@ -197,6 +197,22 @@ def test_a_party_that_leaves(example):
         leaves.close()
 
 
+def test_keys_are_used_once(example, sums):
+    """Masks that were used twice would show how the numbers differ."""
+    X = table(60)
+    parties = [Nearby(example, "one", X, labels("two", X)), Nearby(example, "two", X, labels("two", X))]
+    seen = []
+    for _ in range(2):
+        aggregator = example.Aggregator(parties)
+        aggregator.watchers.append(lambda what, replies: seen.append(replies) if what == "tally" else None)
+        example.fit(AGBMClassifier(**SMALL), aggregator)
+    first, again = (seen[i][0].numbers for i in (0, len(seen) // 2))
+    assert len(first) == len(again) == 6 * 2**example.BITS
+    assert not (first == again).any()
+    with pytest.raises(ValueError, match="new public keys"):
+        aggregator.ask("agree", each=[(0, [4, 5]), (1, [4, 5])])
+
+
 class CustomLoss(HalfSquaredError):
     """A loss whose constant needs all labels in one place."""
 
