@@ -14,10 +14,12 @@ from agbm._core.losses.elementary import exp
 from agbm.export import encode, to_c
 from export_models import MAKE_ALL, hard_rows, model, with_unknown_numbers
 from programs import (
+    CATEGORIES,
     COMPILERS,
     HOSTILE,
     MORE,
     assert_same_bits,
+    categorical,
     compiled,
     compiler,
     expected,
@@ -44,6 +46,7 @@ def library(request, tmp_path_factory):
     models = {f"model_{place}": fitted_and_rows(name)[0] for place, name in enumerate(NAMES)}
     models["with_dates"] = AGBMRegressor(max_iter=20).fit(*with_dates())
     models["hostile"] = hostile_model()
+    models |= {f"categories_{n}": categorical(n)[0] for n in CATEGORIES}
     # With the options that make each compiler fuse most multiplications and additions, unless the file prevents it.
     options = ["-O2", "-march=native", "-ffp-contract=fast"] if request.param == "gcc" else ["-O2", "-ffp-contract=on"]
     return compiled(models, tmp_path_factory.mktemp(request.param), [request.param, *options])
@@ -59,6 +62,15 @@ def test_the_same_bits(name, library):
     assert (found.predict(rows, predicted) == predicted).all()
     if hasattr(fitted, "classes_"):
         assert_same_bits(found.call("predict_proba", rows, np.empty(finished.shape)), finished)
+
+
+@pytest.mark.parametrize("n_categories", CATEGORIES)
+def test_any_number_of_categories(n_categories, library):
+    fitted, X = categorical(n_categories)
+    found, rows = library[f"categories_{n_categories}"], encode(fitted, X)
+    wanted = fitted.predict_proba(X)
+    assert_same_bits(found.call("predict_proba", rows, np.empty(wanted.shape)), wanted)
+    np.testing.assert_array_equal([found.code(0, x) for x in X[:, 0].tolist()], rows[:, 0])
 
 
 def test_extreme_scores(library):

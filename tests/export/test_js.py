@@ -14,9 +14,11 @@ from agbm._core.losses.elementary import exp
 from agbm.export import encode, to_js
 from export_models import MAKE_ALL, hard_rows, model, with_unknown_numbers
 from programs import (
+    CATEGORIES,
     HOSTILE,
     MORE,
     assert_same_bits,
+    categorical,
     expected,
     extreme_rows,
     hostile_model,
@@ -26,6 +28,8 @@ from programs import (
     run_page,
     with_dates,
 )
+
+NAMES = [*MAKE_ALL, *MORE, *CATEGORIES]
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +46,33 @@ def run(tmp_path_factory):
         found.close()
 
 
-@pytest.mark.parametrize("name", [*MAKE_ALL, *MORE])
-def test_the_same_bits(name, run):
-    fitted = model(name) if name in MAKE_ALL else more(name)
-    X = hard_rows(fitted)[::2] if name in MAKE_ALL else extreme_rows(fitted)
-    found, (raw, finished, predicted) = run_js(run, fitted, encode(fitted, X)), expected(fitted, X)
-    assert_same_bits(found["scores"], raw)
-    assert_same_bits(found["finished"], finished)
-    assert found["predicted"] == predicted.ravel().tolist()
+def case(name):
+    """A model, and rows that are hard for it."""
+    if name in MAKE_ALL:
+        return model(name), hard_rows(model(name))[::2]
+    return categorical(name) if name in CATEGORIES else (more(name), extreme_rows(more(name)))
+
+
+def encoded(cases):
+    return [(fitted, encode(fitted, X)) for fitted, X in cases]
+
+
+def assert_equal(found, fitted, X):
+    raw, finished, predicted = expected(fitted, X)
+    assert_same_bits(found[0], raw)
+    assert_same_bits(found[1], finished)
+    assert found[3] == predicted.ravel().tolist()
+
+
+@pytest.fixture(scope="module")
+def results(run):
+    """What all models return, by name; in one process, since to start one takes longer."""
+    return dict(zip(NAMES, run_js(run, encoded(map(case, NAMES))), strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_bits(name, results):
+    assert_equal(results[name], *case(name))
 
 
 def test_in_a_browser():
@@ -57,10 +80,9 @@ def test_in_a_browser():
         found = browsers.launch(playwright)
         if found is None:
             pytest.skip(browsers.HOW_TO_GET_ONE)
-        fitted = model("three classes")
-        X = hard_rows(fitted)[::5]
-        actual = run_js(partial(run_page, page=found.new_page()), fitted, encode(fitted, X))
-        assert_same_bits(actual["finished"], fitted.predict_proba(X))
+        cases = [case(name) for name in ("three classes", "hazards", 300)]
+        for of, one in zip(run_js(partial(run_page, page=found.new_page()), encoded(cases)), cases, strict=True):
+            assert_equal(of, *one)
         found.close()
 
 
@@ -74,8 +96,8 @@ def test_extreme_scores(run):
 def test_numbers_that_are_no_categories_are_missing(run):
     fitted = model("squared")
     X = hard_rows(fitted)
-    found = run_js(run, fitted, with_unknown_numbers(encode(fitted, X)))
-    assert_same_bits(found["finished"][:, 0], fitted.predict(X))
+    (found,) = run_js(run, [(fitted, with_unknown_numbers(encode(fitted, X)))])
+    assert_same_bits(found[1][:, 0], fitted.predict(X))
 
 
 EXPLAINED = [
@@ -84,24 +106,20 @@ EXPLAINED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXPLAINED)
-def test_contributions(name, run):
-    fitted = model(name)
-    X = hard_rows(fitted)[::20]
-    wanted = fitted.predict_contributions(X)
-    found = run_js(run, fitted, encode(fitted, X), contributions=True)
-    np.testing.assert_allclose(found["contributions"].reshape(wanted.shape), wanted, rtol=0, atol=1e-9)
-    assert_same_bits(found["scores"], expected(fitted, X)[0])
-
-
-def test_contributions_of_deep_trees(run):
-    """Many features on a path, and features that are there several times."""
+def deep():
+    """Trees with many features on a path, and features that are there several times."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 15))
     y = np.prod(1.0 + 0.3 * np.sign(X), axis=1) + np.sin(3.0 * X[:, 0])
-    fitted = AGBMRegressor(max_iter=3, max_leaf_nodes=None, min_samples_leaf=1, n_members=1).fit(X, y)
-    found = run_js(run, fitted, X[:20], contributions=True)
-    np.testing.assert_allclose(found["contributions"], fitted.predict_contributions(X[:20]), rtol=0, atol=1e-9)
+    return AGBMRegressor(max_iter=3, max_leaf_nodes=None, min_samples_leaf=1, n_members=1).fit(X, y), X[:20]
+
+
+def test_contributions(run):
+    cases = [*((model(name), hard_rows(model(name))[::20]) for name in EXPLAINED), deep()]
+    for found, (fitted, X) in zip(run_js(run, encoded(cases), contributions=True), cases, strict=True):
+        wanted = fitted.predict_contributions(X)
+        np.testing.assert_allclose(found[2].reshape(wanted.shape), wanted, rtol=0, atol=1e-9)
+        assert_equal(found, fitted, X)
 
 
 ENCODE = "async (module, rows) => { const m = await import(module); return rows.map((row) => [...m.encode(row)]); }"

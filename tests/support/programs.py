@@ -105,6 +105,22 @@ def with_dates():
     return X, y + 2.0 * X["flag"].astype(float) + 0.1 * rng.normal(size=n)
 
 
+CATEGORIES = [1, 2, 31, 32, 33, 64, 300, 700]
+"""Numbers of categories around the lengths of words, and more than a byte can count."""
+
+
+@cache
+def categorical(n_categories):
+    """A model with one categorical feature, and rows of which some have unknown or missing categories."""
+    rng = np.random.default_rng(n_categories)
+    X, new = rng.normal(size=(1500, 2)), rng.normal(size=(300, 2))
+    X[:, 0] = rng.integers(0, n_categories, len(X))
+    new[:, 0] = rng.integers(0, 2 * n_categories, len(new))
+    X[::9, 0] = new[::7, 0] = np.nan
+    y = np.sin(7.0 * np.nan_to_num(X[:, 0], nan=0.5)) + X[:, 1] + rng.normal(size=len(X)) > 0
+    return AGBMClassifier(max_iter=5, min_samples_leaf=2, n_members=1, categorical_features=[0]).fit(X, y), new
+
+
 # Whoever reads one of these as code runs it, or leaves the text that it is in.
 HOSTILE = [
     "*/ int main(void) { return 1; } /*",
@@ -190,60 +206,67 @@ class CModel:
 
 # JavaScript
 DRIVER = """
-async (module, [rows, width]) => {
-  const model = await import(module);
-  const bytes = Uint8Array.from(atob(rows), (c) => c.charCodeAt(0));
-  const numbers = new Float64Array(bytes.buffer);
-  const found = { scores: [], finished: [], predicted: [], contributions: [] };
-  for (let i = 0; i < numbers.length; i += width) {
-    const row = numbers.subarray(i, i + width), scores = model.scores(row);
-    found.scores.push(...scores);
-    found.finished.push(...model.finish(scores));
-    const predicted = model.predict(row);
-    const several = typeof predicted === "object";
-    found.predicted.push(...(several ? predicted : [predicted]));
-    if (model.contributions) model.contributions(row).forEach((of) => found.contributions.push(...of));
-  }
+async (_, cases) => {
   const text = (of) => {
     let all = "";
     for (const byte of new Uint8Array(Float64Array.from(of).buffer)) all += String.fromCharCode(byte);
     return btoa(all);
   };
-  return { ...found, scores: text(found.scores), finished: text(found.finished),
-    contributions: text(found.contributions) };
+  const results = [];
+  for (const [module, rows, width] of cases) {
+    const model = await import(module);
+    const numbers = new Float64Array(Uint8Array.from(atob(rows), (c) => c.charCodeAt(0)).buffer);
+    const found = { scores: [], finished: [], contributions: [], predicted: [] };
+    for (let i = 0; i < numbers.length; i += width) {
+      const row = numbers.subarray(i, i + width), scores = model.scores(row), predicted = model.predict(row);
+      found.scores.push(...scores);
+      found.finished.push(...model.finish(scores));
+      found.predicted.push(...(typeof predicted === "object" ? predicted : [predicted]));
+      if (model.contributions) model.contributions(row).forEach((of) => found.contributions.push(...of));
+    }
+    results.push([text(found.scores), text(found.finished), text(found.contributions), found.predicted]);
+  }
+  return results;
 }
 """
 
 
+def address(source):
+    """The address of a module whose text is `source`."""
+    return f"data:text/javascript;base64,{base64.b64encode(source.encode('ascii')).decode()}"
+
+
 def run_node(driver, source, given, folder):
     """The result of a function of a module's address and an argument, in node."""
-    module, script = folder / "model.mjs", folder / "driver.mjs"
-    module.write_text(source, encoding="ascii")
-    script.write_text(
+    (folder / "driver.mjs").write_text(
         "let text = '';\nfor await (const part of process.stdin) text += part;\n"
-        f"console.log(JSON.stringify(await ({driver})({json.dumps(module.as_uri())}, JSON.parse(text))));\n"
+        f"console.log(JSON.stringify(await ({driver})(...JSON.parse(text))));\n"
     )
-    done = subprocess.run(["node", script], input=json.dumps(given), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    text = json.dumps([address(source), given])
+    done = subprocess.run(["node", folder / "driver.mjs"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
 def run_page(driver, source, given, page):
     """The same in a browser."""
-    return page.evaluate(
-        f"""async ([source, given]) => {{
-          const address = URL.createObjectURL(new Blob([source], {{ type: "text/javascript" }}));
-          return await ({driver})(address, given);
-        }}""",
-        [source, given],
-    )
+    return page.evaluate(f"([module, given]) => ({driver})(module, given)", [address(source), given])
 
 
-def run_js(run, fitted, rows, **options):
-    """Scores, finished predictions, predictions and contributions of a module; `run` is one of the functions above."""
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    given = [base64.b64encode(rows.tobytes()).decode(), rows.shape[1]]
-    found = run(DRIVER, to_js(fitted, **options), given)
-    for name in ("scores", "finished", "contributions"):
-        found[name] = np.frombuffer(base64.b64decode(found[name])).reshape(len(rows), -1)
-    return found
+def run_js(run, cases, **options):
+    """For models and rows: scores, finished predictions, contributions, and predictions.
+
+    `run` is one of the functions above.
+    """
+    given = []
+    for fitted, rows in cases:
+        numbers = np.ascontiguousarray(rows, dtype=np.float64)
+        text = base64.b64encode(numbers.tobytes()).decode()
+        given.append([address(to_js(fitted, **options)), text, numbers.shape[1]])
+    results = run(DRIVER, "", given)
+    arrays = [[np.frombuffer(base64.b64decode(text)) for text in texts] for *texts, _ in results]
+    shapes = [(len(rows), -1) for _, rows in cases]
+    return [
+        (*(array.reshape(shape) for array in of), predicted)
+        for of, shape, (*_, predicted) in zip(arrays, shapes, results, strict=True)
+    ]
