@@ -80,7 +80,7 @@ def first_difference(whole: Any, without: Any) -> tuple[bool, int]:
     """Whether two models start from the same function, and the first iteration in which they differ."""
     same = bool(np.array_equal(whole.start, without.start))
     found = of_iterations(whole.ensembles, without.ensembles)
-    iteration = found[0].iteration if found else ITERATIONS + 1
+    iteration = (found[0].iteration or 0) if found else ITERATIONS + 1
     return same, iteration if same else 0
 
 

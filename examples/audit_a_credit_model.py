@@ -9,6 +9,7 @@ python examples/audit_a_credit_model.py
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ def loans(n: int = 4000) -> tuple[pd.DataFrame, Labels]:
 
 def with_another_leaf(model: AGBMClassifier) -> AGBMClassifier:
     """Make one leaf of iteration 20 more lenient, and everything else in the file match."""
-    forest = model.model_.ensembles[0].models[19]
+    forest: Any = model.model_.ensembles[0].models[19]
     forest.value = forest.value.copy()
     forest.value[-1] -= 0.3
     model.model_ = replace(model.model_, folded=model.model_.at_iteration(model.best_iteration_).folded)

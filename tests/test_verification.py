@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -267,7 +268,7 @@ class TestVerification:
         with pytest.raises(ValueError, match="update\\(mode='leaves'\\)"):
             updated.verify(X, y)
         with pytest.raises(ValueError, match="no digest of its rows"):
-            agbm.load("tests/model_files/1-regressor.agbm").verify(X, y)
+            agbm.load(Path(__file__).parent / "model_files" / "1-regressor.agbm").verify(X, y)
         for wanted in (0, 13, [1, 13], "some"):
             with pytest.raises(ValueError, match="iterations="):
                 fitted.verify(X, y, iterations=wanted)

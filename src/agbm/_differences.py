@@ -128,8 +128,11 @@ def _column(digest: RowDigest, column: int, model: FittedModel) -> str:
         return "sample_weight" if column < shape.first_start else "offset"
     if column == MOST_COLUMNS - 1 < shape.first_feature + shape.n_features - 1:
         return f"from {column - shape.first_feature} on"
-    feature = int(model.reader.columns_of(np.array([column - shape.first_feature]))[0])
-    return f"{feature} of X" if model.reader.names is None else repr(model.reader.names[feature])
+    feature = column - shape.first_feature
+    if feature < model.n_features:  # a file may say anything about its rows
+        feature = int(model.reader.columns_of(np.array([feature]))[0])
+    named = model.reader.names is not None and feature < model.n_columns
+    return repr(model.feature_names[feature]) if named else f"{feature} of X"
 
 
 def of_values(part: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:

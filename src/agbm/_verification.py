@@ -84,7 +84,7 @@ class Replay:
                 "digests. Fit it again."
             )
         replay = cls(Saved(estimator, model, {}), _checked(wanted, model.best_iteration))
-        settings = settings_of(estimator, model, model.resolved["max_iter"])
+        settings = settings_of(estimator, model, model.resolved.get("max_iter"))
         settings.callbacks = None
         return settings, replay
 
