@@ -149,7 +149,7 @@ def install_wheels(options: argparse.Namespace) -> str:
 
 
 def install_source(options: argparse.Namespace) -> str:
-    """With the compiler of this machine; a newer pip would hide it if the build needed more than it names."""
+    """The source distribution builds in an empty environment, with the compiler of this machine, and works."""
     with tempfile.TemporaryDirectory() as folder:
         inside = empty_environment(options.python[0], folder)
         environment = {name: value for name, value in os.environ.items() if name not in ("CXX", "CMAKE_ARGS")}

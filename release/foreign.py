@@ -102,7 +102,7 @@ def environment(architecture: str) -> Path:
 
 
 def install(python: Path, architecture: str, *requirements: str) -> None:
-    """Install wheels from the registry. The pip of this machine does it: emulated, it would take half an hour."""
+    """Install wheels from the registry. The pip of this machine does it: an emulated one is many times slower."""
     folder = python.parent.parent
     (packages,) = folder.glob("lib/python*/site-packages")
     version = packages.parent.name.removeprefix("python")
