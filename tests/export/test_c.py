@@ -106,9 +106,9 @@ def test_codes_of_categories(library):
         given = [float(value) if isinstance(value, (bool, np.bool_)) else value for value in given]
         np.testing.assert_array_equal([found.code(feature, value) for value in given], rows[:, feature])
     assert found.code(2, "never seen") == 5.0
-    assert found.code(3, 0.25) == 4.0
+    assert found.code(3, 0.25) == found.code(3, "7.0") == 4.0
     assert np.isnan(found.code(1, "XL"))
-    assert np.isnan([found.code(0, "S"), found.code(99, 1.0), found.code(3, np.nan), found.code(3, "7")]).all()
+    assert np.isnan([found.code(0, "S"), found.code(99, 1.0), found.code(3, np.nan), found.code(3, None)]).all()
     assert_same_bits(found.predict(rows, np.empty(len(X))), found.fitted.predict(X))
 
 

@@ -7,10 +7,7 @@ let original, row, before;
 
 function made(tag, attributes, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === true) element.setAttribute(name, "");
-    else if (value !== false) element.setAttribute(name, value);
-  }
+  Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
   element.append(...children);
   return element;
 }
@@ -20,14 +17,14 @@ const signed = (x) => (x < 0 ? "" : "+") + shown(x);
 const percent = (x) => (100 * x).toLocaleString("en", { maximumSignificantDigits: 3 }) + "\u00a0%";
 const written = data.probabilities ? percent : shown;
 
-/** Contributions per column, for the score that is chosen; the last number is the base value. */
+/** The contributions of the columns to the score that is chosen; those of the parts of a date add up. */
 function explained(values) {
   const found = contributions(values)[Number(scoreChoice.value)];
-  const sums = new Map();
-  data.columns.forEach((column, feature) => sums.set(column, (sums.get(column) || 0) + found[feature]));
-  const features = data.features.map(({ feature }) => sums.get(feature));
   const base = found[found.length - 1];
   const total = found.reduce((sum, x) => sum + x, 0);
+  const nColumns = featureNames.length - data.parts.length;
+  data.parts.forEach((column, k) => (found[column] += found[nColumns + k]));
+  const features = data.features.map(({ feature }) => found[feature]);
   return { features, base, total, others: total - base - features.reduce((sum, x) => sum + x, 0) };
 }
 

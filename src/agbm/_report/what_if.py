@@ -102,7 +102,7 @@ def _data(model: Estimator, fitted: View, test: Predictions) -> dict[str, Any]:
     return {
         "rows": [[_or_null(x) for x in row] for row in numbers[:n_rows, used].tolist()],
         "used": used.tolist(),
-        "columns": reader.columns_of(np.arange(reader.n_features)).tolist(),
+        "parts": [column for column, _ in reader.derivation.parts],
         "features": [_feature(model, f, numbers[:, f]) for f in shown],
         "n_others": len(important) - len(shown),
         "outputs": _output_names(model, fitted),

@@ -91,7 +91,7 @@ typedef struct {
 } ${name}_list;
 """
 _CODE_OF_NUMBER = (
-    "/* The code of a category that is a number; NaN if it is missing, or if the feature has no such categories. */\n"
+    "/* The code of a category that is a number; NaN if it is missing, or if the feature has no categories. */\n"
     "double ${name}_code_of_number(int feature, double value)",
     """\
   for (uint32_t k = 0; k < ${n}u && value == value; ++k) {
@@ -113,7 +113,7 @@ _CODE_OF_NUMBER = (
 )
 _CODE_OF_TEXT = (
     "/* The code of a category that is text in UTF-8; NaN if it is missing (a null pointer), or if the feature has no\n"
-    "   such categories. */\n"
+    "   categories. */\n"
     "double ${name}_code_of_text(int feature, const char *text)",
     """\
   for (uint32_t k = 0; k < ${n}u && text; ++k) {
@@ -251,23 +251,24 @@ def _predictions(fitted: View) -> list[tuple[str, str, str]]:
 
 def _codes(fitted: View) -> list[tuple[str, str, str]]:
     """Functions that look up categories, in the same form; only those that the model has categories for."""
-    numbers: dict[int, list[tuple[Any, int]]] = {}
-    texts: dict[int, list[tuple[Any, int]]] = {}
-    lists = listed_values(fitted)
-    for feature, (values, _) in sorted(lists.items()):
+    lists = dict(sorted(listed_values(fitted).items()))
+    # Every feature with a list is in both: text that is given where categories are numbers is an unknown category.
+    numbers: dict[int, list[tuple[Any, int]]] = {feature: [] for feature in lists}
+    texts: dict[int, list[tuple[Any, int]]] = {feature: [] for feature in lists}
+    for feature, (values, _) in lists.items():
         for code, value in enumerate(values):
             as_float = as_number(value)
             if as_float is not None:
-                numbers.setdefault(feature, []).append((as_float, code))
+                numbers[feature].append((as_float, code))
             elif isinstance(value, str) and "\0" not in value:  # which ends a text in C
-                texts.setdefault(feature, []).append((value.encode("utf-8", "surrogatepass"), code))
+                texts[feature].append((value.encode("utf-8", "surrogatepass"), code))
     found = []
-    if texts:
+    if any(texts.values()):
         keys = [key + b"\0" for of_feature in texts.values() for key, _ in sorted(of_feature)]
         starts = np.cumsum([0, *map(len, keys)])[:-1].tolist()
         before = _array("unsigned char", "text", list(b"".join(keys))) + "\n"
         found.append(_look_up("text", _CODE_OF_TEXT, texts, lists, "uint32_t", starts, before))
-    if numbers:
+    if any(numbers.values()):
         keys_of_numbers = [key for of_feature in numbers.values() for key, _ in sorted(of_feature)]
         found.append(_look_up("number", _CODE_OF_NUMBER, numbers, lists, "double", keys_of_numbers, ""))
     return [(head, body, before if k else _LISTS + before) for k, (head, body, before) in enumerate(found)]
