@@ -660,6 +660,9 @@ class TestReport:
         found = json.loads(capsys.readouterr().out)["metrics"][0]["value"]
         assert found != noted
         assert f"{found:.4g}" in (here / "third.html").read_text()
+        assert 'id="what-if"' in (here / "third.html").read_text()
+        run("report", "sold.agbm", "later.csv", "--out", "fourth.html", "--no-rows")
+        assert 'id="what-if"' not in (here / "fourth.html").read_text()
 
     def test_of_a_model_that_no_command_has_made(self, here, capsys):
         X, y = load_breast_cancer(return_X_y=True)

@@ -233,6 +233,14 @@ def test_models_that_cannot_be_exported():
     assert what_if.panel(Findings("t", "c", model=model)) is None
 
 
+def test_a_page_without_rows(regression):
+    findings, _ = regression
+    page = to_html(replace(findings, shows_rows=False))
+    assert 'id="what-if' in to_html(findings)
+    assert 'id="what-if' not in page
+    assert "<script" not in page
+
+
 @pytest.mark.parametrize("width", [0.0037, 1.0, 250.0, 1e-300, 1e300])
 def test_steps_of_sliders(width):
     assert width / 500 <= what_if._step(width) <= width / 100

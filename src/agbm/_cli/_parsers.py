@@ -347,6 +347,9 @@ def _report(commands: Commands, help: str) -> None:
         "--costs", nargs=2, type=float, metavar=("FP", "FN"),
         help="costs of a false positive and of a false negative, for two classes (default: 1 1)",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-rows", action="store_true", help="leave out the what-if panel, which contains rows of DATA"
+    )
     parser.add_argument("--out", required=True, metavar="PAGE", type=Path, help="output file, such as m.html")
     parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
     parser.set_defaults(run=partial(_run, "report"))

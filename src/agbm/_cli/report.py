@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         test=test,
         evaluated_on=arguments.data or "",
         costs=costs,
+        shows_rows=not arguments.no_rows,
     )
     if arguments.json:
         show_json({"out": str(arguments.out), "metrics": metrics})
@@ -119,6 +120,7 @@ def write_page(
     test: report.Predictions | None = None,
     evaluated_on: str = "",
     costs: tuple[float, float] = (1.0, 1.0),
+    shows_rows: bool = True,
 ) -> None:
     """Write a report about one model, with the notes on its training."""
     notes, name = model.notes_, method_in_words(name_of(model.method))
@@ -139,6 +141,7 @@ def write_page(
         seed=str(model.get_params()["random_state"]),
         test=test,
         costs=costs,
+        shows_rows=shows_rows,
     )
 
 
@@ -159,6 +162,7 @@ def write_findings(
     seed: str,
     test: report.Predictions | None = None,
     costs: tuple[float, float] = (1.0, 1.0),
+    shows_rows: bool = True,
 ) -> None:
     """Write a report, adding the version, date, seed and machine."""
     facts = {
@@ -179,6 +183,7 @@ def write_findings(
         test=test,
         loss=loss if model is None else report.loss_name(model),
         costs=costs,
+        shows_rows=shows_rows,
     )
     with writing(path):
         report.write(findings, path)

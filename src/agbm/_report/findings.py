@@ -98,6 +98,8 @@ class Findings:
     """Name of the loss in the curves of `tried`; the curves of "RMSE" are mean squared errors."""
     costs: tuple[float, float] = (1.0, 1.0)
     """Costs of a false positive and of a false negative."""
+    shows_rows: bool = True
+    """Whether the page may contain test rows, for the what-if panel."""
 
 
 def whose(findings: Findings) -> str:

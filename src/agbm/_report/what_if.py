@@ -38,9 +38,9 @@ class Panel:
 
 
 def panel(findings: Findings) -> Panel | None:
-    """Return the panel; None if there are no rows, or no trees that can be exported."""
+    """Return the panel; None if there are no rows to show, or no trees that can be exported."""
     model, test = findings.model, findings.test
-    if model is None or test is None or model.n_trees_ == 0 or model.learner is not None:
+    if model is None or test is None or not findings.shows_rows or model.n_trees_ == 0 or model.learner is not None:
         return None
     try:
         fitted = view(model)
@@ -68,7 +68,8 @@ def _section(about: str, data: dict[str, Any], fitted: View) -> Section:
     notes = [
         "The contributions, those of features that are not shown, and the base value add up to the score.",
         _scores(fitted),
-        f"The page contains the features of {len(data['rows'])} test rows: consider this before you pass it on.",
+        f"The page contains the features of {len(data['rows'])} test rows: consider this before you pass it on. "
+        "agbm report --no-rows leaves this section out.",
     ]
     if any(feature["kind"] == "date" for feature in data["features"]):
         notes.append("Dates cannot be changed here.")
