@@ -305,6 +305,7 @@ class RayRows:
     """Rows in Ray's object store; see RowSource."""
 
     in_this_process = False
+    gives_digests = True
 
     def __init__(self, n_actors: int, n_threads: int) -> None:
         self.actors = Actors(n_actors)

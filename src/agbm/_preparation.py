@@ -67,6 +67,8 @@ class RowSource(Protocol):
 
     in_this_process: bool
     """Whether kernels run in this process, on its threads."""
+    gives_digests: bool
+    """Whether models have a digest of the rows, from which single rows may be guessed."""
 
     def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
         """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
@@ -100,6 +102,7 @@ class LocalRows:
     """Rows on this machine; see RowSource."""
 
     in_this_process = True
+    gives_digests = True
 
     def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
         """See RowSource."""
@@ -277,7 +280,9 @@ class Preparation(Planning):
 
         parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(zip(*n_train, strict=True))]
         members = make_members(plan, member, parts)
-        data = self._digest(labelled, cast(TableReader, known), labels, following)
+        data = None
+        if self._source.gives_digests:
+            data = self._digest(labelled, cast(TableReader, known), labels, following)
         return Run(plan, cast(TableReader, known), labels, members, (), data)
 
     def _digest(self, labelled: Labelled, reader: TableReader, labels: Labels, following: Labelled | None) -> RowDigest:

@@ -70,7 +70,7 @@ class Run(NamedTuple):
     watched: Sequence[RowSet]
     """The last rows of each member, which are only watched."""
     data: RowDigest | None = None
-    """The digest of all rows but these; None for the runs of a cross-validation."""
+    """The digest of all rows but these; None for a cross-validation, or if it must not be known."""
 
     @property
     def start(self) -> Any:

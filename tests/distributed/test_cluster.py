@@ -129,6 +129,7 @@ class ShardRows:
     """Rows in shards of this process; see RowSource."""
 
     in_this_process = False
+    gives_digests = True
 
     def __init__(self, seed, n_shards, trouble):
         self._seed, self._n_shards, self._trouble = seed, n_shards, trouble

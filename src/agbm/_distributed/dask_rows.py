@@ -26,6 +26,7 @@ class DaskRows:
     """Rows in the partitions of Dask collections, which stay with the workers; see RowSource."""
 
     in_this_process = False
+    gives_digests = True
 
     def __init__(self, client: Any) -> None:
         self._client = client
