@@ -5,8 +5,8 @@ python examples/federated.py
 Every hospital is a process that loads its own rows. The aggregator grows the trees. It needs sums over all rows
 (histograms, losses), and each hospital adds random numbers to its part of every sum, modulo 2^64. Each pair of
 hospitals knows the same numbers, which one adds and the other subtracts, so they cancel in the total (secure_sum.py).
-All sums of agbm are sums of integers. So the total is exact, and the model has the same bits as that of a fit to all rows
-in one place.
+All sums of agbm are sums of integers. So the total is exact, and the model has the same bits as that of a fit to all
+rows in one place.
 
 This is a demonstration and not a product: docs/federated.md says what the aggregator still learns, and what would be
 needed for guarantees. It uses private modules of agbm, which may change; see also examples/on_ray.py.
