@@ -280,13 +280,15 @@ class Preparation(Planning):
 
         parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(zip(*n_train, strict=True))]
         members = make_members(plan, member, parts)
-        data = None
-        if self._source.gives_digests:
-            data = self._digest(labelled, cast(TableReader, known), labels, following)
+        data = self._digest(labelled, cast(TableReader, known), labels, following)
         return Run(plan, cast(TableReader, known), labels, members, (), data)
 
-    def _digest(self, labelled: Labelled, reader: TableReader, labels: Labels, following: Labelled | None) -> RowDigest:
+    def _digest(
+        self, labelled: Labelled, reader: TableReader, labels: Labels, following: Labelled | None
+    ) -> RowDigest | None:
         """The digest of blocks, the last of which are those of X_val, if there are any."""
+        if not self._source.gives_digests:
+            return None
         n_validation = 0 if following is None else sum(following.n_rows)
         n_threads = self._n_threads if self._source.in_this_process else 1
         return digest_of_blocks(labelled, reader.numbers, n_validation, labels.n_outputs, reader.n_features, n_threads)
