@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 ARCHITECTURES = ("x86_64", "aarch64")
+ZIG = [sys.executable, "-I", "-m", "ziglang"]
+"""Isolated (-I), because pip hides the packages of this interpreter from what builds a wheel."""
 GLIBC = (2, 28)
 """The oldest glibc that wheels work with; Debian 10, Ubuntu 20.04 and RHEL 8 have it."""
 OPTIONS = ["-std=c++20", "-O3", "-ffp-contract=off", "-Wall", "-Wextra"]
@@ -25,7 +27,7 @@ def linux(architecture: str) -> str:
 
 def compiler(target: str) -> list[str]:
     """The command of the C++ compiler; symbols are stripped when it links."""
-    return [sys.executable, "-m", "ziglang", "c++", "-target", target, "-s"]
+    return [*ZIG, "c++", "-target", target, "-s"]
 
 
 def build_program(source: Path, target: str, program: Path) -> None:
@@ -39,7 +41,7 @@ def scripts(target: str) -> Path:
     """A folder with the commands `c++` and `ar`, because CMake takes a path and no arguments."""
     folder = BUILD / "zig" / target
     folder.mkdir(parents=True, exist_ok=True)
-    for name, command in {"c++": compiler(target), "ar": [sys.executable, "-m", "ziglang", "ar"]}.items():
+    for name, command in {"c++": compiler(target), "ar": [*ZIG, "ar"]}.items():
         script = folder / name
         script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         script.chmod(0o755)
