@@ -203,14 +203,7 @@ class BaseAGBM(KnowsNames, ABC):
         See docs/guides/verification.md.
         """
         check_is_fitted(self)
-        return self._verified_by(lambda checked: checked.fit(*rows, **named_rows), iterations)
-
-    def _verified_by(self, fit: Callable[[Self], Any], iterations: str | int | Sequence[int]) -> Verification:
-        checked, replay = Replay.of(self, iterations)
-        checked._replay = replay
-        fit(checked)
-        assert replay.found is not None
-        return replay.found
+        return verified_by(self, lambda checked: checked.fit(*rows, **named_rows), iterations)
 
     def calibrate(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, group: Any = None, offset: Any = None
@@ -396,4 +389,8 @@ def loaded(path: str | os.PathLike[str]) -> storage.Saved:
 
 def verified_by(estimator: BaseAGBM, fit: Callable[[Any], Any], iterations: str | int | Sequence[int]) -> Verification:
     """The result of BaseAGBM.verify with the rows that `fit` fits an estimator to."""
-    return estimator._verified_by(fit, iterations)
+    checked, replay = Replay.of(estimator, iterations)
+    checked._replay = replay
+    fit(checked)
+    assert replay.found is not None
+    return replay.found

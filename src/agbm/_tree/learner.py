@@ -271,7 +271,7 @@ class TableFitter(TreeFitter):
 
     def with_known_bins(self) -> TreeFitter:
         """A fitter whose known trees were grown with the same bins, so that it does not need the features."""
-        return TreeFitter(self._learner, self._bins, self._matrix, self._n_train, self._weights)
+        return super().with_learner(self._learner)
 
     def leaves(self, forest: Forest) -> NDArray[np.int32]:
         """The index of the leaf of every row in each tree: (tree, row)."""
