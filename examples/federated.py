@@ -134,7 +134,7 @@ class Party:
 
     def hold(self, key: int, state: int, recipe: Recipe, reader: BlockReader, first: int) -> None:
         """Make the shard of an objective."""
-        part = encode_part(self._block, self._here[state], reader, first, 1)
+        part = encode_part(self._block, self._here[state], reader, first, None, 1)
         self._shards[key] = make_shard(Shard, recipe, [part], 1)
 
     def answer(self, key: int, message: Message) -> Reply:

@@ -332,7 +332,7 @@ class RayRows:
 
         def part(i: int) -> Any:
             number, here = labelled.partitions[i]
-            return task_of(encode_part, sources[number], here, reader, firsts[i], n_threads)
+            return task_of(encode_part, sources[number], here, reader, firsts[i], rows.shape, n_threads)
 
         def hold(actor: Any, partitions: Sequence[int]) -> Any:
             return actor.hold.remote(key, recipe, n_threads, *map(part, partitions))

@@ -39,6 +39,8 @@ class Weighed(NamedTuple):
     units: Units
     no_weights: Weights | None
     """The weights of no rows; None if rows have no weights."""
+    n_labels: int
+    """Numbers per label."""
     n_used: int
     """The number of rows here with positive weight."""
 
@@ -79,7 +81,8 @@ class LabelSteps(Planning):
         rows = Rows(np.arange(len(y))[kept], encoded, weights, None if offset is None else offset[:, kept])
         no_weights = None if weights is None else weights[:0]
         units = Units.of(labels, encoded)
-        found = Weighed(self._kind, self._learned, labels, units, no_weights, rows.n)
+        n_labels = len(np.atleast_2d(encoded))
+        found = Weighed(self._kind, self._learned, labels, units, no_weights, n_labels, rows.n)
         return RowsHere(given.n_rows, rows, rows.n, sample_weight, whole), found
 
     def divide(self, here: RowsHere, plan: Plan, labels: Labels) -> tuple[RowsHere, list[int]]:
@@ -110,8 +113,8 @@ def numbered(here: RowsHere, first: int) -> tuple[RowsHere, None]:
     return replace(here, first=first), None
 
 
-def encode_validation(given: Gathered, labels: Labels, no_weights: Weights | None) -> tuple[RowsHere, None]:
-    """A step: the labels, weights and offsets of rows of X_val."""
+def encode_validation(given: Gathered, first: int, labels: Labels, no_weights: Weights | None) -> tuple[RowsHere, None]:
+    """A step: the labels, weights and offsets of rows of X_val, of which the first has this number."""
     with naming("X_val"):
         weight = None if given.weight is None else check_sample_weight(given.weight, given.y).astype(np.float64)
     n = given.total
@@ -119,7 +122,7 @@ def encode_validation(given: Gathered, labels: Labels, no_weights: Weights | Non
     if weight is not None:
         labels.check_weights(y.T, weight, "sample_weight_val")
     rows = Rows(np.arange(n), y, no_weights, offset, (RowSet(VALIDATION, n, weight),))
-    return RowsHere(given.n_rows, rows, 0), None
+    return RowsHere(given.n_rows, rows, 0, first=first), None
 
 
 def of_member(here: RowsHere, number: int) -> tuple[RowsHere, None]:

@@ -29,7 +29,6 @@ from ._data.blocks import (
     WithValidation,
     check_columns,
     dense,
-    digest_of_blocks,
     gather,
     look_at_columns,
     naming,
@@ -37,7 +36,7 @@ from ._data.blocks import (
 from ._data.derivation import Derivation, has_more_than_numbers, look
 from ._data.offsets import added, check_both
 from ._data.reader import TableReader
-from ._data.row_digest import RowDigest, digest_of_table
+from ._data.row_digest import RowDigest, Shape, digest_of_table
 from ._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from ._data.tables import Categories, as_table, categorical_mask, named_mask
 from ._label_steps import (
@@ -79,7 +78,7 @@ class RowSource(Protocol):
         """The blocks with labels, weights and offsets; the first result may have none of their rows."""
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Any], Fitter[Any]]:
-        """The objective and the fitter for binned blocks."""
+        """The objective and the fitter for binned blocks; adds all rows to their digest, if they have one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +90,13 @@ class BlockRows:
     labels: Labels
     plan: Plan
     begun: Begun
+    digest: RowDigest | None
+    """Empty at first; None if another member has it, or nobody."""
+
+    @property
+    def shape(self) -> Shape | None:
+        """The shape of the digest, if there is one."""
+        return None if self.digest is None else self.digest.shape
 
     @property
     def objective(self) -> LocalObjective:
@@ -123,7 +129,7 @@ class LocalRows:
     def _encoded(self, rows: BlockRows, learner: TreeLearner) -> _native.BinnedMatrix:
         blocks = rows.table.labelled.blocks
         blocks = blocks.training if isinstance(blocks, WithValidation) else blocks
-        return rows.table.encode(rows.reader, cast(LocalBlocks, blocks).folder, learner.n_threads)
+        return rows.table.encode(rows.reader, cast(LocalBlocks, blocks).folder, rows.digest, learner.n_threads)
 
     def bind_table(
         self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
@@ -241,13 +247,11 @@ class Preparation(Planning):
         if not self._source.in_this_process:
             labelled.step(check_groups, labels, each=labelled.numbers)
         if given.more_than_numbers and self._known is None:
-            named = named_mask(given.head, self._settings.categorical_features)
-            found = labelled.over(look_at_columns, sample_weights_of)
-            reader = reader.with_derivation(Derivation.of(found, named))
+            reader = self._deriving(reader, given, labelled)
         start_scores = StartScores(self._settings.init, labels, self._loss(labels))
         following, weighs_validation = None, False
         if validation is not None:
-            following, weighs_validation = self._validation_of(validation, given, labels, weighed[0])
+            following, weighs_validation = self._validation_of(validation, given, weighed)
         if not isinstance(start_scores.init, str):
             labelled = labelled.with_start(start_scores)
             following = None if following is None else following.with_start(start_scores)
@@ -261,37 +265,40 @@ class Preparation(Planning):
         labelled, n_train = labelled.step(steps.divide, light, labels)
         step = 1.0 if weighed[0].no_weights is None else weighed[0].no_weights.step
         known: TableReader | None = None
+        data: RowDigest | None = None
 
         def member(number: int, held_out: bool | None, n_train: list[int]) -> Member:
-            nonlocal known
+            nonlocal known, data
             seed = plan.seed_of(number)
             rows, _ = labelled.step(of_member, number)
             looked = self._look(BlockTable(rows, n_train), reader, step)
-            if known is None:  # the categories are those of all rows, the same for every member
+            if known is None:  # categories and digest are those of all rows, the same for every member
                 known = reader.with_categories(looked.categories)
+                data = self._empty_digest(weighed, following, known)
             rows, begun = rows.step(steps.begin, light, labels, weighs_validation)
             table = BlockTable(rows, n_train)
             learner = self._tree_learner(plan, known, labels, sum(n_train), begun[0].l2, seed)
             bins = table.bins(looked, learner)
             del looked  # frees the memory of the sample before the matrix is allocated
-            block_rows = BlockRows(table, BlockReader(known.numbers, bins), labels, plan, begun[0])
+            digest = data if number == 0 else None
+            block_rows = BlockRows(table, BlockReader(known.numbers, bins), labels, plan, begun[0], digest)
             bound, fitter = self._source.bind(block_rows, learner)
             return Member(begun[0].start, bound, learner, fitter, seed, plan.earlier_of(number))
 
         parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(zip(*n_train, strict=True))]
         members = make_members(plan, member, parts)
-        data = self._digest(labelled, cast(TableReader, known), labels, following)
         return Run(plan, cast(TableReader, known), labels, members, (), data)
 
-    def _digest(
-        self, labelled: Labelled, reader: TableReader, labels: Labels, following: Labelled | None
+    def _empty_digest(
+        self, weighed: Sequence[Weighed], following: Labelled | None, reader: TableReader
     ) -> RowDigest | None:
-        """The digest of blocks, the last of which are those of X_val, if there are any."""
+        """A digest for all rows of blocks, to which none has been added; `following` are those of X_val."""
         if not self._source.gives_digests:
             return None
+        n_given = sum(found.n_used for found in weighed)
         n_validation = 0 if following is None else sum(following.n_rows)
-        n_threads = self._n_threads if self._source.in_this_process else 1
-        return digest_of_blocks(labelled, reader.numbers, n_validation, labels.n_outputs, reader.n_features, n_threads)
+        first = weighed[0]
+        return RowDigest.of(Shape(n_given, n_validation, first.n_labels, first.labels.n_outputs, reader.n_features))
 
     def _reader_of(self, given: Gathered) -> TableReader:
         """The reader of the columns of blocks."""
@@ -304,15 +311,22 @@ class Preparation(Planning):
             raise ValueError("y=None: pass the labels of all rows, or batches (X, y).")
         return reader
 
+    def _deriving(self, reader: TableReader, given: Gathered, labelled: Labelled) -> TableReader:
+        """The reader, for columns that are no numbers as well."""
+        named = named_mask(given.head, self._settings.categorical_features)
+        return reader.with_derivation(Derivation.of(labelled.over(look_at_columns, sample_weights_of), named))
+
     def _validation_of(
-        self, validation: tuple[Blocks, Any, Any, Any], given: Gathered, labels: Labels, weighed: Weighed
+        self, validation: tuple[Blocks, Any, Any, Any], given: Gathered, weighed: Sequence[Weighed]
     ) -> tuple[Labelled, bool]:
         """The blocks of X_val with their labels, and whether they have weights."""
         with naming("X_val"):
             gathered, following = self._source.labelled(*validation, "y_val")
             check_columns(gathered.head, given.head, "X")
         check_both(given.offset is not None, gathered.offset is not None, "offset_val")
-        following, _ = following.step(encode_validation, labels, weighed.no_weights)
+        labels, n_used = weighed[0].labels, sum(found.n_used for found in weighed)
+        firsts = [n_used + sum(following.n_rows[:number]) for number in following.numbers]
+        following, _ = following.step(encode_validation, labels, weighed[0].no_weights, each=firsts)
         if not self._source.in_this_process:
             with naming("X_val"):
                 following.step(check_groups, labels, each=following.numbers)

@@ -1,11 +1,13 @@
 """Digests of rows: their definition, and that neither the form of the rows nor their division into parts matters."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.sparse import csc_array, csr_array
 
 from agbm._core.weights import Weights
-from agbm._data.row_digest import MOST_BLOCKS, RowDigest, Shape, cut, digest_of_table, vectors_of
+from agbm._data.row_digest import MOST_BLOCKS, RowDigest, Shape, digest_of_table, taken, vectors_of
 from agbm._data.rows import VALIDATION, Rows, RowSet
 
 ALL = 2**64 - 1
@@ -74,13 +76,28 @@ def test_form_and_threads(rows):
 
 @pytest.mark.parametrize("size", [1, 3, 999])
 def test_parts(rows, size):
+    """In any order, as blocks of X or of X_val."""
     shape = Shape(2400, 100, 1, 1, 3)
     total = RowDigest.of(shape)
-    for begin in reversed(range(0, 2500, size)):
+    ends = sorted({*range(0, 2400, size), *range(2400, 2500, size), 2500})
+    for begin, end in reversed(list(itertools.pairwise(ends))):
         part = RowDigest.of(shape)
-        part.add(begin, rows.X[begin : begin + size], cut(vectors_of(rows, shape), begin, begin + size), 1)
-        total.merge(part)
+        part.add(begin, rows.X[begin:end], taken(vectors_of(rows, shape), np.arange(begin, end)), 1)
+        total.merge(part.blocks, part.columns)
     assert total.hex == digest(rows).hex
+
+
+def test_rows_that_are_held_out(rows):
+    """Blocks are in the order of the matrix, where training rows come first."""
+    order = np.random.default_rng(1).permutation(2500)
+    given = Rows(rows.X, rows.y, None, rows.start)
+    ordered, places = given.take(order), np.argsort(order).astype(np.uint32)
+    shape = Shape(2500, 0, 1, 1, 3)
+    found = RowDigest.of(shape)
+    for begin in (0, 700):
+        end = 700 if begin == 0 else 2500
+        found.add(begin, rows.X[begin:end], taken(vectors_of(ordered, shape), places[begin:end]), 1)
+    assert found.hex == digest_of_table(given, 2500, 2500, 1, 1).hex
 
 
 def test_many_columns():

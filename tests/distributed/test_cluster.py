@@ -142,7 +142,7 @@ class ShardRows:
 
     def bind(self, rows, learner):
         bins, n_outputs, local = rows.reader.bins, rows.labels.n_outputs, rows.objective
-        codes = rows.table.encode(rows.reader, "", 1).columns()
+        codes = rows.table.encode(rows.reader, "", rows.digest, 1).columns()
         self.shards = InProcess(cut(local, bins, codes, self._seed, self._n_shards), self._n_shards, self._trouble)
         self.log = Log(self.shards, n_outputs)
         newton = local.second_order and not local.loss.constant_hessian

@@ -82,7 +82,7 @@ class Vector(NamedTuple):
     column: int
     """Of the digest."""
     first: int
-    """The number of the first row that has one, relative to others."""
+    """The place of the first row that has one."""
     numbers: NDArray[Any]
 
 
@@ -113,10 +113,10 @@ class RowDigest:
             else:
                 _native.digest_rows(part, first + begin, shift, place, *sums)
 
-    def merge(self, other: RowDigest) -> None:
-        """Add the rows of another digest of the same shape."""
-        np.add(self.blocks, other.blocks, out=self.blocks)
-        np.add(self.columns, other.columns, out=self.columns)
+    def merge(self, blocks: Sums, columns: Sums) -> None:
+        """Add the sums of other rows of the same fit."""
+        np.add(self.blocks, blocks, out=self.blocks)
+        np.add(self.columns, columns, out=self.columns)
 
     @property
     def hex(self) -> str:
@@ -157,14 +157,13 @@ def vectors_of(rows: Rows, shape: Shape) -> list[Vector]:
     return found
 
 
-def cut(vectors: Sequence[Vector], begin: int, end: int) -> list[Vector]:
-    """The parts of vectors for rows from `begin` on, up to `end`."""
-    parts = []
+def taken(vectors: Sequence[Vector], places: NDArray[Any]) -> list[Vector]:
+    """The numbers of the rows at some places. All rows of X_val have weights or none, and so have all others."""
+    found = []
     for column, first, numbers in vectors:
-        part = numbers[max(begin - first, 0) : max(end - first, 0)]
-        if len(part):
-            parts.append(Vector(column, max(first - begin, 0), part))
-    return parts
+        if len(places) and first <= places[0] < first + len(numbers):
+            found.append(Vector(column, 0, numbers[places - first]))
+    return found
 
 
 def digest_of_table(rows: Rows, n_given: int, n_rows: int, n_outputs: int, n_threads: int) -> RowDigest:
@@ -172,5 +171,6 @@ def digest_of_table(rows: Rows, n_given: int, n_rows: int, n_outputs: int, n_thr
     shape = Shape(n_given, n_rows - n_given, len(np.atleast_2d(rows.y)), n_outputs, rows.X.shape[1])
     digest = RowDigest.of(shape)
     X = rows.X if n_rows == rows.n else rows.X[:n_rows]
-    digest.add(0, X, cut(vectors_of(rows, shape), 0, n_rows), n_threads)
+    vectors = [Vector(column, first, numbers[: n_rows - first]) for column, first, numbers in vectors_of(rows, shape)]
+    digest.add(0, X, vectors, n_threads)
     return digest

@@ -32,6 +32,8 @@ def bound(rows: BlockRows, learner: TreeLearner, shards: Shards) -> tuple[Cluste
     """The objective and the fitter for shards of all rows; see RowSource."""
     n_outputs, begun, n_train = rows.labels.n_outputs, rows.begun, sum(rows.table.n_train)
     log = Log(shards, n_outputs)
+    if rows.digest is not None:
+        rows.digest.merge(*log.ask("row_digest", ()).sums)
     facts = Facts(
         n_train, n_outputs, begun.train_weight, begun.validation_weight, begun.newton, begun.quantiles,
         begun.weight_step, begun.counts_rows,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from dask.delayed import delayed
 
-from .._data.blocks import BlockReader, Blocks, Gathered
+from .._data.blocks import Blocks, Gathered
 from .._label_steps import before
 from .._preparation import BlockRows
 from .._tree import TreeLearner
@@ -19,7 +19,6 @@ from .dask_tasks import encode_here, make_dask_shard
 from .growth import ClusterFitter
 from .objective import ClusterObjective
 from .partition_tasks import call_named, sources_of
-from .shard_tasks import Recipe
 
 
 class DaskRows:
@@ -45,22 +44,20 @@ class DaskRows:
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[ClusterObjective, ClusterFitter]:
         """See RowSource."""
         labelled = cast(DaskLabelled, rows.table.labelled)
-        make = self._maker(labelled, rows.table.n_train, rows.reader, recipe_of(rows))
+        make = self._maker(labelled, rows)
         n_rows = [labelled.n_rows[number] for number in labelled.numbers]
         self._shards.append(DaskShards(self._client, n_rows, make))
         return bound(rows, learner, self._shards[-1])
 
-    def _maker(
-        self, labelled: DaskLabelled, n_train: Sequence[int], reader: BlockReader, recipe: Recipe
-    ) -> Callable[[Sequence[int], str], Held]:
+    def _maker(self, labelled: DaskLabelled, rows: BlockRows) -> Callable[[Sequence[int], str], Held]:
         """A function that has a worker make the shard of some partitions, of those with rows."""
         sources, call = sources_of(labelled.blocks), delayed(call_named, pure=False)
-        shared = delayed(reader, traverse=False)  # all parts need it: it travels once, and not with each
+        shared = delayed(rows.reader, traverse=False)  # all parts need it: it travels once, and not with each
         parts = []
-        for part, first in zip(labelled.partitions, before(n_train), strict=True):
+        for part, first in zip(labelled.partitions, before(rows.table.n_train), strict=True):
             noun, i, seen, block = sources[part.number]
-            parts.append(call(encode_here, noun, i, seen, block, part.lazy, shared, first))
-        client = self._client
+            parts.append(call(encode_here, noun, i, seen, block, part.lazy, shared, first, rows.shape))
+        client, recipe = self._client, recipe_of(rows)
 
         def make(partitions: Sequence[int], worker: str) -> Held:
             there = {"workers": [worker], "allow_other_workers": True}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import distributed
 
 from .._data.blocks import Block, BlockReader, RowsHere
+from .._data.row_digest import Shape
 from .dask_shards import DaskShard
 from .shard_tasks import Part, Recipe, encode_part, make_shard
 
 
-def encode_here(block: Block, here: RowsHere, reader: BlockReader, first: int) -> Part:
+def encode_here(block: Block, here: RowsHere, reader: BlockReader, first: int, shape: Shape | None) -> Part:
     """A task: encode a partition; see encode_part."""
-    return encode_part(block, here, reader, first, _threads_here())
+    return encode_part(block, here, reader, first, shape, _threads_here())
 
 
 def make_dask_shard(recipe: Recipe, *parts: Part) -> DaskShard:

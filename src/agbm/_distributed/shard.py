@@ -16,6 +16,7 @@ from .._core.learners import Newton
 from .._core.losses import Array, Quantile
 from .._core.objective import LocalObjective
 from .._core.sums import ExactSum
+from .._data.row_digest import RowDigest
 from .._tree.bins import Bins
 from .._tree.learner import FIRST, RowSample, by_function, weighted
 from .messages import START, Message, Order, Reply
@@ -34,10 +35,12 @@ class Shard:
         codes: Sequence[NDArray[np.uint8]],
         first_rows: Sequence[tuple[int, int]],
         n_threads: int,
+        digest: RowDigest | None = None,
     ) -> None:
         """codes: of the rows of the objective, in parts, each (feature, row).
 
         first_rows: the numbers of the training rows among all rows, as pairs of a first number and a count.
+        digest: of these rows, if the model is to have one of all rows.
         """
         if objective.n_rows > MOST_ROWS:
             raise ValueError(
@@ -53,6 +56,7 @@ class Shard:
             first += part.shape[1]
         self._first_rows = first_rows
         self._n_threads = n_threads
+        self._digest = digest
         self._rows = _native.ShardRows(matrix, n_threads)
         self._arrays: dict[int, Array] = {}
         self._growing = False
@@ -66,7 +70,7 @@ class Shard:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the rows only: the arrays follow from the orders."""
         codes = [self._matrix.columns()]
-        return type(self), (self._objective, self._bins, codes, self._first_rows, self._n_threads)
+        return type(self), (self._objective, self._bins, codes, self._first_rows, self._n_threads, self._digest)
 
     def receive(self, message: Message) -> Reply:
         """Execute orders. A message that arrives again gets the same reply again."""
@@ -97,6 +101,10 @@ class Shard:
         self._arrays.clear()
         self._arrays[START] = self._objective.start
         self._growing = False
+
+    def _row_digest(self, order: Order) -> Reply:
+        assert self._digest is not None
+        return Reply((self._digest.blocks, self._digest.columns))
 
     def _inputs(self, order: Order) -> list[Array]:
         return [self._arrays[name] for name in order.inputs]

@@ -13,6 +13,7 @@ from .._core.objective import LocalObjective, Outputs, start_function
 from .._core.weights import Weights
 from .._core.weights import joined as joined_weights
 from .._data.blocks import UNUSED, Block, BlockReader, RowsHere
+from .._data.row_digest import RowDigest, Shape, taken, vectors_of
 from .._tree.bins import Bins
 from .shard import Shard
 
@@ -30,14 +31,24 @@ class Part(NamedTuple):
     start: tuple[Array, Array] | None
     """Scores of an init model, offsets, or their sum; None if there are neither."""
     first: int
+    digest: RowDigest | None
 
 
-def encode_part(block: Block, here: RowsHere, reader: BlockReader, first: int, n_threads: int) -> Part:
-    """A task: encode a partition; `first` is the number of its first training row among all of them."""
+def encode_part(
+    block: Block, here: RowsHere, reader: BlockReader, first: int, shape: Shape | None, n_threads: int
+) -> Part:
+    """A task: encode a partition; `first` is the number of its first training row among all of them.
+
+    `shape` is that of the digest of all rows, if there is to be one.
+    """
     (places,) = here.places.of_blocks()
     used, rows, n_train = places != UNUSED, here.rows, here.n_train
     validation = places[used] >= n_train
-    codes = reader.bins.encode(reader.numbers(block, used), n_threads).columns()
+    X = reader.numbers(block, used)
+    codes = reader.bins.encode(X, n_threads).columns()
+    digest = None if shape is None else RowDigest.of(shape)
+    if digest is not None:
+        digest.add(here.first, X, taken(vectors_of(rows, digest.shape), places[used]), n_threads)
     return Part(
         (np.ascontiguousarray(codes[:, ~validation]), np.ascontiguousarray(codes[:, validation])),
         _divided(rows.y, n_train),
@@ -45,6 +56,7 @@ def encode_part(block: Block, here: RowsHere, reader: BlockReader, first: int, n
         rows.validation_weight(n_train),
         None if rows.start is None else _divided(rows.start, n_train),
         first,
+        digest,
     )
 
 
@@ -83,4 +95,14 @@ def make_shard(kind: type[S], recipe: Recipe, parts: Sequence[Part], n_threads: 
     objective = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads, validation_weight)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
     first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
-    return kind(objective, recipe.bins, codes, first_rows, n_threads)
+    return kind(objective, recipe.bins, codes, first_rows, n_threads, _joined([part.digest for part in parts]))
+
+
+def _joined(digests: Sequence[RowDigest | None]) -> RowDigest | None:
+    if digests[0] is None:
+        return None
+    total = RowDigest.of(digests[0].shape)
+    for digest in digests:
+        assert digest is not None
+        total.merge(digest.blocks, digest.columns)
+    return total

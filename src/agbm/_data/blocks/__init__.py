@@ -6,7 +6,6 @@ categories; a second pass bins them.
 """
 
 from .block import Block, Labels, dense, labels_of
-from .digest import digest_of_blocks
 from .gathering import Gathered, check_columns, gather, joined
 from .labelled import Labelled, LocalLabelled, RowsHere, started_from
 from .passes import BlockReader, BlockTable, Looked, look_at_columns, places_of
@@ -33,7 +32,6 @@ __all__ = [
     "WithValidation",
     "check_columns",
     "dense",
-    "digest_of_blocks",
     "gather",
     "joined",
     "labels_of",

@@ -32,7 +32,7 @@ class RowsHere:
     whole_weight: Array | None = None
     """The same in steps; see whole_weights."""
     first: int = 0
-    """The number of the first one of these rows among all that are used."""
+    """The number of the first one of these rows among all that are used; those of X_val follow the others."""
     held_out: Sequence[NDArray[np.bool_]] = ()
     """For each member, which rows it holds out."""
     objective: LocalObjective | None = None

@@ -24,6 +24,7 @@ from ..._tree.bins import Bins, GroupedCategories, means_of, residual_parts, sam
 from ..._tree.learner import TreeLearner
 from .. import derivation as columns
 from ..derivation import NO_DERIVATION, Derivation
+from ..row_digest import RowDigest, taken, vectors_of
 from ..rows import plain
 from ..tables import Categories, as_table, by_weight, categorical_mask, category_sums, named_mask, needs_reading
 from ..tables import missing_columns as missing_columns_of
@@ -128,20 +129,32 @@ class BlockTable:
         weights = looked.sample_weights
         return Bins.from_sample(looked.sample, None, learner.max_bins, weights, grouped, learner.n_threads)
 
-    def encode(self, reader: BlockReader, folder: str, n_threads: int) -> _native.BinnedMatrix:
-        """Pass 2, with blocks and matrix on this machine; the matrix is in files if a folder is given."""
-        matrix = reader.bins.matrix(cast(LocalLabelled, self.labelled).here.rows.n, folder)
+    def encode(
+        self, reader: BlockReader, folder: str, digest: RowDigest | None, n_threads: int
+    ) -> _native.BinnedMatrix:
+        """Pass 2, with blocks and matrix on this machine; the matrix is in files if a folder is given.
 
-        def fill(block: Block, places: NDArray[np.uint32]) -> None:
-            reader.fill(matrix, block, places, n_threads)
+        All rows are added to the digest, if there is one.
+        """
+        rows = cast(LocalLabelled, self.labelled).here.rows
+        matrix = reader.bins.matrix(rows.n, folder)
+        vectors = [] if digest is None else vectors_of(rows, digest.shape)
+
+        def fill(block: Block, places: NDArray[np.uint32], first: int) -> None:
+            used = places[places != UNUSED]
+            X = reader.fill(matrix, block, places, n_threads)
+            if digest is not None and len(used) > 0:
+                digest.add(first, X, taken(vectors, used), n_threads)
 
         self.labelled.over(fill, places_of)
         return matrix
 
 
-def places_of(here: RowsHere) -> list[tuple[NDArray[np.uint32]]]:
-    """For each block, the places of its rows in the matrix."""
-    return [(places,) for places in here.places.of_blocks()]
+def places_of(here: RowsHere) -> list[tuple[NDArray[np.uint32], int]]:
+    """For each block, the places of its rows in the matrix, and the number of used rows in the blocks before it."""
+    places = here.places.of_blocks()
+    n_used = [np.count_nonzero(of_block != UNUSED) for of_block in places]
+    return list(zip(places, (np.cumsum(n_used) - n_used).tolist(), strict=True))
 
 
 def look_at(here: RowsHere, ranks: NDArray[np.intp] | None) -> list[tuple[Any, ...]]:
@@ -282,9 +295,13 @@ class BlockReader:
         block: Block,
         places: NDArray[np.uint32],
         n_threads: int,
-    ) -> None:
-        """Write the codes of the rows of a block to their places in a matrix; rows that are UNUSED are skipped."""
+    ) -> NDArray[Any]:
+        """Write the codes of the rows of a block to their places in a matrix; rows that are UNUSED are skipped.
+
+        Returns the other rows as numbers.
+        """
         used = places != UNUSED
         X = self.numbers(block, used)
         if len(X) > 0:
             self.bins.fill(matrix, X, places[used], n_threads)
+        return X
