@@ -445,11 +445,15 @@ class TestLooking:
         assert "fading: 8 trees, iteration 8 of 8" in said
         assert "note: command" in said
         assert re.search(r"note: metrics +log loss", said)
+        model = agbm.load("sold.agbm")
+        assert re.search(rf"fingerprint +{model.fingerprint_}", said)
+        assert re.search(rf"origin +agbm {agbm.__version__}, 320 rows with\s+digest [0-9a-f]+…", said)
         run("inspect", "sold.agbm", "--json")
         found = json.loads(capsys.readouterr().out)
         assert found["changed_parameters"] == {"max_iter": 8, "early_stopping": False, "n_members": 1}
         assert found["categories"] == {"colour": 2, "code": 3}
         assert found["validation_loss"] is None
+        assert found["fingerprint"] == model.fingerprint_
         assert found["notes"]["metrics"][0]["name"] == "log loss"
 
     def test_inspect_counts_members(self, trained, capsys):

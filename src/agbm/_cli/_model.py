@@ -40,13 +40,14 @@ def important(model: Model) -> dict[str, float]:
     return dict(zip(feature_names(model, features[order]), (gains[order] / gains.sum()).tolist(), strict=True))
 
 
-def training_in_words(model: Model, seconds: float) -> str:
-    """Return the method, the size of the model and the iterations as text."""
+def training_in_words(model: Model, seconds: float | None = None) -> str:
+    """Return the method, the size of the model and the iterations as text; model files have no times."""
     n_members = len(model.model_.ensembles)
     members = f"{n_members} members, " if n_members > 1 else ""
+    took = "" if seconds is None else f", {readable(seconds, 3)} s"
     return (
         f"{name_of(model.method)}: {members}{model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
-        f"{model.n_iter_:,}, {readable(seconds, 3)} s"
+        f"{model.n_iter_:,}{took}"
     )
 
 

@@ -37,7 +37,9 @@ def show(facts: Mapping[str, str]) -> None:
     width = max(map(len, facts), default=0)
     room = max(20, line_width() - width - 4)
     for name, text in facts.items():
-        lines = textwrap.wrap(_GLUE.join(map(printable, text.split(_GLUE))), room) or [""]
+        # Names of files and fingerprints stay whole, so that they can be copied.
+        whole = _GLUE.join(map(printable, text.split(_GLUE)))
+        lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False) or [""]
         for i, line in enumerate(lines):
             print(f"  {name if i == 0 else '':<{width}}  {line.replace(_GLUE, ' ')}")
 

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _facts(model: Model) -> dict[str, Any]:
-    known = model.model_.categories
+    known, origin = model.model_.categories, model.model_.origin
     return {
         "estimator": type(model).__name__,
         "classes": model.classes_.tolist() if isinstance(model, AGBMClassifier) else None,
@@ -41,13 +41,16 @@ def _facts(model: Model) -> dict[str, Any]:
         "trees": model.n_trees_,
         "iterations": model.n_iter_,
         "best_iteration": model.best_iteration_,
-        "seconds": float(model.history_["seconds"][-1]),
         "train_loss": float(model.history_["train_loss"][model.best_iteration_]),
         "validation_loss": float(model.history_["validation_loss"][model.best_iteration_]),
         "n_features": model.n_features_in_,
         "features": feature_names(model) if hasattr(model, "feature_names_in_") else None,
         "categories": dict(zip(feature_names(model, known), map(len, known.values()), strict=True)),
         "importances": important(model),
+        "version": None if origin is None else origin.version,
+        "training_rows": None if origin is None else origin.data.shape.n_given,
+        "data": None if origin is None else origin.data.hex,
+        "fingerprint": model.fingerprint_,
         "notes": model.notes_ | ({"metrics": noted_metrics(model)} if "metrics" in model.notes_ else {}),
     }
 
@@ -62,12 +65,15 @@ def _in_words(model: Model) -> dict[str, str]:
     words["features"] = f"{n_features:,}: {listed(first, n=n_features)}"
     if categories:
         words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
-    words["model"] = training_in_words(model, facts["seconds"])
+    words["model"] = training_in_words(model)
     words |= _losses_in_words(model, facts)
     changed = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
     words["parameters"] = changed or "the defaults"
     words["resolved"] = ", ".join(f"{name}={value!r}" for name, value in facts["resolved_parameters"].items())
     words["importance"] = shares_in_words(facts["importances"])
+    if facts["version"] is not None:
+        words["origin"] = f"agbm {facts['version']}, {facts['training_rows']:,} rows with digest {facts['data'][:16]}…"
+    words["fingerprint"] = facts["fingerprint"]
     for name, text in model.notes_.items():
         words[f"note: {name}"] = text
     metrics = noted_metrics(model)

@@ -146,11 +146,16 @@ class BlockTable:
             if digest is not None and len(used) > 0:
                 digest.add(first, X, taken(vectors, used), n_threads)
 
-        self.labelled.over(fill, places_of)
+        self.labelled.over(fill, numbered_places)
         return matrix
 
 
-def places_of(here: RowsHere) -> list[tuple[NDArray[np.uint32], int]]:
+def places_of(here: RowsHere) -> list[tuple[NDArray[np.uint32]]]:
+    """For each block, the places of its rows in the matrix."""
+    return [(places,) for places in here.places.of_blocks()]
+
+
+def numbered_places(here: RowsHere) -> list[tuple[NDArray[np.uint32], int]]:
     """For each block, the places of its rows in the matrix, and the number of used rows in the blocks before it."""
     places = here.places.of_blocks()
     n_used = [np.count_nonzero(of_block != UNUSED) for of_block in places]
