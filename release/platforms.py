@@ -40,7 +40,7 @@ def digests(target: str) -> dict[str, str]:
     for limit in () if command is None else INSTRUCTIONS:
         environment = os.environ | {"AGBM_INSTRUCTIONS": limit, "WINEDEBUG": "-all"}
         ran = subprocess.run([*command, program], env=environment, check=True, capture_output=True, text=True)
-        found[ran.stderr.strip()] = ran.stdout
+        found[ran.stderr.splitlines()[-1]] = ran.stdout  # Wine may have said something before
     return found
 
 

@@ -52,15 +52,27 @@ class Digest {
   std::uint64_t state_ = 0xcbf29ce484222325u;
 };
 
+// A line of text. Without variable arguments: on ARM, Wine (8.0 of Debian) takes them from the wrong places.
+void say(const std::string& line, std::FILE* stream) {
+  std::fputs((line + "\n").c_str(), stream);
+  std::fflush(stream);
+}
+
+std::string in_hex(std::uint64_t value) {
+  std::string digits(16, '0');
+  for (int i = 15; i >= 0; --i, value >>= 4) digits[i] = "0123456789abcdef"[value & 15];
+  return digits;
+}
+
 // Calls kernel(n_threads) with both numbers of threads and prints its digest; ends the program if they differ.
 template <class Kernel>
 void print(const std::string& name, const Kernel& kernel) {
   const std::uint64_t one = kernel(1).value(), three = kernel(3).value();
   if (one != three) {
-    std::fprintf(stderr, "%s: bits depend on the number of threads\n", name.c_str());
+    say(name + ": bits depend on the number of threads", stderr);
     std::exit(1);
   }
-  std::printf("%s %016llx\n", name.c_str(), static_cast<unsigned long long>(one));
+  say(name + " " + in_hex(one), stdout);
 }
 
 const char* instructions() {
@@ -218,7 +230,7 @@ void print_predictions(const Table& t) {
 
 int main() {
   agbm::Table table;
-  std::fprintf(stderr, "%s\n", agbm::instructions());
+  agbm::say(agbm::instructions(), stderr);
   agbm::ReusedMemory::instance().begin_run();
   agbm::print_vectors(table);
   agbm::print_losses(table);
