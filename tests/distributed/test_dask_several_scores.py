@@ -7,7 +7,7 @@ import pytest
 from agbm import AGBMRegressor
 from agbm.dask import DaskAGBMRegressor
 
-FAST = {"max_iter": 3, "max_leaf_nodes": 5, "n_members": 2, "n_jobs": 1}
+FAST = {"max_iter": 3, "max_leaf_nodes": 5, "n_members": 1, "early_stopping": True, "n_jobs": 1}
 
 
 @pytest.mark.parametrize(
