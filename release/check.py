@@ -136,16 +136,19 @@ def check_files(options: argparse.Namespace) -> str:
 
 
 def install_wheels(options: argparse.Namespace) -> str:
-    """The wheels work in empty environments of all interpreters."""
-    tried = []
+    """The wheels work in empty environments of all interpreters and fit the same bits in all of them."""
+    tried, bits = [], set()
     for python in options.python:
         with tempfile.TemporaryDirectory() as folder:
             inside = empty_environment(python, folder)
             version = wheels.version_of(python)
             run(inside, "-m", "pip", "install", "-q", wheel_for(version, HERE))
             try_out(inside, ROOT / "tests" / "smoke.py")
+            bits.add(run(inside, NATIVE_TESTS / "bits.py", "here"))
         tried.append(".".join(map(str, version)))
-    return f"smoke test passed with Python {', '.join(tried)}"
+    if len(bits) > 1:
+        raise SystemExit(f"other bits with other versions of Python ({', '.join(tried)}):\n" + "\n\n".join(bits))
+    return f"smoke test passed with Python {', '.join(tried)}; {len(bits.pop().splitlines())} models with the same bits"
 
 
 def install_source(options: argparse.Namespace) -> str:

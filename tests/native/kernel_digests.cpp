@@ -215,12 +215,20 @@ void print_predictions(const Table& t) {
       arrays.nodes.push_back(
           {4.0 * (tree.bin[i] + 1) / 60 - 2.0, tree.feature[i], left, -1, tree.missing_left[i] != 0});
       arrays.values.push_back(tree.value[i]);
+      arrays.counts.push_back(tree.count[i]);
     }
   });
   const Forest forest(std::move(arrays));
   print("predictions", [&](int n) {
     std::vector<double> out(kRows, 0.0);
     forest.add_predictions(t.x.data(), kRows, kFeatures, 1, out.data(), n);
+    return Digest().add(out);
+  });
+  const Contributions contributions(forest);
+  print("contributions", [&](int n) {
+    const std::size_t n_rows = 2000;
+    std::vector<double> out(n_rows * (kFeatures + 1), 0.0);
+    contributions.add(t.x.data(), n_rows, kFeatures, 1, out.data(), n);
     return Digest().add(out);
   });
 }

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import reduce
 from itertools import count
+from operator import add
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -318,7 +320,8 @@ def _record(
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    """The mean, added one after the other: the sum() of Python 3.12 and later has other last bits than that of 3.11."""
+    return reduce(add, values) / len(values)
 
 
 def warn_diverged(history: History, kept: int, stacklevel: int) -> None:
