@@ -280,7 +280,6 @@ class TestEstimatorsOfOtherLibraries:
         [
             ("lightgbm", lightgbm.LGBMRanker(), None, ValueError, "the task is unknown, since there is no objective"),
             ("xgboost", xgboost.XGBRanker(), None, ValueError, "objective='rank:ndcg' has no counterpart"),
-            ("xgboost", xgboost.XGBRFRegressor(), None, ValueError, "XGBRFRegressor is a random forest"),
             ("xgboost", lightgbm.LGBMRegressor(), None, ValueError, "LGBMRegressor is an estimator of lightgbm, got"),
             ("lightgbm", lightgbm.LGBMRegressor(), CLASSIFICATION, ValueError, "LGBMRegressor is for regression, got"),
             ("lightgbm", lightgbm.LGBMClassifier(objective="l2"), None, ValueError, "objective='l2' is for regression"),
@@ -298,6 +297,11 @@ class TestEstimatorsOfOtherLibraries:
     def test_mistakes(self, library, estimator, task, error, message):
         with pytest.raises(error, match=message):
             agbm.from_params(library, estimator, task=task)
+
+    @pytest.mark.filterwarnings("ignore:`XGBRFRegressor` is deprecated:FutureWarning")  # since XGBoost 3.4
+    def test_forests(self):
+        with pytest.raises(ValueError, match="XGBRFRegressor is a random forest"):
+            agbm.from_params("xgboost", xgboost.XGBRFRegressor())
 
 
 @pytest.mark.parametrize(
