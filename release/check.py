@@ -200,7 +200,7 @@ def without_lock(options: argparse.Namespace) -> str:
         raise SkippedError("needs a free-threaded interpreter: --free-threaded python3.14t")
     with tempfile.TemporaryDirectory() as folder:
         inside = empty_environment(options.free_threaded, folder)
-        run(inside, "-m", "pip", "install", "-q", source(), "pytest", "hypothesis")
+        run(inside, "-m", "pip", "install", "-q", source(), "pytest", "hypothesis", "--only-binary=hypothesis")
         try_out(inside, ROOT / "tests" / "smoke.py")
         try_out(inside, "-c", "import agbm, sys; assert not sys._is_gil_enabled(), 'a global lock'")
         said = run_tests(inside, "THREAD_TESTS")
