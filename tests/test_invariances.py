@@ -190,7 +190,7 @@ class TestDates:
         pd.Series(pd.to_timedelta([1, None] * 50, unit="D")),
         pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02"] * 50)),
         pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02"] * 50, utc=True)),
-        np.array([np.timedelta64(1, "s"), np.timedelta64("NaT")] * 50),
+        np.array([np.timedelta64(1, "s"), np.timedelta64("NaT", "s")] * 50),
         np.array([pd.Timestamp("2024-01-01"), pd.NaT] * 50, dtype=object),
         np.array(["2024-01-01", "NaT"] * 50, dtype="datetime64[D]"),
     )

@@ -25,6 +25,7 @@ from ._core.training import (
     Watcher,
     by_loss,
     by_score,
+    mean_of,
     no_scores,
     warn_diverged,
     watch,
@@ -212,7 +213,7 @@ class _Fold:
         iteration = len(self.records)
         records = [log[iteration] for log in self._steps]  # a member may be one step ahead
         means = {
-            name: sum(getattr(record, name) for record in records) / len(records)
+            name: mean_of([getattr(record, name) for record in records])
             for name in ("train_loss", "cosine_residual", "cosine_corrected")
         }
         self.records.append(

@@ -8,7 +8,7 @@ import pytest
 
 from agbm import AGBMRegressor
 from agbm._core.boosting import Step
-from agbm._core.training import Divergence, EarlyStopping, MemberRun, Record, _mean, by_loss, watch
+from agbm._core.training import Divergence, EarlyStopping, MemberRun, Record, by_loss, mean_of, watch
 
 
 def record(iteration, validation_loss=float("nan")):
@@ -84,7 +84,7 @@ class AnEnsemble(list):
 
 def test_means_do_not_depend_on_the_version_of_python():
     """From 3.12 on, sum() carries what rounding has lost."""
-    assert _mean([1e16, 1.0, 1.0, -1e16]) == 0.0
+    assert mean_of([1e16, 1.0, 1.0, -1e16]) == 0.0
 
 
 def test_the_vectors_of_a_step_are_freed_before_the_next_step_begins():

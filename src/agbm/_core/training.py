@@ -238,8 +238,8 @@ def watch(
     with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # overflow is detected as divergence
         objectives, ensembles = [member.objective for member in members], [member.ensemble for member in members]
         start = Record(
-            0, 0, _mean([of.train_loss(of.start) for of in objectives]),
-            _mean([of.validation_loss(of.start) for of in objectives]),
+            0, 0, mean_of([of.train_loss(of.start) for of in objectives]),
+            mean_of([of.validation_loss(of.start) for of in objectives]),
             scores=scores([of.start for of in objectives]),
         )  # fmt: skip
         if divergence(start) or (objectives[0].has_validation and not math.isfinite(start.validation_loss)):
@@ -309,7 +309,7 @@ def _record(
 ) -> Record:
     first = steps[0]
     measured = [(of.train_loss, of.validation_loss, of.cosine_residual, of.cosine_corrected) for of in steps]
-    train, validation, residual, corrected = measured[0] if len(steps) == 1 else map(_mean, zip(*measured, strict=True))
+    train, validation, residual, corrected = map(mean_of, zip(*measured, strict=True))
     trees = sum([ensemble.n_learners for ensemble in ensembles])
     restart = any(step.restart for step in steps)
     seconds = time.perf_counter() - began
@@ -319,7 +319,7 @@ def _record(
     )  # fmt: skip
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean_of(values: Sequence[float]) -> float:
     """The mean, added one after the other: the sum() of Python 3.12 and later has other last bits than that of 3.11."""
     return reduce(add, values) / len(values)
 

@@ -72,7 +72,7 @@ def likely_form(texts: Sequence[str]) -> str:
 def parse(texts: Sequence[str], form: str) -> NDArray[np.datetime64]:
     """Texts as dates; NaT where a text does not have the form. Times of day are on 1970-01-01."""
     values = [_date(text, form) for text in texts]
-    return np.array([np.datetime64("NaT") if value is None else value for value in values], dtype=_UNIT)
+    return np.array([np.datetime64("NaT", "us") if value is None else value for value in values], dtype=_UNIT)
 
 
 def _date(text: str, form: str) -> datetime | None:
@@ -134,7 +134,7 @@ def days(dates: NDArray[np.datetime64]) -> Array:
 def from_days(elapsed: Array) -> NDArray[np.datetime64]:
     """The inverse of `days`."""
     known = np.isfinite(elapsed)
-    dates = np.full(len(elapsed), np.datetime64("NaT"), dtype=_UNIT)
+    dates = np.full(len(elapsed), np.datetime64("NaT", "us"), dtype=_UNIT)
     dates[known] = np.rint(elapsed[known] * 86_400e6).astype(np.int64).astype(_UNIT)
     return dates
 

@@ -253,7 +253,7 @@ def _date_values(X: Any, f: int, form: str) -> tuple[NDArray[Any], NDArray[np.bo
     if form != TYPED:
         column = factors_of(X)(f)
         dates = parse([text if isinstance(text, str) else "" for text in column.distinct], form)
-        return np.append(dates, np.datetime64("NaT"))[column.places], column.places < 0
+        return np.append(dates, np.datetime64("NaT", "us"))[column.places], column.places < 0
     frame = as_frame(X)
     if frame is not None and getattr(frame.schema[frame.columns[f]], "time_zone", None) is not None:
         values = np.asarray(frame[:, f].dt.replace_time_zone(None).to_numpy())
@@ -263,10 +263,10 @@ def _date_values(X: Any, f: int, form: str) -> tuple[NDArray[Any], NDArray[np.bo
         return values, absent
     present = values[~absent].tolist()
     if present and isinstance(present[0], DURATIONS):
-        dates = np.full(len(values), np.timedelta64("NaT"), dtype="timedelta64[us]")
+        dates = np.full(len(values), np.timedelta64("NaT", "us"), dtype="timedelta64[us]")
         dates[~absent] = np.array(present, dtype="timedelta64[us]")
         return dates, absent
-    dates = np.full(len(values), np.datetime64("NaT"), dtype="datetime64[us]")
+    dates = np.full(len(values), np.datetime64("NaT", "us"), dtype="datetime64[us]")
     readable = [isinstance(value, DATES) for value in present]
     dates[np.flatnonzero(~absent)[readable]] = from_objects(
         [v for v, good in zip(present, readable, strict=True) if good]
