@@ -720,7 +720,8 @@ class TestOtherParts:
     def test_columns_of_tables(self):
         table = pd.DataFrame({"a": [1.0, math.nan, 1.0, 2.0], "b": ["x", None, "y", "x"]})
         assert describe_columns(table) == [Column("a", "number", 0.25, 2), Column("b", "category", 0.25, 2)]
-        assert describe_columns(csr_array(np.eye(2))) == [Column("x0", "number"), Column("x1", "number")]
+        sparse = describe_columns(csr_array(np.eye(2)))
+        assert repr(sparse) == repr([Column("x0", "number"), Column("x1", "number")])  # NaN is equal to nothing
         assert describe_columns(np.zeros((3, 2)))[1] == Column("x1", "number", 0.0, 1)
 
     def test_what_is_kept_of_a_model(self, cancer):
