@@ -105,9 +105,11 @@ lint: $(TEST_SET_UP)
 test-container: $(TEST_SET_UP)
 	$(BIN)/python tests/support/container_recipe.py $(PYTHON)
 
-# Files whose tests are about kernels, and about threads. The sanitizer of threads knows no threads after a fork.
-KERNEL_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict tree/test_apply tree/test_contributions core/test_vectors core/test_losses \
-  core/test_sums storage/test_model_file distributed/test_cluster))
+# Files whose tests are about kernels, those of them that need no package but pytest and hypothesis, and about threads.
+# The sanitizer of threads knows no threads after a fork.
+BARE_TESTS := $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_predict core/test_vectors core/test_losses core/test_sums))
+KERNEL_TESTS := $(BARE_TESTS) $(addprefix tests/,$(addsuffix .py,tree/test_apply tree/test_contributions storage/test_model_file \
+  distributed/test_cluster))
 THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py tests/test_members.py::TestSameBits::test_for_every_number_of_threads \
   tests/test_members.py::TestSameBits::test_with_several_threads_for_each \
   --deselect tests/test_threads.py::test_fork_after_training
@@ -117,7 +119,7 @@ THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py tests/test_memb
 RELEASE_CHECK = $(BIN)/python release/check.py $(addprefix --python ,$(PYTHONS)) $(addprefix --free-threaded ,$(FREE_THREADED)) \
   $(addprefix --tag ,$(TAG))
 
-wheel-cross test-free-threaded release-check: export KERNEL_TESTS := $(KERNEL_TESTS)
+wheel-cross test-free-threaded release-check: export BARE_TESTS := $(BARE_TESTS)
 wheel-cross test-free-threaded release-check: export THREAD_TESTS := $(THREAD_TESTS)
 
 wheel: $(RELEASE_SET_UP)

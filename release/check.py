@@ -170,7 +170,7 @@ def emulate(options: argparse.Namespace) -> str:
     foreign.install(python, OTHER, str(wheel_for(version, OTHER)), "pytest", "hypothesis")
     try_out(python, ROOT / "tests" / "smoke.py")
     n_models = compare_bits(python)
-    said = run_tests(python, "KERNEL_TESTS", "-m", "not slow")
+    said = run_tests(python, "BARE_TESTS", "-m", "not slow")
     return f"{OTHER}, Python {version[0]}.{version[1]}: {n_models} models with the bits of {HERE}; kernel tests: {said}"
 
 
@@ -200,7 +200,7 @@ def without_lock(options: argparse.Namespace) -> str:
         raise SkippedError("needs a free-threaded interpreter: --free-threaded python3.14t")
     with tempfile.TemporaryDirectory() as folder:
         inside = empty_environment(options.free_threaded, folder)
-        run(inside, "-m", "pip", "install", "-q", source(), "pytest", "hypothesis", "--only-binary=hypothesis")
+        run(inside, "-m", "pip", "install", "-q", source(), "pytest", "hypothesis", "--prefer-binary")
         try_out(inside, ROOT / "tests" / "smoke.py")
         try_out(inside, "-c", "import agbm, sys; assert not sys._is_gil_enabled(), 'a global lock'")
         said = run_tests(inside, "THREAD_TESTS")
