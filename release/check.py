@@ -81,7 +81,7 @@ def run_tests(python: Path, variable: str, *arguments: str) -> str:
     tests = os.environ.get(variable, "").split()
     if not tests:
         raise SystemExit(f"{variable} is empty: start this step with make")
-    options = ["-q", "-p", "no:cacheprovider", *tests, *arguments]
+    options = ["-p", "no:cacheprovider", *tests, *arguments]
     return run(python, "-m", "pytest", *options, cwd=ROOT).splitlines()[-1]
 
 
