@@ -170,7 +170,7 @@ def emulate(options: argparse.Namespace) -> str:
     foreign.install(python, OTHER, str(wheel_for(version, OTHER)), "pytest", "hypothesis")
     try_out(python, ROOT / "tests" / "smoke.py")
     n_models = compare_bits(python)
-    said = run_tests(python, "BARE_TESTS", "-m", "not slow")
+    said = run_tests(python, "EMULATED_TESTS", "-m", "not slow")
     return f"{OTHER}, Python {version[0]}.{version[1]}: {n_models} models with the bits of {HERE}; kernel tests: {said}"
 
 

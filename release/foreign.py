@@ -20,8 +20,10 @@ NEWEST_GLIBC = 36
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SOURCE = f"deb [signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"
 START = """#!/bin/sh
-exec {command} -0 "$0" {python} "$@"
+exec env {settings} {command} -0 "$0" {python} "$@"
 """
+SETTINGS = {"x86_64": "NPY_DISABLE_CPU_FEATURES=X86_V3", "aarch64": ""}
+"""What NumPy's argsort needs: its AVX2 instructions, as QEMU 7.2 emulates them, leave numbers unsorted."""
 
 
 def missing(architecture: str) -> str | None:
@@ -94,7 +96,8 @@ def environment(architecture: str) -> Path:
     python, real = folder / "bin" / "python", (system(architecture) / "usr" / "bin" / "python3").resolve()
     shutil.rmtree(folder, ignore_errors=True)
     python.parent.mkdir(parents=True)
-    python.write_text(START.format(command=shlex.join(command(architecture)), python=shlex.quote(str(real))))
+    start = {"settings": SETTINGS[architecture], "command": shlex.join(command(architecture))}
+    python.write_text(START.format(**start, python=shlex.quote(str(real))))
     python.chmod(0o755)
     (folder / "pyvenv.cfg").write_text(f"home = {real.parent}\ninclude-system-site-packages = false\n")
     (folder / "lib" / real.name / "site-packages").mkdir(parents=True)
