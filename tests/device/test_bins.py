@@ -58,8 +58,8 @@ def native_codes(bins, X):
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n_rows=st.sampled_from([0, 1, 7, 255, 256, 257, 600]),
-    n_features=st.sampled_from([1, 2, 15, 16, 17, 33]),
+    n_rows=st.sampled_from([0, 1, 7, 256, 257]),
+    n_features=st.sampled_from([1, 2, 16, 17, 33]),
     most_thresholds=st.sampled_from([0, 1, 3, 60, 254]),
     narrow=st.booleans(),
     layout=st.sampled_from(["rows", "columns", "every second row"]),
