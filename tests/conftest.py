@@ -16,7 +16,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# No test depends on how fast a machine is. Examples are drawn anew in every run, so few of them see more and more.
+# No test depends on how fast a machine is. Every run draws other examples, so that few of them per run are enough.
 settings.register_profile("agbm", deadline=None, max_examples=50)
 settings.load_profile("agbm")
 
