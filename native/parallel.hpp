@@ -3,7 +3,8 @@
 // The pools are used instead of OpenMP because they have no runtime that could conflict with that of another package,
 // work after fork(), and are visible to ThreadSanitizer. All threads use the first pool, except those that train members
 // of a model at the same time, which have one each. Results never depend on which thread runs a task, so if two threads
-// call parallel_for on the same pool at the same time, the second one runs its tasks itself. Calls must not be nested.
+// call parallel_for on the same pool at the same time, the second one runs its tasks itself; so does everybody while
+// other programs keep the cores busy. Calls must not be nested.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -28,73 +30,101 @@
 
 namespace agbm {
 
-class ThreadPool {
+// Whether other programs want the cores too, which shows when a thread waits longer than it should. Threads that share
+// work would then mostly wait for helpers that do not run, so for a while they work alone: sixteen times as long as the
+// wait, which makes waiting cheap even if the machine stays busy.
+class Contention {
  public:
-  // Calls body(task) for every task in [0, n_tasks). Returns false, and calls nothing, if the pool is busy.
-  template <class Body>
-  bool run(std::size_t n_tasks, int n_threads, const Body& body) {
-    std::unique_lock<std::mutex> owner(busy_, std::try_to_lock);
-    if (!owner.owns_lock()) return false;
-    const std::size_t wanted = std::min<std::size_t>(n_threads, n_tasks) - 1;
-    const std::size_t helpers = hire(wanted);
-    call_ = [](const void* context, std::size_t task) { (*static_cast<const Body*>(context))(task); };
-    context_ = &body;
-    n_tasks_ = n_tasks;
-    next_.store(0, std::memory_order_relaxed);
-    working_.store(helpers, std::memory_order_relaxed);
-    {
-      std::lock_guard<std::mutex> lock(sleep_);
-      const std::uint64_t job = (job_.load(std::memory_order_relaxed) >> kHelperBits) + 1;
-      job_.store(job << kHelperBits | helpers, std::memory_order_release);
+  using Clock = std::chrono::steady_clock;
+
+  // Shorter waits occur on quiet machines as well.
+  static constexpr std::chrono::microseconds kUsualWait{500};
+
+  static bool noticed() { return ticks(Clock::now()) < quiet_from().load(std::memory_order_relaxed); }
+  static void note(Clock::duration wait) {
+    const Clock::duration alone = std::min<Clock::duration>(16 * wait, std::chrono::seconds(1));
+    quiet_from().store(ticks(Clock::now() + alone), std::memory_order_relaxed);
+  }
+
+ private:
+  static std::int64_t ticks(Clock::time_point time) { return time.time_since_epoch().count(); }
+  static std::atomic<std::int64_t>& quiet_from() {
+    static std::atomic<std::int64_t> time{0};
+    return time;
+  }
+};
+
+// Waits without sleeping, for the short gaps within a tree and between trees: a thread that sleeps takes long to wake, and
+// often wakes on the core of the thread that wakes it. Soon it lets other threads use the core whenever they want to,
+// and it stops when they do.
+class Spin {
+ public:
+  // Whether to wait on; takes less than a microsecond.
+  bool goes_on() {
+    const auto now = Contention::Clock::now(), before = std::exchange(last_, now);
+    if (now - before > Contention::kUsualWait) Contention::note(now - before);
+    if (now - began_ > kLongest || Contention::noticed()) return false;
+    if (now - began_ < kAlone) {
+      for (int i = 0; i < 16; ++i) pause();
+    } else {
+      std::this_thread::yield();
     }
-    wake_.notify_all();
-    work();
-    Waiting waiting;
-    while (working_.load(std::memory_order_acquire) != 0) waiting.step();
     return true;
   }
 
  private:
-  static constexpr int kHelperBits = 16;
-
-  // Waits without sleeping: first by spinning, for the gaps within a tree, then by yielding, for the gaps between
-  // trees, so that other threads can use this core. A sleeping thread is often woken on the core of the thread that
-  // wakes it, and the two would then compete for that core.
-  class Waiting {
-   public:
-    void step() {
-      if (++turns_ < 2000) {
-        pause();
-      } else {
-        std::this_thread::yield();
-      }
-    }
-    bool long_enough() const {
-      using namespace std::chrono;
-      return turns_ >= 2000 && turns_ % 16 == 0 && steady_clock::now() - began_ > milliseconds(5);
-    }
-
-   private:
-    int turns_ = 0;
-    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  };
+  static constexpr std::chrono::microseconds kAlone{20}, kLongest{2000};
 
   static void pause() {
 #if defined(__x86_64__)
     _mm_pause();
-#else
-    std::this_thread::yield();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
 #endif
   }
 
+  const Contention::Clock::time_point began_ = Contention::Clock::now();
+  Contention::Clock::time_point last_ = began_;
+};
+
+// Threads that help a caller with its tasks. A helper joins a job when it runs, and the caller closes the job when no
+// task is left: it never waits for a helper that the system has not let run, only for tasks that have begun.
+class ThreadPool {
+ public:
+  // Calls body(task) for every task in [0, n_tasks). Returns false, and calls nothing, if there are no helpers.
+  template <class Body>
+  bool run(std::size_t n_tasks, int n_threads, const Body& body) {
+    if (Contention::noticed()) return false;
+    std::unique_lock<std::mutex> owner(busy_, std::try_to_lock);
+    if (!owner.owns_lock()) return false;
+    const std::uint64_t most = hire(std::min<std::size_t>(n_threads, n_tasks) - 1);
+    call_ = [](const void* context, std::size_t task) { (*static_cast<const Body*>(context))(task); };
+    context_ = &body;
+    n_tasks_ = n_tasks;
+    next_.store(0, std::memory_order_relaxed);
+    n_done_.store(0, std::memory_order_relaxed);
+    job_.store((number_of(job_.load(std::memory_order_relaxed)) + 1) << kNumberShift | kOpen | most << kMostShift);
+    wake_helpers();
+    const auto began = Contention::Clock::now();
+    const std::size_t n_own = work();
+    const auto one_task = (Contention::Clock::now() - began) / std::max<std::size_t>(1, n_own);
+    wait_for(job_.fetch_and(~kOpen) & kHelpers, one_task);
+    return true;
+  }
+
+ private:
+  // A job in one word: its number, whether helpers may join, how many may and how many have.
+  static constexpr int kMostShift = 16, kNumberShift = 33;
+  static constexpr std::uint64_t kHelpers = 0xffff, kOpen = std::uint64_t{1} << 32;
+
+  static std::uint64_t number_of(std::uint64_t job) { return job >> kNumberShift; }
+
   // Starts threads until there are `wanted` of them. Returns their number, which is lower if no more can be started.
   std::size_t hire(std::size_t wanted) {
-    constexpr std::size_t limit = (1u << kHelperBits) - 1;
-    wanted = std::min(wanted, limit);
+    wanted = std::min<std::size_t>(wanted, kHelpers);
     while (n_workers_ < wanted) {
       try {
-        const std::uint64_t seen = job_.load(std::memory_order_relaxed) >> kHelperBits;
-        std::thread([this, id = n_workers_, seen] { serve(id, seen); }).detach();
+        std::thread([this, seen = number_of(job_.load())] { serve(seen); }).detach();
       } catch (const std::system_error&) {
         break;
       }
@@ -103,39 +133,79 @@ class ThreadPool {
     return std::min(wanted, n_workers_);
   }
 
-  void work() {
-    for (std::size_t task = next_.fetch_add(1, std::memory_order_relaxed); task < n_tasks_;
-         task = next_.fetch_add(1, std::memory_order_relaxed)) {
+  void wake_helpers() {
+    if (n_asleep_.load() == 0) return;
+    const std::lock_guard<std::mutex> lock(sleep_);  // those that are about to sleep do so first, or see the job
+    wake_.notify_all();
+  }
+
+  void wake_caller() {
+    const std::lock_guard<std::mutex> lock(sleep_);
+    all_done_.notify_one();
+  }
+
+  // Returns the number of tasks that this thread has done.
+  std::size_t work() {
+    std::size_t n = 0;
+    for (std::size_t task = next_.fetch_add(1, std::memory_order_relaxed); task < n_tasks_; ++n) {
       call_(context_, task);
+      task = next_.fetch_add(1, std::memory_order_relaxed);
     }
+    return n;
   }
 
-  void serve(std::size_t id, std::uint64_t seen) {
+  // Waits for the tasks of helpers; each has at most one left.
+  void wait_for(std::uint64_t n_helpers, Contention::Clock::duration one_task) {
+    if (n_done_.load() == n_helpers) return;
+    const auto began = Contention::Clock::now();
+    for (Spin spin; n_done_.load() != n_helpers && spin.goes_on();) continue;
+    if (n_done_.load() != n_helpers) {
+      std::unique_lock<std::mutex> lock(sleep_);
+      caller_sleeps_.store(true);
+      all_done_.wait(lock, [&] { return n_done_.load() == n_helpers; });
+      caller_sleeps_.store(false);
+    }
+    const auto waited = Contention::Clock::now() - began;
+    if (waited > Contention::kUsualWait + 2 * one_task) Contention::note(waited);
+  }
+
+  void serve(std::uint64_t seen) {
     for (;;) {
-      std::uint64_t job = job_.load(std::memory_order_acquire);
-      for (Waiting waiting; job >> kHelperBits == seen && !waiting.long_enough(); waiting.step()) {
-        job = job_.load(std::memory_order_acquire);
-      }
-      if (job >> kHelperBits == seen) {
+      for (Spin spin; number_of(job_.load()) == seen && spin.goes_on();) continue;
+      if (number_of(job_.load()) == seen) {
         std::unique_lock<std::mutex> lock(sleep_);
-        wake_.wait(lock, [&] { return job_.load(std::memory_order_acquire) >> kHelperBits != seen; });
-        continue;
+        n_asleep_.fetch_add(1);
+        wake_.wait(lock, [&] { return number_of(job_.load()) != seen; });
+        n_asleep_.fetch_sub(1);
       }
-      seen = job >> kHelperBits;
-      // A job cannot be replaced before its helpers are done, so a helper always reads the fields of its own job.
-      if (id < (job & ((1u << kHelperBits) - 1))) {
+      std::uint64_t job = job_.load();
+      seen = number_of(job);
+      if (join(job)) {
         work();
-        working_.fetch_sub(1, std::memory_order_release);
+        n_done_.fetch_add(1);
+        if (caller_sleeps_.load()) wake_caller();
       }
     }
   }
 
-  std::mutex busy_;
-  std::mutex sleep_;
-  std::condition_variable wake_;
-  std::atomic<std::uint64_t> job_{0};  // number of the job; in the low bits, the number of its helpers
+  // Whether the job is still open and needs a helper; its fields stay as they are until this helper is done.
+  bool join(std::uint64_t job) {
+    while ((job & kOpen) != 0 && (job & kHelpers) < (job >> kMostShift & kHelpers)) {
+      const std::uint64_t number = number_of(job);
+      if (job_.compare_exchange_weak(job, job + 1)) return true;
+      if (number_of(job) != number) return false;
+    }
+    return false;
+  }
+
+  std::mutex busy_;   // a job has one caller
+  std::mutex sleep_;  // of threads that go to sleep or wake others
+  std::condition_variable wake_, all_done_;
+  std::atomic<std::uint64_t> job_{0};
+  std::atomic<std::size_t> n_asleep_{0};
+  std::atomic<bool> caller_sleeps_{false};
   std::atomic<std::size_t> next_{0};
-  std::atomic<std::size_t> working_{0};
+  std::atomic<std::uint64_t> n_done_{0};
   std::size_t n_workers_ = 0;
   std::size_t n_tasks_ = 0;
   void (*call_)(const void*, std::size_t) = nullptr;

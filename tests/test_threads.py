@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import make_classification, make_regression
 
 import agbm
-from agbm import AGBMClassifier, AGBMRegressor
+from agbm import AGBMClassifier, AGBMRegressor, _threads
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +123,45 @@ def test_classifiers(tmp_path):
     with ThreadPoolExecutor(6) as pool:
         for found in pool.map(lambda _: model.predict_proba(X), range(20)):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_more_threads_than_cores_beside_busy_processes():
+    """Helpers that the system does not let run are not waited for."""
+    X, y = make_regression(20_000, 8, noise=5.0, random_state=0)
+    expected = AGBMRegressor(max_iter=5, n_jobs=1).fit(X, y).predict(X)
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        for n_jobs in (2, 16):
+            found = AGBMRegressor(max_iter=5, n_jobs=n_jobs).fit(X, y).predict(X)
+            np.testing.assert_array_equal(found, expected)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/a/b\n", {}, 2**16),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n"}, 2**16),
+        ("0::/a/b\n", {"a/b/cpu.max": "150000 100000\n"}, 2),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "50000 100000\n"}, 1),
+        ("0::/\n", {"cpu.max": "300000 100000\n"}, 3),
+        ("0::/a\n", {"unified/a/cpu.max": "200000 100000\n"}, 2),
+        ("4:cpu,cpuacct:/a\n3:memory:/b\n", {"cpu,cpuacct/a/cpu.cfs_quota_us": "400000\n",
+                                              "cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}, 4),
+        ("4:cpu,cpuacct:/a\n", {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, 2**16),
+        ("3:memory:/b\n", {"memory/b/cpu.max": "100000 100000\n"}, 2**16),
+    ],
+)  # fmt: skip
+def test_the_quota_of_control_groups(groups, files, cores, tmp_path):
+    (tmp_path / "groups").write_text(groups)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert _threads.cpu_quota(tmp_path / "groups", tmp_path) == cores
+
+
+def test_a_system_without_control_groups(tmp_path):
+    assert _threads.cpu_quota(tmp_path / "none", tmp_path) == 2**16
