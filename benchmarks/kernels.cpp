@@ -184,7 +184,7 @@ class Kernels {
 
   void predict() {
     constexpr int depth = 6, trees = 100, inner = (1 << depth) - 1;
-    Forest::Arrays forest;
+    ForestArrays forest;
     forest.n_features = kFeatures;
     forest.n_columns = forest.n_values = 1;
     forest.category_start = {0};

@@ -25,7 +25,7 @@ Forest make_forest(int n_features, int n_columns, const Vector<std::int32_t>& ro
                    const RowMajor<double>& value) {
   require(value.shape(1) <= static_cast<std::size_t>(std::max(n_columns, 0)),
           "value: more than the forest has columns");
-  Forest::Arrays arrays;
+  ForestArrays arrays;
   arrays.n_features = n_features;
   arrays.n_columns = n_columns;
   arrays.n_values = static_cast<int>(value.shape(1));

@@ -174,7 +174,7 @@ class Contributions {
                             Group<double>* above, Group<double>& out, const Scratch& scratch) const;
 
   const Forest& forest_;
-  const Forest::Arrays& a_;
+  const ForestArrays& a_;
   std::vector<double> expected_;  // per column
   std::vector<Pass> kept_;        // all passes, if they fit one batch
   int n_batches_ = 0;
@@ -239,7 +239,7 @@ inline Contributions::Walk Contributions::walk_of(std::size_t tree) const {
 // The two edges below the node at the end of the path. If the node has no training rows, each has a share of 1/2.
 inline std::pair<Contributions::Edge, Contributions::Edge> Contributions::edges_of(
     std::int32_t i, const Walk& walk, const std::vector<std::size_t>& path) const {
-  const Forest::Node& node = a_.nodes[i];
+  const ForestNode& node = a_.nodes[i];
   const double n_left = a_.counts[node.left], n_right = a_.counts[node.left + 1], n = n_left + n_right;
   const auto edge = [&](double count, bool left) {
     const double share = n > 0.0 ? count / n : 0.5;
@@ -392,8 +392,9 @@ AGBM_INLINE inline void Contributions::decide(const Edge& edge, const Group<doub
                                               Group<std::int64_t>& goes_left) const {
   const double threshold = edge.threshold;
   if (edge.has_categories) {
-    const Forest::Node& node = a_.nodes[edge.node];
-    for (std::size_t i = 0; i < kGroup; ++i) goes_left.of[i] = a_.has_category(node, x.of[i]) ? -1 : 0;
+    const ForestNode& node = a_.nodes[edge.node];
+    const CategorySet set = a_.set_of(node);
+    for (std::size_t i = 0; i < kGroup; ++i) goes_left.of[i] = set.has(x.of[i], node.missing_left) ? -1 : 0;
   } else if (edge.missing_left) {
     for (std::size_t i = 0; i < kGroup; ++i) {
       goes_left.of[i] = (x.of[i] <= threshold ? -1 : 0) | (x.of[i] != x.of[i] ? -1 : 0);

@@ -55,7 +55,7 @@ std::vector<T> content(std::span<const std::uint8_t> file, const ModelFileTable&
 
 Forest read_forest(std::span<const std::uint8_t> file) {
   const ModelFileTable table = read_model_file(file);
-  Forest::Arrays arrays;
+  ForestArrays arrays;
   arrays.n_features = kFeatures;
   arrays.n_columns = kColumns;
   arrays.roots = content<std::int32_t>(file, table, "roots", ElementType::kInt32);

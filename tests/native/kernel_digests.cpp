@@ -202,7 +202,7 @@ void print_trees(const Table& t) {
 }
 
 void print_predictions(const Table& t) {
-  Forest::Arrays arrays;
+  ForestArrays arrays;
   arrays.n_features = kFeatures;
   arrays.n_columns = arrays.n_values = 1;
   arrays.category_start = {0};

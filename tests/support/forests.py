@@ -29,14 +29,16 @@ def random_tree(random, n_features, n_leaves, thresholds, n_sets):
     return nodes
 
 
-def random_forest(random, n_features, n_trees, most_leaves, thresholds, n_values, n_columns, n_sets):
-    """The arrays of a forest."""
+def random_forest(random, n_features, n_trees, most_leaves, thresholds, n_values, n_columns, n_sets, set_words=1):
+    """The arrays of a forest; a set of categories has up to `set_words` words."""
     nodes, roots = [], []
     for _ in range(n_trees):
         tree = random_tree(random, n_features, random.integers(1, most_leaves + 1), thresholds, n_sets)
         roots.append(len(nodes))
         nodes += [[f, t, left + len(nodes) if left >= 0 else -1, m, c] for f, t, left, m, c in tree]
     feature, threshold, left, missing_left, categories = (list(column) for column in zip(*nodes, strict=True))
+    n_words = random.integers(1, set_words + 1, n_sets) if set_words > 1 else np.ones(n_sets, dtype=np.int64)
+    ends = np.append(0, np.cumsum(n_words))
     return {
         "roots": np.array(roots, dtype=np.int32),
         "first_column": random.integers(0, n_columns - n_values + 1, n_trees).astype(np.int32),
@@ -45,7 +47,7 @@ def random_forest(random, n_features, n_trees, most_leaves, thresholds, n_values
         "left": np.array(left, dtype=np.int32),
         "missing_left": np.array(missing_left, dtype=np.uint8),
         "categories": np.array(categories, dtype=np.int32),
-        "category_words": random.integers(0, 2**63, n_sets).astype(np.uint64),
-        "category_start": np.arange(n_sets + 1),
+        "category_words": random.integers(0, 2**64, int(ends[-1]), dtype=np.uint64),
+        "category_start": ends,
         "value": random.normal(size=(len(nodes), n_values)),
     }

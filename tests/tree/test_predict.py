@@ -25,10 +25,11 @@ def walked(forest, n_columns, X):
             while forest["feature"][node] >= 0:
                 value, number = x[forest["feature"][node]], forest["categories"][node]
                 left = value <= forest["threshold"][node]
-                if np.isnan(value) or (number >= 0 and not 0 <= value < 64):
+                words = forest["category_words"][slice(*forest["category_start"][number:][:2])]
+                if np.isnan(value) or (number >= 0 and not 0 <= value < 64 * len(words)):
                     left = forest["missing_left"][node]
                 elif number >= 0:
-                    left = int(forest["category_words"][number]) >> int(value) & 1
+                    left = int(words[int(value) // 64]) >> int(value) % 64 & 1
                 node = forest["left"][node] + (0 if left else 1)
             out[row, first : first + n_values] += forest["value"][node]
     return out
@@ -41,33 +42,65 @@ def walked(forest, n_columns, X):
     n_features=st.integers(1, 5),
     n_trees=st.integers(1, 11),
     most_leaves=st.sampled_from([1, 2, 4, 9, 64, 256, 300]),
-    n_thresholds=st.sampled_from([1, 2, 30, 254, 255, 256, 1000]),
+    n_thresholds=st.sampled_from([1, 2, 30, 254, 255, 256, 510, 511, 3000]),
     n_values=st.integers(1, 3),
     more_columns=st.integers(0, 2),
-    n_sets=st.sampled_from([0, 0, 3]),
+    n_sets=st.sampled_from([0, 0, 3, 40]),
+    set_words=st.sampled_from([1, 3, 4, 5, 20]),
     narrow=st.booleans(),
     layout=st.sampled_from(sorted(LAYOUTS)),
 )
 def test_forests_predict_what_a_walk_predicts(
-    seed, n_rows, n_features, n_trees, most_leaves, n_thresholds, n_values, more_columns, n_sets, narrow, layout
-):
+    seed, n_rows, n_features, n_trees, most_leaves, n_thresholds, n_values, more_columns, n_sets, set_words, narrow,
+    layout,
+):  # fmt: skip
     random = np.random.default_rng(seed)
     dtype = np.float32 if narrow else np.float64
     grid = random.normal(size=n_thresholds) * 10.0 ** random.integers(-3, 4)
     special = np.array([0.0, -0.0, np.inf, -np.inf, 1e300, -1e300, 1e-300, 5e-324, 3.4028235e38, 16777217.0])
     thresholds = np.append(grid, random.choice(special, random.integers(0, 4)))
     n_columns = n_values + more_columns
-    forest = random_forest(random, n_features, n_trees, most_leaves, thresholds, n_values, n_columns, n_sets)
+    sets = n_sets, set_words
+    forest = random_forest(random, n_features, n_trees, most_leaves, thresholds, n_values, n_columns, *sets)
     with np.errstate(over="ignore", under="ignore"):
         equal = random.choice(thresholds, (n_rows, n_features)).astype(dtype)
         beside = np.nextafter(equal, dtype(random.choice([-1, 1]) * np.inf))
     X = np.where(random.random(equal.shape) < 0.5, equal, beside)
-    X = np.where(random.random(X.shape) < 0.2, random.integers(-1, 70, X.shape), X).astype(dtype)
+    categories = random.integers(-1, 64 * set_words + 3, X.shape) + random.choice([0.0, 0.0, 0.5], X.shape)
+    X = np.where(random.random(X.shape) < (0.6 if n_sets else 0.1), categories, X).astype(dtype)
     X[random.random(X.shape) < 0.1] = np.nan
     native = native_forest(n_features, n_columns, **forest)
     expected = walked(forest, n_columns, X)
     for n_threads in (1, 3):
         np.testing.assert_array_equal(sums_of_trees(native, LAYOUTS[layout](X), n_columns, n_threads), expected)
+
+
+@pytest.mark.parametrize("last_is_missing", [True, False])
+def test_sets_of_256_categories(last_is_missing):
+    """Codes of one byte have no room for the last category, unless it counts as missing."""
+    random = np.random.default_rng(0)
+    forest = random_forest(random, 2, 5, 9, np.zeros(1), 1, 1, 12, 1)
+    forest["category_start"] = 4 * np.arange(13)
+    words = forest["category_words"] = random.integers(0, 2**64, 48, dtype=np.uint64)
+    forest["categories"] = np.where(forest["feature"] >= 0, random.integers(0, 12, len(forest["feature"])), -1)
+    forest["categories"] = forest["categories"].astype(np.int32)
+    if last_is_missing:
+        words[3::4] &= np.uint64(2**63 - 1)
+        forest["missing_left"][:] = 0
+    X = np.stack([np.append(np.arange(-2.0, 300.0), np.nan), np.append(np.arange(299.0, -3.0, -1.0), 255.0)], axis=1)
+    found = sums_of_trees(native_forest(2, 1, **forest), X, 1)
+    np.testing.assert_array_equal(found, walked(forest, 1, X))
+
+
+def test_more_categories_than_codes_of_two_bytes():
+    random = np.random.default_rng(0)
+    forest = random_forest(random, 1, 3, 9, np.zeros(1), 1, 1, 3, 1)
+    forest["category_start"] = np.array([0, 1024, 1025, 1030])
+    forest["category_words"] = random.integers(0, 2**64, 1030, dtype=np.uint64)
+    forest["categories"] = np.where(forest["feature"] >= 0, random.integers(0, 3, len(forest["feature"])), -1)
+    forest["categories"] = forest["categories"].astype(np.int32)
+    X = np.append(random.integers(0, 70_000, 500), [65_534, 65_535, 65_536, 63, 64])[:, np.newaxis].astype(float)
+    np.testing.assert_array_equal(sums_of_trees(native_forest(1, 1, **forest), X, 1), walked(forest, 1, X))
 
 
 def test_thresholds_that_are_no_numbers():
