@@ -30,9 +30,10 @@ def contestants(rows: int) -> dict[str, Callable[[int], object]]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 20))
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.logistic(size=rows) > 0).astype(int)
-    one = {"n_members": 1, "max_iter": 100, "early_stopping": False}
     return {
-        "agbm, one member": lambda n: AGBMClassifier(n_jobs=n, **one).fit(X, y),
+        "agbm, one member": lambda n: AGBMClassifier(n_members=1, max_iter=100, early_stopping=False, n_jobs=n).fit(
+            X, y
+        ),
         "agbm, the default": lambda n: AGBMClassifier(n_jobs=n).fit(X, y),
         "LightGBM": lambda n: lightgbm.LGBMClassifier(n_jobs=n, verbose=-1).fit(X, y),
     }

@@ -69,7 +69,7 @@ def make_shard(seed: int, n_rows: int, first: int, bins: Bins) -> DaskShard:
     codes = bins.encode(X[:, : bins.n_features], 1).columns()
     start = np.zeros((1, n_rows))
     problem = LocalObjective(of_each_output(LogLoss()), y[np.newaxis], n_rows, start, None, True, 1)
-    return DaskShard(problem, bins, [codes], [(first, n_rows)], 1)
+    return DaskShard(problem, bins, [codes], [(first, np.arange(n_rows, dtype=np.uint32))], 1)
 
 
 def make_bins(n_features: int) -> Bins:

@@ -178,17 +178,17 @@ inline void arrange(BinnedMatrix& m, ColumnPlan&& plan) {
   m.cell_offset.assign(1, 0);
   m.groups.clear();
   m.group_of.clear();
-  m.sparse_groups.clear();
+  m.shared->sparse_groups.clear();
   const auto add_groups = [&](int first, int end, int most_columns, bool sparse) {
     const int n_groups = (end - first + most_columns - 1) / most_columns;
     for (int g = 0; g < n_groups; ++g) {
       const int width = (end - first + (n_groups - g) - 1) / (n_groups - g);
       const int most = *std::max_element(n_codes.begin() + first, n_codes.begin() + first + width);
       const int cells = most <= kNarrowCells ? kNarrowCells : kWideCells;
-      const int number = sparse ? static_cast<int>(m.sparse_groups.size()) : -1;
+      const int number = sparse ? static_cast<int>(m.shared->sparse_groups.size()) : -1;
       m.group_of.insert(m.group_of.end(), width, static_cast<int>(m.groups.size()));
       m.groups.push_back({first, width, cells, m.n_rows * first, number});
-      if (sparse) m.sparse_groups.emplace_back();
+      if (sparse) m.shared->sparse_groups.emplace_back();
       for (int j = 0; j < width; ++j) {
         m.cell_offset.push_back(m.cell_offset.back() + (sparse ? n_codes[first + j] : cells));
       }
@@ -209,16 +209,54 @@ inline void lay_out(BinnedMatrix& m, std::size_t n_rows, const std::vector<int>&
   m.n_categories = n_categories;
   m.n_features = static_cast<int>(n_bins.size());
   m.n_bins = n_bins;
-  m.grouped = Codes(n_rows * plan.n_dense, folder);
-  m.columns = Codes(n_rows * plan.n_whole, folder);
+  m.shared->grouped = Codes(n_rows * plan.n_dense, folder);
+  m.shared->columns = Codes(n_rows * plan.n_whole, folder);
   arrange(m, std::move(plan));
+}
+
+// A matrix with the codes of another one, and with columns of its own for some features, which have none in the other
+// and other bins. Their codes are all 0, in files of `folder`, or in memory if it is empty.
+inline BinnedMatrix with_own_features(const BinnedMatrix& other, const std::vector<int>& features,
+                                      const std::vector<int>& n_bins, const std::vector<int>& n_categories,
+                                      const std::string& folder) {
+  BinnedMatrix m = other;
+  const int n_own = m.n_own = static_cast<int>(features.size());
+  m.own = std::make_shared<CodeStore>();
+  m.own->grouped = Codes(m.n_rows * features.size(), folder);
+  m.own->columns = Codes(m.n_rows * features.size(), folder);
+  for (FeaturePlace& place : m.places) place.column += place.used() ? n_own : 0;
+  m.groups.clear();
+  m.group_of.clear();
+  m.cell_offset.assign(1, 0);
+  const auto add_group = [&](ColumnGroup group, const auto& cells_of) {
+    m.group_of.insert(m.group_of.end(), group.width, static_cast<int>(m.groups.size()));
+    for (int j = 0; j < group.width; ++j) m.cell_offset.push_back(m.cell_offset.back() + cells_of(j));
+    m.groups.push_back(group);
+  };
+  for (int first = 0; first < n_own; first += kMaxGroupWidth) {
+    const int width = std::min(kMaxGroupWidth, n_own - first);
+    add_group({first, width, kWideCells, m.n_rows * first, -1, true}, [](int) { return kWideCells; });
+  }
+  for (int i = 0; i < n_own; ++i) {
+    m.places[features[i]] = {i};
+    m.n_bins[features[i]] = n_bins[i];
+    m.n_categories[features[i]] = n_categories[i];
+  }
+  for (const ColumnGroup& group : other.groups) {
+    ColumnGroup shifted = group;
+    shifted.first_column += n_own;
+    const std::size_t* offset = other.cell_offset.data() + group.first_column;
+    add_group(shifted, [&](int j) { return offset[j + 1] - offset[j]; });
+  }
+  m.n_whole += n_own;
+  return m;
 }
 
 // Copies the codes of a range of rows from a column to its group.
 inline void copy_to_group(BinnedMatrix& m, int column, std::size_t begin, std::size_t end) {
   const ColumnGroup& group = m.groups[m.group_of[column]];
   const std::uint8_t* from = m.column(column);
-  std::uint8_t* to = m.grouped.data() + group.data_offset + (column - group.first_column);
+  std::uint8_t* to = m.codes_of(group) + (column - group.first_column);
   for (std::size_t row = begin; row < end; ++row) to[row * group.width] = from[row];
 }
 
@@ -229,7 +267,7 @@ inline void take_rows(BinnedMatrix& m, const BinnedMatrix& from, const std::vect
     for (const int feature : features) {
       const int column = m.places[feature].column;
       const std::uint8_t* codes = from.column(from.places[feature].column);
-      std::uint8_t* to = m.columns.data() + m.n_rows * column;
+      std::uint8_t* to = m.column(column);
       for (std::size_t row = begin; row < end; ++row) to[row] = codes[rows[row]];
       copy_to_group(m, column, begin, end);
     }
@@ -239,7 +277,7 @@ inline void take_rows(BinnedMatrix& m, const BinnedMatrix& from, const std::vect
 // Writes the codes of a column for the given rows to its group.
 inline void scatter_to_group(BinnedMatrix& m, int column, const std::uint8_t* codes, const Row* rows, std::size_t n) {
   const ColumnGroup& group = m.groups[m.group_of[column]];
-  std::uint8_t* to = m.grouped.data() + group.data_offset + (column - group.first_column);
+  std::uint8_t* to = m.codes_of(group) + (column - group.first_column);
   for (std::size_t i = 0; i < n; ++i) to[static_cast<std::size_t>(rows[i]) * group.width] = codes[i];
 }
 
@@ -265,7 +303,7 @@ void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, c
         const int column = m.places[feature].column;
         x.copy_column(feature - first_feature, begin, n_here, values.data());
         if (rows == nullptr) {
-          tables[feature - first].encode(values.data(), n_here, m.columns.data() + m.n_rows * column + begin);
+          tables[feature - first].encode(values.data(), n_here, m.column(column) + begin);
           copy_to_group(m, column, begin, begin + n_here);
         } else {
           std::uint8_t* to = codes.data() + n * (feature - first) + begin;
@@ -276,7 +314,7 @@ void bin_columns(BinnedMatrix& m, int first_feature, const double* thresholds, c
     });
     if (rows != nullptr) {  // column by column, so that the writes of one task stay in few pages
       parallel_for(end - first, n_threads, [&](std::size_t i) {
-        std::uint8_t* to = m.columns.data() + m.n_rows * m.places[first + i].column;
+        std::uint8_t* to = m.column(m.places[first + i].column);
         for (std::size_t row = 0; row < n; ++row) to[rows[row]] = codes[n * i + row];
       });
     }

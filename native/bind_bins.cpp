@@ -25,21 +25,29 @@ void require_matrix(std::size_t n_rows, const std::vector<int>& n_bins) {
   for (int n : n_bins) require(n >= 1 && n <= kMaxValueBins, "n_bins: must be from 1 to 255 for each feature");
 }
 
-BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories,
-                         const std::string& folder) {
-  require_matrix(n_rows, n_bins);
-  require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
-  for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
-  BinnedMatrix m;
+// Calls make(), which may create files in a folder.
+template <class Make>
+BinnedMatrix made_in(const std::string& folder, const Make& make) {
   try {
     nb::gil_scoped_release release;
-    lay_out(m, n_rows, n_bins, n_categories, ColumnPlan::of_own(static_cast<int>(n_bins.size())), folder);
+    return make();
   } catch (const std::system_error& error) {  // from the file system of the folder
     errno = error.code().value();
     PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder.c_str());
     throw nb::python_error();
   }
-  return m;
+}
+
+BinnedMatrix make_matrix(std::size_t n_rows, const std::vector<int>& n_bins, const std::vector<int>& n_categories,
+                         const std::string& folder, const std::vector<int>& without) {
+  require_matrix(n_rows, n_bins);
+  require(n_categories.size() == n_bins.size(), "n_categories: must have one entry for each feature");
+  for (int n : n_categories) require(n >= 0, "n_categories: must not be negative");
+  return made_in(folder, [&] {
+    BinnedMatrix m;
+    lay_out(m, n_rows, n_bins, n_categories, ColumnPlan::of_own(static_cast<int>(n_bins.size()), without), folder);
+    return m;
+  });
 }
 
 template <class T>
@@ -128,12 +136,30 @@ LeafRows make_leaf(std::size_t n_rows, std::int64_t min_samples_leaf, std::size_
   return {min_samples_leaf, n_train, repeats ? repeats->data() : nullptr};
 }
 
+void require_features(const BinnedMatrix& m, const std::vector<int>& features) {
+  for (const int f : features) require(f >= 0 && f < m.n_features, "features: no such feature");
+}
+
 void leave_out(BinnedMatrix& m, int n_threads, std::int64_t min_samples_leaf, std::size_t n_train,
                const std::optional<Vector<std::int64_t>>& repeats) {
-  require(m.n_columns() == static_cast<std::size_t>(m.n_features), "matrix: features must have their own columns");
+  require(!m.has_shared_columns() && m.n_own == 0 && m.min_samples_leaf == 0,
+          "matrix: features must have their own columns, and none may have been left out before");
   const LeafRows leaf = make_leaf(m.n_rows, min_samples_leaf, n_train, repeats);
   nb::gil_scoped_release release;
   leave_features_out(m, leaf, n_threads);
+}
+
+BinnedMatrix with_features(const BinnedMatrix& m, const std::vector<int>& features, const std::vector<int>& n_bins,
+                           const std::vector<int>& n_categories, const std::string& folder) {
+  require_features(m, features);
+  require(n_bins.size() == features.size() && n_categories.size() == features.size(),
+          "n_bins, n_categories: must have one entry for each feature");
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    require(!m.places[features[i]].used(), "features: must not have columns");
+    require(n_bins[i] >= 1 && n_bins[i] <= kMaxValueBins && n_categories[i] >= 0, "n_bins: must be from 1 to 255");
+  }
+  require(m.n_own == 0, "matrix: must not have features of its own");
+  return made_in(folder, [&] { return with_own_features(m, features, n_bins, n_categories, folder); });
 }
 
 template <class T>
@@ -175,21 +201,24 @@ nb::ndarray<nb::numpy, std::uint8_t> all_codes(const BinnedMatrix& m) {
 nb::ndarray<nb::numpy, std::uint8_t> all_columns(const BinnedMatrix& m) {
   require(std::all_of(m.places.begin(), m.places.end(), [](auto& p) { return p.used() && !p.shared(); }),
           "matrix: features must have their own columns");
-  std::vector<std::uint8_t> out(m.columns.data(), m.columns.data() + m.columns.size());
+  std::vector<std::uint8_t> out(m.n_rows * m.n_features);
+  for (int f = 0; f < m.n_features; ++f) {
+    std::copy_n(m.column(m.places[f].column), m.n_rows, out.data() + m.n_rows * static_cast<std::size_t>(f));
+  }
   return to_numpy(std::move(out), m.n_columns(), m.n_rows);
 }
 
 // Copies codes in the form of all_columns() into neighbouring rows of a matrix.
 void put_columns(BinnedMatrix& m, const RowMajor<std::uint8_t>& codes, std::size_t first_row) {
   const std::size_t n = codes.shape(1);
-  require(codes.shape(0) == m.n_columns() && m.n_columns() == static_cast<std::size_t>(m.n_features),
+  require(codes.shape(0) == m.n_columns() && m.n_own == 0 && m.n_columns() == static_cast<std::size_t>(m.n_features),
           "codes: must have a row for each feature");
   require(first_row <= m.n_rows && n <= m.n_rows - first_row, "first_row: no such rows");
   for (int f = 0; f < m.n_features; ++f) {
     const std::uint8_t* column = codes.data() + f * n;
     require(std::all_of(column, column + n, [&](std::uint8_t code) { return code <= m.n_bins[f]; }),
             "codes: no such bin");
-    std::copy_n(column, n, m.columns.data() + m.n_rows * f + first_row);
+    std::copy_n(column, n, m.column(f) + first_row);
     copy_to_group(m, f, first_row, first_row + n);
   }
 }
@@ -241,7 +270,9 @@ void bind_matrix(nb::module_& m) {
       .def_ro("n_features", &BinnedMatrix::n_features)
       .def_ro("n_bins", &BinnedMatrix::n_bins)
       .def(nb::new_(&make_matrix), "n_rows"_a, "n_bins"_a, "n_categories"_a, "folder"_a = "",
-           "A matrix of zeros, in memory or in files of a folder, which are deleted with the matrix.")
+           "without"_a = std::vector<int>(),
+           "A matrix of zeros, in memory or in files of a folder, which are deleted with the matrix. Features of "
+           "`without` have no columns.")
       .def("fill", &fill<double>, "first_feature"_a, "X"_a.noconvert(), "thresholds"_a.noconvert(), "n_threads"_a,
            "rows"_a.noconvert().none() = nb::none())
       .def(
@@ -257,6 +288,8 @@ void bind_matrix(nb::module_& m) {
            "repeats"_a.noconvert().none() = nb::none(),
            "Remove features that cannot split the first n_train rows, repeated as given, into two parts of at least "
            "min_samples_leaf rows, and let features that mostly have one bin share columns.")
+      .def("with_features", &with_features, "features"_a, "n_bins"_a, "n_categories"_a, "folder"_a = "",
+           "A matrix that shares the codes of this one, with columns of its own for features that have none here.")
       .def_static("from_sparse", &make_sparse<double>, "values"_a.noconvert(), "rows"_a.noconvert(),
                   "start"_a.noconvert(), "n_rows"_a, "n_bins"_a, "thresholds"_a.noconvert(), "n_threads"_a,
                   "min_samples_leaf"_a = 0, "n_train"_a = 0, "repeats"_a.noconvert().none() = nb::none())

@@ -19,7 +19,7 @@ namespace {
 // feature are its value bins, followed by the missing values.
 nb::tuple histogram_of(const BinnedMatrix& m, const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
                        const std::optional<Vector<Row>>& rows, int n_threads) {
-  const TreeInputs inputs = make_inputs(m, residuals, hessians, std::nullopt, n_threads);
+  const TreeInputs inputs = make_inputs(m, residuals, hessians, std::nullopt, {}, n_threads);
   Channels channels = channels_of(inputs);
   LargeVector<std::int64_t> packed;
   const RowForm form(channels, false);
@@ -86,10 +86,12 @@ void bind_growers(nb::module_& m) {
   grower.def(
       "grow", &Grower::grow, nb::kw_only(), "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
       "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "shares"_a = std::vector<double>(),
-      "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "features"_a.noconvert().none(),
-      "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
+      "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "ring"_a = Ring(),
+      "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
       "A tree for residuals, one array per residual: its parts and its values on all rows. With distances, one array "
-      "per output, the leaf values for each output's first residual are quantiles of these.");
+      "per output, the leaf values for each output's first residual are quantiles of these. `rows` are those of the "
+      "matrix to grow on, None for all that residuals have. `ring` is the begin, the end and the first row of the "
+      "ring of rows; see row_ring.hpp.");
   nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
   def_init(remote);
   remote.def(
@@ -106,23 +108,22 @@ void bind_device(nb::module_& m) {
       .def(
           "__init__",
           [](DeviceRows* self, Address launch, Address copy_to_device, Address copy_to_host, Address clear,
-             Address wait, const std::vector<Address>& kernels, int n_processors, std::int64_t n_rows,
-             std::int64_t n_train, int n_features, int group_columns, std::int64_t n_cells, std::int64_t widest_group,
-             std::int64_t first_cells, Address codes, Address first_cell, Address n_bins, Address n_categories,
-             Address monotone) {
+             Address wait, const std::vector<Address>& kernels, int n_processors, std::int64_t n_rows, int n_features,
+             int group_columns, std::int64_t n_cells, std::int64_t widest_group, std::int64_t first_cells,
+             Address codes, Address first_cell, Address n_bins, Address n_categories, Address monotone) {
             new (self) DeviceRows({launch, copy_to_device, copy_to_host, clear, wait, kernels},
-                                  {n_processors, n_rows, n_train, n_features, group_columns, n_cells, widest_group,
-                                   first_cells, codes, first_cell, n_bins, n_categories, monotone});
+                                  {n_processors, n_rows, n_features, group_columns, n_cells, widest_group, first_cells,
+                                   codes, first_cell, n_bins, n_categories, monotone});
           },
           nb::kw_only(), "launch"_a, "copy_to_device"_a, "copy_to_host"_a, "clear"_a, "wait"_a, "kernels"_a,
-          "n_processors"_a, "n_rows"_a, "n_train"_a, "n_features"_a, "group_columns"_a, "n_cells"_a, "widest_group"_a,
+          "n_processors"_a, "n_rows"_a, "n_features"_a, "group_columns"_a, "n_cells"_a, "widest_group"_a,
           "first_cells"_a, "codes"_a, "first_cell"_a, "n_bins"_a, "n_categories"_a, "monotone"_a,
           "Functions of the driver, kernels in the order of DEVICE_KERNELS and arrays are given as addresses.");
   nb::class_<DeviceGrower> grower(m, "DeviceGrower", "Grows trees on rows of a device, which finds the best splits.");
   def_init(grower);
   grower.def(
       "grow", &DeviceGrower::grow, nb::kw_only(), "rows"_a, "host"_a, "stream"_a, "residuals"_a, "hessians"_a,
-      "repeats"_a, "n_repeated"_a, "chosen"_a, "n_chosen"_a, "n_quantiles"_a, "values"_a,
+      "repeats"_a, "n_repeated"_a, "chosen"_a, "n_chosen"_a, "n_train"_a, "ring"_a, "n_quantiles"_a, "values"_a,
       "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
       "The parts of a tree; its values on all rows are written to `values`. Arrays are given as addresses, 0 for "
       "none. `host` has the methods memory and leaf_quantiles of DeviceTreeRows in agbm/_device/tree_rows.py.");
@@ -130,7 +131,8 @@ void bind_device(nb::module_& m) {
 
 void bind_shard(nb::module_& m) {
   nb::class_<ShardRows>(m, "ShardRows", "The rows of one process, on which another process grows trees.")
-      .def(nb::init<const BinnedMatrix&, int>(), "matrix"_a, "n_threads"_a, nb::keep_alive<1, 2>())
+      .def(nb::init<const BinnedMatrix&, const Ring&, int>(), "matrix"_a, "ring"_a, "n_threads"_a,
+           nb::keep_alive<1, 2>())
       .def("set_residuals", &ShardRows::set_residuals, nb::kw_only(), "residuals"_a.noconvert(),
            "hessians"_a.noconvert().none(), "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(),
            "shares"_a = std::vector<double>(), "steps"_a.noconvert().none() = nb::none(),

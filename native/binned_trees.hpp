@@ -8,6 +8,7 @@
 
 #include "layout.hpp"
 #include "parallel.hpp"
+#include "quantise.hpp"
 #include "tree.hpp"
 
 namespace agbm {
@@ -26,6 +27,14 @@ inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std
       }
       for (int k = 0; k < tree.n_values; ++k) out[k * out_stride + i] = tree.value[node * tree.n_values + k];
     }
+  });
+}
+
+// The tree's values at the positions [begin, end) of vectors, (value, position).
+inline void binned_values_at(const BinnedMatrix& matrix, const RowRing& ring, const GrownTree& tree, std::size_t begin,
+                             std::size_t end, double* out, std::size_t out_stride, int n_threads) {
+  for_runs(ring, begin, end, [&](std::size_t from, std::size_t to, std::size_t row) {
+    binned_values(matrix, tree, row, to - from, out + from, out_stride, n_threads);
   });
 }
 

@@ -53,7 +53,7 @@ class ColumnFiller {
 
   void fill_whole(int feature) {
     const FeaturePlace& place = m_.places[feature];
-    std::uint8_t* codes = m_.columns.data() + m_.n_rows * place.column;
+    std::uint8_t* codes = m_.column(place.column);
     if (!place.shared()) std::fill_n(codes, m_.n_rows, x_.zero_bin[feature]);
     x_.for_each(feature, [&](Row row, int bin) { codes[row] = static_cast<std::uint8_t>(place.code(bin)); });
   }
@@ -70,7 +70,7 @@ class ColumnFiller {
         if (group.sparse >= 0) n_entries += x_.count(*feature);
       }
       if (group.sparse < 0) continue;
-      SparseGroup& to = m_.sparse_groups[group.sparse];
+      SparseGroup& to = m_.lists_of(group);
       to.start.assign(m_.n_rows + 1, 0);
       if (m_.listed(group.first_column)) {
         to.column_start.assign(group.width + 1, 0);

@@ -13,6 +13,7 @@
 #include "layout.hpp"
 #include "node_search.hpp"
 #include "python_arrays.hpp"
+#include "tree_inputs.hpp"
 
 namespace agbm {
 
@@ -199,13 +200,13 @@ class DeviceGrower : GrowerBase {
   // The parts of a tree for the residuals of the device; its values (value, row) on all rows are written to `values`.
   nb::tuple grow(DeviceRows& rows, const nb::object& host, Address stream, const std::vector<Address>& residuals,
                  const std::vector<Address>& hessians, Address repeats, std::int64_t n_repeated, Address chosen,
-                 std::int64_t n_chosen, int n_quantiles, Address values,
+                 std::int64_t n_chosen, std::int64_t n_train, const Ring& ring, int n_quantiles, Address values,
                  const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
                  double min_hessian_leaf, const std::vector<double>& l2_regularization) {
     require(!residuals.empty() && n_chosen > 0, "residuals: must not be empty, and a tree must have rows");
     const FeatureSample sample = make_sample(features, node_share, seed);
     const nb::object memory = host.attr("memory");
-    rows.begin(memory, stream, {residuals, hessians, repeats, chosen, n_chosen});
+    rows.begin(memory, stream, {n_train, as_ring(ring), residuals, hessians, repeats, chosen, n_chosen});
     search_.begin(rows, host);
     try {
       nb::gil_scoped_release release;

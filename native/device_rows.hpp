@@ -20,7 +20,7 @@ namespace agbm {
 // What stays the same from tree to tree: the table, with addresses on the device; see BinnedRows in Python.
 struct DeviceTable {
   int n_processors = 0;
-  std::int64_t n_rows = 0, n_train = 0;
+  std::int64_t n_rows = 0;
   int n_features = 0, group_columns = 0;
   std::int64_t n_cells = 0, widest_group = 0;  // cells of a histogram, and of the group of columns with most of them
   std::int64_t first_cells = 0;                // of the first column
@@ -30,9 +30,11 @@ struct DeviceTable {
 
 // Vectors over the training rows, on the device.
 struct DeviceInputs {
+  std::int64_t n_train = 0;
+  RowRing ring;
   std::vector<Address> residuals, hessians;
   Address repeats = 0;  // zero: no row is repeated
-  Address chosen = 0;   // the rows that the tree is grown on; zero: all
+  Address chosen = 0;   // the rows of the matrix that the tree is grown on; zero: all that vectors have
   std::int64_t n = 0;   // number of these
 
   Address residual_or_hessian(std::size_t k) const {
@@ -74,8 +76,8 @@ class DeviceRows {
     const Address found = at_least(sums_, 2 * n);
     calls_.clear(found, 2 * n);
     for (std::size_t k = 0; k < n; ++k) {
-      calls_.launch(Kernel::kLargest, blocks_for(table_.n_train, kThreads), kThreads, 0, inputs_.residual_or_hessian(k),
-                    0, 1, table_.n_train, word(found, k), word(found, n + k));
+      calls_.launch(Kernel::kLargest, blocks_for(inputs_.n_train, kThreads), kThreads, 0,
+                    inputs_.residual_or_hessian(k), 0, 1, inputs_.n_train, word(found, k), word(found, n + k));
     }
     read(found, 2 * n);
     std::vector<double> largest;
@@ -95,7 +97,7 @@ class DeviceRows {
     rules_ = &rules;
     form_ = RowForm(channels, inputs_.repeats != 0);
     histogram_words_ = static_cast<std::size_t>(table_.n_cells) * channels.n();
-    const std::size_t list_words = (static_cast<std::size_t>(table_.n_train) + 1) / 2;  // of 32-bit numbers
+    const std::size_t list_words = (static_cast<std::size_t>(inputs_.n_train) + 1) / 2;  // of 32-bit numbers
     at_least(list_, list_words);
     at_least(sorted_, list_words);
     at_least(begin_, kMostNodes);
@@ -110,7 +112,7 @@ class DeviceRows {
     const Address root = send(message);
     pack(word(root, kFamilyWords));
     calls_.launch(Kernel::kFirstRows, blocks_for(inputs_.n, kThreads), kThreads, 0, inputs_.chosen, list_.address,
-                  inputs_.n, begin_.address, end_.address);
+                  inputs_.n, inputs_.ring.begin, inputs_.ring.end, inputs_.ring.first, begin_.address, end_.address);
     clear(root, 1, 0);
     build(root, 1);
     const Address total = at_least(sums_, channels.n());
@@ -141,9 +143,9 @@ class DeviceRows {
     calls_.clear(sums, n);
     for (std::size_t k = 0; k < n; ++k) {
       const bool is_hessian = k < n_hessians;
-      calls_.launch(Kernel::kSumOfPowers, blocks_for(table_.n_train, kThreads), kThreads, 0,
+      calls_.launch(Kernel::kSumOfPowers, blocks_for(inputs_.n_train, kThreads), kThreads, 0,
                     is_hessian ? inputs_.hessians[k] : inputs_.residuals[k - n_hessians], std::ldexp(1.0, exponents[k]),
-                    is_hessian ? 1 : 2, inputs_.repeats, table_.n_train, word(sums, k));
+                    is_hessian ? 1 : 2, inputs_.repeats, inputs_.n_train, word(sums, k));
     }
     return read(sums, n);
   }
@@ -163,8 +165,8 @@ class DeviceRows {
       for (std::size_t k = 0; k < n; ++k) {
         calls_.launch(Kernel::kLeafSums, blocks_over_rows(), kThreads, 0, word(nodes, first),
                       std::min(kMostNodes, leaves.size() - first), begin_.address, end_.address, list_.address,
-                      inputs_.residual_or_hessian(k), std::ldexp(1.0, exponents[k]), inputs_.repeats, k, n,
-                      word(sums, first * n));
+                      inputs_.residual_or_hessian(k), std::ldexp(1.0, exponents[k]), inputs_.repeats,
+                      inputs_.ring.begin, inputs_.ring.end, inputs_.ring.first, k, n, word(sums, first * n));
       }
     }
     return read(sums, leaves.size() * n);
@@ -181,7 +183,8 @@ class DeviceRows {
     for (double value : tree.value) message.push_back(as_word(value));
     const Address sent = send(message);
     calls_.launch(Kernel::kTreeValues, blocks_for(table_.n_rows, kThreads), kThreads, 0, word(sent, 1),
-                  word(sent, n_words), tree.n_values, sent, sent, 1, table_.codes, table_.n_rows, out);
+                  word(sent, n_words), tree.n_values, sent, sent, 1, table_.codes, table_.n_rows, inputs_.ring.begin,
+                  inputs_.ring.end, inputs_.ring.first, out);
   }
 
   static std::int64_t as_word(double x) { return std::bit_cast<std::int64_t>(x); }
@@ -240,16 +243,16 @@ class DeviceRows {
   // Writes the integers of all training rows.
   void pack(Address scales) {
     const int n = form_.n;
-    const Address packed = at_least(packed_, static_cast<std::size_t>(table_.n_train) * n);
+    const Address packed = at_least(packed_, static_cast<std::size_t>(inputs_.ring.limit(inputs_.n_train)) * n);
     for (int first = 0; first < n; first += kChannelsAtOnce) {
       Address x[kChannelsAtOnce];
       for (int c = 0; c < kChannelsAtOnce; ++c) {
         const std::size_t k = static_cast<std::size_t>(first + c);
         x[c] = inputs_.residual_or_hessian(k < inputs_.n_sums() ? k : 0);  // counts alone need no numbers
       }
-      calls_.launch(Kernel::kPack, blocks_for(table_.n_train, kThreads), kThreads, 0, x[0], x[1], x[2], x[3], scales,
+      calls_.launch(Kernel::kPack, blocks_for(inputs_.n_train, kThreads), kThreads, 0, x[0], x[1], x[2], x[3], scales,
                     std::min(kChannelsAtOnce, n - first), first, n, form_.count_bits, inputs_.repeats, packed,
-                    table_.n_train);
+                    inputs_.n_train, inputs_.ring.begin, inputs_.ring.end, inputs_.ring.first);
     }
   }
 

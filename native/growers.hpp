@@ -128,15 +128,15 @@ class Grower : GrowerBase {
   nb::tuple grow(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
                  const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances,
                  const std::vector<double>& shares, const std::optional<Vector<std::int64_t>>& steps,
-                 const std::optional<Vector<Row>>& rows, const std::optional<Vector<std::uint8_t>>& features,
-                 double node_share, std::uint64_t seed, double min_hessian_leaf,
-                 const std::vector<double>& l2_regularization) {
-    TreeInputs inputs = make_inputs(matrix_, residuals, hessians, repeats, n_threads_);
+                 const std::optional<Vector<Row>>& rows, const Ring& ring,
+                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
+                 double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+    TreeInputs inputs = make_inputs(matrix_, residuals, hessians, repeats, ring, n_threads_);
     inputs.quantiles = make_quantiles(distances, shares, steps, inputs.n_rows, inputs.n_residuals);
     set_regularization(inputs, min_hessian_leaf, l2_regularization);
     const FeatureSample sample = make_sample(features, node_share, seed);
     require(!rows || rows->size() > 0, "rows: none");
-    const Row* chosen = chosen_rows(rows, inputs.n_rows);
+    const Row* chosen = chosen_rows(rows, inputs);
     const std::size_t n_rows = matrix_.n_rows;
     nb::ndarray<nb::numpy, double> row_values = empty({static_cast<std::size_t>(inputs.n_residuals), n_rows});
     double* values = row_values.data();
@@ -147,7 +147,7 @@ class Grower : GrowerBase {
       const GrownTree& tree = grower_.tree();
       const std::size_t known = chosen == nullptr ? inputs.n_rows : 0;
       if (known > 0) rows_.values(tree.leaves(), tree.value.data(), values, n_rows);
-      binned_values(matrix_, tree, known, n_rows - known, values + known, n_rows, n_threads_);
+      binned_values_at(matrix_, inputs.ring, tree, known, n_rows, values, n_rows, n_threads_);
     }
     const nb::tuple parts = parts_of(grower_.tree());
     return nb::make_tuple(parts[0], parts[1], parts[2], row_values);

@@ -189,7 +189,7 @@ inline void accumulate(const HistogramTask& task, int channels, const ColumnGrou
 
 // The rows of one node and the histogram that they are added to.
 struct NodeRows {
-  const Row* rows;  // null: all rows from 0
+  const Row* rows;  // null: the first of the rows that trees are grown on, in ascending order
   std::size_t n;
   std::int64_t* histogram;
 };
@@ -201,17 +201,20 @@ class HistogramBuilder {
  public:
   HistogramBuilder(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
-  // Sets the packed rows of all histograms that follow.
-  void set_rows(const std::int64_t* packed, const RowForm& form) {
+  // Sets the packed rows of all histograms that follow. All rows that trees are grown on, in ascending order, are
+  // those up to n_before, and then those from `first` on.
+  void set_rows(const std::int64_t* packed, const RowForm& form, std::size_t n_before = 0, std::size_t first = 0) {
     packed_ = packed;
     form_ = form;
+    n_before_ = n_before;
+    first_ = first;
   }
 
   void build(const std::vector<NodeRows>& nodes) {
     const std::size_t additions = plan(nodes) + nodes.size() * matrix_.n_cells();
     parallel_for(pieces_.size(), threads_for(additions * form_.n, n_threads_), [&](std::size_t p) {
       const Piece& piece = pieces_[p];
-      build_group(*piece.group, {piece.rows, piece.n, piece.cells}, piece.first_row);
+      build_group(*piece.group, {piece.rows, piece.n, piece.cells}, piece.begin);
     });
     parallel_for(merges_.size(), n_threads_, [&](std::size_t m) {
       const Merge& merge = merges_[m];
@@ -221,16 +224,16 @@ class HistogramBuilder {
     });
   }
 
-  // The histogram of one group only. Without a list of rows, these are the rows from first_row on.
-  void build_group(const ColumnGroup& group, const NodeRows& node, std::size_t first_row = 0) const {
+  // The histogram of one group only. Without a list of rows, the first `begin` ones are left out.
+  void build_group(const ColumnGroup& group, const NodeRows& node, std::size_t begin = 0) const {
     std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
-    if (!form_.in_blocks()) return add_to(group, node, first_row);
+    if (!form_.in_blocks()) return add_to(group, node, begin);
     const std::size_t n_cells = matrix_.n_cells(group);
     std::vector<std::int64_t> sums(n_cells * form_.n);
     for (std::size_t from = 0; from < node.n; from += kCountedRows) {
       std::fill(sums.begin(), sums.end(), 0);
       const Row* rows = node.rows == nullptr ? nullptr : node.rows + from;
-      add_to(group, {rows, std::min(kCountedRows, node.n - from), sums.data()}, first_row + from);
+      add_to(group, {rows, std::min(kCountedRows, node.n - from), sums.data()}, begin + from);
       for (std::size_t i = 0; i < n_cells; ++i) form_.add(&sums[i * form_.n], node.histogram + i * form_.n_cell);
     }
   }
@@ -239,7 +242,7 @@ class HistogramBuilder {
   struct Piece {
     const ColumnGroup* group;
     const Row* rows;
-    std::size_t first_row, n;
+    std::size_t begin, n;
     std::int64_t* cells;  // of the group
     std::size_t cost;     // additions
   };
@@ -252,10 +255,17 @@ class HistogramBuilder {
   };
 
   // Adds rows to cells that have the integers of rows.
-  void add_to(const ColumnGroup& group, const NodeRows& node, std::size_t first_row) const {
-    const HistogramTask task{
-        matrix_.grouped.data() + group.data_offset, packed_, node.rows, first_row, node.n, node.histogram};
-    if (group.sparse >= 0) return accumulate_sparse(matrix_.sparse_groups[group.sparse], task, form_.n);
+  void add_to(const ColumnGroup& group, const NodeRows& node, std::size_t begin) const {
+    if (node.rows != nullptr) return add_run(group, node, 0);
+    const std::size_t end = begin + node.n, middle = std::clamp(n_before_, begin, end);
+    if (begin < middle) add_run(group, {nullptr, middle - begin, node.histogram}, begin);
+    if (middle < end) add_run(group, {nullptr, end - middle, node.histogram}, first_ + middle - n_before_);
+  }
+
+  // Without a list, rows are those from first_row on.
+  void add_run(const ColumnGroup& group, const NodeRows& node, std::size_t first_row) const {
+    const HistogramTask task{matrix_.codes_of(group), packed_, node.rows, first_row, node.n, node.histogram};
+    if (group.sparse >= 0) return accumulate_sparse(matrix_.lists_of(group), task, form_.n);
     accumulate(task, form_.n, group);
   }
 
@@ -314,6 +324,7 @@ class HistogramBuilder {
   int n_threads_;
   const std::int64_t* packed_ = nullptr;
   RowForm form_;
+  std::size_t n_before_ = 0, first_ = 0;
   std::vector<Piece> pieces_;
   std::vector<Merge> merges_;
   std::vector<std::int64_t> buffer_;

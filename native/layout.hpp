@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "codes.hpp"
@@ -33,7 +34,8 @@ struct ColumnGroup {
   int width;
   int cells;  // per column; in a sparse group they differ
   std::size_t data_offset;
-  int sparse = -1;  // its number among the sparse groups, if it is one
+  int sparse = -1;   // its number among the sparse groups, if it is one
+  bool own = false;  // whether its codes are those of one matrix alone; see CodeStore
 };
 
 // Shared columns in sparse groups are mostly zero. The cell of code 0 is not needed, since a feature is zero in the rows of a node that
@@ -88,8 +90,16 @@ struct FeaturePlace {
   }
 };
 
+// The codes of columns, which are stored twice.
+struct CodeStore {
+  Codes grouped;  // group after group, for histograms; not of sparse groups
+  Codes columns;  // column after column, for access to one feature of many rows; not of those that are lists
+  std::vector<SparseGroup> sparse_groups;
+};
+
 // The binned training matrix: bin of (row, feature) = number of the feature's thresholds below the value, or
-// n_bins[feature] when the value is missing. Codes are stored twice.
+// n_bins[feature] when the value is missing. Members of a model share the codes of most features. Those that every
+// member bins in its own way have the first columns.
 struct BinnedMatrix {
   std::size_t n_rows = 0;
   int n_features = 0;
@@ -99,10 +109,9 @@ struct BinnedMatrix {
   std::vector<std::size_t> cell_offset;  // first histogram cell of each column; the last entry is the total
   std::vector<ColumnGroup> groups;
   std::vector<int> group_of;  // column -> group
-  Codes grouped;              // codes group after group, for histograms; not of sparse groups
-  std::vector<SparseGroup> sparse_groups;
-  int n_whole = 0;                    // columns that are not lists; they come before the others
-  Codes columns;                      // their codes column after column, for access to one feature of many rows
+  int n_whole = 0;            // columns that are not lists; they come before the others
+  int n_own = 0;              // columns of this matrix alone
+  std::shared_ptr<CodeStore> shared = std::make_shared<CodeStore>(), own;
   std::int64_t min_samples_leaf = 0;  // features that cannot be split into sides of this many rows were removed
   std::size_t n_counted = 0;          // rows, counting repeats, by which this was decided
 
@@ -118,16 +127,23 @@ struct BinnedMatrix {
   int group_of_feature(int feature) const { return group_of[places[feature].column]; }
   // Additions of all rows to the histogram of a group.
   std::size_t n_additions(const ColumnGroup& group) const {
-    return group.sparse < 0 ? n_rows * group.width : sparse_groups[group.sparse].cells.size();
+    return group.sparse < 0 ? n_rows * group.width : lists_of(group).cells.size();
   }
 
   bool listed(int column) const { return column >= n_whole; }
-  const std::uint8_t* column(int column) const { return columns.data() + n_rows * column; }
+  std::uint8_t* column(int column) const {
+    return column < n_own ? own->columns.data() + n_rows * column : shared->columns.data() + n_rows * (column - n_own);
+  }
+  std::uint8_t* column_of(int feature) const { return column(places[feature].column); }
+  std::uint8_t* codes_of(const ColumnGroup& group) const {
+    return (group.own ? own : shared)->grouped.data() + group.data_offset;
+  }
+  SparseGroup& lists_of(const ColumnGroup& group) const { return shared->sparse_groups[group.sparse]; }
   // Codes of some ascending rows of a column that is a list: each entry of the shorter list is searched for in the
   // other.
   void codes_of_listed(int column, const Row* of, std::size_t n, std::uint8_t* out) const {
     const ColumnGroup& group = groups[group_of[column]];
-    const SparseGroup& lists = sparse_groups[group.sparse];
+    const SparseGroup& lists = lists_of(group);
     const Row* rows = lists.rows_of(column - group.first_column);
     const std::uint8_t* codes = lists.codes_of(column - group.first_column);
     const std::size_t n_listed = lists.size_of(column - group.first_column);
@@ -166,11 +182,15 @@ struct ColumnPlan {
   int n_whole = 0;
   int n_columns = 0;
 
-  // A column for every feature.
-  static ColumnPlan of_own(int n_features) {
+  // A column for every feature, except for those left out.
+  static ColumnPlan of_own(int n_features, const std::vector<int>& without = {}) {
     ColumnPlan plan;
-    for (int f = 0; f < n_features; ++f) plan.places.push_back({f});
-    plan.n_dense = plan.n_whole = plan.n_columns = n_features;
+    plan.places.resize(n_features);
+    for (int f = 0; f < n_features; ++f) {
+      const bool left_out = std::find(without.begin(), without.end(), f) != without.end();
+      if (!left_out) plan.places[f].column = plan.n_columns++;
+    }
+    plan.n_dense = plan.n_whole = plan.n_columns;
     return plan;
   }
 };

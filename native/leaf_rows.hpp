@@ -58,7 +58,7 @@ inline bool can_split(const std::uint8_t* bins, int n_bins, const LeafRows& leaf
   return false;
 }
 
-// The bins of a matrix in which every feature has its own column, in the form that Bundler needs; "zero" is the usual bin
+// The bins of a matrix in which features have their own columns, in the form that Bundler needs; "zero" is the usual bin
 // of a feature, the most frequent one of some rows.
 class DenseBins {
  public:
@@ -66,16 +66,16 @@ class DenseBins {
 
   DenseBins(const BinnedMatrix& m, const std::vector<std::uint8_t>& used, int n_threads)
       : n_rows(m.n_rows), zero_bin(m.n_features, 0), m_(m), n_others_(m.n_features, m.n_rows) {
-    parallel_for(m.n_features, threads_for(m.columns.size(), n_threads), [&](std::size_t f) {
+    parallel_for(m.n_features, threads_for(m.n_rows * m.n_columns(), n_threads), [&](std::size_t f) {
       if (used[f] && !m.categorical(static_cast<int>(f))) find_usual_bin(static_cast<int>(f));
     });
   }
 
-  std::size_t size() const { return m_.columns.size(); }
+  std::size_t size() const { return m_.n_rows * m_.n_columns(); }
   // Calls each(row, bin) for all rows whose bin is not the usual one. Most are, so eight rows are looked at together.
   template <class Each>
   void for_each(int feature, const Each& each) const {
-    const std::uint8_t *bins = m_.column(feature), usual = zero_bin[feature];
+    const std::uint8_t *bins = m_.column_of(feature), usual = zero_bin[feature];
     const std::uint64_t all_usual = usual * 0x0101010101010101u;
     for (std::size_t begin = 0; begin < n_rows; begin += 8) {
       const std::size_t end = std::min(n_rows, begin + 8);
@@ -90,7 +90,7 @@ class DenseBins {
   std::size_t count(int feature) const { return n_others_[feature]; }
   // Whether a feature does not have its usual bin in any of the rows that are marked with 1.
   bool meets(int feature, const std::vector<std::uint8_t>& marked) const {
-    const std::uint8_t *bins = m_.column(feature), usual = zero_bin[feature];
+    const std::uint8_t *bins = m_.column_of(feature), usual = zero_bin[feature];
     for (std::size_t begin = 0; begin < n_rows; begin += kRowsPerBlock) {
       const std::size_t end = std::min(n_rows, begin + kRowsPerBlock);
       std::uint8_t met = 0;
@@ -107,7 +107,7 @@ class DenseBins {
   static constexpr std::size_t kSomeRows = 1024;
 
   void find_usual_bin(int feature) {
-    const std::uint8_t* bins = m_.column(feature);
+    const std::uint8_t* bins = m_.column_of(feature);
     const std::size_t some = std::min(kSomeRows, n_rows), step = n_rows / std::max<std::size_t>(1, some);
     std::array<std::size_t, kWideCells> rows{};
     for (std::size_t i = 0; i < some; ++i) ++rows[bins[i * step]];
@@ -121,16 +121,16 @@ class DenseBins {
   std::vector<std::size_t> n_others_;  // per feature: rows that do not have the usual bin
 };
 
-// Moves the codes of a matrix in which every feature has its own column to the columns of a plan, all of them dense.
+// Moves the codes of a matrix in which features have their own columns to the columns of a plan, all of them dense.
 inline void move_columns(BinnedMatrix& m, ColumnPlan&& plan, int n_threads) {
-  m.grouped = Codes();  // frees the old codes before the new ones are allocated
+  m.shared->grouped = Codes();  // frees the old codes before the new ones are allocated
   Codes columns(m.n_rows * plan.n_dense, {});
-  parallel_for(tasks_for_rows(m.n_rows), threads_for(m.columns.size(), n_threads), [&](std::size_t task) {
+  parallel_for(tasks_for_rows(m.n_rows), threads_for(m.n_rows * m.n_columns(), n_threads), [&](std::size_t task) {
     const std::size_t begin = task * kRowsPerTask, end = std::min(m.n_rows, begin + kRowsPerTask);
     for (int f = 0; f < m.n_features; ++f) {
       const FeaturePlace& place = plan.places[f];
       if (!place.used()) continue;
-      const std::uint8_t* from = m.column(f);
+      const std::uint8_t* from = m.column_of(f);
       std::uint8_t* to = columns.data() + m.n_rows * place.column;
       if (!place.shared()) {
         std::memcpy(to + begin, from + begin, end - begin);
@@ -141,28 +141,28 @@ inline void move_columns(BinnedMatrix& m, ColumnPlan&& plan, int n_threads) {
       for (std::size_t row = begin; row < end; ++row) to[row] |= code[from[row]];  // one of them at most is not zero
     }
   });
-  m.columns = std::move(columns);
+  m.shared->columns = std::move(columns);
   arrange(m, std::move(plan));
-  m.grouped = Codes(m.n_rows * m.n_whole, {});
+  m.shared->grouped = Codes(m.n_rows * m.n_whole, {});
   parallel_rows(m.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
     for (int column = 0; column < m.n_whole; ++column) copy_to_group(m, column, begin, end);
   });
 }
 
-// Removes features that cannot split from a matrix in memory in which every feature has its own column, and lets others
+// Removes features that cannot split from a matrix in memory in which features have their own columns, and lets others
 // share columns.
 inline void leave_features_out(BinnedMatrix& m, const LeafRows& leaf, int n_threads) {
   if (leaf.min_samples_leaf == 0) return;
   std::vector<std::uint8_t> used(m.n_features);
-  parallel_for(m.n_features, threads_for(m.columns.size(), n_threads), [&](std::size_t f) {
+  parallel_for(m.n_features, threads_for(m.n_rows * m.n_columns(), n_threads), [&](std::size_t f) {
     const int feature = static_cast<int>(f);
-    used[f] = m.categorical(feature) || can_split(m.column(feature), m.n_bins[f], leaf);
+    used[f] = m.places[f].used() && (m.categorical(feature) || can_split(m.column_of(feature), m.n_bins[f], leaf));
   });
   m.min_samples_leaf = leaf.min_samples_leaf;
   m.n_counted = static_cast<std::size_t>(leaf.total());
   const DenseBins bins(m, used, n_threads);
   ColumnPlan plan = Bundler(bins, m.n_bins).plan(used);
-  if (plan.n_columns == m.n_features) return;
+  if (plan.n_columns == static_cast<int>(m.n_columns())) return;
   if (plan.n_columns == plan.n_dense) return move_columns(m, std::move(plan), n_threads);
   BinnedMatrix filled;
   lay_out(filled, m.n_rows, m.n_bins, m.n_categories, std::move(plan));

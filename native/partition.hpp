@@ -5,6 +5,7 @@
 
 #include "layout.hpp"
 #include "parallel.hpp"
+#include "row_ring.hpp"
 #include "split.hpp"
 
 namespace agbm {
@@ -21,13 +22,18 @@ class RowPartition {
  public:
   RowPartition(const BinnedMatrix& matrix, int n_threads) : matrix_(matrix), n_threads_(n_threads) {}
 
-  // Starts a new tree, with the chosen rows (null: all) in one range.
-  void reset(const Row* chosen, std::size_t n_rows) {
+  // Starts a new tree, with n_rows in one range: those chosen, or the first ones of vectors (null), ascending.
+  void reset(const Row* chosen, std::size_t n_rows, const RowRing& ring) {
     rows_.resize(n_rows);
     left_.resize(n_rows);
     right_.resize(n_rows);
     parallel_rows(n_rows, n_threads_, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) rows_[i] = chosen == nullptr ? static_cast<Row>(i) : chosen[i];
+      for (std::size_t i = begin; i < end; ++i) {
+        rows_[i] =
+            chosen != nullptr
+                ? chosen[i]
+                : static_cast<Row>(ring.ascending(static_cast<std::int64_t>(i), static_cast<std::int64_t>(n_rows)));
+      }
     });
   }
 

@@ -14,6 +14,7 @@
 #include "layout.hpp"
 #include "parallel.hpp"
 #include "quantise_rules.hpp"
+#include "row_ring.hpp"
 #include "simd.hpp"
 #include "split_rules.hpp"
 
@@ -122,6 +123,7 @@ struct TreeInputs {
   int n_hessians = 0;
   std::size_t n_rows = 0;
   std::size_t n_repeated = 0;  // rows, counting repeats
+  RowRing ring;                // where the rows of the matrix are in the vectors
   std::vector<const double*> residuals;
   const double* hessians = nullptr;
   const std::int64_t* repeats = nullptr;
@@ -240,29 +242,45 @@ struct RowForm {
   }
 };
 
-// Packs the rows of this process as (row, channel).
+// Calls body(begin, end, row) for neighbouring positions in vectors whose rows are neighbours as well, from `row` on.
+template <class Body>
+void for_runs(const RowRing& ring, std::size_t begin, std::size_t end, const Body& body) {
+  // The runs end where the ring begins in the matrix and in the vectors, and where it ends in either.
+  const std::int64_t wrap = ring.begin + ring.end - ring.first;
+  for (const std::int64_t stop : {ring.begin, wrap, ring.end, static_cast<std::int64_t>(end)}) {
+    const std::size_t until = std::min(end, static_cast<std::size_t>(std::max<std::int64_t>(stop, 0)));
+    if (begin >= until) continue;
+    body(begin, until, static_cast<std::size_t>(ring.row(static_cast<std::int64_t>(begin))));
+    begin = until;
+  }
+}
+
+// Packs the rows of this process as (row of the matrix, channel).
 inline void pack(const TreeInputs& inputs, const Channels& c, const RowForm& form, LargeVector<std::int64_t>& packed,
                  int n_threads) {
   const int n = form.n;
-  packed.resize(inputs.n_rows * n);
+  packed.resize(static_cast<std::size_t>(inputs.ring.limit(static_cast<std::int64_t>(inputs.n_rows))) * n);
   constexpr std::size_t block =
       256;  // rows whose packed channels stay in cache while one channel after the other is filled
-  parallel_rows(inputs.n_rows, n_threads, [&](std::size_t piece_begin, std::size_t piece_end) {
-    for (std::size_t begin = piece_begin; begin < piece_end; begin += block) {
-      const std::size_t end = std::min(piece_end, begin + block);
+  const auto pack_run = [&](std::size_t run_begin, std::size_t run_end, std::size_t row) {
+    const std::ptrdiff_t shift_of_row = static_cast<std::ptrdiff_t>(row) - static_cast<std::ptrdiff_t>(run_begin);
+    for (std::size_t begin = run_begin; begin < run_end; begin += block) {
+      const std::size_t end = std::min(run_end, begin + block);
       for (int k = 0; k < n; ++k) {
         const bool last = k == n - 1;
         const bool counts_only = k >= inputs.n_sums();
         const double* x = inputs.residual_or_hessian(counts_only ? 0 : k);
         const double scale = counts_only ? 0.0 : std::ldexp(1.0, c.exponent[k]);
         const int shift = last ? form.count_bits : 0;
-        std::int64_t* out = packed.data() + k;
+        std::int64_t* out = packed.data() + shift_of_row * n + k;
         for (std::size_t i = begin; i < end; ++i) {
           out[i * n] = packed_number(x[i], scale, shift, last) * inputs.repeat(i);
         }
       }
     }
-  });
+  };
+  parallel_rows(inputs.n_rows, n_threads,
+                [&](std::size_t begin, std::size_t end) { for_runs(inputs.ring, begin, end, pack_run); });
 }
 
 }  // namespace agbm

@@ -19,7 +19,8 @@ namespace agbm {
 // The part of the rows that this process holds while another one grows trees on them. Keeps the matrix alive.
 class ShardRows {
  public:
-  ShardRows(const BinnedMatrix& m, int n_threads) : matrix_(m), n_threads_(n_threads), rows_(m, n_threads) {}
+  ShardRows(const BinnedMatrix& m, const Ring& ring, int n_threads)
+      : matrix_(m), ring_(ring), n_threads_(n_threads), rows_(m, n_threads) {}
 
   // Takes the residuals of the first rows. Returns the number of rows, counting repeats, and the largest absolute value
   // of each residual and hessian; start() takes those of all shards together.
@@ -27,7 +28,7 @@ class ShardRows {
                           const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances,
                           const std::vector<double>& shares, const std::optional<Vector<std::int64_t>>& steps) {
     rows_.stop();  // the rows point to the arrays of the last tree
-    inputs_ = make_inputs(matrix_, residuals, hessians, repeats, n_threads_, true);
+    inputs_ = make_inputs(matrix_, residuals, hessians, repeats, ring_, n_threads_, true);
     inputs_.quantiles = make_quantiles(distances, shares, steps, inputs_.n_rows, inputs_.n_residuals);
     residuals_ = residuals;
     hessians_ = hessians;
@@ -48,7 +49,7 @@ class ShardRows {
     inputs.n_repeated = static_cast<std::size_t>(n_repeated);
     inputs.max = max;
     chosen_ = rows;
-    const Row* chosen = chosen_rows(chosen_, inputs.n_rows);
+    const Row* chosen = chosen_rows(chosen_, inputs);
     nb::gil_scoped_release release;
     rows_.start(inputs, chosen, rows ? rows->size() : 0);
   }
@@ -128,7 +129,7 @@ class ShardRows {
     nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
     nb::gil_scoped_release release;
     if (known > 0) rows_.values(tree.leaves(), tree.value.data(), out.data(), n_rows);
-    binned_values(matrix_, tree, known, n_rows - known, out.data() + known, n_rows, n_threads_);
+    binned_values_at(matrix_, inputs_.ring, tree, known, n_rows, out.data(), n_rows, n_threads_);
     return out;
   }
 
@@ -142,6 +143,7 @@ class ShardRows {
   }
 
   const BinnedMatrix& matrix_;
+  const Ring ring_;
   int n_threads_;
   TreeRows rows_;
   TreeInputs inputs_;

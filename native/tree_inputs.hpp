@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "layout.hpp"
@@ -18,6 +19,11 @@ namespace agbm {
 constexpr std::int64_t kMostRepeats = std::int64_t{1} << 31;
 
 using Vectors = std::vector<Vector<double>>;
+
+// Begin, end and first row; see RowRing.
+using Ring = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+inline RowRing as_ring(const Ring& ring) { return {std::get<0>(ring), std::get<1>(ring), std::get<2>(ring)}; }
 
 // Leaf quantiles from distances, one vector per output; none without distances.
 inline LeafQuantiles make_quantiles(const Vectors& distances, const std::vector<double>& shares,
@@ -43,14 +49,21 @@ inline LeafQuantiles make_quantiles(const Vectors& distances, const std::vector<
 // Residuals and hessians of the rows of this process. There must be a row, unless other processes have some.
 inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
                               const std::optional<RowMajor<double>>& hessians,
-                              const std::optional<Vector<std::int64_t>>& repeats, int n_threads,
+                              const std::optional<Vector<std::int64_t>>& repeats, const Ring& ring, int n_threads,
                               bool may_be_empty = false) {
   TreeInputs inputs;
+  inputs.ring = as_ring(ring);
   inputs.n_residuals = static_cast<int>(residuals.size());
   require(inputs.n_residuals > 0, "residuals: must not be empty");
   inputs.n_rows = inputs.n_repeated = residuals[0].size();
   require((inputs.n_rows > 0 || may_be_empty) && inputs.n_rows <= m.n_rows,
           "residuals: must have at least one row, and at most as many as X");
+  const auto [begin, end, first] = inputs.ring;
+  require(begin >= 0 && begin <= first && first <= end && static_cast<std::size_t>(end) <= m.n_rows,
+          "ring: no such rows");
+  require(begin == end || static_cast<std::int64_t>(inputs.n_rows) <= end, "ring: fewer rows than residuals");
+  require(begin == end || static_cast<std::int64_t>(inputs.n_rows) >= begin,
+          "ring: more rows before it than residuals");
   for (const Vector<double>& residual : residuals) {
     require(residual.size() == inputs.n_rows, "residuals: must all have the same length");
     inputs.residuals.push_back(residual.data());
@@ -95,11 +108,12 @@ inline void set_regularization(TreeInputs& inputs, double min_hessian_leaf, cons
   inputs.l2 = l2.size() == n ? l2 : std::vector<double>(n, l2[0]);
 }
 
-// The rows that a tree is grown on, ascending; null: all.
-inline const Row* chosen_rows(const std::optional<Vector<Row>>& rows, std::size_t n_train) {
+// The rows of the matrix that a tree is grown on, ascending; null: all of them that vectors have.
+inline const Row* chosen_rows(const std::optional<Vector<Row>>& rows, const TreeInputs& inputs) {
   if (!rows) return nullptr;
   for (std::size_t i = 0; i < rows->size(); ++i) {
-    require(rows->data()[i] < n_train && (i == 0 || rows->data()[i - 1] < rows->data()[i]),
+    const bool known = static_cast<std::size_t>(inputs.ring.position(rows->data()[i])) < inputs.n_rows;
+    require(known && (i == 0 || rows->data()[i - 1] < rows->data()[i]),
             "rows: must be ascending numbers of training rows");
   }
   return rows->data();

@@ -48,7 +48,7 @@ class TreeRows : public RowSums {
   TreeRows(const BinnedMatrix& matrix, int n_threads)
       : n_threads_(n_threads), builder_(matrix, n_threads), partition_(matrix, n_threads) {}
 
-  // The rows of a new tree: those chosen, or all (null).
+  // The rows of a new tree: those chosen, ascending, or all (null).
   void start(const TreeInputs& inputs, const Row* chosen, std::size_t n_chosen) {
     inputs_ = inputs;
     channels_ = channels_of(inputs);
@@ -56,8 +56,8 @@ class TreeRows : public RowSums {
     pack(inputs, channels_, form_, packed_, n_threads_);
     chosen_ = chosen;
     const std::size_t n_rows = chosen == nullptr ? inputs.n_rows : n_chosen;
-    partition_.reset(chosen, n_rows);
-    builder_.set_rows(packed_.data(), form_);
+    partition_.reset(chosen, n_rows, inputs.ring);
+    builder_.set_rows(packed_.data(), form_, inputs.ring.n_before(inputs.n_rows), inputs.ring.first);
     ranges_.assign(1, {0, n_rows});
   }
 
@@ -118,8 +118,8 @@ class TreeRows : public RowSums {
         const double* x = inputs_.residual_or_hessian(k);
         std::int64_t sum = 0;
         for (std::size_t i = pieces[p].rows.begin; i < pieces[p].rows.end; ++i) {
-          const Row row = partition_.rows()[i];
-          sum += round_scaled(x[row], scale[k]) * inputs_.repeat(row);
+          const std::size_t at = position(partition_.rows()[i]);
+          sum += round_scaled(x[at], scale[k]) * inputs_.repeat(at);
         }
         partial[p * n_sums + k] = sum;
       }
@@ -151,10 +151,10 @@ class TreeRows : public RowSums {
     parallel_for(leaves.size(), threads_for(inputs_.n_rows, n_threads_), [&](std::size_t leaf) {
       std::int64_t* tally = tallies.data() + (leaf << width);
       for (std::size_t i = ranges_[leaves[leaf]].begin; i < ranges_[leaves[leaf]].end; ++i) {
-        const Row row = partition_.rows()[i];
-        const std::uint64_t bits = ordered_bits(distance[row]);
+        const std::size_t at = position(partition_.rows()[i]);
+        const std::uint64_t bits = ordered_bits(distance[at]);
         const bool begins_so = shift + width == 64 || bits >> (shift + width) == known[leaf];
-        if (begins_so) tally[bits >> shift & mask] += steps(row);
+        if (begins_so) tally[bits >> shift & mask] += steps(at);
       }
     });
     return tallies;
@@ -176,31 +176,35 @@ class TreeRows : public RowSums {
   std::size_t n_nodes() const { return ranges_.size(); }
   int n_channels() const { return channels_.n(); }
 
-  // The tree's values on every row that it was grown on, (value, row), from those of its nodes, (node, value): a leaf
-  // knows its rows, so none walks down the tree. This goes block by block, so that each cache line of the result is
+  // The tree's values on every row that it was grown on, (value, position), from those of its nodes, (node, value): a
+  // leaf knows its rows, so none walks down the tree. This goes block by block, so that each cache line of the result is
   // written by one thread while it is in the cache.
   void values(const std::vector<std::int32_t>& leaves, const double* node_values, double* out,
               std::size_t stride) const {
     const Row* rows = partition_.rows();
     // So large that searching for the rows of leaves costs less than writing their values.
     const std::size_t block = std::max<std::size_t>(kRowsPerTask, 32 * leaves.size());
-    parallel_for((inputs_.n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
-      const std::size_t begin = number * block, end = std::min(inputs_.n_rows, begin + block);
+    const auto n_rows = static_cast<std::size_t>(inputs_.ring.limit(static_cast<std::int64_t>(inputs_.n_rows)));
+    parallel_for((n_rows + block - 1) / block, n_threads_, [&](std::size_t number) {
+      const std::size_t begin = number * block, end = std::min(n_rows, begin + block);
       for (std::int32_t leaf : leaves) {
         const Row* first = std::lower_bound(rows + ranges_[leaf].begin, rows + ranges_[leaf].end, begin);
         const Row* last = std::lower_bound(first, rows + ranges_[leaf].end, end);
         for (int k = 0; k < inputs_.n_residuals; ++k) {
           const double value = node_values[static_cast<std::size_t>(leaf) * inputs_.n_residuals + k];
           double* column = out + k * stride;
-          for (const Row* row = first; row < last; ++row) column[*row] = value;
+          for (const Row* row = first; row < last; ++row) column[position(*row)] = value;
         }
       }
     });
   }
 
  private:
-  std::int64_t steps(Row row) const {
-    return inputs_.quantiles.steps == nullptr ? inputs_.repeat(row) : inputs_.quantiles.steps[row];
+  // The place of a row in vectors.
+  std::size_t position(Row row) const { return static_cast<std::size_t>(inputs_.ring.position(row)); }
+
+  std::int64_t steps(std::size_t position) const {
+    return inputs_.quantiles.steps == nullptr ? inputs_.repeat(position) : inputs_.quantiles.steps[position];
   }
 
   // The smallest distance such that the rows up to it have the wanted share of the weight; 0 if there are no rows.
@@ -209,12 +213,14 @@ class TreeRows : public RowSums {
     const Row *begin = partition_.rows() + range.begin, *end = partition_.rows() + range.end;
     const double* distance = inputs_.quantiles.distances[output];
     std::int64_t total = 0;
-    for (const Row* row = begin; row < end; ++row) total += steps(*row);
+    for (const Row* row = begin; row < end; ++row) total += steps(position(*row));
     const double enough = inputs_.quantiles.enough(output, total);
     const bool equal_weights = inputs_.quantiles.steps == nullptr && inputs_.repeats == nullptr;
     if (equal_weights) return nth_distance(begin, end, distance, static_cast<std::size_t>(enough) - 1);
     std::vector<std::pair<double, std::int64_t>> weighed;
-    for (const Row* row = begin; row < end; ++row) weighed.emplace_back(distance[*row], steps(*row));
+    for (const Row* row = begin; row < end; ++row) {
+      weighed.emplace_back(distance[position(*row)], steps(position(*row)));
+    }
     std::sort(weighed.begin(), weighed.end());
     std::int64_t so_far = 0;
     for (const auto& [value, weight] : weighed) {
@@ -223,9 +229,9 @@ class TreeRows : public RowSums {
     }
     return weighed.back().first + 0.0;
   }
-  static double nth_distance(const Row* begin, const Row* end, const double* distance, std::size_t n) {
+  double nth_distance(const Row* begin, const Row* end, const double* distance, std::size_t n) const {
     std::vector<double> distances;
-    for (const Row* row = begin; row < end; ++row) distances.push_back(distance[*row]);
+    for (const Row* row = begin; row < end; ++row) distances.push_back(distance[position(*row)]);
     std::nth_element(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(n), distances.end());
     return distances[n] + 0.0;
   }
@@ -236,7 +242,7 @@ class TreeRows : public RowSums {
   TreeInputs inputs_;  // of the tree that is being grown
   Channels channels_;
   RowForm form_;
-  LargeVector<std::int64_t> packed_;  // (row, channel)
+  LargeVector<std::int64_t> packed_;  // (row of the matrix, channel)
   const Row* chosen_ = nullptr;
   std::vector<RowRange> ranges_;  // per node
 };

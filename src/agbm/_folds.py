@@ -15,7 +15,7 @@ from ._data.blocks import naming
 from ._data.reader import TableReader
 from ._data.rows import VALIDATION, Given, Rows, RowSet, plain
 from ._labels import Classes, Labels, StartScores
-from ._planning import Part, Units
+from ._planning import Units
 from ._preparation import Preparation, make_members
 from ._run import Member, Run
 from ._tree import SharedBins, TreeLearner
@@ -89,8 +89,8 @@ class FoldPreparation(Preparation):
             RowSet(VALIDATION, len(test), of_test), test, labels.encode_validation(table.y[test], len(test)), starts[1]
         )
 
-        def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
-            seed = plan.seed_of(number)
+        def member(number: int) -> Member:
+            seed, n_train = plan.seed_of(number), len(train)
             f0, objective = self._objective(plan, labels, rows, n_train)
             learner = self._learner(plan, table.reader, labels, objective, seed)
             residual = start_residual(objective)
@@ -100,8 +100,8 @@ class FoldPreparation(Preparation):
                 fitter = learner.bind(table.X[rows.X], n_train, objective.train_weights, residual)
             return Member(f0, objective, learner, fitter, seed, None)
 
-        parts: list[Part] = [(number, None, len(train)) for number in range(plan.n_members)]
-        return Run(plan, table.reader, labels, make_members(plan, member, parts), rows.watched)
+        members = make_members(plan, member, [0] * plan.n_members)  # all have the same rows
+        return Run(plan, table.reader, labels, members, rows.watched)
 
 
 def _checked_split(number: int, n_rows: int, train: Any, test: Any) -> Split:

@@ -22,7 +22,7 @@ from ._core.sums import Array, ExactSum, weight_step, whole_weights
 from ._core.together import combined, count
 from ._core.weights import Weights, check_sample_weight
 from ._data.blocks import Gathered, RowsHere, dense, naming
-from ._data.hold_out import both_parts, scrambled
+from ._data.hold_out import scrambled
 from ._data.rows import VALIDATION, Rows, RowSet
 from ._labels import Labels
 from ._planning import Planning, Units
@@ -87,10 +87,10 @@ class LabelSteps(Planning):
 
     def divide(self, here: RowsHere, plan: Plan, labels: Labels) -> tuple[RowsHere, list[int]]:
         """Draw the rows that members hold out; returns the number of training rows of each member."""
-        if not plan.held_out:
+        ring = self._ring(plan, labels, here.rows.y, here.first)
+        if ring is None:
             return here, [here.n_train] * plan.n_members
-        held_out = self._held_out(plan, labels, here.rows.y, here.first)
-        return replace(here, held_out=held_out), [int(np.count_nonzero(~of_member)) for of_member in held_out]
+        return replace(here, ring=ring, on_ring=here.rows.on_ring(ring)), [part.n_train for part in ring.parts]
 
     def begin(self, here: RowsHere, plan: Plan, labels: Labels, weighs_validation: bool) -> tuple[RowsHere, Begun]:
         """The start function and the objective of a member; `weighs_validation`: whether rows of X_val have weights."""
@@ -127,11 +127,18 @@ def encode_validation(given: Gathered, first: int, labels: Labels, no_weights: W
 
 def of_member(here: RowsHere, number: int) -> tuple[RowsHere, None]:
     """A step: the rows of a member, training rows first."""
-    if not here.held_out:
+    if here.ring is None or here.on_ring is None:
         return here, None
-    train, held_out = both_parts(here.held_out[number])
-    ordered = here.rows.take(np.concatenate([train, held_out]))
-    return replace(here, rows=ordered, n_train=len(train), held_out=()), None
+    part = here.ring.parts[number]
+    return replace(here, rows=here.on_ring.of(part), n_train=part.n_train, part=part), None
+
+
+def in_shared_order(here: RowsHere) -> tuple[RowsHere, None]:
+    """A step: all rows, in the order that members share."""
+    if here.ring is None or here.on_ring is None:
+        return here, None
+    part = here.ring.parts[0]
+    return replace(here, rows=here.on_ring.of(part._replace(first=part.begin))), None
 
 
 def check_groups(here: RowsHere, number: int, labels: Labels) -> tuple[RowsHere, None]:

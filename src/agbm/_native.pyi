@@ -9,7 +9,9 @@ MAX_DEPTH: int
 REUSED_NUMBERS: int
 
 class BinnedMatrix:
-    def __init__(self, n_rows: int, n_bins: list[int], n_categories: list[int], folder: str = "") -> None: ...
+    def __init__(
+        self, n_rows: int, n_bins: list[int], n_categories: list[int], folder: str = "", without: list[int] = ...
+    ) -> None: ...
     @property
     def n_rows(self) -> int: ...
     @property
@@ -56,6 +58,9 @@ class BinnedMatrix:
     def columns(self) -> NDArray[np.uint8]: ...
     def take(self, source: BinnedMatrix, features: list[int], rows: NDArray[np.uint32], n_threads: int) -> None: ...
     def put(self, codes: NDArray[np.uint8], first_row: int) -> None: ...
+    def with_features(
+        self, features: list[int], n_bins: list[int], n_categories: list[int], folder: str = ""
+    ) -> BinnedMatrix: ...
 
 class _Grower:
     def __init__(
@@ -83,6 +88,7 @@ class Grower(_Grower):
         shares: Sequence[float] = (),
         steps: NDArray[np.int64] | None = None,
         rows: NDArray[np.uint32] | None,
+        ring: tuple[int, int, int] = (0, 0, 0),
         features: NDArray[np.uint8] | None,
         node_share: float,
         seed: int,
@@ -119,6 +125,8 @@ class DeviceGrower(_Grower):
         n_repeated: int,
         chosen: int,
         n_chosen: int,
+        n_train: int,
+        ring: tuple[int, int, int],
         n_quantiles: int,
         values: int,
         features: NDArray[np.uint8] | None,
@@ -142,7 +150,6 @@ class DeviceRows:
         kernels: list[int],
         n_processors: int,
         n_rows: int,
-        n_train: int,
         n_features: int,
         group_columns: int,
         n_cells: int,
@@ -156,7 +163,7 @@ class DeviceRows:
     ) -> None: ...
 
 class ShardRows:
-    def __init__(self, matrix: BinnedMatrix, n_threads: int) -> None: ...
+    def __init__(self, matrix: BinnedMatrix, ring: tuple[int, int, int], n_threads: int) -> None: ...
     def set_residuals(
         self,
         *,

@@ -18,12 +18,13 @@ from ._core.learners import Learner, RegressorLearner
 from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with, is_built_in
 from ._core.methods import method_of
 from ._core.objective import LocalObjective, start_function
+from ._core.ring import Ring
 from ._core.together import combined, count
 from ._core.weights import Weights
 from ._data.blocks import (
     naming,
 )
-from ._data.hold_out import both_parts, held_out_rows, seed_of
+from ._data.hold_out import held_out_rows, seed_of
 from ._data.reader import TableReader
 from ._data.rows import Rows, weighted_rows
 from ._label_matrices import kind_of
@@ -36,9 +37,6 @@ from ._storage.identity import fingerprints
 from ._tree import TreeLearner
 
 P = TypeVar("P", bound="Planning")
-
-Part = tuple[int, "NDArray[np.intp] | None", int]
-"""The number of a member, the order of its rows with training rows first (None: as given), and their number."""
 
 
 class Planning:
@@ -191,19 +189,14 @@ class Planning:
         with naming(repr(checkpoint)):
             return fingerprints(parameters)
 
-    def _parts(self, plan: Plan, labels: Labels, y: Array) -> list[Part]:
-        """The part of each member of the given rows."""
+    def _ring(self, plan: Plan, labels: Labels, y: Array, first: int = 0) -> Ring | None:
+        """The rows that members hold out, None if they hold out none; `first` is the number of the first row."""
         if not plan.held_out:
-            return [(number, None, y.shape[-1]) for number in range(plan.n_members)]
-        parts = [both_parts(held_out) for held_out in self._held_out(plan, labels, y)]
-        return [(number, np.concatenate(part), len(part[0])) for number, part in enumerate(parts)]
-
-    def _held_out(self, plan: Plan, labels: Labels, y: Array, first: int = 0) -> list[NDArray[np.bool_]]:
-        """For each member, which rows it holds out; `first` is the number of the first row, see held_out_rows."""
+            return None
         settings = self._settings
         try:
             share, strata, groups = settings.validation_fraction, labels.strata(y), labels.groups(y)
-            return held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first)
+            return Ring.of(*held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first))
         except ValueError as error:
             raise ValueError(
                 f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
@@ -10,11 +10,11 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native
 from ._core.learners import Fitter, Learner
 from ._core.losses import Array
 from ._core.objective import LocalObjective, Objective, start_residual
-from ._core.weights import check_sample_weight
+from ._core.ring import Ring, RingPart
+from ._core.weights import Weights, check_sample_weight
 from ._data.batches import blocks_of
 from ._data.blocks import (
     BlockReader,
@@ -27,6 +27,7 @@ from ._data.blocks import (
     Looked,
     OneTable,
     WithValidation,
+    bins_of_all,
     check_columns,
     dense,
     gather,
@@ -47,6 +48,7 @@ from ._label_steps import (
     check_groups,
     digest,
     encode_validation,
+    in_shared_order,
     numbered,
     of_member,
     sample_weights_of,
@@ -58,7 +60,7 @@ from ._parameters import check_scores
 from ._planning import Planning, Units
 from ._run import Member, Plan, Run
 from ._storage.identity import identity_of
-from ._tree import TableFitter, TreeLearner
+from ._tree import BinnedTable, CodedRows, TreeFitter, TreeLearner
 
 
 class RowSource(Protocol):
@@ -92,6 +94,8 @@ class BlockRows:
     begun: Begun
     digest: RowDigest | None
     """Empty at first; None if another member has it, or nobody."""
+    shared: SharedBlocks
+    """What members on this machine share."""
 
     @property
     def shape(self) -> Shape | None:
@@ -102,6 +106,68 @@ class BlockRows:
     def objective(self) -> LocalObjective:
         """The objective of rows that are all in this process."""
         return cast(LocalObjective, cast(LocalLabelled, self.table.labelled).here.objective)
+
+    @property
+    def part(self) -> RingPart:
+        """Which rows these are, if all are in this process."""
+        return cast(LocalLabelled, self.table.labelled).here.part or RingPart(self.objective.n_train)
+
+
+@dataclass(eq=False)
+class SharedBlocks:
+    """Blocks of rows on this machine, which are binned once for all members."""
+
+    table: BlockTable
+    """All rows, in the order that members share."""
+    reader: BlockReader
+    crowded: Sequence[int]
+    """Features with more categories than bins, which every member bins itself."""
+    digest: RowDigest | None
+    """To which all rows are added when they are binned."""
+    _coded: CodedRows | None = None
+
+    def coded(self, own: BlockReader, n_threads: int) -> CodedRows:
+        """The rows with the bins of a member."""
+        labelled = cast(LocalLabelled, self.table.labelled)
+        blocks = labelled.blocks.training if isinstance(labelled.blocks, WithValidation) else labelled.blocks
+        folder = cast(LocalBlocks, blocks).folder
+        if self._coded is None:
+            matrix = self.table.encode(self.reader, folder, self.digest, n_threads, self.crowded)
+            ring = labelled.here.ring
+            self._coded = CodedRows(self.reader.bins, matrix, None if ring is None else ring.order)
+        if not self.crowded:
+            return self._coded
+        grouped = {f: own.bins.grouped[f] for f in self.crowded}
+        bins, matrix = self.reader.bins.with_own_categories(self._coded.matrix, grouped, folder)
+        self.table.encode_categories(replace(self.reader, bins=bins), matrix, self.crowded, n_threads)
+        return CodedRows(bins, matrix, self._coded.order)
+
+
+class LocalTable:
+    """A table on this machine, for all members of a model."""
+
+    def __init__(self, X: Any, n_given: int, weights: Weights | None, ring: Ring | None) -> None:
+        """X has n_given rows with these weights, and then others."""
+        self._X = X
+        self._n_given = n_given
+        self._weights = weights
+        self._order = None if ring is None else ring.order
+        self._binned: BinnedTable | None = None
+
+    def bind(self, learner: Learner, part: RingPart, local: LocalObjective) -> tuple[Objective[Any], Fitter[Any]]:
+        """The objective and the fitter of a member."""
+        residual = start_residual(local)
+        if not isinstance(learner, TreeLearner):
+            return local, learner.bind(self._in_order(part), part.n_train, local.train_weights, residual)
+        if self._binned is None:
+            self._binned = BinnedTable(learner, self._X, self._n_given, self._weights, self._order)
+        return local, self._binned.bind(learner, part, local.train_weights, residual)
+
+    def _in_order(self, part: RingPart) -> Any:
+        """X in the order of a member."""
+        if self._order is None:
+            return self._X
+        return self._X[part.turned(np.append(self._order, np.arange(self._n_given, self._X.shape[0])))]
 
 
 class LocalRows:
@@ -123,25 +189,12 @@ class LocalRows:
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
         """See RowSource."""
-        matrix, local = self._encoded(rows, learner), rows.objective
-        return local, learner.bind_codes(rows.reader.bins, matrix, local.n_train, local.train_weights)
+        local, coded = rows.objective, rows.shared.coded(rows.reader, learner.n_threads)
+        return local, TreeFitter(learner, coded, rows.part, local.train_weights)
 
-    def _encoded(self, rows: BlockRows, learner: TreeLearner) -> _native.BinnedMatrix:
-        blocks = rows.table.labelled.blocks
-        blocks = blocks.training if isinstance(blocks, WithValidation) else blocks
-        return rows.table.encode(rows.reader, cast(LocalBlocks, blocks).folder, rows.digest, learner.n_threads)
-
-    def bind_table(
-        self, X: Any, learner: Learner, local: LocalObjective, again: Callable[[], Any] | None
-    ) -> tuple[Objective[Any], Fitter[Any]]:
-        """The objective and the fitter for a table.
-
-        `again` makes the table again when it is needed, so that it need not be kept; None to keep it.
-        """
-        fitter = learner.bind(X, local.n_train, local.train_weights, start_residual(local))
-        if again is not None and isinstance(fitter, TableFitter):
-            fitter.release(again)
-        return local, fitter
+    def table(self, X: Any, n_given: int, weights: Weights | None, ring: Ring | None) -> LocalTable:
+        """A table, of which n_given rows have these weights, and others follow."""
+        return LocalTable(X, n_given, weights, ring)
 
 
 class Preparation(Planning):
@@ -188,17 +241,21 @@ class Preparation(Planning):
             check_both(given.offset is not None, more.offset is not None, name_of_offset)
             rows = rows.followed_by(*_rows_of(name, more, reader, labels, start_scores))
 
-        def member(number: int, order: NDArray[np.intp] | None, n_train: int) -> Member:
-            ordered, seed = rows if order is None else rows.take(order), plan.seed_of(number)
-            f0, objective = self._objective(plan, labels, ordered, n_train)
+        ring = self._ring(plan, labels, rows.y[..., :n_given])
+        parts = [RingPart(n_given)] * plan.n_members if ring is None else ring.parts
+        on_ring = None if ring is None else replace(rows, X=None).on_ring(ring)
+        here = cast(LocalRows, self._source)  # the rows of others are in blocks
+        table = here.table(rows.X, n_given, rows.weights, ring)
+
+        def member(number: int) -> Member:
+            part, seed = parts[number], plan.seed_of(number)
+            of_member = rows if on_ring is None else on_ring.of(part)
+            f0, objective = self._objective(plan, labels, of_member, part.n_train)
             learner = self._learner(plan, reader, labels, objective, seed)
-            # Dropout needs the features in every iteration.
-            again = None if order is None or self._settings.dropout > 0.0 else lambda: rows.take(order).X
-            here = cast(LocalRows, self._source)  # the rows of others are in blocks
-            bound, fitter = here.bind_table(ordered.X, learner, objective, again)
+            bound, fitter = table.bind(learner, part, objective)
             return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
 
-        members = make_members(plan, member, self._parts(plan, labels, rows.y[..., :n_given]))
+        members = make_members(plan, member, parts)
         n_watched = sum(of.n for of in rows.watched)
         data = digest_of_table(rows, n_given, rows.n - n_watched, labels.n_outputs, self._n_threads)
         return Run(plan, reader, labels, members, rows.watched, data)
@@ -260,34 +317,35 @@ class Preparation(Planning):
             return identity_of(parts, self._digested(labelled, n_used, reader))
 
         plan = self._plan(reader, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
-        labelled = labelled if following is None else labelled.followed_by(following)
+        if following is not None:
+            labelled = labelled.followed_by(following)
+            n_used += [0] * (len(labelled.numbers) - len(n_used))  # some processes have validation rows only
+        step = 1.0 if weighed[0].no_weights is None else weighed[0].no_weights.step
+        looked = self._look(BlockTable(labelled, n_used), reader, step)
+        known = reader.with_categories(looked.categories)
+        bins, crowded = bins_of_all(looked, self._settings.max_bins, plan.n_threads)
+        looked = replace(looked, sample=looked.sample[:0])  # frees its memory before the matrix is allocated
+        data = self._empty_digest(weighed, following, known)
         light = plan._replace(earlier=())  # it is sent to other processes
         labelled, n_train = labelled.step(steps.divide, light, labels)
-        step = 1.0 if weighed[0].no_weights is None else weighed[0].no_weights.step
-        known: TableReader | None = None
-        data: RowDigest | None = None
+        in_order, _ = labelled.step(in_shared_order)
+        shared = SharedBlocks(BlockTable(in_order, n_used), BlockReader(known.numbers, bins), crowded, data)
 
-        def member(number: int, held_out: bool | None, n_train: list[int]) -> Member:
-            nonlocal known, data
+        def member(number: int) -> Member:
             seed = plan.seed_of(number)
             rows, _ = labelled.step(of_member, number)
-            looked = self._look(BlockTable(rows, n_train), reader, step)
-            if known is None:  # categories and digest are those of all rows, the same for every member
-                known = reader.with_categories(looked.categories)
-                data = self._empty_digest(weighed, following, known)
             rows, begun = rows.step(steps.begin, light, labels, weighs_validation)
-            table = BlockTable(rows, n_train)
-            learner = self._tree_learner(plan, known, labels, sum(n_train), begun[0].l2, seed)
-            bins = table.bins(looked, learner)
-            del looked  # frees the memory of the sample before the matrix is allocated
+            table = BlockTable(rows, [of_process[number] for of_process in n_train])
+            learner = self._tree_learner(plan, known, labels, sum(table.n_train), begun[0].l2, seed)
+            own = table.own_categories(looked, crowded, learner.max_bins, learner.min_category_rows)
+            own_reader = BlockReader(known.numbers, bins.with_categories(own) if own else bins)
             digest = data if number == 0 else None
-            block_rows = BlockRows(table, BlockReader(known.numbers, bins), labels, plan, begun[0], digest)
+            block_rows = BlockRows(table, own_reader, labels, plan, begun[0], digest, shared)
             bound, fitter = self._source.bind(block_rows, learner)
             return Member(begun[0].start, bound, learner, fitter, seed, plan.earlier_of(number))
 
-        parts = [(number, plan.held_out or None, list(of)) for number, of in enumerate(zip(*n_train, strict=True))]
-        members = make_members(plan, member, parts)
-        return Run(plan, cast(TableReader, known), labels, members, (), data)
+        members = make_members(plan, member, range(plan.n_members) if plan.held_out else [0] * plan.n_members)
+        return Run(plan, known, labels, members, (), data)
 
     def _empty_digest(
         self, weighed: Sequence[Weighed], following: Labelled | None, reader: TableReader
@@ -357,18 +415,14 @@ class Preparation(Planning):
         yield np.asarray(looked.sample, dtype=np.float64)
 
 
-def make_members(plan: Plan, make: Callable[..., Member], parts: Sequence[tuple[int, Any, Any]]) -> list[Member]:
-    """All members; those that have the rows of the first in the same order differ from it only in their seeds.
-
-    A part is the number of a member, its order of the rows or whether it holds some out (None if not), and the number
-    of training rows.
-    """
+def make_members(plan: Plan, make: Callable[[int], Member], parts: Sequence[Hashable]) -> list[Member]:
+    """All members; those that have the same part of the rows differ only in their seeds."""
     members: list[Member] = []
-    for number, order, n_train in parts:
-        first = members[0] if members and order is None else None
+    for number, part in enumerate(parts):
+        first = members[parts.index(part)] if part in parts[:number] else None
         with_learner = None if first is None else getattr(first.fitter, "with_learner", None)
         if first is None or with_learner is None:
-            members.append(make(number, order, n_train))
+            members.append(make(number))
             continue
         seed = plan.seed_of(number)
         learner = replace(cast(TreeLearner, first.learner), seed=seed)

@@ -1,5 +1,6 @@
 """The algorithms compared with the paper's pseudo-code, lemma and theorems, and with other reference definitions."""
 
+import weakref
 from dataclasses import replace
 from itertools import count, pairwise
 
@@ -65,6 +66,33 @@ def test_gbm_is_algorithm_1(loss, learner):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(boosting.gbm(problem, fitter, eta=0.3, max_iter=N_ITERATIONS))
     assert_same(steps, twin.gbm(problem.start[0], gradient, fit, 0.3, N_ITERATIONS))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda *of: boosting.gbm(*of, eta=0.1, max_iter=3),
+        lambda *of: boosting.fading(*of, schedule=FadingSchedule(0.1, 0.2, 0.1, 0.01, look_ahead=0.5), max_iter=3),
+        lambda *of: boosting.vagbm(*of, schedule=PaperSchedule(0.1, 0.2), max_iter=3),
+        lambda *of: boosting.agbm(*of, schedule=PaperSchedule(0.1, 0.2), correction=1.0, length=lambda gamma: 3),
+    ],
+    ids=["gbm", "fading", "vagbm", "agbm"],
+)
+def test_a_run_that_waits_keeps_no_residuals(steps):
+    """A model may have many members, and all of them but one wait."""
+    residuals = []
+
+    class Fitter(VectorFitter):
+        def fit(self, r, newton):
+            residuals.append(weakref.ref(r))
+            return super().fit(r, newton)
+
+    X, y, _ = make_data(3)
+    run = steps(problem_of(HalfSquaredError(), y), Fitter(best_stump(X)))
+    for _ in range(3):
+        step = next(run).without_vectors()
+        assert residuals.pop()() is None
+    assert step.f.shape == (1, len(y))
 
 
 @settings

@@ -1,14 +1,12 @@
 """Callbacks, early stopping, divergence."""
 
 import math
-import weakref
 
 import numpy as np
 import pytest
 
 from agbm import AGBMRegressor
-from agbm._core.boosting import Step
-from agbm._core.training import Divergence, EarlyStopping, MemberRun, Record, by_loss, mean_of, watch
+from agbm._core.training import Divergence, EarlyStopping, Record, by_loss, mean_of
 
 
 def record(iteration, validation_loss=float("nan")):
@@ -85,23 +83,3 @@ class AnEnsemble(list):
 def test_means_do_not_depend_on_the_version_of_python():
     """From 3.12 on, sum() carries what rounding has lost."""
     assert mean_of([1e16, 1.0, 1.0, -1e16]) == 0.0
-
-
-def test_the_vectors_of_a_step_are_freed_before_the_next_step_begins():
-    """Otherwise a fit needs more memory: 16 bytes per row for plain boosting."""
-    alive = []
-
-    def steps():
-        residuals = []
-        for _ in range(3):
-            alive.append([residual() is not None for residual in residuals])
-            r = np.zeros(3)
-            residuals.append(weakref.ref(r))
-            yield Step(None, 1.0, math.nan, None, 0.1, 1.0, r=r)
-            del r
-
-    members = [MemberRun(steps(), AnObjective(), AnEnsemble()) for _ in range(2)]
-    history, diverged = watch(members, [])
-    assert not diverged
-    assert len(history.records) == 4
-    assert not np.any(np.concatenate(alive))

@@ -685,7 +685,8 @@ class TestParts:
         reader = pickle.loads(pickle.dumps(BlockReader(model.model_.reader.numbers, found)))
         matrix = reader.bins.matrix(N)
         block = batches._read_batches(lambda: [frame]).__next__()
-        reader.fill(matrix, block, np.arange(N, dtype=np.uint32)[::-1].copy(), 1)
+        rows = reader.numbers(block, np.ones(N, dtype=bool))
+        reader.bins.fill(matrix, rows, np.arange(N, dtype=np.uint32)[::-1].copy(), 1)
         assert np.array_equal(matrix.codes()[::-1], found.encode(X, 1).codes())
         parts = gather(batches.blocks_of(Batches(lambda: [(frame, y)]), None, None)[0], None, None)
         assert pickle.loads(pickle.dumps(parts)).total == N

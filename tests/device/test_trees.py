@@ -5,13 +5,14 @@ import pytest
 
 from agbm import _native
 from agbm._core.learners import DivergedError, Newton
+from agbm._core.ring import RingPart
 from agbm._core.weights import Weights
 from agbm._device.bins import GROUP_COLUMNS
 from agbm._device.fitter import DeviceFitter, DeviceWeights
 from agbm._device.rows import BinnedRows
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
-from agbm._tree.learner import TreeFitter
+from agbm._tree.learner import CodedRows, TreeFitter
 from devices import a_device
 from emulated_device import WAIT, EmulatedDevice, address_of
 
@@ -44,8 +45,8 @@ def fitters(X, n_categories, r, weights, device=None, **settings):
     matrix = bins.encode(X, 1)
     device = device or a_device(2)
     rows = device_rows(device, bins, matrix)
-    on_device = DeviceFitter(learner, rows, n_train, DeviceWeights.of(device, weights))
-    return TreeFitter(learner, bins, matrix, n_train, weights), on_device, device
+    on_device = DeviceFitter(learner, rows, RingPart(n_train), DeviceWeights.of(device, weights))
+    return TreeFitter(learner, CodedRows(bins, matrix), RingPart(n_train), weights), on_device, device
 
 
 def check_same(device, expected, found):
@@ -132,7 +133,7 @@ class OfMany:
     n_repeated = 2**21
 
     def __init__(self, matrix, residuals, hessians):
-        self._shard = _native.ShardRows(matrix, 1)
+        self._shard = _native.ShardRows(matrix, (0, 0, 0), 1)
         _, self.max = self._shard.set_residuals(residuals=residuals, hessians=hessians, repeats=None)
         self._shard.start(n_repeated=self.n_repeated, max=self.max, rows=None)
 
@@ -162,11 +163,11 @@ def test_part_of_two_million_rows(n_residuals, newton):
     found, _ = on_device._grow([device.to_device(r) for r in residuals], there, range(1), on_device._draw())
     matrix = cpu._bins.encode(X[:N_TRAIN], 1)
     sums = OfMany(matrix, [r[0] for r in residuals], hessian if newton else None)
-    grower = cpu._learner.growers(_native.RemoteGrower, cpu._bins, cpu._bins.matrix(0)).of(range(1))
-    parts = grower.grow(
-        sums=sums, n_repeated=sums.n_repeated, max=sums.max, n_residuals=n_residuals,
-        **cpu._growth(on_host, range(1), cpu._draw()),
-    )  # fmt: skip
+    with cpu._learner.growers(_native.RemoteGrower, cpu._bins, cpu._bins.matrix(0)).of(range(1)) as grower:
+        parts = grower.grow(
+            sums=sums, n_repeated=sums.n_repeated, max=sums.max, n_residuals=n_residuals,
+            **cpu._growth(on_host, range(1), cpu._draw()),
+        )  # fmt: skip
     expected = cpu._forest(*parts, 1, n_residuals)
     assert len(expected.nodes) > 3
     for name in ("nodes", "value"):

@@ -118,9 +118,10 @@ def cut(problem, bins, codes, seed, n_shards):
             problem.second_order,
             validation_weight=None if problem.validation_weight is None else problem.validation_weight[held_out],
         )
-        first_rows = [(train[i], middle[i] - train[i]), (middle[i], train[i + 1] - middle[i])]
+        places = itertools.pairwise((train[i], middle[i], train[i + 1]))
+        numbers = [(first, np.arange(end - first, dtype=np.uint32)) for first, end in places]
         parts = [np.ascontiguousarray(part) for part in np.array_split(codes[:, rows], 2, axis=1)]
-        return Shard(small, bins, parts, first_rows, 1)
+        return Shard(small, bins, parts, numbers, 1)
 
     return build
 
@@ -142,7 +143,7 @@ class ShardRows:
 
     def bind(self, rows, learner):
         bins, n_outputs, local = rows.reader.bins, rows.labels.n_outputs, rows.objective
-        codes = rows.table.encode(rows.reader, "", rows.digest, 1).columns()
+        codes = rows.table.encode(rows.reader, "", rows.digest, 1, ()).columns()
         self.shards = InProcess(cut(local, bins, codes, self._seed, self._n_shards), self._n_shards, self._trouble)
         self.log = Log(self.shards, n_outputs)
         newton = local.second_order and not local.loss.constant_hessian
@@ -513,7 +514,7 @@ def small_shard(n=6, n_train=5):
     X = np.arange(2.0 * n).reshape(n, 2)
     bins = Bins.from_data(X[:n_train], 255)
     problem = LocalObjective(HalfSquaredError(), np.arange(float(n))[np.newaxis], n_train, np.zeros((1, n)))
-    return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, n_train)], 1)
+    return Shard(problem, bins, [bins.encode(X, 1).columns()], [(0, np.arange(n_train, dtype=np.uint32))], 1)
 
 
 def ask(round_, *orders, from_scratch=False):
@@ -586,7 +587,7 @@ class RemoteTree:
         for a, b in itertools.pairwise(cuts):
             matrix = bins.matrix(b - a)
             matrix.put(np.ascontiguousarray(codes[:, a:b]), 0)
-            shard = _native.ShardRows(matrix, 1)
+            shard = _native.ShardRows(matrix, (0, 0, 0), 1)
             n, largest = shard.set_residuals(
                 residuals=[g[a:b] for g in residuals],
                 hessians=None if hessians is None else np.ascontiguousarray(hessians[:, a:b]),
@@ -657,7 +658,7 @@ def shard_rows(n=6):
     X = np.arange(2.0 * n).reshape(n, 2)
     bins = Bins.from_data(X, 255)
     matrix = bins.encode(X, 1)
-    shard = _native.ShardRows(matrix, 1)
+    shard = _native.ShardRows(matrix, (0, 0, 0), 1)
     n_repeated, largest = shard.set_residuals(residuals=[np.arange(float(n))], hessians=None, repeats=None)
     shard.start(n_repeated=n_repeated, max=largest, rows=None)
     return shard, bins, matrix
@@ -706,7 +707,7 @@ def test_wrong_calls_of_shard_rows(method, arguments, message):
 def test_residuals_end_the_tree_before():
     """Its rows have pointers to arrays that may be gone."""
     bins = Bins.from_data(np.arange(4.0)[:, np.newaxis], 255)
-    shard = _native.ShardRows(bins.matrix(4), 1)
+    shard = _native.ShardRows(bins.matrix(4), (0, 0, 0), 1)
     with pytest.raises(ValueError, match="must be those of the last tree"):
         shard.values(np.empty(0, np.uint8), np.empty((0, 4), np.uint64), np.empty((0, 1)))
     shard.set_residuals(residuals=[np.ones(4)], hessians=None, repeats=None)
@@ -729,7 +730,7 @@ def test_an_old_message_changes_nothing():
 
 def test_calls_before_there_are_residuals():
     bins = Bins.from_data(np.arange(4.0)[:, np.newaxis], 255)
-    shard = _native.ShardRows(bins.matrix(4), 1)
+    shard = _native.ShardRows(bins.matrix(4), (0, 0, 0), 1)
     with pytest.raises(ValueError, match="no residuals"):
         shard.start(n_repeated=4, max=[1.0], rows=None)
     for method, argument in (("histograms", np.zeros(1, np.int32)), ("leaf_sums", np.zeros(1, np.int32))):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agbm._distributed.shard import MOST_ROWS, Shard
-from agbm._tree.learner import RowSample
+from agbm._tree.sampling import RowSample
 
 FAR = [2**32 - 3, 2**32, 10**10, 2**40 + 7, 2**62]
 SAMPLE = RowSample(0xFEDC_BA98_7654_3210, 0.3)
@@ -37,8 +37,9 @@ def test_samples_of_far_rows_are_their_own():
 
 def test_a_shard_samples_by_numbers_among_all_rows():
     shard = object.__new__(Shard)
-    shard._first_rows = [(10**10, 40), (7, 0), (2**33, 60)]
-    expected = [*SAMPLE.rows(10**10, 40), *(40 + SAMPLE.rows(2**33, 60).astype(int))]
+    turned = np.roll(np.arange(60, dtype=np.uint32), 7)  # the numbers of rows may have another order than these
+    shard._numbers = [(10**10, np.arange(40, dtype=np.uint32)), (7, np.arange(0, dtype=np.uint32)), (2**33, turned)]
+    expected = [*SAMPLE.rows(10**10, 40), *sorted(40 + turned[SAMPLE.rows(2**33, 60)].astype(int))]
     assert shard._sampled(SAMPLE).tolist() == expected
 
 

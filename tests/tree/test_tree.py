@@ -11,10 +11,11 @@ from scipy.sparse import coo_array, csc_array, csr_array
 from agbm import _native
 from agbm._core.learners import Newton
 from agbm._core.losses import enough
+from agbm._core.ring import RingPart
 from agbm._core.weights import Weights
 from agbm._tree.bins import MAX_SAMPLE, Bins, GroupedCategories, LeafRows, feature_thresholds
 from agbm._tree.forest import NODE, fold
-from agbm._tree.learner import TreeLearner
+from agbm._tree.learner import CodedRows, TreeFitter, TreeLearner
 from toys import category_counts, native_forest, sums_of_trees
 from tree_twin import Grower, Rules, Sample, quantise
 
@@ -936,10 +937,40 @@ def test_categories_keep_their_columns_next_to_shared_ones():
     rules = {"max_depth": 6, "min_samples_leaf": 4, "n_categories": n_categories}
     fit = TreeLearner(**rules).bind(X, 3000, None, target).fit(target, None)
     bins = Bins.from_data(X, 255).with_categories({5: GroupedCategories.from_data(X[:, 5], 8, 255, None, target, 4)})
-    own = TreeLearner(**rules).bind_codes(bins, bins.encode(X, 1), 3000, None).fit(target, None)
+    coded = CodedRows(bins, bins.encode(X, 1))
+    own = TreeFitter(TreeLearner(**rules), coded, RingPart(3000), None).fit(target, None)
     assert (fit.model.nodes["feature"] == 5).any()
     assert np.array_equal(fit.model.nodes, own.model.nodes)
     assert np.array_equal(fit.values, own.values)
+
+
+@given(
+    seed=st.integers(0, 1000), begin=st.integers(0, 20), n_ring=st.integers(1, 60), n_after=st.integers(0, 9),
+    n_threads=st.integers(1, 3), weighted=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_rows_on_a_ring_are_rows_in_another_order(seed, begin, n_ring, n_after, n_threads, weighted):
+    rng = np.random.default_rng(seed)
+    end, n_rows = begin + n_ring, begin + n_ring + n_after
+    X = rng.normal(size=(n_rows, 4)).round(1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 3] = rng.integers(0, 5, n_rows)
+    first, n_train = int(rng.integers(begin, end)), int(rng.integers(max(begin, 1), end + 1))
+    part = RingPart(n_train, begin, end, first)
+    order = part.turned(np.arange(n_rows))
+    residual, weights = rng.normal(size=(1, n_train)), Weights.of(rng.random(n_train) + 0.1 if weighted else None)
+    learner = TreeLearner(
+        max_leaf_nodes=9, min_samples_leaf=2, n_threads=n_threads, n_categories=np.array([0, 0, 0, 5])
+    )
+    bins = Bins.from_data(X, 16).with_categories(
+        {3: GroupedCategories.from_data(X[:, 3], 5, 16, None, np.ones((1, n_rows)))}
+    )
+    on_ring, alone = (
+        TreeFitter(learner, CodedRows(bins, bins.encode(rows, 1), numbers), of_rows, weights).fit(residual, None)
+        for rows, of_rows, numbers in ((X, part, np.arange(end)), (X[order], RingPart(n_train), None))
+    )
+    assert on_ring.model.nodes.tobytes() == alone.model.nodes.tobytes()
+    np.testing.assert_array_equal(on_ring.values, alone.values)
 
 
 class TestGroupedCategories:

@@ -11,6 +11,9 @@ Functions are values (output, row) on the rows of the objective, validation rows
 rows. All operations on functions are methods of the objective, since its rows may be on other machines (V is an array,
 or a handle to one; see objective.py). `drop` leaves learners out of an iteration (see dropout.py); without dropout, the
 residual is taken at g itself and the share is 1.
+
+A run that waits for its next iteration keeps f and h only, since a model may have many members: everything else is
+deleted before a step is yielded, and so is the step itself (`done.pop()`).
 """
 
 from __future__ import annotations
@@ -83,6 +86,13 @@ class Step(NamedTuple, Generic[V]):
     r: V | None = None
     c: V | None = None
 
+    def without_vectors(self) -> Step[V]:
+        """The step with no vector but f."""
+        primary, momentum = self.primary.without_values(), self.momentum
+        if momentum is not None:
+            momentum = primary if momentum is self.primary else momentum.without_values()
+        return self._replace(primary=primary, momentum=momentum, g=None, h=None, r=None, c=None)
+
 
 def gbm(
     objective: Objective[V], fitter: Fitter[V], *, eta: float | None, max_iter: int, drop: Dropping[V] = keep_all
@@ -98,8 +108,9 @@ def gbm(
         step = kept.share * (line_search(objective, f, b.values) if eta is None else eta)  # (3)
         f = objective.mix(1, kept.f, step, b.values)  # (4)
         losses, (angle,) = objective.measure(f, (r, b))
-        yield Step(f, *losses, b, step, angle, r=r, dropped=kept.iterations)
-        del r, b  # large, and no longer needed
+        done = [Step(f, *losses, b, step, angle, r=r, dropped=kept.iterations)]
+        del kept, seen, r, b
+        yield done.pop()
 
 
 def fading(
@@ -123,11 +134,10 @@ def fading(
         h = objective.mix(1, kept.h, alpha, b.values)
         losses, (angle,) = objective.measure(f, (r, b))
         schedule.observe(angle)
-        yield Step(
-            f, *losses, b, eta, angle, theta, b, alpha, schedule.gamma(m), dropped=kept.iterations,
-            g=g, h=h, r=r,
-        )  # fmt: skip
-        del r, b  # large, and no longer needed
+        gamma, dropped = schedule.gamma(m), kept.iterations
+        done = [Step(f, *losses, b, eta, angle, theta, b, alpha, gamma, dropped=dropped, g=g, h=h, r=r)]
+        del kept, g, seen, r, b
+        yield done.pop()
 
 
 def vagbm(
@@ -152,7 +162,9 @@ def vagbm(
         schedule.observe(angle)
         gamma, alpha = schedule.gamma(m), kept.share * schedule.alpha(m)
         h = objective.mix(1, kept.h, alpha, b.values)  # (5)
-        yield Step(f, *losses, b, step, angle, theta, b, alpha, gamma, dropped=kept.iterations, g=g, h=h, r=r)
+        done = [Step(f, *losses, b, step, angle, theta, b, alpha, gamma, dropped=kept.iterations, g=g, h=h, r=r)]
+        del kept, g, seen, r, b
+        yield done.pop()
 
 
 def agbm(
@@ -202,12 +214,14 @@ def agbm(
             error = objective.mix(1, c, -1, b2.explained)
         losses, cosines = objective.measure(f, (r, b1), *([] if b2 is None else [(c, b2)]))
         schedule.observe(*cosines)
-        yield Step(
+        done = [Step(
             f, *losses, primary=b1, eta=eta, cosine_residual=cosines[0], theta=theta,
             momentum=b2, alpha=kept.share * alpha, gamma=gamma, restart=restart and m == 0,
             cosine_corrected=cosines[-1] if b2 is not None else float("nan"), dropped=kept.iterations,
             g=g, h=h, r=r, c=c,
-        )  # fmt: skip
+        )]  # fmt: skip
+        del kept, g, seen, r, c, b1, b2
+        yield done.pop()
         if last:
             return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -59,6 +59,10 @@ class Fit(NamedTuple, Generic[V]):
     explained: V
     """The part of the residual that the fit explains, on the training rows: b, or hessian * b after a Newton fit, which
     has the unit of the residual again."""
+
+    def without_values(self) -> Fit[V]:
+        """The function alone."""
+        return self._replace(values=cast(V, None), explained=cast(V, None))
 
 
 def explained_by(values: Array, n_train: int, newton: Newton[Array] | None, n_threads: int = 1) -> Array:

@@ -301,7 +301,8 @@ def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int, run_ahead: bo
 
 
 def _next(run: Iterator[Step[Any]]) -> Step[Any] | None:
-    return next(run, None)
+    step = next(run, None)
+    return None if step is None else step.without_vectors()  # the others wait for those of all members
 
 
 def _record(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ def hold_out(
     """
     if math.ceil(share * n_rows) == 0:
         return np.arange(n_rows), np.arange(0)
-    return both_parts(held_out_rows(n_rows, share, 1, classes, seed)[0])
+    return both_parts(held_out_rows(n_rows, share, 1, classes, seed).rows(0))
 
 
 def held_out_rows(
@@ -40,18 +41,34 @@ def held_out_rows(
     seed: int,
     groups: NDArray[Any] | None = None,
     first: int = 0,
-) -> list[NDArray[np.bool_]]:
-    """For each of several splits like that of `hold_out`, which rows are held out: other ones, as far as possible.
+) -> HeldOut:
+    """Several splits like that of `hold_out`, which hold out different rows, as far as possible.
 
     Whether a row is held out follows from a scrambled form of its number, since other processes may have other rows;
-    `first` is the number of the first row here. In the order of these forms, each part holds out the next rows of every
-    class, and the first ones again after the last; one row of a class always remains. If there are `groups`, these are
-    held out whole, and the same ones for any order of the rows; all rows of a group must be in one process.
+    `first` is the number of the first row here. The rows of every class, in the order of these forms, are evenly
+    distributed over a line, of which each split gets the next piece, and the first ones again after the last. One row
+    of a class always remains. If there are `groups`, these are held out whole, and the same ones for any order of the
+    rows; all rows of a group must be in one process.
     """
     if groups is not None:
         return _hold_out_groups(groups, share, n_parts, seed)
     numbers = np.arange(first, first + n_rows, dtype=np.uint64)
     return _held_out(numbers, share, n_parts, classes, seed)
+
+
+class HeldOut(NamedTuple):
+    """The rows that several parts hold out: for each part, those of neighbouring pieces; the first follows the last."""
+
+    piece: NDArray[np.intp]
+    """The piece of each row, from 1 on; 0 if no part holds it out."""
+    arcs: Sequence[tuple[int, int]]
+    """For each part, its first piece and the number of its pieces."""
+    n_pieces: int
+
+    def rows(self, part: int) -> NDArray[np.bool_]:
+        """Which rows a part holds out."""
+        first, n = self.arcs[part]
+        return (self.piece > 0) & ((self.piece - first) % max(self.n_pieces, 1) < n)
 
 
 def both_parts(held_out: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -61,8 +78,8 @@ def both_parts(held_out: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[n
 
 def _held_out(
     units: NDArray[np.uint64], share: float, n_parts: int, classes: NDArray[Any] | None, seed: int
-) -> list[NDArray[np.bool_]]:
-    """For each part, which units are held out; units are distinct numbers."""
+) -> HeldOut:
+    """The units that parts hold out; units are distinct numbers."""
     codes = np.zeros(len(units), dtype=np.uint64)
     if classes is not None:
         codes = np.searchsorted(distinct(np.unique(classes)), classes).astype(np.uint64)
@@ -71,32 +88,66 @@ def _held_out(
     n = int(sizes.sum())
     wanted = math.ceil(share * n)
     if wanted == 0:
-        return [np.zeros(len(units), dtype=bool)] * n_parts
+        return HeldOut(np.zeros(len(units), dtype=np.intp), [(1, 0)] * n_parts, 0)
     if wanted >= n:
         raise ValueError(f"{n} rows are too few to hold out {share} of them.")
     n_spare = n - len(sizes)  # one row of each class remains
     if n_spare == 0:
         raise ValueError(f"{n} rows are too few to hold out {share} of them and to keep a row of every class.")
-    bounds = _bounds(sizes, min(wanted, math.ceil(n_spare * max(share, MOST_OF_SPARE))), n_parts)
+    per_part = max(1.0, min(share * n, math.ceil(n_spare * max(share, MOST_OF_SPARE))))
+    bounds, arcs = _pieces(sizes, per_part, n_parts)
     keys = codes << np.uint64(KEY_BITS) | scrambled(units, seed) >> np.uint64(64 - KEY_BITS)
-    ranks = np.unique(bounds[bounds < n])
-    at = np.append(ranked(keys, ranks + 1.0), np.uint64(2**64 - 1))[np.searchsorted(ranks, bounds)]
-    of_row = at[..., codes.astype(np.intp)]
-    return [(low <= keys) & (keys < high) | (keys < again) for low, high, again in of_row]
+    places = np.cumsum(sizes) - sizes + bounds
+    ranks = np.unique(places[places < n])
+    at = np.append(ranked(keys, ranks + 1.0), np.uint64(2**64 - 1))[np.searchsorted(ranks, places)]
+    piece = np.zeros(len(units), dtype=np.intp)
+    for start in at:
+        piece += keys >= start[codes.astype(np.intp)]
+    return HeldOut(piece % len(at), arcs, len(at) - 1)  # no part has those after the end of the line
 
 
-def _bounds(sizes: NDArray[np.int64], wanted: int, n_parts: int) -> NDArray[np.int64]:
-    """Ranks of keys (part, bound, class): each part holds out those from the first bound up to the second one.
+def _pieces(sizes: NDArray[np.int64], per_part: float, n_parts: int) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+    """The rows of each class before the start of every piece of the line, and before its end; and the arcs of HeldOut.
 
-    Those of the class before the third bound are held out again, after all others have been.
+    No part has all rows of a class. If parts would have them because they are large and classes are small, one row of
+    every class is not on the line.
     """
-    spare = np.append(0, np.cumsum(sizes - 1))
-    shift = (np.arange(1, n_parts + 1) * GOLDEN_RATIO % 1.0)[:, np.newaxis]  # other roundings in every part
-    numbers = np.diff(np.floor(spare * (wanted / spare[-1]) + shift).astype(np.int64), axis=1)
-    start = np.mod(np.cumsum(numbers, axis=0) - numbers, sizes)
-    end = start + numbers
-    first = np.cumsum(sizes) - sizes
-    return np.asarray(first + np.stack([start, np.minimum(end, sizes), np.maximum(end - sizes, 0)], axis=1))
+    ends = np.ceil(np.arange(n_parts + 1) * per_part - 1e-9).astype(np.int64)
+    for used in (np.where(sizes > 1, sizes, 0), sizes - 1):
+        length = int(used.sum())
+        starts = np.unique(ends % length)
+        bounds = np.array([_first_of_line(used, place) for place in [*starts.tolist(), length]])
+        n_pieces, of_piece = len(starts), np.diff(bounds, axis=0)
+        firsts = np.searchsorted(starts, ends[:-1] % length)
+        lasts = np.searchsorted(starts, (ends[1:] - 1) % length, side="right") - 1  # those of their last rows
+        arcs = list(zip(firsts.tolist(), ((lasts - firsts) % n_pieces + 1).tolist(), strict=True))
+        parts = [of_piece[(first + np.arange(n)) % n_pieces].sum(axis=0) for first, n in arcs]
+        if all((of_part < sizes).all() for of_part in parts):
+            break
+    return bounds, [(first + 1, n) for first, n in arcs]
+
+
+def _first_of_line(sizes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """How many rows of each class are among the first n of a line on which each class is evenly distributed.
+
+    The rows of a class of size k are at (i + u) / k for i = 0, ..., k - 1. Every class has another u, so that small
+    classes are not all at the same place.
+    """
+    shift = np.arange(1, len(sizes) + 1) * GOLDEN_RATIO % 1.0
+
+    def before(x: float) -> NDArray[np.int64]:
+        return np.clip(np.ceil(x * sizes - shift), 0, sizes).astype(np.int64)
+
+    low, high = 0.0, 1.0  # fewer than n rows are before the first, unless n is zero, and at least n before the second
+    for _ in range(64):
+        middle = (low + high) / 2
+        low, high = (low, middle) if before(middle).sum() >= n else (middle, high)
+    found = before(high) if n > 0 else np.zeros_like(sizes)
+    # Rows of several classes may be at the same place; the surplus is that of the last ones.
+    same = found - before(low)
+    surplus = found.sum() - n
+    later = np.cumsum(same[::-1])[::-1] - same
+    return np.asarray(found - np.clip(surplus - later, 0, same))
 
 
 def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
@@ -109,17 +160,17 @@ def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 def hold_out_groups(groups: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Hold out whole groups of rows, the same ones for any order of the rows; the result is as that of `hold_out`."""
-    return both_parts(_hold_out_groups(groups, share, 1, seed)[0])
+    return both_parts(_hold_out_groups(groups, share, 1, seed).rows(0))
 
 
-def _hold_out_groups(groups: NDArray[Any], share: float, n_parts: int, seed: int) -> list[NDArray[np.bool_]]:
+def _hold_out_groups(groups: NDArray[Any], share: float, n_parts: int, seed: int) -> HeldOut:
     found, numbers = np.unique(groups, return_inverse=True)
     units = np.searchsorted(distinct(found), found).astype(np.uint64)  # their order matters, not their values
     try:
         parts = _held_out(units, share, n_parts, None, seed)
     except ValueError:
         raise ValueError(f"{count(len(found))} groups of rows are too few to hold out {share} of them.") from None
-    return [held_out[numbers] for held_out in parts]
+    return parts._replace(piece=parts.piece[numbers])
 
 
 def seed_of(random_state: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._core.losses import Array
+from .._core.ring import Ring, RingPart
 from .._core.together import count, distinct
 from .._core.weights import Weights
 
@@ -127,6 +128,15 @@ class Rows:
             self.followers,
         )
 
+    def on_ring(self, ring: Ring) -> RowsOnRing:
+        """The same for members that hold out different rows; X has the indices of rows, or is None."""
+        begin, end = ring.parts[0].begin, ring.parts[0].end
+        everything = np.append(ring.order, np.arange(end, self.n))
+        twice = np.concatenate([everything[:end], everything[begin:]])
+        X, y, start = (None if of is None else of[..., twice] for of in (self.X, self.y, self.start))
+        weights = None if self.weights is None else self.weights[twice[: 2 * end - begin]]
+        return RowsOnRing(Rows(X, cast(Array, y), weights, start, self.followers))
+
     def followed_by(self, rows: RowSet, X: Any, y: Array, start: Array | None) -> Rows:
         """These rows followed by others."""
         return Rows(
@@ -136,6 +146,34 @@ class Rows:
             None if self.start is None or start is None else np.concatenate([self.start, start], axis=-1),
             (*self.followers, rows),
         )
+
+
+class RowsOnRing(NamedTuple):
+    """Rows of which every member has all, and begins the ring with another one."""
+
+    twice: Rows
+    """All rows in the shared order, with those on the ring twice, one after the other.
+
+    If there are no others, those of a member are therefore a part of them and take no memory."""
+
+    def of(self, part: RingPart) -> Rows:
+        """The rows of a member, in its order."""
+        n_ring = part.end - part.begin
+        before, on_ring = slice(part.begin), slice(part.first, part.first + n_ring)
+
+        def taken(of: Any, n_after: int) -> Any:
+            after = slice(part.end + n_ring, part.end + n_ring + n_after)
+            if part.begin == n_after == 0:
+                return of[..., on_ring]
+            return np.concatenate([of[..., rows] for rows in (before, on_ring, after)], axis=-1)
+
+        rows, n_after = self.twice, sum(of.n for of in self.twice.followers)
+        X, y, start = (None if of is None else taken(of, n_after) for of in (rows.X, rows.y, rows.start))
+        weights = None
+        if rows.weights is not None:
+            counts = [None if of is None else taken(of, 0) for of in (rows.weights.repeats, rows.weights.relative)]
+            weights = Weights(counts[0], counts[1], rows.weights.step)
+        return Rows(X, cast(Array, y), weights, start, rows.followers)
 
 
 def _stacked(X: Any, following: Any) -> Any:

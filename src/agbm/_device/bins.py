@@ -41,10 +41,13 @@ class DeviceBins:
         """Uninitialised codes, to be filled."""
         return self._device.empty((self.n_groups, n_rows, GROUP_COLUMNS), np.uint8)
 
-    def encode(self, X: NDArray[Any] | DeviceMatrix) -> DeviceArray:
-        """The codes of a matrix (float32 or float64); of one in host memory, some rows at a time are copied."""
+    def encode(self, X: NDArray[Any] | DeviceMatrix, order: NDArray[np.intp] | None = None) -> DeviceArray:
+        """The codes of the rows of a matrix (float32 or float64), as they are or in another order.
+
+        If it is in host memory, some rows at a time are copied.
+        """
         codes, first = self.empty(len(X)), 0
-        for block in blocks_on(self._device, X):
+        for block in blocks_on(self._device, X, order):
             self.fill(codes, first, block)
             first += block.shape[0]
         return codes

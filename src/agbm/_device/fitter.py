@@ -9,9 +9,11 @@ import numpy as np
 
 from .. import _native
 from .._core.learners import DivergedError, Fit, Model, Newton
+from .._core.ring import RingPart
 from .._core.weights import Weights
 from .._tree import Forest, TreeLearner
-from .._tree.learner import Sample, TreesOfIterations, as_forest
+from .._tree.learner import TreesOfIterations, as_forest
+from .._tree.sampling import Sample
 from . import vectors
 from .device import Device, DeviceArray
 from .rows import BinnedRows
@@ -46,11 +48,11 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
     """Trees bound to binned rows of a device."""
 
     def __init__(
-        self, learner: TreeLearner, rows: BinnedRows, n_train: int, weights: DeviceWeights,
+        self, learner: TreeLearner, rows: BinnedRows, part: RingPart, weights: DeviceWeights,
         tree_rows: dict[tuple[int, ...], DeviceTreeRows] | None = None,
     ) -> None:  # fmt: skip
         """tree_rows: memory for the growth of trees that is shared with another fitter for the same rows."""
-        super().__init__(learner, rows.bins, n_train)
+        super().__init__(learner, rows.bins, part, rows.order)
         self._rows = rows
         self._weights = weights
         self._growers = learner.growers(_native.DeviceGrower, rows.bins, rows.bins.matrix(0))
@@ -58,12 +60,12 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
 
     def with_learner(self, learner: TreeLearner) -> DeviceFitter:
         """The same binned rows for another learner."""
-        return DeviceFitter(learner, self._rows, self._n_train, self._weights, self._tree_rows)
+        return DeviceFitter(learner, self._rows, self._part, self._weights, self._tree_rows)
 
     def values(self, model: Model) -> Sequence[DeviceArray]:
         """See Fitter. The trees must have been grown with the same bins."""
         forest = as_forest(model)
-        values = self._rows.values(forest, self._bins.left_codes(forest))
+        values = self._rows.values(forest, self._bins.left_codes(forest), self._part)
         return _by_function(self._rows.device, [values], forest.n_functions)
 
     def _grow(
@@ -71,13 +73,14 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
     ) -> tuple[Forest, DeviceArray]:
         device, rows, n_repeated = self._rows.device, self._rows_of(outputs), self._weights.n_repeated
         values = device.empty((len(outputs) * len(residuals), self._rows.n_rows), np.float64)
-        inputs = self._inputs(residuals, newton, outputs)
+        inputs, chosen = self._inputs(residuals, newton, outputs), self._sampled_rows(sample)
         try:
-            parts = self._growers.of(outputs).grow(
-                **rows.growth(inputs, None if sample.rows is None else sample.rows.rows(0, self._n_train), values),
-                n_repeated=self._n_train if n_repeated is None else n_repeated,
-                **self._growth(newton, outputs, sample),
-            )
+            with self._growers.of(outputs) as grower:
+                parts = grower.grow(
+                    **rows.growth(inputs, self._part, chosen, values),
+                    n_repeated=self._part.n_train if n_repeated is None else n_repeated,
+                    **self._growth(newton, outputs, sample),
+                )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
         return self._forest(*parts, len(outputs), len(residuals)), values
@@ -85,7 +88,7 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
     def _fits(
         self, model: Forest, values: Sequence[DeviceArray], newton: Newton[DeviceArray] | None, n_functions: int
     ) -> list[Fit[DeviceArray]]:
-        device, n = self._rows.device, self._n_train
+        device, n = self._rows.device, self._part.n_train
         fits = []
         for j, function in enumerate(_by_function(device, values, n_functions)):
             explained = function[:, :n]
@@ -99,7 +102,7 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
         monotone = self._learner.monotone
         of_outputs = tuple(monotone[outputs.start if len(monotone) > 1 else 0]) if monotone else ()
         if of_outputs not in self._tree_rows:
-            self._tree_rows[of_outputs] = DeviceTreeRows(self._rows, self._n_train, of_outputs)
+            self._tree_rows[of_outputs] = DeviceTreeRows(self._rows, of_outputs)
         return self._tree_rows[of_outputs]
 
     def _inputs(

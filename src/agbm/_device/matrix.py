@@ -78,14 +78,17 @@ class DeviceMatrix(RemoteMatrix):
         return np.concatenate([np.zeros((0, self.shape[1]), self.dtype), *parts]).astype(dtype or self.dtype)
 
 
-def blocks_on(device: Device, X: NDArray[Any] | DeviceMatrix) -> Iterator[DeviceArray]:
-    """The rows of a matrix in order, as tables on a device."""
+def blocks_on(
+    device: Device, X: NDArray[Any] | DeviceMatrix, order: NDArray[np.intp] | None = None
+) -> Iterator[DeviceArray]:
+    """The rows of a matrix as tables on a device, as they are or in another order."""
     if isinstance(X, DeviceMatrix):
-        yield from X.blocks()
+        yield from (X if order is None else X[order]).blocks()
         return
     step = _rows_at_once(X)
     for first in range(0, len(X), step):
-        yield table_to_device(device, X[first : first + step])
+        rows = slice(first, first + step)
+        yield table_to_device(device, X[rows if order is None else order[rows]])
 
 
 def _rows_at_once(X: NDArray[Any] | DeviceMatrix) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _native
 from .._core.losses import Array
+from .._core.ring import RingPart
 from .._tree.tallies import quantiles_of_leaves
 from .bins import GROUP_COLUMNS
 from .device import DeviceArray, blocks_for
@@ -37,20 +38,19 @@ class TreeInputs(NamedTuple):
 class DeviceTreeRows:
     """The rows of trees that grow on a device, one after the other."""
 
-    def __init__(self, rows: BinnedRows, n_train: int, monotone: Sequence[int]) -> None:
+    def __init__(self, rows: BinnedRows, monotone: Sequence[int]) -> None:
         device = rows.device
         self._rows = rows
-        self._n_train = n_train
+        self._part = RingPart(0)
         self._monotone = device.to_device(np.array(monotone, dtype=np.int32)) if len(monotone) else None
         self._memory: dict[str, DeviceArray] = {}
         self._inputs = TreeInputs([], [], None)
         self._chosen: DeviceArray | None = None
-        self._n = n_train
+        self._n = 0
         self._native = _native.DeviceRows(
             **device.calls(_native.DEVICE_KERNELS)._asdict(),
             n_processors=device.n_processors,
             n_rows=rows.n_rows,
-            n_train=n_train,
             n_features=rows.bins.n_features,
             group_columns=GROUP_COLUMNS,
             n_cells=rows.n_cells,
@@ -63,15 +63,18 @@ class DeviceTreeRows:
             monotone=device.address(self._monotone),
         )
 
-    def growth(self, inputs: TreeInputs, chosen: NDArray[np.uint32] | None, values: DeviceArray) -> dict[str, Any]:
-        """The arguments of a native grower for the next tree.
+    def growth(
+        self, inputs: TreeInputs, part: RingPart, chosen: NDArray[np.uint32] | None, values: DeviceArray
+    ) -> dict[str, Any]:
+        """The arguments of a native grower for the next tree of a member.
 
-        It is grown on the chosen rows (None for all), and its values (value, row) on all rows are written to `values`.
+        It is grown on the chosen rows (None for all that the member trains on), and its values (value, row) on all rows
+        are written to `values`.
         """
         device = self._rows.device
-        self._inputs = inputs
+        self._inputs, self._part = inputs, part
         self._chosen = None if chosen is None else device.to_device(chosen)
-        self._n = self._n_train if chosen is None else len(chosen)
+        self._n = part.n_train if chosen is None else len(chosen)
         return {
             "rows": self._native,
             "host": self,
@@ -81,6 +84,8 @@ class DeviceTreeRows:
             "repeats": device.address(inputs.repeats),
             "chosen": device.address(self._chosen),
             "n_chosen": self._n,
+            "n_train": part.n_train,
+            "ring": part.native,
             "n_quantiles": len(inputs.distances),
             "values": device.address(values),
         }
@@ -117,7 +122,7 @@ class DeviceTreeRows:
             some = nodes[first : first + MOST_NODES]
             device.launch(
                 "agbm_tally", blocks, N_THREADS, some, len(some), memory["begin"], memory["end"],
-                memory["list"].view(np.uint32), inputs.distances[output], steps, bits[first:], shift, width,
-                tallies[first:],
+                memory["list"].view(np.uint32), inputs.distances[output], steps, *self._part.native,
+                bits[first:], shift, width, tallies[first:],
             )  # fmt: skip
         return device.to_host(tallies)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from .. import _native
 from .._core.learners import DivergedError, Fit, Model, Newton
 from .._core.losses import Array
+from .._core.ring import RingPart
 from .._core.weights import MOST_REPEATS_IN_ALL
 from .._tree import Forest, TreeLearner
 from .._tree.bins import Bins
-from .._tree.learner import Sample, TreesOfIterations, as_forest
+from .._tree.learner import TreesOfIterations, as_forest
+from .._tree.sampling import Sample
 from .._tree.tallies import quantiles_of_leaves
 from .log import Log, RemoteFunction
 
@@ -23,7 +25,7 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
     """Trees bound to rows in shards."""
 
     def __init__(self, learner: TreeLearner, bins: Bins, log: Log, n_train: int) -> None:
-        super().__init__(learner, bins, n_train)
+        super().__init__(learner, bins, RingPart(n_train))
         self._log = log
         self._growers = learner.growers(_native.RemoteGrower, bins, bins.matrix(0))
 
@@ -48,14 +50,15 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
         (n_repeated,), largest = reply.sums, reply.largest.tolist()
         _check_sums(n_repeated)
         log.tell("start_tree", n_repeated, largest, sample.rows)
-        parts = self._growers.of(outputs).grow(
-            sums=_TreeSums(log, shares),
-            n_repeated=n_repeated,
-            max=largest,
-            n_residuals=len(outputs) * len(residuals),
-            n_quantiles=len(outputs) if distance else 0,
-            **self._growth(newton, outputs, sample),
-        )
+        with self._growers.of(outputs) as grower:
+            parts = grower.grow(
+                sums=_TreeSums(log, shares),
+                n_repeated=n_repeated,
+                max=largest,
+                n_residuals=len(outputs) * len(residuals),
+                n_quantiles=len(outputs) if distance else 0,
+                **self._growth(newton, outputs, sample),
+            )
         tree = self._forest(*parts, len(outputs), len(residuals))
         return tree, log.create("tree", [], *parts)[0]
 

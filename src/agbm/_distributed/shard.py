@@ -18,7 +18,8 @@ from .._core.objective import LocalObjective
 from .._core.sums import ExactSum
 from .._data.row_digest import RowDigest
 from .._tree.bins import Bins
-from .._tree.learner import FIRST, RowSample, by_function, weighted
+from .._tree.learner import FIRST, by_function, weighted
+from .._tree.sampling import RowSample
 from .messages import START, Message, Order, Reply
 
 MOST_ROWS = 2**32 - 1
@@ -33,13 +34,14 @@ class Shard:
         objective: LocalObjective,
         bins: Bins,
         codes: Sequence[NDArray[np.uint8]],
-        first_rows: Sequence[tuple[int, int]],
+        numbers: Sequence[tuple[int, NDArray[np.uint32]]],
         n_threads: int,
         digest: RowDigest | None = None,
     ) -> None:
         """codes: of the rows of the objective, in parts, each (feature, row).
 
-        first_rows: the numbers of the training rows among all rows, as pairs of a first number and a count.
+        numbers: for each part, the number of its first training row among all, and its training rows in the order of
+        their numbers.
         digest: of these rows, if the model is to have one of all rows.
         """
         if objective.n_rows > MOST_ROWS:
@@ -54,10 +56,10 @@ class Shard:
         for part in codes:
             matrix.put(part, first)
             first += part.shape[1]
-        self._first_rows = first_rows
+        self._numbers = numbers
         self._n_threads = n_threads
         self._digest = digest
-        self._rows = _native.ShardRows(matrix, n_threads)
+        self._rows = _native.ShardRows(matrix, (0, 0, 0), n_threads)
         self._arrays: dict[int, Array] = {}
         self._growing = False
         self._round = 0
@@ -70,7 +72,7 @@ class Shard:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the rows only: the arrays follow from the orders."""
         codes = [self._matrix.columns()]
-        return type(self), (self._objective, self._bins, codes, self._first_rows, self._n_threads, self._digest)
+        return type(self), (self._objective, self._bins, codes, self._numbers, self._n_threads, self._digest)
 
     def receive(self, message: Message) -> Reply:
         """Execute orders. A message that arrives again gets the same reply again."""
@@ -193,9 +195,9 @@ class Shard:
         if sample is None:
             return None
         sampled, before = [np.empty(0, np.uint32)], 0
-        for first, n in self._first_rows:
-            sampled.append(sample.rows(first, n) + np.uint32(before))
-            before += n
+        for first, by_number in self._numbers:
+            sampled.append(np.sort(by_number[sample.rows(first, len(by_number))]) + np.uint32(before))
+            before += len(by_number)
         return np.concatenate(sampled)
 
     def _histograms(self, order: Order) -> Reply:

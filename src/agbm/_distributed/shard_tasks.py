@@ -31,6 +31,8 @@ class Part(NamedTuple):
     start: tuple[Array, Array] | None
     """Scores of an init model, offsets, or their sum; None if there are neither."""
     first: int
+    by_number: NDArray[np.uint32]
+    """The training rows in the order of their numbers, which are those from `first` on."""
     digest: RowDigest | None
 
 
@@ -43,19 +45,20 @@ def encode_part(
     """
     (places,) = here.places.of_blocks()
     used, rows, n_train = places != UNUSED, here.rows, here.n_train
-    validation = places[used] >= n_train
     X = reader.numbers(block, used)
-    codes = reader.bins.encode(X, n_threads).columns()
+    codes = np.empty((reader.bins.n_features, len(X)), dtype=np.uint8)
+    codes[:, places[used]] = reader.bins.encode(X, n_threads).columns()
     digest = None if shape is None else RowDigest.of(shape)
     if digest is not None:
         digest.add(here.first, X, taken(vectors_of(rows, digest.shape), places[used]), n_threads)
     return Part(
-        (np.ascontiguousarray(codes[:, ~validation]), np.ascontiguousarray(codes[:, validation])),
+        (np.ascontiguousarray(codes[:, :n_train]), np.ascontiguousarray(codes[:, n_train:])),
         _divided(rows.y, n_train),
         here.train_weights,
         rows.validation_weight(n_train),
         None if rows.start is None else _divided(rows.start, n_train),
         first,
+        np.argsort(rows.X[:n_train]).astype(np.uint32),
         digest,
     )
 
@@ -94,8 +97,8 @@ def make_shard(kind: type[S], recipe: Recipe, parts: Sequence[Part], n_threads: 
     loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
     objective = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads, validation_weight)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
-    first_rows = [(part.first, part.codes[0].shape[-1]) for part in parts]
-    return kind(objective, recipe.bins, codes, first_rows, n_threads, _joined([part.digest for part in parts]))
+    numbers = [(part.first, part.by_number) for part in parts]
+    return kind(objective, recipe.bins, codes, numbers, n_threads, _joined([part.digest for part in parts]))
 
 
 def _joined(digests: Sequence[RowDigest | None]) -> RowDigest | None:

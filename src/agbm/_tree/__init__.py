@@ -1,7 +1,16 @@
 """The default weak learner: histogram trees grown by the native kernels."""
 
 from .forest import Forest
-from .learner import TableFitter, TreeFitter, TreeLearner
+from .learner import BinnedTable, CodedRows, TableBins, TableFitter, TreeFitter, TreeLearner
 from .shared_bins import SharedBins
 
-__all__ = ["Forest", "SharedBins", "TableFitter", "TreeFitter", "TreeLearner"]
+__all__ = [
+    "BinnedTable",
+    "CodedRows",
+    "Forest",
+    "SharedBins",
+    "TableBins",
+    "TableFitter",
+    "TreeFitter",
+    "TreeLearner",
+]

@@ -117,7 +117,7 @@ class Bins:
         parts = self.thresholds
         for f, categories in grouped.items():
             parts[f] = np.arange(categories.n_bins - 1, dtype=np.float64) + 0.5
-        return Bins(*_joined(parts), grouped)
+        return Bins(*_joined(parts), {**self.grouped, **grouped})
 
     @property
     def n_features(self) -> int:
@@ -129,10 +129,14 @@ class Bins:
         """The thresholds of each feature."""
         return np.split(self.flat_thresholds, self._start[1:-1])
 
-    def encode(self, X: Any, n_threads: int, leaf: LeafRows | None = None) -> _native.BinnedMatrix:
+    def encode(
+        self, X: Any, n_threads: int, leaf: LeafRows | None = None, places: NDArray[np.uint32] | None = None,
+        without: Sequence[int] = (),
+    ) -> _native.BinnedMatrix:  # fmt: skip
         """The bin codes of X (float32 or float64, dense or sparse).
 
-        If `leaf` is given, features that cannot split the training rows into leaves of that size are left out.
+        If `leaf` is given, features that cannot split the training rows into leaves of that size are left out, and so
+        are those of `without`. `places` are the rows of the matrix that rows of X become; a sparse X has none.
         """
         if issparse(X):
             columns = _without_repeats(X).tocsc()
@@ -148,26 +152,46 @@ class Bins:
                 n_threads,
                 *(() if leaf is None else leaf),
             )
-        matrix = self.matrix(X.shape[0])
-        self.fill(matrix, X, None, n_threads)
+        matrix = self.matrix(X.shape[0], without=without)
+        self.fill(matrix, X, places, n_threads, without)
         if leaf is not None:
             matrix.leave_out(n_threads, *leaf)
         return matrix
 
-    def matrix(self, n_rows: int, folder: str = "") -> _native.BinnedMatrix:
-        """An empty matrix to fill; stored in temporary files if a folder is given."""
+    def matrix(self, n_rows: int, folder: str = "", without: Sequence[int] = ()) -> _native.BinnedMatrix:
+        """An empty matrix to fill, without some features; stored in temporary files if a folder is given."""
         told_apart = [0] * self.n_features
         for f, grouped in self.grouped.items():
             told_apart[f] = grouped.n_told_apart
-        return _native.BinnedMatrix(n_rows, self.n_bins, told_apart, folder)
+        return _native.BinnedMatrix(n_rows, self.n_bins, told_apart, folder, list(without))
+
+    def with_own_categories(
+        self, matrix: _native.BinnedMatrix, grouped: dict[int, GroupedCategories], folder: str = ""
+    ) -> tuple[Bins, _native.BinnedMatrix]:
+        """Bins in which some features, which a matrix does not have, have other categories; and a matrix with them.
+
+        It shares the codes of all other features. Those of these features are to be filled.
+        """
+        bins, features = self.with_categories(grouped), sorted(grouped)
+        told_apart = [grouped[f].n_told_apart for f in features]
+        return bins, matrix.with_features(features, [bins.n_bins[f] for f in features], told_apart, folder)
 
     def fill(
-        self, matrix: _native.BinnedMatrix, X: NDArray[Any], rows: NDArray[np.uint32] | None, n_threads: int
-    ) -> None:
-        """Write the codes of X (float32 or float64) to the given rows of a matrix, None for all."""
-        matrix.fill(0, X, self.flat_thresholds, n_threads, rows)
+        self, matrix: _native.BinnedMatrix, X: NDArray[Any], rows: NDArray[np.uint32] | None, n_threads: int,
+        without: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """Write the codes of X (float32 or float64) to the given rows of a matrix, None for all.
+
+        Features of `without` are not written.
+        """
+        ends = [*sorted(without), self.n_features]
+        for first, end in zip([0, *(f + 1 for f in ends[:-1])], ends, strict=True):
+            if first < end:
+                thresholds = self.flat_thresholds[self._start[first] : self._start[end]]
+                matrix.fill(first, X[:, first:end], thresholds, n_threads, rows)
         for f in self.grouped:
-            self.fill_categories(matrix, f, X[:, f], rows, n_threads)
+            if f not in without:
+                self.fill_categories(matrix, f, X[:, f], rows, n_threads)
 
     def fill_categories(
         self, matrix: _native.BinnedMatrix, f: int, column: NDArray[Any], rows: NDArray[np.uint32] | None,
@@ -271,19 +295,12 @@ class GroupedCategories:
         min_rows: int = 10,
     ) -> GroupedCategories:
         """Bins for the category codes of the training rows; see from_sums."""
-        present = ~np.isnan(column)
-        numbers = column[present].astype(np.intp)
-
-        def sums(parts: Sequence[Array | None]) -> list[Array]:
-            of_present = [None if part is None else part[present] for part in parts]
-            return [np.asarray(np.bincount(numbers, part, n_categories), dtype=np.float64) for part in of_present]
-
-        whole, step = (None, 1.0) if weights is None else (weights.in_steps, weights.step)
-        total = sums([whole])[0] * step
+        total = category_weight(column, n_categories, weights)
         if residual is None or np.count_nonzero(total) <= max_bins:
             return cls.from_sums(total, None, max_bins, min_rows)
         parts, steps = residual_parts(residual, weights)
-        return cls.from_sums(total, means_of(sums(parts), steps, total), max_bins, min_rows)
+        sums = _sums_of_categories(column, n_categories, parts)
+        return cls.from_sums(total, means_of(sums, steps, total), max_bins, min_rows)
 
     @classmethod
     def from_sums(cls, total: Array, mean: Array | None, max_bins: int, min_rows: int) -> GroupedCategories:
@@ -308,6 +325,24 @@ class GroupedCategories:
             )
             bins[order] = few + np.searchsorted(cuts, np.arange(len(order)))
         return cls(bins, len(frequent) + few)
+
+
+NO_CATEGORIES = GroupedCategories(np.full(1, -1, dtype=np.int16), 1)
+"""Bins of a feature whose categories are not known yet."""
+
+
+def category_weight(column: NDArray[Any], n_categories: int, weights: Weights | None) -> Array:
+    """The weight of each category, by code, in rows with these codes."""
+    whole, step = (None, 1.0) if weights is None else (weights.in_steps, weights.step)
+    return _sums_of_categories(column, n_categories, [whole])[0] * step
+
+
+def _sums_of_categories(column: NDArray[Any], n_categories: int, parts: Sequence[Array | None]) -> list[Array]:
+    """For each part, the sum of its numbers over the rows of each category; None for the number of rows."""
+    present = ~np.isnan(column)
+    codes = column[present].astype(np.intp)
+    of_present = [None if part is None else part[present] for part in parts]
+    return [np.asarray(np.bincount(codes, part, n_categories), dtype=np.float64) for part in of_present]
 
 
 def residual_parts(residual: Array, weights: Weights | None) -> tuple[list[Array], list[float]]:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from .. import _native
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
 from .._core.losses import Array
+from .._core.ring import RingPart
 from .._core.weights import Weights
-from .bins import Bins, LeafRows
+from .bins import NO_CATEGORIES, Bins, GroupedCategories, LeafRows, category_weight, sample_of
 from .forest import NODE, Forest, fold, one_output_each
+from .sampling import Sample, Shares
 
 _LARGEST = int(np.iinfo(np.int32).max)  # the largest number that the kernels accept; no tree reaches it
 FIRST = np.zeros(1, dtype=np.int32)  # root and column of a single tree
-
-# A sample with this expected number of rows is never empty in practice.
-ROWS_WITHOUT_DOUBT = 64
 
 _Grower = TypeVar("_Grower", _native.Grower, _native.RemoteGrower, _native.DeviceGrower)
 F = TypeVar("F", bound=Sized)
@@ -67,25 +67,18 @@ class TreeLearner:
         # The minimum of the kernels, but at least two: the residual of a single row would reveal its label.
         return max(2, min(10, self.min_samples_leaf))
 
+    @property
+    def shares(self) -> Shares:
+        """What is drawn for every tree."""
+        return Shares(self.subsample, self.colsample_bytree, self.colsample_bynode, self.seed)
+
     def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
         """See Learner."""
-        bins = self.bins_of(X[:n_train], weights, residual)
-        leaf = self.leaf_rows(n_train, weights)
-        return TableFitter(self, bins, bins.encode(X, self.n_threads, leaf), n_train, weights, X)
-
-    def bins_of(self, X: Any, weights: Weights | None, residual: Array) -> Bins:
-        """The bins of the training rows."""
-        return Bins.from_data(
-            X, self.max_bins, weights, self.n_categories, residual, self.min_category_rows, self.n_threads
-        )
+        return BinnedTable(self, X, n_train, weights).bind(self, RingPart(n_train), weights, residual)
 
     def leaf_rows(self, n_train: int, weights: Weights | None) -> LeafRows:
         """The rows by which features are left out that cannot split them."""
         return LeafRows(min(self.min_samples_leaf, _LARGEST), n_train, None if weights is None else weights.repeats)
-
-    def bind_codes(self, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None) -> TreeFitter:
-        """Like `bind`, for rows that are already binned."""
-        return TreeFitter(self, bins, matrix, n_train, weights)
 
     def growers(self, kind: type[_Grower], bins: Bins, matrix: _native.BinnedMatrix) -> Growers[_Grower]:
         """Native growers with these parameters."""
@@ -117,26 +110,135 @@ class TreeLearner:
 
 
 class Growers(Generic[_Grower]):
-    """A grower for all outputs, or one for each distinct list of monotonic constraints."""
+    """Growers with the memory of growing trees, which members share that are not trained at the same time."""
 
     def __init__(self, monotone: Sequence[tuple[int, ...]], make: Callable[[tuple[int, ...]], _Grower]) -> None:
+        """monotone: the constraints of each output, or those of all; none for no constraints."""
         self._monotone = monotone or [()]
-        self._made: dict[tuple[int, ...], _Grower] = {
-            of_output: make(of_output) for of_output in dict.fromkeys(self._monotone)
-        }
+        self._make: Callable[[tuple[int, ...]], _Grower] = make
+        self._free: dict[tuple[int, ...], list[_Grower]] = {of_output: [] for of_output in self._monotone}
 
-    def of(self, outputs: range) -> _Grower:
-        """The grower of a tree for some outputs; if these are several, all have the same constraints."""
-        return self._made[self._monotone[outputs.start if len(self._monotone) > 1 else 0]]
+    @contextmanager
+    def of(self, outputs: range) -> Iterator[_Grower]:
+        """A grower of a tree for some outputs; if these are several, all have the same constraints."""
+        monotone = self._monotone[outputs.start if len(self._monotone) > 1 else 0]
+        free = self._free[monotone]
+        try:
+            grower = free.pop()
+        except IndexError:
+            grower = self._make(monotone)
+        yield grower
+        free.append(grower)  # not after an error, which may have left it in the middle of a tree
+
+
+class CodedRows:
+    """Rows as codes of bins, which members of a model share."""
+
+    def __init__(self, bins: Bins, matrix: _native.BinnedMatrix, order: NDArray[np.intp] | None = None) -> None:
+        """order: the numbers of the rows on the ring, see Ring; None if they are in the order of their numbers."""
+        self.bins = bins
+        self.matrix = matrix
+        self.order = order
+        self._growers: dict[Any, Growers[_native.Grower]] = {}
+
+    def growers(self, learner: TreeLearner) -> Growers[_native.Grower]:
+        """Growers with the parameters of a learner; the seed and the regularization are not among them."""
+        rules = tuple(map(tuple, learner.monotone)), tuple(map(tuple, learner.interactions)), learner.n_threads
+        limits = learner.max_depth, learner.max_leaf_nodes, learner.min_samples_leaf, learner.min_split_gain
+        key = (*rules, *limits)
+        if key not in self._growers:
+            self._growers[key] = learner.growers(_native.Grower, self.bins, self.matrix)
+        return self._growers[key]
+
+
+class TableBins:
+    """The bins of a table, which all members of a model share.
+
+    Thresholds do not depend on labels, so they come from all rows, whoever holds them out. Of features with more
+    categories than bins, categories share a bin because of their residuals: every member bins these features itself,
+    from its own training rows, so that its validation loss does not depend on the labels of rows that it holds out.
+    """
+
+    def __init__(
+        self, learner: TreeLearner, X: Any, n_given: int, weights: Weights | None,
+        order: NDArray[np.intp] | None = None,
+    ) -> None:  # fmt: skip
+        """X has n_given rows that members train on or hold out, with these weights, and then others.
+
+        order: that of the n_given rows on a ring, see Ring.
+        """
+        self._X = X
+        self._order = order
+        given = X if n_given == X.shape[0] else X[:n_given]
+        totals = {f: category_weight(given[:, f], n, weights) for f, n in _category_counts(learner).items()}
+        self.crowded = [f for f, total in totals.items() if np.count_nonzero(total) > learner.max_bins]
+        """Features with more categories than bins; `shared` has no bins for them."""
+        grouped = {
+            f: NO_CATEGORIES if f in self.crowded else GroupedCategories.from_sums(total, None, learner.max_bins, 1)
+            for f, total in totals.items()
+        }
+        sample = sample_of(n_given)
+        self.shared = Bins.from_sample(given, sample, learner.max_bins, weights, grouped, learner.n_threads)
+
+    def own_categories(
+        self, learner: TreeLearner, part: RingPart, weights: Weights | None, residual: Array
+    ) -> dict[int, GroupedCategories]:
+        """The bins of the crowded features for a member, whose start function has this residual."""
+        counts, order = _category_counts(learner), self._order
+        train: Any = slice(part.n_train) if order is None else part.turned(order)[: part.n_train]
+        rules = learner.max_bins, weights, residual, learner.min_category_rows
+        return {f: GroupedCategories.from_data(self._X[train, f], counts[f], *rules) for f in self.crowded}
+
+
+class BinnedTable:
+    """A table that is binned once for all members of a model."""
+
+    def __init__(
+        self, learner: TreeLearner, X: Any, n_given: int, weights: Weights | None,
+        order: NDArray[np.intp] | None = None,
+    ) -> None:  # fmt: skip
+        """See TableBins."""
+        self._X = X
+        self._bins = TableBins(learner, X, n_given, weights, order)
+        leaf = learner.leaf_rows(n_given, weights if weights is None or order is None else weights[order])
+        self._places: NDArray[np.uint32] | None = None
+        if order is not None:
+            rows = np.append(order, np.arange(n_given, X.shape[0]))
+            if issparse(X):
+                X = X.tocsr()[rows]
+            else:
+                self._places = np.empty(len(rows), dtype=np.uint32)
+                self._places[rows] = np.arange(len(rows), dtype=np.uint32)
+        bins, crowded = self._bins.shared, self._bins.crowded
+        self._coded = CodedRows(bins, bins.encode(X, learner.n_threads, leaf, self._places, crowded), order)
+
+    def bind(self, learner: TreeLearner, part: RingPart, weights: Weights | None, residual: Array) -> TableFitter:
+        """A fitter for the rows of a member, whose start function has this residual; see Learner."""
+        coded = self._coded
+        if self._bins.crowded:
+            grouped = self._bins.own_categories(learner, part, weights, residual)
+            bins, matrix = coded.bins.with_own_categories(coded.matrix, grouped)
+            for f in grouped:
+                bins.fill_categories(matrix, f, self._X[:, f], self._places, learner.n_threads)
+            coded = CodedRows(bins, matrix, coded.order)
+        return TableFitter(learner, coded, part, weights, self._X)
+
+
+def _category_counts(learner: TreeLearner) -> dict[int, int]:
+    """The number of categories of each categorical feature."""
+    counts = enumerate([] if learner.n_categories is None else learner.n_categories.tolist())
+    return {f: n for f, n in counts if n > 0}
 
 
 class TreesOfIterations(ABC, Generic[F]):
     """A Fitter of trees without the code for growing them, which depends on where the rows are."""
 
-    def __init__(self, learner: TreeLearner, bins: Bins, n_train: int) -> None:
+    def __init__(self, learner: TreeLearner, bins: Bins, part: RingPart, order: NDArray[np.intp] | None = None) -> None:
+        """order: the numbers of the rows on the ring, see Ring; None if they are in the order of their numbers."""
         self._learner = learner
         self._bins = bins
-        self._n_train = n_train
+        self._part = part
+        self._order = order
         self._iteration = 0
 
     def skip(self) -> None:
@@ -162,9 +264,32 @@ class TreesOfIterations(ABC, Generic[F]):
 
     def _draw(self) -> Sample:
         """The sample for the trees of this iteration. It depends only on the seed and the iteration."""
-        sample = Sample(self._learner, self._n_train, self._bins.n_features, self._iteration)
+        sample = Sample(self._learner.shares, self._part.n_train, self._bins.n_features, self._iteration)
         self._iteration += 1
         return sample
+
+    def _sampled_rows(self, sample: Sample) -> NDArray[np.uint32] | None:
+        """The rows of the matrix that are in a sample of the training rows; None for all."""
+        if sample.rows is None:
+            return None
+        chosen = sample.rows.rows(0, self._part.n_train)  # by the order of their numbers
+        if self._training_rows is None:
+            return chosen
+        among_all = np.zeros(self._part.end, dtype=bool)
+        among_all[self._training_rows[chosen]] = True
+        return np.flatnonzero(among_all).astype(np.uint32)
+
+    @cached_property
+    def _training_rows(self) -> NDArray[np.uint32] | None:
+        """The rows of the matrix by the numbers of training rows; None if they are the same."""
+        return None if self._order is None else self._part.training_rows(self._order)
+
+    def _in_order(self, by_number: NDArray[Any]) -> NDArray[Any]:
+        """Values (..., row) in the order of vectors, from those in the order of the table."""
+        if self._order is None:
+            return by_number
+        everything = np.append(self._order, np.arange(len(self._order), by_number.shape[-1]))
+        return by_number[..., self._part.turned(everything)]
 
     def _fit_all(self, residuals: Sequence[F], newton: Newton[F] | None, sample: Sample) -> list[Fit[F]]:
         """One function per residual, all with one structure: a tree with vector leaves, or one tree per output."""
@@ -211,32 +336,33 @@ class TreesOfIterations(ABC, Generic[F]):
 class TreeFitter(TreesOfIterations[Array]):
     """Trees bound to binned rows in memory."""
 
-    def __init__(
-        self, learner: TreeLearner, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None
-    ) -> None:
-        super().__init__(learner, bins, n_train)
-        self._matrix = matrix
-        self._growers = learner.growers(_native.Grower, bins, matrix)
+    def __init__(self, learner: TreeLearner, coded: CodedRows, part: RingPart, weights: Weights | None) -> None:
+        super().__init__(learner, coded.bins, part, coded.order)
+        self._coded = coded
         self._weights = weights
+        self._growers = coded.growers(learner)
 
     def with_learner(self, learner: TreeLearner) -> TreeFitter:
-        """The same binned rows for another learner."""
-        return TreeFitter(learner, self._bins, self._matrix, self._n_train, self._weights)
+        """The same rows for another learner."""
+        return TreeFitter(learner, self._coded, self._part, self._weights)
 
     def values(self, model: Model) -> Sequence[Array]:
         """See Fitter. The trees must have been grown with the same bins."""
         forest = as_forest(model)
-        return list(forest.values_on(self._matrix, self._bins.left_codes(forest), self._learner.n_threads))
+        values = forest.values_on(self._coded.matrix, self._bins.left_codes(forest), self._learner.n_threads)
+        return list(self._part.turned(values))
 
     def _grow(
         self, residuals: Sequence[Array], newton: Newton[Array] | None, outputs: range, sample: Sample
     ) -> tuple[Forest, Array]:
         try:
-            records, left_codes, value, row_values = self._growers.of(outputs).grow(
-                **weighted(residuals, newton, outputs, self._weights),
-                rows=None if sample.rows is None else sample.rows.rows(0, self._n_train),
-                **self._growth(newton, outputs, sample),
-            )
+            with self._growers.of(outputs) as grower:
+                records, left_codes, value, row_values = grower.grow(
+                    **weighted(residuals, newton, outputs, self._weights),
+                    rows=self._sampled_rows(sample),
+                    ring=self._part.native,
+                    **self._growth(newton, outputs, sample),
+                )
         except OverflowError as error:
             raise DivergedError("a residual is not finite") from error
         return self._forest(records, left_codes, value, len(outputs), len(residuals)), row_values
@@ -244,7 +370,7 @@ class TreeFitter(TreesOfIterations[Array]):
     def _fits(
         self, model: Forest, values: Sequence[Array], newton: Newton[Array] | None, n_functions: int
     ) -> list[Fit[Array]]:
-        n_train, n_threads = self._n_train, self._learner.n_threads
+        n_train, n_threads = self._part.n_train, self._learner.n_threads
         if len(values) == n_functions == 1:  # the usual case; for small trees, the rest takes time
             return [fit_of(model, 0, values[0], n_train, newton, n_threads)]
         whole = by_function(values, n_functions)
@@ -254,20 +380,14 @@ class TreeFitter(TreesOfIterations[Array]):
 class TableFitter(TreeFitter):
     """Trees bound to the rows of a table."""
 
-    def __init__(
-        self, learner: TreeLearner, bins: Bins, matrix: _native.BinnedMatrix, n_train: int, weights: Weights | None,
-        X: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(learner, bins, matrix, n_train, weights)
-        self._features: Callable[[], Any] = lambda: X
+    def __init__(self, learner: TreeLearner, coded: CodedRows, part: RingPart, weights: Weights | None, X: Any) -> None:
+        """X has the rows in the order of their numbers."""
+        super().__init__(learner, coded, part, weights)
+        self._X = X
 
     def with_learner(self, learner: TreeLearner) -> TableFitter:
         """See TreeFitter."""
-        return TableFitter(learner, self._bins, self._matrix, self._n_train, self._weights, self._features())
-
-    def release(self, features: Callable[[], Any]) -> None:
-        """Keep no reference to the features, which may be a copy; `features` makes them again when they are needed."""
-        self._features = features
+        return TableFitter(learner, self._coded, self._part, self._weights, self._X)
 
     def with_known_bins(self) -> TreeFitter:
         """A fitter whose known trees were grown with the same bins, so that it does not need the features."""
@@ -275,11 +395,12 @@ class TableFitter(TreeFitter):
 
     def leaves(self, forest: Forest) -> NDArray[np.int32]:
         """The index of the leaf of every row in each tree: (tree, row)."""
-        return np.ascontiguousarray(forest.leaves(self._features(), self._learner.n_threads).T)
+        found = forest.leaves(self._X, self._learner.n_threads).T
+        return np.ascontiguousarray(self._in_order(found))
 
     def values(self, model: Model) -> Sequence[Array]:
         """See Fitter. Trees of an earlier run may have been grown with other bins."""
-        return list(model.predict(self._features(), self._learner.n_threads))
+        return list(self._in_order(model.predict(self._X, self._learner.n_threads)))
 
 
 def as_forest(model: Model) -> Forest:
@@ -318,62 +439,3 @@ def weighted(
         "shares": [] if newton is None else [newton.shares[k] for k in outputs if newton.shares],
         "steps": None if relative is None or not distances else cast(Weights, weights).in_steps.astype(np.int64),
     }
-
-
-class RowSample(NamedTuple):
-    """A random sample of rows. Whether a row is in it depends only on the key and the number of the row."""
-
-    key: int
-    threshold: float
-
-    def rows(self, first: int, n: int) -> NDArray[np.uint32]:
-        """The sampled rows among n training rows; `first` is the number of the first of them among all."""
-        return np.flatnonzero(self.draws(first, n) < self.threshold).astype(np.uint32)
-
-    def draws(self, first: int, n: int) -> Array:
-        """A random number between 0 and 1 for each of these rows."""
-        numbers = np.arange(first, first + n, dtype=np.uint64) + np.uint64(self.key)
-        return np.asarray((_mixed(numbers) >> np.uint64(11)) * 2.0**-53)
-
-
-class Sample:
-    """The row sample of one iteration, and the feature samples of its trees in their order."""
-
-    def __init__(self, learner: TreeLearner, n_train: int, n_features: int, iteration: int) -> None:
-        self._learner = learner
-        self._n_features = n_features
-        self._iteration = iteration
-        self.rows: RowSample | None = None
-        """None if all rows are used."""
-        share = learner.subsample
-        if share < 1.0:
-            key = np.random.SeedSequence([learner.seed, iteration]).generate_state(1, np.uint64)
-            self.rows = RowSample(int(key[0]), share)
-            if share * n_train < ROWS_WITHOUT_DOUBT:  # make sure that there is at least one row
-                smallest = float(self.rows.draws(0, n_train).min())
-                self.rows = RowSample(self.rows.key, max(share, float(np.nextafter(smallest, 1.0))))
-
-    @cached_property
-    def _random(self) -> np.random.Generator:
-        return np.random.default_rng([self._learner.seed, self._iteration])
-
-    def draw_features(self) -> NDArray[np.uint8] | None:
-        """Which features the next tree may use; None for all."""
-        if self._learner.colsample_bytree >= 1.0:
-            return None
-        n = math.ceil(self._learner.colsample_bytree * self._n_features)  # rounded up: each of few features may matter
-        chosen = np.zeros(self._n_features, dtype=np.uint8)
-        chosen[self._random.choice(self._n_features, n, replace=False)] = 1
-        return chosen
-
-    def draw_seed(self) -> int:
-        """The seed of the feature samples at the nodes of the next tree."""
-        return int(self._random.integers(2**63)) if self._learner.colsample_bynode < 1.0 else 0
-
-
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each number: the finaliser of splitmix64, as in the kernels."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._core.losses import Array
+from .._core.ring import RingPart
 from .._core.weights import Weights
 from .bins import Bins, GroupedCategories, sample_of
-from .learner import TreeFitter, TreeLearner
+from .learner import CodedRows, TreeFitter, TreeLearner
 
 
 class SharedBins:
@@ -37,14 +38,14 @@ class SharedBins:
         bins, leaf = self._bins.with_categories(grouped), learner.leaf_rows(n_train, weights)
         if self._matrix is None:
             matrix = bins.encode(self._X[rows], learner.n_threads, leaf)
-            return learner.bind_codes(bins, matrix, n_train, weights)
+            return TreeFitter(learner, CodedRows(bins, matrix), RingPart(n_train), weights)
         matrix = bins.matrix(len(rows))
         numeric = [f for f in range(bins.n_features) if f not in grouped]
         matrix.take(self._matrix, numeric, rows.astype(np.uint32), learner.n_threads)
         for f in grouped:
             bins.fill_categories(matrix, f, self._X[rows, f], None, learner.n_threads)
         matrix.leave_out(learner.n_threads, *leaf)
-        return learner.bind_codes(bins, matrix, n_train, weights)
+        return TreeFitter(learner, CodedRows(bins, matrix), RingPart(n_train), weights)
 
     def _grouped(
         self, learner: TreeLearner, rows: NDArray[np.intp], weights: Weights | None, residual: Array

@@ -8,7 +8,7 @@ categories; a second pass bins them.
 from .block import Block, Labels, dense, labels_of
 from .gathering import Gathered, check_columns, gather, joined
 from .labelled import Labelled, LocalLabelled, RowsHere, started_from
-from .passes import BlockReader, BlockTable, Looked, look_at_columns, places_of
+from .passes import BlockReader, BlockTable, Looked, bins_of_all, look_at_columns, places_of
 from .places import UNUSED, Places
 from .recognition import Seen
 from .sources import Blocks, LocalBlocks, OneTable, WithValidation, naming
@@ -30,6 +30,7 @@ __all__ = [
     "RowsHere",
     "Seen",
     "WithValidation",
+    "bins_of_all",
     "check_columns",
     "dense",
     "gather",

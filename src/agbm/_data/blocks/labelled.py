@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ..._core.losses import Array
 from ..._core.objective import LocalObjective
+from ..._core.ring import Ring, RingPart
 from ..._core.weights import Weights
-from ..rows import Rows
+from ..rows import Rows, RowsOnRing
 from .block import Block, n_rows_of
 from .places import Places
 from .sources import Blocks, WithValidation
@@ -33,11 +34,15 @@ class RowsHere:
     """The same in steps; see whole_weights."""
     first: int = 0
     """The number of the first one of these rows among all that are used; those of X_val follow the others."""
-    held_out: Sequence[NDArray[np.bool_]] = ()
-    """For each member, which rows it holds out."""
+    ring: Ring | None = None
+    """The rows that members hold out; None if they hold out none."""
+    on_ring: RowsOnRing | None = None
+    """All rows, in the order that members share."""
+    part: RingPart | None = None
+    """If `rows` are those of a member, which."""
     objective: LocalObjective | None = None
     residuals: Sequence[Array] = ()
-    """The contribution of each training row to the residual sum of its category, per output."""
+    """What each training row contributes to sums over the rows of its category: its weight, and residuals."""
 
     @property
     def places(self) -> Places:

@@ -20,8 +20,7 @@ from ... import _native
 from ..._core.losses import Array
 from ..._core.objective import start_residual
 from ..._core.weights import Weights, joined
-from ..._tree.bins import Bins, GroupedCategories, means_of, residual_parts, sample_of
-from ..._tree.learner import TreeLearner
+from ..._tree.bins import NO_CATEGORIES, Bins, GroupedCategories, means_of, residual_parts, sample_of
 from .. import derivation as columns
 from ..derivation import NO_DERIVATION, Derivation
 from ..row_digest import RowDigest, taken, vectors_of
@@ -111,43 +110,70 @@ class BlockTable:
                 )
         return after_all
 
-    def bins(self, looked: Looked, learner: TreeLearner) -> Bins:
-        """The bins of a learner for the training rows, whose objective is known."""
-        many = [f for f, total in looked.category_weight.items() if np.count_nonzero(total) > learner.max_bins]
-        means: dict[int, Array] = {}
-        if many:
-            labelled, (steps, *_) = self.labelled.step(with_residuals)
-            found = labelled.over(residual_sums, residuals_of, looked.categories, many)
-            for f in many:
-                total = looked.category_weight[f]
-                sums = [np.sum([of[f][k][: len(total)] for of in found if of[f]], axis=0) for k in range(len(steps))]
-                means[f] = means_of(sums, steps, total)
-        grouped = {
-            f: GroupedCategories.from_sums(total, means.get(f), learner.max_bins, learner.min_category_rows)
-            for f, total in looked.category_weight.items()
-        }
-        weights = looked.sample_weights
-        return Bins.from_sample(looked.sample, None, learner.max_bins, weights, grouped, learner.n_threads)
+    def own_categories(
+        self, looked: Looked, crowded: Sequence[int], max_bins: int, min_rows: int
+    ) -> dict[int, GroupedCategories]:
+        """The bins of features with more categories than bins, from the training rows, whose objective is known."""
+        if not crowded:
+            return {}
+        labelled, (steps, *_) = self.labelled.step(with_residuals)
+        found = labelled.over(residual_sums, residuals_of, looked.categories, crowded)
+        grouped = {}
+        for f in crowded:
+            n = len(looked.category_weight[f])
+            total, *sums = (np.sum([of[f][k][:n] for of in found if of[f]], axis=0) for k in range(len(steps)))
+            mean = means_of(sums, steps[1:], total * steps[0])
+            grouped[f] = GroupedCategories.from_sums(total * steps[0], mean, max_bins, min_rows)
+        return grouped
 
     def encode(
-        self, reader: BlockReader, folder: str, digest: RowDigest | None, n_threads: int
+        self, reader: BlockReader, folder: str, digest: RowDigest | None, n_threads: int, without: Sequence[int]
     ) -> _native.BinnedMatrix:
         """Pass 2, with blocks and matrix on this machine; the matrix is in files if a folder is given.
 
-        All rows are added to the digest, if there is one.
+        All rows are added to the digest, if there is one. Features of `without` get no codes.
         """
         rows = cast(LocalLabelled, self.labelled).here.rows
-        matrix = reader.bins.matrix(rows.n, folder)
+        matrix = reader.bins.matrix(rows.n, folder, without)
         vectors = [] if digest is None else vectors_of(rows, digest.shape)
 
         def fill(block: Block, places: NDArray[np.uint32], first: int) -> None:
             used = places[places != UNUSED]
-            X = reader.fill(matrix, block, places, n_threads)
+            X = reader.numbers(block, places != UNUSED)
+            if len(used) > 0:
+                reader.bins.fill(matrix, X, used, n_threads, without)
             if digest is not None and len(used) > 0:
                 digest.add(first, X, taken(vectors, used), n_threads)
 
         self.labelled.over(fill, numbered_places)
         return matrix
+
+    def encode_categories(
+        self, reader: BlockReader, matrix: _native.BinnedMatrix, features: Sequence[int], n_threads: int
+    ) -> None:
+        """A further pass that fills some categorical features of a matrix."""
+
+        def fill(block: Block, places: NDArray[np.uint32]) -> None:
+            used = places != UNUSED
+            X = reader.numbers(block, used)
+            for f in features if len(X) > 0 else ():
+                reader.bins.fill_categories(matrix, f, X[:, f], places[used], n_threads)
+
+        self.labelled.over(fill, places_of)
+
+
+def bins_of_all(looked: Looked, max_bins: int, n_threads: int) -> tuple[Bins, list[int]]:
+    """Thresholds and bins of categories from all rows, and the features with more categories than bins.
+
+    The latter have no bins yet.
+    """
+    weight = looked.category_weight
+    crowded = [f for f, total in weight.items() if np.count_nonzero(total) > max_bins]
+    grouped = {
+        f: NO_CATEGORIES if f in crowded else GroupedCategories.from_sums(total, None, max_bins, 1)
+        for f, total in weight.items()
+    }
+    return Bins.from_sample(looked.sample, None, max_bins, looked.sample_weights, grouped, n_threads), crowded
 
 
 def places_of(here: RowsHere) -> list[tuple[NDArray[np.uint32]]]:
@@ -176,14 +202,16 @@ def look_at(here: RowsHere, ranks: NDArray[np.intp] | None) -> list[tuple[Any, .
 
 
 def with_residuals(here: RowsHere) -> tuple[RowsHere, list[float]]:
-    """A step: the contributions of rows to the residual sums of categories, and their units."""
+    """A step: what rows contribute to the weights and to the residual sums of categories, and the units of both."""
     assert here.objective is not None
-    parts, steps = residual_parts(start_residual(here.objective), here.objective.train_weights)
-    return replace(here, residuals=parts), steps
+    weights = here.objective.train_weights
+    parts, steps = residual_parts(start_residual(here.objective), weights)
+    whole, step = (np.ones(here.n_train), 1.0) if weights is None else (weights.in_steps, weights.step)
+    return replace(here, residuals=[whole, *parts]), [step, *steps]
 
 
 def residuals_of(here: RowsHere) -> list[tuple[list[Array]]]:
-    """The arguments of `residual_sums` for each block: the contributions of its rows, per output."""
+    """The arguments of `residual_sums` for each block: what its rows contribute."""
     by_block = [here.places.training_rows(part) for part in here.residuals]
     return [([part[i] for part in by_block],) for i in range(len(here.n_rows))]
 
@@ -293,20 +321,3 @@ class BlockReader:
         checked = self.check(block.X)
         rows = checked if used.all() else checked[used]
         return np.asarray(plain(rows.toarray() if issparse(rows) else rows))
-
-    def fill(
-        self,
-        matrix: _native.BinnedMatrix,
-        block: Block,
-        places: NDArray[np.uint32],
-        n_threads: int,
-    ) -> NDArray[Any]:
-        """Write the codes of the rows of a block to their places in a matrix; rows that are UNUSED are skipped.
-
-        Returns the other rows as numbers.
-        """
-        used = places != UNUSED
-        X = self.numbers(block, used)
-        if len(X) > 0:
-            self.bins.fill(matrix, X, places[used], n_threads)
-        return X

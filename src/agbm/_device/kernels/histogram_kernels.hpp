@@ -10,6 +10,7 @@
 #include "node_rows.hpp"
 #include "portable.hpp"
 #include "quantise_rules.hpp"
+#include "row_ring.hpp"
 
 namespace agbm {
 
@@ -30,19 +31,22 @@ AGBM_INLINE inline void add_halves(unsigned* low, unsigned* high, Int64 x) {
 
 }  // namespace agbm
 
-// Writes the integers of up to four channels of each row, (row, channel): round(x * scale), shifted and with a count of
-// one in the last channel, times the repeats of the row (null: 1). A scale of zero is for a channel of counts alone.
+// Writes the integers of up to four channels of each row, (row of the matrix, channel): round(x * scale), shifted and with
+// a count of one in the last channel, times the repeats of the row (null: 1). A scale of zero is for a channel of counts
+// alone. ring_*: see RowRing.
 extern "C" __global__ void agbm_pack(const double* x0, const double* x1, const double* x2, const double* x3,
                                      const double* scales, long long n_here, long long first_channel,
                                      long long n_channels, long long count_bits, const agbm::Int64* repeats,
-                                     agbm::Int64* packed, long long n_rows) {
+                                     agbm::Int64* packed, long long n_rows, long long ring_begin, long long ring_end,
+                                     long long ring_first) {
   const double* const x[agbm::kChannelsAtOnce] = {x0, x1, x2, x3};
+  const agbm::RowRing ring{ring_begin, ring_end, ring_first};
   for (long long i = agbm::first_item(); i < n_rows; i += agbm::n_workers()) {
     const agbm::Int64 times = repeats == nullptr ? 1 : repeats[i];
     for (int k = 0; k < n_here; ++k) {
       const long long channel = first_channel + k;
       const bool last = channel == n_channels - 1;
-      packed[i * n_channels + channel] =
+      packed[ring.row(i) * n_channels + channel] =
           agbm::packed_number(x[k][i], scales[channel], last ? static_cast<int>(count_bits) : 0, last) * times;
     }
   }
@@ -81,11 +85,13 @@ extern "C" __global__ void agbm_largest(const double* x, long long stride, long 
   }
 }
 
-// The numbers of the rows of a new tree: those chosen, or all (null).
-extern "C" __global__ void agbm_first_rows(const unsigned* chosen, unsigned* rows, long long n, agbm::Int64* begin,
+// The rows of a new tree: those chosen, or the first n of vectors (null), ascending.
+extern "C" __global__ void agbm_first_rows(const unsigned* chosen, unsigned* rows, long long n, long long ring_begin,
+                                           long long ring_end, long long ring_first, agbm::Int64* begin,
                                            agbm::Int64* end) {
+  const agbm::RowRing ring{ring_begin, ring_end, ring_first};
   for (long long i = agbm::first_item(); i < n; i += agbm::n_workers()) {
-    rows[i] = chosen == nullptr ? static_cast<unsigned>(i) : chosen[i];
+    rows[i] = chosen == nullptr ? static_cast<unsigned>(ring.ascending(i, n)) : chosen[i];
   }
   if (agbm::first_item() == 0) {
     begin[0] = 0;

@@ -9,6 +9,7 @@
 #include "node_rows.hpp"
 #include "portable.hpp"
 #include "quantise_rules.hpp"
+#include "row_ring.hpp"
 
 namespace agbm {
 
@@ -100,12 +101,14 @@ extern "C" __global__ void agbm_settle(const agbm::Int64* splits, long long n_sp
   }
 }
 
-// Sums over the rows of leaves, added to (leaf, number): of round(x * scale), counting repeats (null: 1).
+// Sums over the rows of leaves, added to (leaf, number): of round(x * scale), counting repeats (null: 1). ring_*: see RowRing.
 extern "C" __global__ void agbm_leaf_sums(const agbm::Int64* leaves, long long n_leaves, const agbm::Int64* begin,
                                           const agbm::Int64* end, const unsigned* rows, const double* x, double scale,
-                                          const agbm::Int64* repeats, long long number, long long n_numbers,
+                                          const agbm::Int64* repeats, long long ring_begin, long long ring_end,
+                                          long long ring_first, long long number, long long n_numbers,
                                           agbm::Int64* sums) {
   using agbm::Int64;
+  const agbm::RowRing ring{ring_begin, ring_end, ring_first};
   __shared__ Int64 first[agbm::kMostNodes + 1];
   const agbm::RowShare share(
       {begin, end}, n_leaves, [&](long long i) { return leaves[i]; }, first, blockIdx.x, gridDim.x);
@@ -113,8 +116,8 @@ extern "C" __global__ void agbm_leaf_sums(const agbm::Int64* leaves, long long n
     const Int64 start = begin[leaves[leaf]];
     Int64 sum = 0;
     for (Int64 place = from + threadIdx.x; place < to; place += blockDim.x) {
-      const unsigned row = rows[start + place];
-      sum += agbm::round_scaled(x[row], scale) * (repeats == nullptr ? 1 : repeats[row]);
+      const Int64 at = ring.position(rows[start + place]);
+      sum += agbm::round_scaled(x[at], scale) * (repeats == nullptr ? 1 : repeats[at]);
     }
     sum = agbm::block_sum(sum);
     if (threadIdx.x == 0 && sum != 0) agbm::add(sums + leaf * n_numbers + number, sum);
@@ -125,9 +128,11 @@ extern "C" __global__ void agbm_leaf_sums(const agbm::Int64* leaves, long long n
 // (leaf, next bits); see TreeRows::tally. steps: weights in whole steps; null: 1.
 extern "C" __global__ void agbm_tally(const agbm::Int64* leaves, long long n_leaves, const agbm::Int64* begin,
                                       const agbm::Int64* end, const unsigned* rows, const double* distance,
-                                      const agbm::Int64* steps, const agbm::UInt64* known, long long shift,
-                                      long long width, agbm::Int64* tallies) {
+                                      const agbm::Int64* steps, long long ring_begin, long long ring_end,
+                                      long long ring_first, const agbm::UInt64* known, long long shift, long long width,
+                                      agbm::Int64* tallies) {
   using agbm::Int64;
+  const agbm::RowRing ring{ring_begin, ring_end, ring_first};
   __shared__ Int64 first[agbm::kMostNodes + 1];
   const agbm::RowShare share(
       {begin, end}, n_leaves, [&](long long i) { return leaves[i]; }, first, blockIdx.x, gridDim.x);
@@ -135,12 +140,12 @@ extern "C" __global__ void agbm_tally(const agbm::Int64* leaves, long long n_lea
   share.for_each([&](long long leaf, Int64 from, Int64 to) {
     const Int64 start = begin[leaves[leaf]];
     for (Int64 place = from + threadIdx.x; place < to; place += blockDim.x) {
-      const unsigned row = rows[start + place];
-      const agbm::UInt64 bits = agbm::ordered_bits(distance[row]);
+      const Int64 at = ring.position(rows[start + place]);
+      const agbm::UInt64 bits = agbm::ordered_bits(distance[at]);
       const bool begins_so = shift + width == 64 || bits >> (shift + width) == known[leaf];
       if (begins_so)
         agbm::add(tallies + (leaf << width) + static_cast<Int64>(bits >> shift & mask),
-                  steps == nullptr ? 1 : steps[row]);
+                  steps == nullptr ? 1 : steps[at]);
     }
   });
 }
@@ -157,11 +162,13 @@ extern "C" __global__ void agbm_sum_of_powers(const double* x, double scale, lon
   if (threadIdx.x == 0) agbm::add(out, sum);
 }
 
-// Values (column, row) of trees on binned rows; every column has the values of one tree. nodes: (node, 6 words): left
-// child, feature (-1: leaf) and four words of the codes that go left. roots and first_column: per tree.
+// Values (column, position) of trees on binned rows; every column has the values of one tree. nodes: (node, 6 words): left
+// child, feature (-1: leaf) and four words of the codes that go left. roots and first_column: per tree. ring_*: see RowRing.
 extern "C" __global__ void agbm_tree_values(const agbm::Int64* nodes, const double* value, long long n_values,
                                             const int* roots, const int* first_column, long long n_trees,
-                                            const unsigned char* codes, long long n_rows, double* out) {
+                                            const unsigned char* codes, long long n_rows, long long ring_begin,
+                                            long long ring_end, long long ring_first, double* out) {
+  const agbm::RowRing ring{ring_begin, ring_end, ring_first};
   for (long long row = agbm::first_item(); row < n_rows; row += agbm::n_workers()) {
     for (long long tree = 0; tree < n_trees; ++tree) {
       long long node = roots[tree];
@@ -171,7 +178,7 @@ extern "C" __global__ void agbm_tree_values(const agbm::Int64* nodes, const doub
         node = record[0] + (agbm::in_set(record + 2, code) ? 0 : 1);
       }
       for (long long k = 0; k < n_values; ++k) {
-        out[(first_column[tree] + k) * n_rows + row] = value[node * n_values + k];
+        out[(first_column[tree] + k) * n_rows + ring.position(row)] = value[node * n_values + k];
       }
     }
   }

@@ -1,0 +1,67 @@
+"""The order of rows in which members of a model share vectors and bin codes although they hold out different rows.
+
+Rows that some member holds out are a ring, on which those of each member are neighbours. In the vectors of a member,
+the ring begins with the row after those that it holds out, so that its training rows come first. See row_ring.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class RingPart(NamedTuple):
+    """The rows of a member: some that nobody holds out, those on the ring, and others, such as validation rows."""
+
+    n_train: int
+    """Number of training rows, which come first."""
+    begin: int = 0
+    end: int = 0
+    """The rows on the ring, in the shared order; none if the vectors of the member have this order."""
+    first: int = 0
+    """The one with which the ring begins in vectors of the member."""
+
+    @property
+    def native(self) -> tuple[int, int, int]:
+        """The ring, as kernels take it."""
+        return self.begin, self.end, self.first
+
+    def turned(self, shared: NDArray[Any]) -> NDArray[Any]:
+        """Values (..., row) in the order of the member, from those in the shared order."""
+        if self.begin == self.end:
+            return shared
+        cuts = self.begin, self.first, self.end
+        before, start, rest, after = np.split(shared, cuts, axis=-1)
+        return np.concatenate([before, rest, start, after], axis=-1)
+
+    def training_rows(self, order: NDArray[np.intp]) -> NDArray[np.uint32]:
+        """The places of the training rows in the shared order, by the numbers of the rows, which `order` has."""
+        position = np.empty(self.end, dtype=np.int64)
+        position[self.turned(np.arange(self.end))] = np.arange(self.end)
+        places = np.empty(self.end, dtype=np.int64)
+        places[order] = np.arange(self.end)
+        return places[position[places] < self.n_train].astype(np.uint32)
+
+
+class Ring(NamedTuple):
+    """The shared order of rows."""
+
+    order: NDArray[np.intp]
+    """The numbers of the rows."""
+    parts: Sequence[RingPart]
+    """The rows of each member."""
+
+    @classmethod
+    def of(cls, piece: NDArray[np.intp], arcs: Sequence[tuple[int, int]], n_pieces: int) -> Ring:
+        """From the pieces that members hold out; see HeldOut."""
+        ends = np.cumsum(np.bincount(piece, minlength=n_pieces + 1)).tolist()
+        begin, end = ends[0], ends[-1]
+        parts = []
+        for first, n in arcs:
+            last = (first - 1 + n - 1) % n_pieces + 1  # the last piece, after which the next one begins
+            held_out = sum(ends[i] - ends[i - 1] for i in ((first - 1 + np.arange(n)) % n_pieces + 1).tolist())
+            parts.append(RingPart(end - held_out, begin, end, ends[last] if last < n_pieces else begin))
+        return cls(np.argsort(piece, kind="stable"), parts)
