@@ -22,6 +22,10 @@ AGBM_INLINE inline double capped_exp(double z) { return bounded_exp(at_most(z, 3
 // Steps of the location of a row whose time is not known are bounded by this number of scales.
 constexpr double kLongestLocationStep = 3.0;
 
+// Bounds that are closer, in scales, have the derivatives of an error in the middle: the difference of the densities at
+// the bounds, divided by the small probability between them, would be mostly rounding errors.
+constexpr double kNarrow = 1e-5;
+
 // Distributions of errors. slope(z) is the negative derivative of the logarithm of the density, and rise(z) the
 // derivative of the slope. kLocation and kSpread are the Fisher information of a location, and of the logarithm of a
 // scale, in an error that is known.
@@ -96,13 +100,18 @@ struct LifetimeTerms {
 };
 
 template <class Errors>
+LifetimeTerms terms_of_error(double value, double z, double precision) {
+  const double slope = Errors::slope(z), spread = slope * z - 1.0;
+  const double information = at_least(Errors::rise(z), Errors::kLocation);
+  return {value, slope * precision, spread, at_least(information * precision * precision, kLeastHessian),
+          for_steps(Errors::kSpread, spread, kLongestSpreadStep)};
+}
+
+template <class Errors>
 LifetimeTerms terms_of_time(double time, double location, double log_scale) {
   const double precision = bounded_exp(-log_scale), log_time = positive_log(time);
-  const double z = (log_time - location) * precision, slope = Errors::slope(z), spread = slope * z - 1.0;
-  const double information = at_least(Errors::rise(z), Errors::kLocation);
-  return {log_scale + log_time - Errors::log_density(z), slope * precision, spread,
-          at_least(information * precision * precision, kLeastHessian),
-          for_steps(Errors::kSpread, spread, kLongestSpreadStep)};
+  const double z = (log_time - location) * precision;
+  return terms_of_error<Errors>(log_scale + log_time - Errors::log_density(z), z, precision);
 }
 
 // The mass between two bounds is log-concave in the location, so that its curvature is positive. It is not in the
@@ -117,6 +126,10 @@ LifetimeTerms terms_of_bounds(double lower, double upper, double location, doubl
                           : above        ? Errors::log_survival(a)
                           : below        ? Errors::log_below(b)
                                          : 0.0;
+  const double middle = 0.5 * (a + b);
+  if (above && below && (b - a) * (1.0 + std::fabs(Errors::slope(middle))) < kNarrow) {
+    return terms_of_error<Errors>(-log_mass, middle, precision);
+  }
   const double at_a = above ? capped_exp(Errors::log_density(a) - log_mass) : 0.0;
   const double at_b = below ? capped_exp(Errors::log_density(b) - log_mass) : 0.0;
   const double residual = at_a - at_b, spread = a * at_a - b * at_b;

@@ -162,7 +162,7 @@ def test_all_kinds_of_censoring(distribution):
     exact = AGBMSurvival(loss=f"aft:{distribution}", **FAST).fit(X, Y)
     assert np.corrcoef(model.predict(X), exact.predict(X))[0, 1] > 0.9
     assert model.score(X, bounds) > 0.7
-    with pytest.raises(ValueError, match="supports events and right-censored times only; row"):
+    with pytest.raises(ValueError, match="supports events and right-censored times only; a row is known to be between"):
         AGBMSurvival(loss="cox", **FAST).fit(X, bounds)
     with pytest.raises(ValueError, match="supports events and right-censored times only"):
         AGBMSurvival(loss="piecewise_exponential", **FAST).fit(X, bounds)
@@ -352,7 +352,7 @@ def test_times_are_thinned_if_there_are_many():
     ("y", "message"),
     [
         (np.column_stack([TIME - 1.0, EVENT]), "y has negative times, such as"),
-        ((TIME, np.zeros(300)), "y has no event: all rows are censored"),
+        ((TIME, np.zeros(300)), "y has no event: all rows are right-censored.* check their column: 1"),
         ((TIME, EVENT * 2), r"events must be 0 or 1 .*; got \[2.0\]"),
         ((EVENT, TIME), "events must be 0 or 1"),
         (TIME, r"y has shape \(300,\); it must be a structured array"),
@@ -370,6 +370,44 @@ def test_times_are_thinned_if_there_are_many():
 def test_wrong_labels(y, message):
     with pytest.raises(ValueError, match=message):
         AGBMSurvival(**FAST).fit(X, y)
+
+
+@pytest.mark.parametrize("loss", WITHOUT_COX)
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_few_events(loss, share):
+    """The start has the right share of events by the end, and later times are not absurd."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(1_000, 3))
+    time = rng.exponential(1_000.0, 1_000) * np.exp(-X[:, 0])
+    end = np.quantile(time, share)
+    model = AGBMSurvival(loss=loss, **FAST).fit(X, (np.minimum(time, end), time <= end))
+    start = model.at_iteration(0).predict_survival_function(X[:1], times=[0.3 * end, 0.999 * end])[0]
+    assert start[1] == pytest.approx(1.0 - share, abs=0.03)
+    assert 1.0 - start[0] < 0.7 * share
+    assert (model.predict_time(X) < 1e9).all()
+
+
+ONE_TIME = r"the time 2 agrees with the events and bounds of all rows \(n_samples=\d+\), .* Fix the scale: loss="
+
+
+@pytest.mark.parametrize(
+    ("loss", "lower", "upper", "message"),
+    [
+        ("aft:normal", 2.0, 2.0, ONE_TIME),
+        ("aft:logistic", np.minimum(TIME, 2.0), np.where(TIME < 2.0, np.inf, 2.0), ONE_TIME),
+        ("aft:extreme", np.where(EVENT, 0.0, 2.0), np.where(EVENT, 2.0, np.inf), ONE_TIME),
+        ("aft:normal", np.minimum(TIME, 2.0), TIME + 2.0, "the time 2 agrees with"),
+        ("aft:normal", 0.0, TIME, "y: all rows are left-censored, .* add rows with an event or with a lower bound"),
+        ("aft:normal", TIME, np.inf, "y has no event: all rows are right-censored"),
+        ("piecewise_exponential", TIME, np.inf, "y has no event: all rows are right-censored"),
+        ("piecewise_exponential", 0.0, np.where(EVENT, 0.0, np.inf), "y: all times are 0"),
+        ("cox", 0.0, np.where(EVENT, 0.0, np.inf), "y: all times are 0"),
+    ],
+)
+def test_degenerate_censoring(loss, lower, upper, message):
+    y = pd.DataFrame({"lower": lower + np.zeros(300), "upper": upper + np.zeros(300)})
+    with pytest.raises(ValueError, match=message):
+        AGBMSurvival(loss=loss, **FAST).fit(X, y)
 
 
 def test_other_errors():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import special
+from scipy import optimize, special
 
 import survival_twin as twin
 from agbm._core.concordance import concordance
@@ -185,6 +185,96 @@ def test_constants_of_lifetimes_have_no_gradient(distribution, with_offset):
     constant = loss.best_constants(y, weight, offset)
     f = np.repeat(constant[:, np.newaxis], 400, axis=1) + (0.0 if offset is None else offset)
     assert np.abs(np.average(loss.negative_gradient(y, f), axis=1, weights=weight)).max() < 1e-7
+
+
+KINDS = ["at the end", "right", "left", "interval", "status"]
+
+
+def censored(rng, distribution, kind, share, unit, n):
+    """Bounds of times of which about this share is known: all others are censored, or in intervals."""
+    scale = 10.0 ** rng.uniform(-2.0, 1.0)
+    errors = twin.ERRORS[distribution].rvs(size=n, random_state=rng)
+    end = np.quantile(errors, share) + (0.0 if kind == "at the end" else rng.normal(size=n))
+    time, end = unit * np.exp(scale * errors), unit * np.exp(scale * end)
+    if kind == "left":
+        return np.stack([np.where(time >= end, time, 0.0), np.maximum(time, end)])
+    if kind == "status":  # known to be before or after a time
+        return np.stack([np.where(time > end, end, 0.0), np.where(time > end, np.inf, end)])
+    lower = upper = time
+    if kind == "interval":
+        width = scale * np.where(rng.random(n) < 0.3, 0.0, rng.uniform(0.0, 2.0, n))
+        lower, upper = time * np.exp(-width), time * np.exp(width)
+    return np.stack([np.where(time <= end, lower, end), np.where(time <= end, upper, np.inf)])
+
+
+def checked_constants(loss, y, weight, offset):
+    loss.check(y)
+    return loss.best_constants(y, weight, offset)
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.sampled_from([4, 30, 300]),
+    share=st.floats(0.01, 1.0),
+    unit=st.sampled_from([1e-6, 1.0, 1e9]),
+    weighted=st.booleans(),
+    shifted=st.booleans(),
+)
+@settings(max_examples=5, deadline=None)
+def test_constants_of_lifetimes_have_the_largest_likelihood(
+    distribution, kind, seed, n, share, unit, weighted, shifted
+):
+    rng = np.random.default_rng(seed)
+    y = censored(rng, distribution, kind, share, unit, n)
+    weight = rng.exponential(size=n) if weighted else None
+    offset = rng.normal(size=(2, n)) * 0.5 if shifted else np.zeros((2, n))
+    logs = np.log(y, where=(y > 0.0) & np.isfinite(y), out=np.where(y > 0.0, np.inf, -np.inf)) - offset[0]
+    for loss in (AcceleratedFailureTime(distribution), AcceleratedFailureTime(distribution, scale=0.5)):
+        offset = offset[: loss.n_scores]
+        decided = np.isfinite(y[1]).any() and (y[0] > 0.0).any()
+        if not decided or (loss.scale is None and logs[0].max() <= logs[1].min()):
+            with pytest.raises(ValueError, match=r"^y"):
+                checked_constants(loss, y, weight, offset)
+            continue
+        found = checked_constants(loss, y, weight, offset)
+        unit_of_scores = np.array([np.exp(found[1]), 1.0]) if loss.scale is None else np.array([0.5])
+        widest = np.log(10.0 * np.ptp(logs[np.isfinite(logs)])) - offset[-1].min()
+
+        def mean(x, loss=loss, offset=offset, found=found, unit_of_scores=unit_of_scores, widest=widest):
+            scores = found + x * unit_of_scores
+            if loss.scale is None and scores[1] > widest + 1e-10:
+                return np.inf
+            return np.average(loss.value(y, scores[:, np.newaxis] + offset), weights=weight)
+
+        away = rng.normal(size=loss.n_scores)
+        away[-1] = -abs(away[-1])
+        other = optimize.minimize(mean, away, method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-13})
+        assert mean(0.0) <= other.fun + 1e-9 * max(1.0, abs(other.fun))
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("weight_of_events", [1e-3, 1e-7, 1e-12])
+def test_constants_of_lifetimes_with_hardly_an_event(distribution, weight_of_events):
+    time = np.exp(np.random.default_rng(3).normal(size=300))
+    end = np.quantile(time, 0.1)
+    y, loss = labels(np.minimum(time, end), time <= end), AcceleratedFailureTime(distribution)
+    weight = np.where(time <= end, weight_of_events, 1.0)
+    location, log_scale = found = loss.best_constant(y, weight)
+    residual = loss.negative_gradient(y, np.repeat(found[:, np.newaxis], 300, axis=1))
+    means = np.average(residual, axis=1, weights=weight) * [np.exp(log_scale), 1.0]
+    assert np.abs(means).max() < 1e-8 * weight_of_events
+    assert location < 40.0
+
+
+def test_narrow_intervals_have_the_constants_of_events():
+    time = np.random.default_rng(4).exponential(size=100)
+    for distribution in DISTRIBUTIONS:
+        loss = AcceleratedFailureTime(distribution)
+        wanted = loss.best_constant(labels(time, np.ones(100, bool)), None)
+        found = loss.best_constant(np.stack([time, time * (1.0 + 1e-13)]), None)
+        assert found == pytest.approx(wanted, abs=1e-6)
 
 
 def test_uncensored_normal_times_are_a_normal_distribution():

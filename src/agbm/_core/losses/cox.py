@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ... import _native
 from ..sums import Array, rows_together
 from .joint import JointLoss
-from .lifetimes import check_right_censored, has_event
+from .lifetimes import check_right_censored
 
 _TIES = ("breslow", "efron")
 
@@ -100,10 +100,8 @@ class Cox(JointLoss):
         return order.times[::-1], np.cumsum(increases)
 
     def check(self, y: Array) -> None:
-        """Times must be known or right-censored, and some of them events."""
+        """See check_right_censored."""
         check_right_censored(y, self)
-        if not has_event(y).any():
-            raise ValueError("y has no event: all rows are censored; a model needs at least one.")
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:
         """Zero: the loss does not depend on it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -17,19 +17,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ... import _native
-from ..sums import Array, ExactSum, exact_mean, exact_means, exact_sum, rows_together
-from ..together import anywhere, largest
-from .best_constants import quantiles_of, weight_in_steps
+from ..sums import Array, ExactSum, exact_means, exact_sum, rows_together
+from ..together import anywhere, count, largest, smallest
+from .best_constants import TOLERANCE, Derivatives, convex_minimum, newton_crossing, quantiles_of, weight_in_steps
 from .built_in import BuiltInLoss, checked
 from .elementary import exp, log
 
-# Newton steps for constants: their largest length, the length of the last one, and their number.
-LONGEST_STEP = 1.0
-TOLERANCE = 1e-9
-MOST_ITERATIONS = 500
+# Best constants of accelerated failure time: the largest scale, in ranges of the logarithms of bounds; the largest
+# distance of a location from all bounds, in scales; the step of x for second derivatives.
+WIDEST = 10.0
+FARTHEST = 1000.0
+STEP = 2.0**-17
 
 MOST_INTERVALS = 100
 _DISTRIBUTIONS = ("normal", "logistic", "extreme")
+
+
+def _log_bounds(y: Array) -> Array:
+    """The logarithms of the bounds; minus infinity for a lower bound of 0, infinity for an infinite upper bound."""
+    return np.where(np.isfinite(y), log(y), y)
 
 
 def has_event(y: Array) -> Any:
@@ -38,12 +44,24 @@ def has_event(y: Array) -> Any:
 
 
 def check_right_censored(y: Array, loss: BuiltInLoss) -> None:
-    """Raise ValueError for labels other than events and right-censored times."""
+    """Raise ValueError for labels other than events and right-censored times, of which some are events."""
     wrong = np.flatnonzero(~has_event(y) & np.isfinite(y[1]))
     if len(wrong):
         raise ValueError(
-            f"y: loss={loss!r} supports events and right-censored times only; row {wrong[0]} is known to be between "
+            f"y: loss={loss!r} supports events and right-censored times only; a row is known to be between "
             f"{y[0, wrong[0]]:g} and {y[1, wrong[0]]:g}. Use loss='aft:normal', 'aft:logistic' or 'aft:extreme'."
+        )
+    check_events(has_event(y))
+    if not anywhere(y[0] > 0.0):
+        raise ValueError(f"y: all times are 0; loss={loss!r} needs some that are positive.")
+
+
+def check_events(known: Any) -> None:
+    """Raise ValueError if there is no event, known exactly or within bounds."""
+    if not anywhere(known):
+        raise ValueError(
+            "y has no event: all rows are right-censored, which does not say when events happen. If there are events, "
+            "check their column: 1 (True) means an event, 0 (False) a censored row."
         )
 
 
@@ -164,47 +182,54 @@ class AcceleratedFailureTime(LifetimeLoss):
         _native.lifetimes(self.distribution, log_scale, quantity, y, f, out, self.n_threads)
 
     def check(self, y: Array) -> None:
-        """Times of events must be positive, and some times must have an upper bound."""
+        """Times of events must be positive, some times must have an upper bound, and some a lower one."""
         if anywhere((has_event(y) & (y[0] <= 0.0)) | (y[1] <= 0.0)):
             raise ValueError(
                 f"y has events at time 0, which loss={self!r} does not allow: it models the logarithm of the time. Add "
                 "half of the smallest time unit to them, or use loss='cox' or 'piecewise_exponential'."
             )
-        if not anywhere(np.isfinite(y[1])):
-            raise ValueError("y has no event: all rows are censored; a model needs at least one.")
+        check_events(np.isfinite(y[1]))
+        if not anywhere(y[0] > 0.0):
+            raise ValueError(
+                f"y: all rows are left-censored, so that loss={self!r} finds no time too early for their events; add "
+                "rows with an event or with a lower bound above 0."
+            )
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
-        """See LifetimeLoss; by Newton steps."""
-        score = self._first_guess(y, weight)
-        if offset is not None:
-            score = score - np.array(exact_means(lambda: offset, weight))
-        for _ in range(MOST_ITERATIONS):
-            means = np.array(exact_means(partial(self._derivatives, y, score, offset), weight))
-            step = means[: len(score)] / means[len(score) :]
-            unit = np.array([self._scale_of(score), 1.0])[: self.n_scores]
-            step = np.clip(step, -LONGEST_STEP * unit, LONGEST_STEP * unit)
-            score = score + step
-            if np.abs(step / unit).max() <= TOLERANCE:
-                break
-        return score
+        """See LifetimeLoss; the scale is at most WIDEST times the range of the logarithms of all bounds."""
+        logs = _log_bounds(y) if offset is None else _log_bounds(y) - offset[0]
+        if self.scale is None and largest(logs[0]) <= smallest(logs[1]):
+            self._refuse_one_time(y, offset)
+        known = logs[np.isfinite(logs)]
+        low, high = smallest(known), largest(known)
+        means = partial(self._means, y, weight, offset)
+        if self.scale is not None:
+            return np.array([_best_location(means, self.scale, low, high)])
+        before = [np.isneginf(logs[0]).astype(np.float64), np.isfinite(logs[1]).astype(np.float64)]
+        share = 0.5 * sum(exact_means(lambda: before, weight))
+        return _best_pair(means, low, high, share, 0.0 if offset is None else smallest(offset[1]))
 
-    def _derivatives(self, y: Array, score: Array, offset: Array | None) -> list[Array]:
-        """The residuals of all scores, and their hessians, at constants."""
-        f = np.broadcast_to(score[:, np.newaxis], (len(score), y.shape[-1]))
-        f = np.ascontiguousarray(f if offset is None else f + offset)
-        return [*self.negative_gradient(y, f), *self.hessian(y, f)]
+    def _refuse_one_time(self, y: Array, offset: Array | None) -> None:
+        time, n = largest(y[0]) or smallest(y[1]), count(y.shape[-1])
+        one = f"the time {time:g}" if offset is None else "one time, relative to the offsets,"
+        raise ValueError(
+            f"y: {one} agrees with the events and bounds of all rows (n_samples={n}), so that loss={self!r} cannot "
+            f"estimate how much times vary. Fix the scale: loss=AcceleratedFailureTime({self.distribution!r}, scale=1)."
+        )
 
-    def _first_guess(self, y: Array, weight: Array | None) -> Array:
-        """Mean and standard deviation of the logarithms of the bounds."""
-        logs = log(np.where(np.isfinite(y[1]), y[1], np.maximum(y[0], np.finfo(np.float64).tiny)))
-        known = (y[0] > 0.0) | np.isfinite(y[1])
-        of_known = None if weight is None else weight[known]
-        mean = exact_mean(logs[known], of_known)
-        variance = exact_mean((logs[known] - mean) ** 2, of_known)
-        return np.array([mean, 0.5 * float(log(max(variance, 1e-4)))])[: self.n_scores]
+    def _means(self, y: Array, weight: Array | None, offset: Array | None, points: Sequence[Sequence[float]]) -> Array:
+        """The mean loss at the first of several constants, and the mean residuals at all of them."""
 
-    def _scale_of(self, score: Array) -> float:
-        return float(exp(score[1])) if self.scale is None else self.scale
+        def vectors() -> Iterator[Array]:
+            for i, scores in enumerate(points):
+                f = np.repeat(np.array(scores)[:, np.newaxis], y.shape[-1], axis=1)
+                if offset is not None:
+                    f += offset
+                if i == 0:
+                    yield self.value(y, f)
+                yield from self.negative_gradient(y, f)
+
+        return np.array(exact_means(vectors, weight, self.n_threads))
 
     def inverse_link(self, f: Array) -> Array:
         """Minus the location."""
@@ -236,6 +261,51 @@ class AcceleratedFailureTime(LifetimeLoss):
         if self.distribution == "logistic":
             return math.log(share) - math.log1p(-share)
         return math.log(-math.log1p(-share))
+
+
+Means = Callable[[Sequence[Sequence[float]]], Array]
+"""See AcceleratedFailureTime._means."""
+
+
+def _best_location(means: Means, scale: float, low: float, high: float) -> float:
+    """The constant location for a given scale, if logarithms of bounds are from low to high."""
+    step, reach = STEP * scale, FARTHEST * scale
+
+    def at(location: float) -> tuple[float, float]:
+        _, here, there = means([[location], [location + step]])
+        return here, (there - here) / step
+
+    return newton_crossing(at, low - reach, high + reach, TOLERANCE * scale)
+
+
+def _best_pair(means: Means, low: float, high: float, share: float, least_offset: float) -> Array:
+    """The constant location and log scale, if logarithms of bounds are from low to high.
+
+    The loss is convex in x = (location / scale, 1 / scale), see Burridge, "A note on maximum likelihood estimation for
+    regression models using grouped data", 1981. Here, the location is relative to the middle of the bounds, and the
+    scale is that of the row with the least offset, in units of their range. So no error is large at 1 / scale = 1,
+    where Newton steps begin, with a location that has about the right share of times below it.
+    """
+    middle, extent = 0.5 * (low + high), high - low
+    unit = float(log(extent)) - least_offset
+
+    def scores(x: Array) -> list[float]:
+        return [middle + extent * x[0] / x[1], unit - float(log(x[1]))]
+
+    def gradient(x: Array, residual: Array) -> Array:
+        location, spread = extent * residual[0], residual[1]
+        return np.array([-location / x[1], (location * x[0] / x[1] + spread) / x[1]])
+
+    def at(x: Array) -> Derivatives:
+        """The second derivatives are differences of the first."""
+        points = [x, x + np.array([STEP, 0.0]), x * np.array([1.0, 1.0 + STEP])]
+        value, *residuals = means([scores(point) for point in points])
+        here, *there = map(gradient, points, np.reshape(residuals, (3, 2)))
+        change = (np.array(there) - here) / np.array([[STEP], [STEP * x[1]]])
+        return Derivatives(value, here, 0.5 * (change + change.T))
+
+    start = np.array([float(log((1.0 - share) / share)), 1.0])
+    return np.array(scores(convex_minimum(at, start, 1.0 / WIDEST)))
 
 
 class PiecewiseExponential(LifetimeLoss):
@@ -288,12 +358,8 @@ class PiecewiseExponential(LifetimeLoss):
         _native.hazards(self._edges, quantity, y, f, out, self.n_threads)
 
     def check(self, y: Array) -> None:
-        """Times must be known or right-censored, and some of them events; not all at 0."""
+        """See check_right_censored."""
         check_right_censored(y, self)
-        if not anywhere(has_event(y)):
-            raise ValueError("y has no event: all rows are censored; a model needs at least one.")
-        if not anywhere(y[0] > 0.0):
-            raise ValueError(f"y: all times are 0; loss={self!r} needs positive times.")
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
         """See LifetimeLoss: the events of each interval, divided by the time that rows spend in it."""
