@@ -57,7 +57,7 @@ void hazards(const Vector<double>& edges, const std::string& name, const Rows& y
   const Quantity quantity = quantity_of(name);
   check_rows(y, f);
   check_results(out, quantity, f);
-  require(edges.size() >= 1 && f.shape(0) == edges.size(), "f: must have one score per interval");
+  require(edges.size() >= 1 && f.shape(0) == edges.size() + 1, "f: must have one score, and one per interval");
   nb::gil_scoped_release release;
   fill_hazards(quantity, y.data(), y.data() + y.stride(0), f.data(), f.stride(0), edges.data(), edges.size(),
                f.shape(1), out.data(), n_threads);

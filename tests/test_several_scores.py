@@ -1,6 +1,7 @@
 """Regressors with several scores per label: lists of quantiles, and distributions."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -293,6 +294,19 @@ class TestDistributions:
         with pytest.raises(ValueError, match=r"y has only one value, 3\.0"):
             AGBMRegressor(loss="distribution:normal", **FAST).fit(np.ones((9, 1)), np.full(9, 3.0))
 
+    def test_early_stopping_does_not_wait_for_the_spread_to_overfit(self):
+        """The mean is about as good as that of the squared error, although training residuals are too small."""
+        errors = []
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(3_000, 6))
+            mean = 1.5 * X[:, 0] + X[:, 1] * X[:, 2]
+            y = mean + rng.normal(size=3_000)
+            for loss in ("distribution:normal", "squared_error"):
+                model = AGBMRegressor(loss=loss, n_jobs=1).fit(X[:1_000], y[:1_000])
+                errors.append(np.sqrt(((model.predict(X[1_000:]) - mean[1_000:]) ** 2).mean()))
+        assert sum(errors[::2]) < 1.1 * sum(errors[1::2])
+
     def test_score_is_that_of_the_mean(self):
         model, X, y = fitted("distribution:normal", max_iter=30)
         assert model.score(X, y) == pytest.approx(1 - ((y - model.predict(X)) ** 2).mean() / y.var())
@@ -315,3 +329,89 @@ def test_tables_with_categories_and_names():
     table["kind"] = pd.Categorical(np.where(X[:, 0] > 0, "high", "low"))
     model = AGBMRegressor(loss=Quantile(LEVELS), **FAST).fit(table, y)
     assert model.predict(table.iloc[:5]).shape == (5, 3)
+
+
+WITH_SPREAD = ["normal", "lognormal", "student_t", "gamma", "negative_binomial", "zero_inflated_gamma"]
+
+
+def levelled(name, **parameters):
+    """A model with a level of its spread, which the last rows determine."""
+    X, y = rows(500)
+    y = y if name.startswith("zero") else y + 1.0
+    given = {"early_stopping": True, "max_iter": 40, "n_iter_no_change": 10, **parameters}
+    model = AGBMRegressor(loss=f"distribution:{name}", **FAST | given)
+    return model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:]), X, y
+
+
+class TestLevelsOfSpreads:
+    @pytest.mark.parametrize("name", WITH_SPREAD)
+    def test_they_fit_the_validation_rows(self, name):
+        model, X, y = levelled(name)
+        loss, levels, best = model.model_.loss, model.history_["spread_level"], model.best_iteration_
+        raw = model.model_.raw_predict(X[300:], 1)
+        assert loss.value(y[300:], raw).mean() == pytest.approx(model.history_["validation_loss"][best], rel=1e-12)
+        residual = loss.negative_gradient(y[300:], raw)[loss.spread].mean()
+        assert abs(residual) < 0.02 * loss.hessian(y[300:], raw)[loss.spread].mean()
+        unlevelled = raw - np.eye(len(raw))[loss.spread][:, np.newaxis] * levels[best]
+        assert loss.value(y[300:], unlevelled).mean() > loss.value(y[300:], raw).mean()
+        assert np.abs(levels[1:]).min() > 0.0
+
+    @pytest.mark.parametrize("name", WITH_SPREAD[:2])
+    def test_every_iteration_has_its_own(self, name):
+        model, X, y = levelled(name)
+        stages = list(model.model_.staged_raw_predict(X[300:], 1))
+        found = [model.model_.loss.value(y[300:], raw).mean() for raw in stages]
+        np.testing.assert_allclose(found, model.history_["validation_loss"][1 : len(found) + 1], rtol=1e-12)
+        early = model.at_iteration(3).model_.raw_predict(X[300:], 1)
+        np.testing.assert_allclose(early, stages[2], rtol=1e-12)
+
+    def test_trees_do_not_depend_on_them(self):
+        with_rows, X, y = levelled("normal", early_stopping=False, max_iter=6)
+        without = AGBMRegressor(loss="distribution:normal", **FAST).fit(X[:300], y[:300])
+        assert "spread_level" not in without.history_
+        difference = with_rows.model_.raw_predict(X, 1) - without.model_.raw_predict(X, 1)
+        assert np.array_equal(difference[0], np.zeros(500))
+        assert difference[1] == pytest.approx(np.full(500, with_rows.history_["spread_level"][-1]))
+
+    def test_members_have_their_own(self):
+        X, y = rows(600)
+        given = {"n_members": 3, "early_stopping": True, "max_iter": 30}
+        model = AGBMRegressor(loss="distribution:gamma", **FAST | given).fit(X, y + 1.0)
+        starts = model.model_.calibration.starts
+        assert len({*starts[:, 1].tolist()}) == 3
+        np.testing.assert_allclose(model.model_.start, starts.mean(axis=0), rtol=1e-12)
+        low, high = model.predict_interval(X[:100]).T
+        assert ((y[:100] + 1.0 >= low) & (y[:100] + 1.0 <= high)).mean() > 0.8
+
+    def test_updates_keep_them(self):
+        model, X, y = levelled("normal")
+        before, level = model.history_["spread_level"], model.model_.spread_level
+        more = pickle.loads(pickle.dumps(model))
+        more.update(X[:200], y[:200], mode="trees", X_val=X[300:], y_val=y[300:], max_iter=10)
+        raw, best = more.model_.raw_predict(X[300:], 1), more.best_iteration_
+        found = more.model_.loss.value(y[300:], raw).mean()
+        assert found == pytest.approx(more.history_["validation_loss"][best], rel=1e-12)
+        kept = model.best_iteration_ + 1
+        assert np.array_equal(more.history_["spread_level"][:kept], before[:kept])
+        assert more.model_.start[1] - model.model_.start[1] == pytest.approx(more.model_.spread_level - level)
+        model.update(X[:300], y[:300], mode="leaves")
+        of_rows = AGBMRegressor(loss="distribution:normal", **FAST).fit(X[:300], y[:300]).model_.start[1]
+        assert model.model_.start[1] == pytest.approx(of_rows + level)
+        assert "spread_level" not in model.history_
+
+    def test_they_are_verified(self, tmp_path):
+        model, X, y = levelled("normal", max_iter=8)
+        model.save(tmp_path / "model.agbm")
+        other = agbm.load(tmp_path / "model.agbm")
+        assert np.array_equal(other.history_["spread_level"], model.history_["spread_level"])
+        validation = {"X_val": X[300:], "y_val": y[300:]}
+        for iterations in ("all", 2, [1, 3]):
+            assert other.verify(X[:300], y[:300], iterations=iterations, **validation)
+        other.model_ = replace(other.model_, start=1.01 * other.model_.start)
+        assert not other.verify(X[:300], y[:300], **validation)
+
+    def test_cross_validation_has_none(self):
+        X, y = rows()
+        found = agbm.cv(AGBMRegressor(loss="distribution:normal", **FAST), X, y, cv=2)
+        assert "spread_level_mean" not in found.history
+        assert all("spread_level" not in one.history_ for one in found.estimators)

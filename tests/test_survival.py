@@ -168,6 +168,24 @@ def test_all_kinds_of_censoring(distribution):
         AGBMSurvival(loss="piecewise_exponential", **FAST).fit(X, bounds)
 
 
+@pytest.mark.parametrize("loss", WITHOUT_COX)
+def test_early_stopping_does_not_end_before_the_risk_is_learned(loss):
+    """Spreads and hazards of intervals overfit first; still, survival functions are as good as after 100 iterations."""
+    rng = np.random.default_rng(100)
+    X = rng.normal(size=(3_000, 6))
+    risk = 1.5 * X[:, 0] + X[:, 1] * X[:, 2]
+    time, end = rng.weibull(1.5, 3_000) * np.exp(-risk / 1.5), rng.exponential(2.0, 3_000)
+    y, at = np.column_stack([np.minimum(time, end), time <= end]), np.quantile(time, [0.1, 0.25, 0.5, 0.75, 0.9])
+    true = np.exp(-((at / np.exp(-risk[1_000:, np.newaxis] / 1.5)) ** 1.5))
+    errors = []
+    for parameters in ({}, {"early_stopping": False}):
+        model = AGBMSurvival(loss=loss, n_jobs=1, **parameters).fit(X[:1_000], y[:1_000])
+        found = model.predict_survival_function(X[1_000:], times=at)
+        errors.append(np.sqrt(((found - true) ** 2).mean()))
+    assert errors[0] < 1.02 * errors[1]
+    assert errors[0] < 0.112
+
+
 def test_baseline_is_that_of_rows_held_out():
     members = AGBMSurvival(**FAST).fit(X, Y)
     assert members.predict_survival_function(X[:1], return_array=True).shape == (1, len(members.unique_times_))
@@ -282,8 +300,9 @@ def _offset(loss):
     effect = 0.8 * X[:, 0]
     if loss.startswith("cox"):
         return effect
-    n_scores = len(np.unique(np.quantile(TIME[EVENT], np.linspace(0.0, 1.0, 11)))) - 1
-    return np.column_stack([-effect, 0.0 * effect]) if loss.startswith("aft") else np.tile(effect[:, None], n_scores)
+    n_intervals = len(np.unique(np.quantile(TIME[EVENT], np.linspace(0.0, 1.0, 11)))) - 1
+    first, others = (-effect, 1) if loss.startswith("aft") else (effect, n_intervals)
+    return np.column_stack([first, *[0.0 * effect] * others])
 
 
 class OfEvents(AGBMSurvival):

@@ -50,14 +50,15 @@ MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS = 5, 20
 
 # l2_regularization="auto": L2_OF_COUNTS if leaves count rows. Otherwise L2_ROWS times the mean hessian, as if each leaf
 # had this many more rows with residual zero, which does not depend on the unit of y; L2_ROWS_OF_SPREAD for the spread
-# or shape of a distribution, which a few rows say less about than about its mean; L2_ROWS_OF_TIMES for the scores of
-# censored times, about which rows without an event say little. The hessians of classification
-# losses have no unit and are the variance of the gradient, so L2_OF_CLASSES acts as a prior on leaf values. It is
-# reduced in proportion if the mean hessian is below L2_HESSIAN.
+# or shape of a distribution, which a few rows say less about than about its mean. Rows without an event say little
+# about times: L2_ROWS_OF_TIMES for their location or common hazard, L2_ROWS_OF_TIME_SHAPES for their spread or the
+# hazards of single intervals. The hessians of classification losses have no unit and are the variance of the gradient,
+# so L2_OF_CLASSES acts as a prior on leaf values. It is reduced in proportion if the mean hessian is below L2_HESSIAN.
 L2_OF_COUNTS = 3.0
 L2_ROWS = 7.0
-L2_ROWS_OF_SPREAD = 20.0
+L2_ROWS_OF_SPREAD = 60.0
 L2_ROWS_OF_TIMES = 30.0
+L2_ROWS_OF_TIME_SHAPES = 300.0
 L2_OF_CLASSES = 7.0
 L2_HESSIAN = 0.05
 
@@ -138,9 +139,9 @@ def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
 
 
 def _rows_of_scores(loss: Any) -> list[float]:
-    """L2_ROWS for each score of a label, more for the scores that predictions do not depend on."""
+    """L2_ROWS for each score of a label, more for those of spreads and shapes; the first score of times is neither."""
     if isinstance(loss, LifetimeLoss):
-        return [L2_ROWS_OF_TIMES for _ in loss.mean_signs]
+        return [L2_ROWS_OF_TIMES] + [L2_ROWS_OF_TIME_SHAPES] * (loss.n_scores - 1)
     return [L2_ROWS if sign != 0 else L2_ROWS_OF_SPREAD for sign in loss.mean_signs]
 
 

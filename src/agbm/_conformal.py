@@ -77,8 +77,11 @@ def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
     return Residual(loss)
 
 
-def calibration_of_fit(run: Run, kept: Sequence[Any]) -> Calibration | None:
-    """The calibration by the rows that each member has held out; None if none is defined for the labels."""
+def calibration_of_fit(run: Run, starts: Sequence[Any], kept: Sequence[Any]) -> Calibration | None:
+    """The calibration by the rows that each member has held out; None if none is defined for the labels.
+
+    `starts` are the start functions of the members, `kept` their functions on these rows.
+    """
     try:
         measure = measure_of(run.labels, run.plan.loss)
     except ValueError:
@@ -91,7 +94,6 @@ def calibration_of_fit(run: Run, kept: Sequence[Any]) -> Calibration | None:
         [SortedScores.of(of_label, weights).sample(MOST_KEPT, run.plan.seed_of(k)) for of_label in scores]
         for k, ((scores, _), weights) in enumerate(zip(found, of_members, strict=True))
     ]
-    starts = [member.start for member in run.members]
     constant = all(isinstance(start, np.ndarray) for start in starts)
     return Calibration(parts, test_weight, of_members=True, starts=np.stack(starts) if constant else None)
 

@@ -16,6 +16,7 @@ from ._core.ensemble import Ensemble, fold
 from ._core.losses import Cox
 from ._core.methods import name_of
 from ._core.replay import ReplayingFitter
+from ._core.spread_level import SpreadLevels, spread_of, with_level
 from ._core.temperature import best_factor, scaled
 from ._core.training import (
     EarlyStopping,
@@ -25,6 +26,7 @@ from ._core.training import (
     after,
     by_loss,
     by_score,
+    mean_of,
     no_scores,
     warn_diverged,
     watch,
@@ -48,6 +50,8 @@ class Trained(NamedTuple):
     """Settings that the run has found; see FittedModel."""
     functions: Sequence[Any] = ()
     """For each member, its function at the best iteration, on the rows that it has held out; for Cox's loss, on all."""
+    levels: Sequence[float] = ()
+    """For each member, the level of its spread at the best iteration; see SpreadLevels."""
 
 
 def train(run: Run, settings: Any) -> FittedModel:
@@ -67,14 +71,22 @@ def finished(run: Run, settings: Any, trained: Trained) -> FittedModel:
         pairs = zip(run.members, trained.functions, strict=True)
         functions = [cast(Any, member.objective).to_host(f) for member, f in pairs]  # they may be on a device
         return replace(model, baseline=baseline_of_fit(run, functions))
-    return replace(model, calibration=calibration_of_fit(run, trained.functions)) if run.plan.held_out else model
+    if not run.plan.held_out:
+        return model
+    starts = [member.start for member in run.members]
+    if trained.levels:
+        starts = [with_level(*of, run.plan.loss) for of in zip(starts, trained.levels, strict=True)]
+    return replace(model, calibration=calibration_of_fit(run, starts, trained.functions))
 
 
 def fitted_model(run: Run, settings: Any, trained: Trained) -> FittedModel:
     """The model of a run whose ensembles end at the best iteration."""
     plan, parameters, ensembles = run.plan, shaping_parameters(settings), trained.ensembles
+    start = run.start
+    if trained.levels:
+        start = with_level(start, mean_of(trained.levels), plan.loss)
     return FittedModel(
-        reader=run.reader, labels=run.labels, loss=plan.loss, start=run.start, ensembles=ensembles,
+        reader=run.reader, labels=run.labels, loss=plan.loss, start=start, ensembles=ensembles,
         folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=trained.resolved, seed=plan.seed,
         held_out=plan.held_out, history=trained.history,
@@ -97,6 +109,8 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     has_baseline = isinstance(plan.loss, Cox)
     keeps = plan.held_out or scales or has_baseline
     kept = KeptFunctions(objectives, criterion, whole=scales or has_baseline)
+    spread = spread_of(plan.loss) if has_validation else None
+    levels = None if spread is None else SpreadLevels(objectives, spread)
     for checkpoint in checkpoints_of(settings):
         checkpoint.begin(ensembles, plan.seed)
     watchers: list[Watcher] = [kept] if keeps else []
@@ -109,7 +123,7 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol, criterion))
         # The learners that are left out of a step are drawn among those of all earlier steps.
-        history, diverged = watch(members, watchers, plan.members_at_once, settings.dropout == 0.0, seen)
+        history, diverged = watch(members, watchers, plan.members_at_once, settings.dropout == 0.0, seen, levels)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
@@ -125,7 +139,7 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
         ensembles = [ensemble.scaled([factor] * best) for ensemble in ensembles]
         resolved["temperature"] = 1.0 / factor
         functions = [of.to_keep(scaled(of, f, factor)) for of, f in zip(objectives, functions, strict=True)]
-    return Trained(ensembles, history.columns(), resolved, functions)
+    return Trained(ensembles, history.columns(), resolved, functions, () if levels is None else levels.found[best])
 
 
 def _scales(settings: Any, has_validation: bool) -> bool:

@@ -14,6 +14,7 @@ from ._core.conformal import Calibration
 from ._core.ensemble import Ensemble, fold
 from ._core.learners import Model, WeightedSum
 from ._core.losses import Array, Loss
+from ._core.spread_level import SPREAD_LEVEL, spread_of, with_level
 from ._data.reader import TableReader
 from ._data.row_digest import RowDigest
 from ._labels import Labels
@@ -144,9 +145,21 @@ class FittedModel:
         start = self._plus(self.start_scores(X), offset, numbers.shape[0])
         start = np.broadcast_to(start, (len(start), numbers.shape[0]))
         stages = [ensemble.staged(numbers, start, n_threads) for ensemble in self.ensembles]
-        if len(stages) == 1:
-            return stages[0]
-        return (np.mean(scores, axis=0) for scores in zip(*stages, strict=True))
+        whole = stages[0] if len(stages) == 1 else (np.mean(scores, axis=0) for scores in zip(*stages, strict=True))
+        if self.spread_level is None:
+            return whole
+        return (scores + self._level_change(m)[:, np.newaxis] for m, scores in enumerate(whole, 1))
+
+    @property
+    def spread_level(self) -> float | None:
+        """The part of the constant of the spread that comes from validation rows; None if there is none."""
+        known = spread_of(self.loss) is not None and SPREAD_LEVEL in self.history
+        return float(self.history[SPREAD_LEVEL][self.best_iteration]) if known else None
+
+    def _level_change(self, iteration: int) -> Array:
+        """The constants of an iteration minus those of the best one, which differ in the level of the spread."""
+        levels = self.history[SPREAD_LEVEL]
+        return with_level(np.zeros(self.n_outputs), levels[iteration] - levels[self.best_iteration], self.loss)
 
     def raw_predict_of_members(self, X: Any, n_threads: int, starts: Array | None, offset: Any = None) -> list[Array]:
         """Scores of each member; `starts` are their constants (member, output), None if they start from one model."""
@@ -179,7 +192,8 @@ class FittedModel:
         for ensemble in ensembles:
             ensemble.truncate(iteration)
         folded = fold(ensembles, self._combined, self.n_outputs)
-        return replace(self, ensembles=ensembles, folded=folded, calibration=None, baseline=None)
+        start = self.start if self.spread_level is None else self.start + self._level_change(iteration)
+        return replace(self, start=start, ensembles=ensembles, folded=folded, calibration=None, baseline=None)
 
     def contributions(self, X: Any, n_threads: int) -> Array:
         """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value."""

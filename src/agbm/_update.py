@@ -19,7 +19,8 @@ from ._core.learners import Learner, Model
 from ._core.losses import Array
 from ._core.objective import LocalObjective
 from ._core.reweigh import groups_of, reweigh
-from ._core.training import MemberRun, Record
+from ._core.spread_level import SPREAD_LEVEL, with_level
+from ._core.training import MemberRun, Record, mean_of
 from ._data.rows import Given
 from ._fit import Trained, follow, member_run, train
 from ._known_trees import KnownTrees, leaves_of
@@ -135,8 +136,9 @@ def _with_more_trees(model: FittedModel, settings: Any, rows: Rows) -> FittedMod
     run = rows.run(settings, model)
     trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
     begins = ("trees", model.best_iteration)
+    start = with_level(model.start, mean_of(trained.levels), model.loss) if trained.levels else model.start
     return replace(
-        _followed_by(model, trained, run.members[0].learner), labels=run.labels,
+        _followed_by(model, trained, run.members[0].learner), labels=run.labels, start=start,
         resolved=trained.resolved, seed=run.plan.seed, held_out=run.plan.held_out,
         updates=(*model.updates, begins), baseline=baseline_of_fit(run, trained.functions),
     )  # fmt: skip
@@ -160,12 +162,14 @@ def _joined(old: Mapping[str, NDArray[Any]], best: int, new: Mapping[str, NDArra
     """The history of the iterations that were kept, followed by the later ones of a run that started from the last."""
     names = list(dict.fromkeys([*old, *new]))
     missing = {name: np.full(len((new if name in old else old)["iteration"]), np.nan) for name in names}
+    if SPREAD_LEVEL in missing:
+        missing[SPREAD_LEVEL][:] = 0.0
     joined = {
         name: np.concatenate([old.get(name, missing[name])[: best + 1], new.get(name, missing[name])[1:]])
         for name in names
     }
-    for name in ("iteration", "trees", "seconds"):  # counted from the start
-        joined[name][best + 1 :] += old[name][best]
+    for name in {"iteration", "trees", "seconds", SPREAD_LEVEL} & joined.keys():  # counted from the start
+        joined[name][best + 1 :] += joined[name][best]
     joined["restart"][best + 1 : best + 2] = True
     return joined
 
@@ -194,9 +198,10 @@ class _KnownModel:
     def with_new_leaves(self, old_weight: float) -> FittedModel:
         """The algorithm, run again on the rows with the known structures."""
         model, firsts = self.model, [0, *(first for mode, first in self.model.updates if mode == "trees")]
+        level, start = model.spread_level, self.run.start
         found = replace(
-            model, start=self.run.start, ensembles=[Ensemble() for _ in model.ensembles],
-            history=_no_iterations(model.history),
+            model, start=start if level is None else with_level(start, level, model.loss),
+            ensembles=[Ensemble() for _ in model.ensembles], history=_no_iterations(model.history),
         )  # fmt: skip
         objective, learner = self.objective, cast(TreeLearner, self.run.members[0].learner)
         for iterations in pairwise(
@@ -300,7 +305,7 @@ class _KnownModel:
 
 
 def _no_iterations(history: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name: column[:1] for name, column in history.items()}
+    return {name: column[:1] for name, column in history.items() if name != SPREAD_LEVEL}
 
 
 def _begun(model: FittedModel, trained: Trained, learner: Learner) -> FittedModel:

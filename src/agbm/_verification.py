@@ -16,6 +16,7 @@ import numpy as np
 
 from ._core.ensemble import Ensemble
 from ._core.replay import ReplayingFitter
+from ._core.spread_level import with_level
 from ._differences import (
     Content,
     Difference,
@@ -117,8 +118,10 @@ class Replay:
         if found:
             return found  # everything else may follow from it
         resolved = {name: value for name, value in model.resolved.items() if name != "temperature"}
+        level, start = model.spread_level, run.start  # the level is that of the history, which is compared later
         prepared = replace(
-            model, reader=run.reader, labels=run.labels, loss=run.plan.loss, start=run.start,
+            model, reader=run.reader, labels=run.labels, loss=run.plan.loss,
+            start=start if level is None else with_level(start, level, model.loss),
             held_out=run.plan.held_out, resolved=run.resolved(settings),
         )  # fmt: skip
         pair = Content.of(self._with(replace(model, resolved=resolved))), Content.of(self._with(prepared))

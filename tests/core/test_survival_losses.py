@@ -293,7 +293,8 @@ def test_piecewise_hazards_are_likelihoods(seed, n):
     rng, time, event = times(seed, n, 30)
     y = labels(time, event)
     loss = PiecewiseExponential(4).learned_from(y, None)
-    f = rng.normal(size=(loss.n_scores, n)) - 2.0
+    assert loss.n_scores == 1 + len(loss.intervals)
+    f = rng.normal(size=(loss.n_scores, n)) - 1.0
     wanted = [twin.hazards_value(time[i], event[i], f[:, i], loss.intervals) for i in range(n)]
     assert np.allclose(loss.value(y, f), wanted)
     found, hessian = loss.negative_gradient(y, f), loss.hessian(y, f)
@@ -301,11 +302,13 @@ def test_piecewise_hazards_are_likelihoods(seed, n):
         up, down = f.copy(), f.copy()
         up[k], down[k] = up[k] + STEP, down[k] - STEP
         assert np.allclose(found[k], -(loss.value(y, up) - loss.value(y, down)) / (2.0 * STEP), atol=1e-5)
-    exposed = np.exp(f) * loss.exposure(time)
-    assert np.allclose(hessian, np.maximum(exposed, np.abs(found) / 2.0), atol=1e-300)
+    exposed = np.exp(f[0] + f[1:]) * loss.exposure(time)
+    exposed = np.concatenate([exposed.sum(axis=0)[np.newaxis], exposed])
+    assert np.allclose(hessian, np.maximum(exposed, np.abs(found) / 2.0), rtol=1e-12, atol=1e-300)
     constant = loss.best_constant(y, None)
     means = loss.negative_gradient(y, np.repeat(constant[:, np.newaxis], n, axis=1)).mean(axis=1)
     assert np.abs(means).max() < 1e-9
+    assert constant[1:].sum() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_intervals_have_about_as_many_events():
@@ -321,9 +324,13 @@ def test_intervals_have_about_as_many_events():
 def test_offsets_of_hazards_are_exposures():
     rng, time, event = times(7, 200, 30)
     y, loss = labels(time, event), PiecewiseExponential([0.0, 10.0, 20.0])
-    offset = np.repeat(rng.normal(size=(1, 200)), 3, axis=0)
-    f = loss.best_constants(y, None, offset)[:, np.newaxis] + offset
+    offset = np.zeros((4, 200))
+    offset[0] = rng.normal(size=200)
+    constants = loss.best_constants(y, None, offset)
+    f = constants[:, np.newaxis] + offset
     assert np.abs(loss.negative_gradient(y, f).mean(axis=1)).max() < 1e-12
+    of_intervals = np.concatenate([np.zeros((1, 200)), np.repeat(offset[:1], 3, axis=0)])
+    assert np.allclose(loss.best_constants(y, None, of_intervals), constants, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ CASES = [
     (losses.ListwiseCrossEntropy(), queries, 1, False),
     (losses.Cox(), times, 1, False),
     (losses.AcceleratedFailureTime("normal"), times, 2, False),
-    (losses.PiecewiseExponential([0.0, 0.5, 1.0]), times, 3, False),
+    (losses.PiecewiseExponential([0.0, 0.5]), times, 3, False),
     (losses.NormalDistribution(), one_of(any_labels), 2, True),
     (losses.LogNormalDistribution(), one_of(positive), 2, True),
     (losses.StudentTDistribution(), one_of(any_labels), 2, True),
@@ -204,6 +204,19 @@ def test_held_out_scores():
     found = objective.held_out_scores(objective.to_keep(device.to_device(f)), Residual(losses.HalfSquaredError()))
     expected = local.held_out_scores(local.to_keep(f), Residual(losses.HalfSquaredError()))
     assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(("loss", "labels", "n_outputs", "has_kernels"), CASES, ids=NAMES)
+def test_levels_of_spreads(loss, labels, n_outputs, has_kernels, weights):
+    spread = getattr(loss, "spread", None)
+    if spread is None:
+        assert not isinstance(loss, losses.NormalDistribution | losses.AcceleratedFailureTime)
+        return
+    local, objective, device = objectives(loss, labels, n_outputs, weights)
+    f = local.start + np.random.default_rng(3).normal(size=(n_outputs, N))
+    assert_same(device, objective.unit(spread), local.unit(spread))
+    assert objective.level_step(device.to_device(f), spread) == local.level_step(f, spread)
 
 
 def test_losses_that_do_not_fit_say_so():

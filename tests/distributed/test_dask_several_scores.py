@@ -15,6 +15,7 @@ FAST = {"max_iter": 3, "max_leaf_nodes": 5, "n_members": 1, "early_stopping": Tr
     [
         ("quantile:0.1,0.5,0.9", True),
         ("distribution:normal", False),
+        ("distribution:gamma", True),
         ("distribution:zero_inflated_poisson", True),
         ("distribution:histogram", False),
     ],
@@ -32,5 +33,7 @@ def test_same_bits(two_workers, loss, weighted):
     assert np.array_equal(found.history_["validation_loss"], local.history_["validation_loss"])
     if "distribution" in loss:
         assert np.array_equal(found.predict_dist(X).mean(), local.predict_dist(X).mean())
+        assert np.array_equal(found.predict_dist(X).std(), local.predict_dist(X).std())
+        assert set(found.history_) == set(local.history_)
         with pytest.raises(TypeError, match="predict_dist needs rows in memory"):
             found.predict_dist(spread[0])

@@ -59,9 +59,9 @@ def lifetime_value(lower, upper, location, log_scale, distribution):
 
 
 def hazards_value(time, event, f, edges):
-    """The negative log-likelihood of one row with log hazards f between edges."""
+    """The negative log-likelihood of one row; its log hazards between edges are f[0] + f[1:]."""
     total, ends = 0.0, [*edges[1:], np.inf]
-    for score, low, high in zip(f, edges, ends, strict=True):
+    for score, low, high in zip(f[0] + f[1:], edges, ends, strict=True):
         total += np.exp(score) * max(0.0, min(time, high) - low)
         if event and (low < time <= high or (low == 0.0 and time == 0.0)):
             total -= score

@@ -74,6 +74,12 @@ class Objective(Protocol[V]):
     def fit_of(self, model: Model, function: int, values: V, newton: Newton[V] | None) -> Fit[V]:
         """A function of a known model as a fit, from its values."""
 
+    def unit(self, output: int) -> V:
+        """The function that is 1 for one output and 0 for the others."""
+
+    def level_step(self, f: V, output: int) -> float:
+        """The Newton step of a constant that is added to one output of f, by the loss of the validation rows."""
+
     def to_keep(self, f: V) -> V:
         """The part of a function that `held_out_scores` needs, which does not keep the rest in memory."""
 
@@ -236,6 +242,13 @@ class LocalObjective:
         """Mean loss over any rows with labels y and scores f."""
         return self._loss_sum(y, f, weight) / self._weight_sum(y, weight)
 
+    def level_sums(self, kept: Array, output: int) -> tuple[ExactSum, ExactSum]:
+        """The sums of the residuals and hessians of one output over the validation rows, from the result of to_keep."""
+        y, weight = self.y[..., self.validation_rows], self.validation_weight
+        derivatives = self.loss.negative_gradient(y, kept), self.loss.hessian(y, kept, weight)
+        residual, hessian = (exact_sum(of[output], weight, self.n_threads) for of in derivatives)
+        return residual, hessian
+
     def train_loss(self, f: Array) -> float:
         """See Objective."""
         if self.train_weight is None and self._kernels[0]:
@@ -294,6 +307,17 @@ class LocalObjective:
     def to_host(self, f: Array) -> Array:
         """The values of a function as an array in memory."""
         return f
+
+    def unit(self, output: int) -> Array:
+        """See Objective."""
+        function = np.zeros((len(self.start), self.n_rows))
+        function[output] = 1.0
+        return function
+
+    def level_step(self, f: Array, output: int) -> float:
+        """See Objective."""
+        residual, hessian = self.level_sums(self.to_keep(f), output)
+        return residual / hessian
 
     def to_keep(self, f: Array) -> Array:
         """See Objective."""

@@ -29,6 +29,7 @@ from .boosting import Step
 from .ensemble import Ensemble
 from .learners import DivergedError
 from .objective import Objective
+from .spread_level import SPREAD_LEVEL, SpreadLevels
 
 
 class Record(NamedTuple):
@@ -220,10 +221,12 @@ def watch(
     n_threads: int = 1,
     run_ahead: bool = False,
     scores: Callable[[Sequence[Any]], Mapping[str, float]] = no_scores,
+    levels: SpreadLevels | None = None,
 ) -> tuple[History, bool]:
     """Run the members and fill their ensembles. Returns the history, and whether the run diverged.
 
-    `scores` computes the scores in the record of an iteration from the functions f of all members.
+    `scores` computes the scores in the record of an iteration from the functions f of all members. If there are
+    `levels`, these are added to the functions before, and the validation loss is that of the sums.
     With several threads, steps of different members run at the same time. With `run_ahead`, the next step of a member
     may begin before its ensemble has the previous one, so that no thread waits for the slowest member.
     """
@@ -235,13 +238,21 @@ def watch(
         answers = [watcher(record) for watcher in watchers]  # every watcher receives every record
         return any(answers)
 
+    def scored(record: Record, functions: Sequence[Any]) -> Record:
+        if levels is None:
+            return record._replace(scores=scores(functions))
+        functions = levels.levelled(functions)
+        losses = [of.validation_loss(f) for of, f in zip(objectives, functions, strict=True)]
+        found = {**scores(functions), SPREAD_LEVEL: mean_of(levels.found[-1])}
+        return record._replace(validation_loss=mean_of(losses), scores=found)
+
+    objectives, ensembles = [member.objective for member in members], [member.ensemble for member in members]
     with _memory_of_a_run(), np.errstate(over="ignore", invalid="ignore"):  # overflow is detected as divergence
-        objectives, ensembles = [member.objective for member in members], [member.ensemble for member in members]
         start = Record(
             0, 0, mean_of([of.train_loss(of.start) for of in objectives]),
             mean_of([of.validation_loss(of.start) for of in objectives]),
-            scores=scores([of.start for of in objectives]),
         )  # fmt: skip
+        start = scored(start, [of.start for of in objectives])
         if divergence(start) or (objectives[0].has_validation and not math.isfinite(start.validation_loss)):
             raise ValueError(
                 f"The loss of the start function is not finite (training {start.train_loss}, validation "
@@ -254,7 +265,7 @@ def watch(
             for steps in _together([member.steps for member in members], n_threads, run_ahead):
                 for ensemble, step in zip(ensembles, steps, strict=True):
                     ensemble.append(step)
-                record = _record(steps, ensembles, scores([step.f for step in steps]), began)
+                record = scored(_record(steps, ensembles, began), [step.f for step in steps])
                 del step, steps  # frees their vectors before the next steps allocate their own
                 stop = over(record)
                 if divergence(record):
@@ -305,9 +316,7 @@ def _next(run: Iterator[Step[Any]]) -> Step[Any] | None:
     return None if step is None else step.without_vectors()  # the others wait for those of all members
 
 
-def _record(
-    steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], scores: Mapping[str, float], began: float
-) -> Record:
+def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], began: float) -> Record:
     first = steps[0]
     measured = [(of.train_loss, of.validation_loss, of.cosine_residual, of.cosine_corrected) for of in steps]
     train, validation, residual, corrected = map(mean_of, zip(*measured, strict=True))
@@ -315,8 +324,7 @@ def _record(
     restart = any(step.restart for step in steps)
     seconds = time.perf_counter() - began
     return Record(
-        len(ensembles[0]), trees, train, validation, first.theta, first.gamma, residual, corrected, restart, seconds,
-        scores,
+        len(ensembles[0]), trees, train, validation, first.theta, first.gamma, residual, corrected, restart, seconds
     )  # fmt: skip
 
 

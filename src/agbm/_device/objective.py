@@ -126,6 +126,15 @@ class DeviceObjective:
         """See Objective."""
         return Fit(model, function, values, self.explained_by(values, newton))
 
+    def unit(self, output: int) -> DeviceArray:
+        """See Objective."""
+        return self._device.to_device(self.local.unit(output))
+
+    def level_step(self, f: DeviceArray, output: int) -> float:
+        """See Objective; evaluated on the host."""
+        residual, hessian = self.local.level_sums(self.to_keep(f), output)
+        return residual / hessian
+
     def to_keep(self, f: DeviceArray) -> Array:
         """See Objective; on the host, where `held_out_scores` needs it."""
         return self.to_host(f[..., self.local.validation_rows])

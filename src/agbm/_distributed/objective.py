@@ -109,6 +109,15 @@ class ClusterObjective:
         hessian = [] if newton is None else [newton.hessian]
         return Fit(model, function, values, self._log.create("explained", [values, *hessian])[0])
 
+    def unit(self, output: int) -> RemoteFunction:
+        """See Objective."""
+        return self._log.create("unit", [], output)[0]
+
+    def level_step(self, f: RemoteFunction, output: int) -> float:
+        """See Objective."""
+        residual, hessian = self._log.ask("level", [f], output).sums
+        return float(residual / hessian)
+
     def to_keep(self, f: RemoteFunction) -> RemoteFunction:
         """See Objective."""
         return f

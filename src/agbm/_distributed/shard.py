@@ -151,6 +151,9 @@ class Shard:
     def _zero_residual(self, order: Order) -> None:
         self._store(order, self._objective.zero_residual())
 
+    def _unit(self, order: Order) -> None:
+        self._store(order, self._objective.unit(*order.arguments))
+
     def _forget(self, order: Order) -> None:
         for name in order.inputs:
             self._arrays.pop(name, None)  # a shard that caught up has not created all of them
@@ -164,6 +167,11 @@ class Shard:
         for r, explained in zip(pairs[::2], pairs[1::2], strict=True):
             sums += self._objective.inner_sums(r, explained)
         return Reply(tuple(sums))
+
+    def _level(self, order: Order) -> Reply:
+        """The sums of the Newton step of a level."""
+        (f,) = self._inputs(order)
+        return Reply(self._objective.level_sums(self._objective.to_keep(f), *order.arguments))
 
     def _held_out(self, order: Order) -> Reply:
         """The nonconformity of the validation rows, and their weights; both in tuples, which add up to longer ones."""

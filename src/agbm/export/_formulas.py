@@ -78,18 +78,13 @@ $function ${p}log(${arg}x) {
 FUNCTIONS = {"exp": _EXP, "sigmoid": _SIGMOID, "log": _LOG}
 _CONSTANTS = {"ln2_high": repr(float.fromhex("0x1.62e42fefa3800p-1")), "ln2_low": "5.497923018708371e-14"}
 
-_LARGEST = """\
+_SOFTMAX = """\
   $sum largest = scores[0];
   for ($index k = 1; k < $n; ++k) largest = scores[k] > largest ? scores[k] : largest;
-"""
-_SOFTMAX = (
-    _LARGEST
-    + """\
   $sum total = 0.0;
   for ($index k = 0; k < $n; ++k) total += $shares[k] = ${p}exp(scores[k] - largest);
   for ($index k = 0; k < $n; ++k) $shares[k] /= total;
 """
-)
 _SORTED = """\
   for ($index k = 0; k < $n; ++k) {
     $index place = k;
@@ -97,14 +92,13 @@ _SORTED = """\
     out[place] = scores[k];
   }
 """
-_RISK = (
-    _LARGEST
-    + """\
+_RISK = """\
+  $sum largest = scores[1];
+  for ($index k = 2; k < $n; ++k) largest = scores[k] > largest ? scores[k] : largest;
   $sum total = 0.0;
-  for ($index k = 0; k < $n; ++k) total += ${p}exp(scores[k] - largest) * ${p}weights[k];
-  out[0] = largest + ${p}log(total);
+  for ($index k = 1; k < $n; ++k) total += ${p}exp(scores[k] - largest) * ${p}weights[k - 1];
+  out[0] = scores[0] + (largest + ${p}log(total));
 """
-)
 _MEAN_OF_BINS = """\
   out[0] = 0.0;
   for ($index k = 0; k < $n; ++k) out[0] += shares[k] * ${p}middles[k];

@@ -43,6 +43,12 @@ class BuiltInLoss:
         """Name and parameter of the kernels that evaluate each row; None for losses that are more than such kernels."""
         return self._kernel, self._parameter
 
+    @property
+    def spread(self) -> int | None:
+        """The score that is the logarithm of a spread or shape; None for losses without one, or with several."""
+        signs: tuple[int, ...] = getattr(self, "mean_signs", ())
+        return signs.index(0) if signs.count(0) == 1 else None
+
     def __repr__(self) -> str:
         made_of = {name: value for name, value in vars(self).items() if name != "n_threads"}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in made_of.items())})"

@@ -311,9 +311,10 @@ def _best_pair(means: Means, low: float, high: float, share: float, least_offset
 class PiecewiseExponential(LifetimeLoss):
     """Times with a hazard that is constant in each of several intervals; for events and right-censored times.
 
-    The scores are the logarithms of the hazards, so that survival curves of rows may cross. `intervals` is the number
-    of intervals, which fit divides at quantiles of the times of events, or a list of the times where they begin, 0
-    first. The hazard of the last interval continues. The loss is convex.
+    The logarithm of a hazard is the sum of the first score, which all intervals share, and of a score of its own, so
+    that survival curves of rows may cross. `intervals` is the number of intervals, which fit divides at quantiles of
+    the times of events, or a list of the times where they begin, 0 first. The hazard of the last interval continues.
+    The loss is convex.
     """
 
     learns_from_labels = True
@@ -324,7 +325,7 @@ class PiecewiseExponential(LifetimeLoss):
     @property
     def n_scores(self) -> int:
         """See LifetimeLoss."""
-        return self.intervals if isinstance(self.intervals, int) else len(self.intervals)
+        return 1 + (self.intervals if isinstance(self.intervals, int) else len(self.intervals))
 
     @property
     def mean_signs(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -362,18 +363,21 @@ class PiecewiseExponential(LifetimeLoss):
         check_right_censored(y, self)
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
-        """See LifetimeLoss: the events of each interval, divided by the time that rows spend in it."""
-        f = np.zeros((self.n_scores, y.shape[-1])) if offset is None else np.ascontiguousarray(offset)
-        expected = exp(f, self.n_threads) * self.exposure(y[0])
+        """See LifetimeLoss: the events of each interval, divided by the time that rows spend in it.
+
+        The first constant is the mean of their logarithms.
+        """
+        f = np.zeros((self.n_scores, y.shape[-1])) if offset is None else offset
+        expected = exp(_log_hazards(f), self.n_threads) * self.exposure(y[0])
         last = np.clip(np.searchsorted(self._edges, y[0]) - 1, 0, None)
-        happened = [(has_event(y) & (last == k)).astype(np.float64) for k in range(self.n_scores)]
+        happened = [(has_event(y) & (last == k)).astype(np.float64) for k in range(len(self._edges))]
         events = exact_means(lambda: happened, weight)
         least = 0.5 * min(found for found in events if found > 0.0)  # for an interval without an event
         total = exact_means(lambda: expected, weight)
         longest = max(total)
-        return np.array(
-            [float(log(max(d, least) / (of if of > 0.0 else longest))) for d, of in zip(events, total, strict=True)]
-        )
+        logs = [float(log(max(d, least) / (of if of > 0.0 else longest))) for d, of in zip(events, total, strict=True)]
+        common = sum(logs) / len(logs)
+        return np.array([common, *(of_interval - common for of_interval in logs)])
 
     def exposure(self, times: Array) -> Array:
         """The time that is spent in each interval up to some times, (interval, time)."""
@@ -383,11 +387,12 @@ class PiecewiseExponential(LifetimeLoss):
 
     def inverse_link(self, f: Array) -> Array:
         """The logarithm of the mean cumulative hazard at the ends of the intervals, the last as long as all others."""
-        largest = f.max(axis=0)
+        common, own = f[0], f[1:]
+        largest = own.max(axis=0)
         total = np.zeros(f.shape[1])
-        for of_interval, weight in zip(f, self.risk_weights(), strict=True):  # in this order, for the same bits
+        for of_interval, weight in zip(own, self.risk_weights(), strict=True):  # in this order, for the same bits
             total += exp(of_interval - largest, self.n_threads) * weight
-        return np.asarray(largest + log(total, self.n_threads))
+        return np.asarray(common + (largest + log(total, self.n_threads)))
 
     def risk_weights(self) -> list[float]:
         """For each interval, the factor of its hazard in the mean cumulative hazard."""
@@ -397,13 +402,13 @@ class PiecewiseExponential(LifetimeLoss):
     def cumulative_hazard(self, f: Array, times: Array) -> Array:
         """See LifetimeLoss."""
         spent, total = self.exposure(times), np.zeros((f.shape[1], len(times)))
-        for of_interval, time in zip(exp(f, self.n_threads), spent, strict=True):
+        for of_interval, time in zip(exp(_log_hazards(f), self.n_threads), spent, strict=True):
             total += of_interval[:, np.newaxis] * time
         return total
 
     def quantile(self, f: Array, share: float) -> Array:
         """See LifetimeLoss."""
-        hazards, left = exp(f, self.n_threads), np.full(f.shape[1], -math.log1p(-share))
+        hazards, left = exp(_log_hazards(f), self.n_threads), np.full(f.shape[1], -math.log1p(-share))
         found = np.full(f.shape[1], self._edges[-1])
         done = np.zeros(f.shape[1], dtype=bool)
         for k, (low, high) in enumerate(pairwise(self._edges.tolist())):
@@ -413,6 +418,11 @@ class PiecewiseExponential(LifetimeLoss):
             left = np.where(done, left, left - hazards[k] * (high - low))
         found[~done] += left[~done] / hazards[-1, ~done]
         return found
+
+
+def _log_hazards(f: Array) -> Array:
+    """The logarithms of the hazards (interval, row), from the scores of PiecewiseExponential."""
+    return np.asarray(f[0] + f[1:])
 
 
 def _checked_intervals(intervals: Any) -> int | tuple[float, ...]:
