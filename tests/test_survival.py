@@ -383,7 +383,13 @@ def test_times_are_thinned_if_there_are_many():
         (pd.DataFrame({"lower": np.full(300, np.inf), "upper": TIME}), "lower bounds of times must be finite"),
         (pd.DataFrame({"a": TIME, "b": EVENT, "c": TIME}), r"y has columns \['a', 'b', 'c'\]"),
         (np.zeros(300, dtype=[("a", float), ("b", float)]), r"structured array with fields \['a', 'b'\]"),
-        ((TIME.astype(str) + "x", EVENT), "times must be numbers and events 0 or 1"),
+        ((TIME.astype(str) + "x", EVENT), "y: times must be numbers: could not convert"),
+        ((TIME, np.where(EVENT, "yes", "no")), r"y: events must be 0 or 1 \(censored or not\): could not convert"),
+        (
+            (TIME, np.where(EVENT, 1.0, np.nan)),
+            r"events must be 0 or 1 \(censored or not\); that of row \d+ is missing",
+        ),
+        ((TIME + 0j, EVENT), "y: times must be numbers; got complex128"),
     ],
 )
 def test_wrong_labels(y, message):
@@ -429,6 +435,46 @@ def test_degenerate_censoring(loss, lower, upper, message):
         AGBMSurvival(loss=loss, **FAST).fit(X, y)
 
 
+SPANS = (TIME * 1e6).astype("timedelta64[us]")
+DATES = {
+    "spans": SPANS,
+    "dates": np.datetime64("2020-01-01") + SPANS,
+    "series": pd.Series(SPANS),
+    "zoned": pd.Series(np.datetime64("2020-01-01") + SPANS).dt.tz_localize("UTC"),
+    "objects": SPANS.astype(object),
+}
+
+
+@pytest.mark.parametrize("times", DATES.values(), ids=DATES)
+def test_dates_and_durations_are_refused(times):
+    frame = pd.DataFrame({"time": times, "event": EVENT})
+    bounds = pd.DataFrame({"lower": times, "upper": times})
+    fields = np.empty(300, dtype=[("event", bool), ("time", np.asarray(times).dtype)])
+    fields["event"], fields["time"] = EVENT, times
+    refused = r"^y has dates or times \((timedelta|datetime)64|^y has dates or times \(object"
+    model = AGBMSurvival(**FAST).fit(X, Y)
+    for y in ((times, EVENT), frame, frame[["event", "time"]], fields):
+        with pytest.raises(ValueError, match=refused):
+            AGBMSurvival(**FAST).fit(X, y)
+        with pytest.raises(ValueError, match=refused):
+            model.score(X, y)
+    for y in (bounds, bounds.to_records(index=False)):
+        with pytest.raises(ValueError, match=refused):
+            AGBMSurvival(loss="aft:normal", **FAST).fit(X, y)
+    with pytest.raises(ValueError, match=r"^y_val has dates or times"):
+        AGBMSurvival(**FAST).fit(X, Y, X_val=X, y_val=frame)
+    with pytest.raises(ValueError, match=refused):
+        model.update(X, frame, mode="trees")
+    with pytest.raises(ValueError, match=refused):
+        agbm.cv(model, X, frame)
+    with pytest.raises(ValueError, match="dates or times"):
+        AGBMSurvival(**FAST).fit(X, Y, watch={"other": (X, frame)})
+    with pytest.raises(ValueError, match=r"^times has dates or times"):
+        model.predict_survival_function(X, times=times)
+    with pytest.raises(ValueError, match=r"^sample_weight has dates or times"):
+        model.score(X, Y, sample_weight=times)
+
+
 def test_other_errors():
     zero = np.column_stack([np.where(np.arange(300) == 3, 0.0, TIME), np.ones(300)])
     with pytest.raises(ValueError, match=r"y has events at time 0, which loss=.* does not allow"):
@@ -445,6 +491,8 @@ def test_other_errors():
         model.predict_time(X, 1)
     with pytest.raises(ValueError, match="must be finite numbers that are not negative"):
         model.predict_survival_function(X, times=[-1.0])
+    with pytest.raises(ValueError, match=r"times=\['1', '2'\] must be finite numbers"):
+        model.predict_cumulative_hazard_function(X, times=["1", "2"])
     with pytest.raises(ValueError, match="no pair of rows of which it is certain"):
         model.score(X[:2], Y[:2] * [[1.0, 0.0]])
     with pytest.raises(ValueError, match="Intervals of censored times are not supported"):

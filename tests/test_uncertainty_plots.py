@@ -235,5 +235,8 @@ def test_errors_say_what_to_do(squares, quantiles, rows):
         plot.coverage(classifier, X, y[1:] > 0)
     with pytest.raises(ValueError, match=r"y has values \[?nan"):
         plot.coverage(squares, X, np.where(X[:, 0] > 0, np.nan, y))
+    for draw in (plot.intervals, plot.coverage):
+        with pytest.raises(ValueError, match=r"y has dates or times \(timedelta64"):
+            draw(squares, X, np.arange(600).astype("timedelta64[s]"))
     with pytest.raises(ValueError, match="bins=1 must be"):
         plot.pit(squares, X, y, bins=1)

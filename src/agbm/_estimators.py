@@ -18,6 +18,7 @@ from ._conformal import predicted_intervals, predicted_sets
 from ._core.losses import Array, Loss, Quantile, frozen_distribution
 from ._core.methods import Method
 from ._core.training import Watcher
+from ._core.weights import refuse_dates
 from ._data.rows import Given
 from ._label_matrices import LabelSets
 from ._labels import Classes, Numbers
@@ -110,6 +111,8 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         sklearn.metrics.d2_pinball_score.
         """
         X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
+        refuse_dates(y, "y")
+        refuse_dates(sample_weight, "sample_weight")
         loss = self.model_.loss if self.__sklearn_is_fitted__() else None
         if not isinstance(loss, Quantile) or not loss.several:
             return float(super().score(X, y, sample_weight))
@@ -289,6 +292,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy: the share of rows whose class, or all of whose labels, are predicted."""
         X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
+        refuse_dates(sample_weight, "sample_weight")
         return float(super().score(X, y, sample_weight))
 
     def predictor(self, method: str = "predict") -> Predictor:

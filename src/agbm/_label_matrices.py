@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ._core.losses import Array, CrossEntropy, Loss, MultinomialCrossEntropy, classification_loss
 from ._core.together import anywhere, largest, smallest
+from ._core.weights import refuse_dates
 from ._data.blocks import dense
-from ._data.rows import check_y_val, refuse_dates, some_of
+from ._data.rows import check_y_val, some_of
 from ._labels import Classes, Labels
 
 # By how much the probabilities of a row may differ from a sum of 1, as they do if they have been rounded.

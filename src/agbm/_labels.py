@@ -25,9 +25,9 @@ from ._core.losses import (
     regression_loss,
 )
 from ._core.objective import Outputs, of_each_output
-from ._core.weights import class_factors
+from ._core.weights import class_factors, refuse_dates
 from ._data.offsets import check_offset
-from ._data.rows import RemoteMatrix, check_y_val, classes_of, refuse_dates, some_of
+from ._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
 from ._data.tables import missing
 
 

@@ -13,7 +13,8 @@ from sklearn.utils import get_tags
 
 from ._core.losses import Array, Cox, LifetimeLoss, Loss, has_event, is_survival_loss, survival_loss
 from ._core.together import anywhere, distinct
-from ._data.rows import check_y_val, refuse_dates, some_of
+from ._core.weights import refuse_dates
+from ._data.rows import check_y_val, some_of
 from ._data.tables import column_names
 from ._labels import Labels
 
@@ -201,7 +202,7 @@ def as_matrix(y: Any, name: str = "y") -> Any:
     fields = getattr(getattr(y, "dtype", None), "names", None)
     names = list(fields) if fields is not None else column_names(y) if hasattr(y, "columns") else None
     if names is not None and {"lower", "upper"} <= set(names):
-        return _of_bounds(np.asarray(y["lower"]), np.asarray(y["upper"]), name)
+        return _of_bounds(y["lower"], y["upper"], name)
     if fields is not None:
         return _of_fields(y, name)
     if names is not None:
@@ -221,7 +222,7 @@ def _of_fields(y: NDArray[Any], name: str) -> Array:
     """A structured array of scikit-survival."""
     kinds = {field: y.dtype[field].kind for field in y.dtype.names or ()}
     events = [field for field, kind in kinds.items() if kind == "b"]
-    times = [field for field, kind in kinds.items() if kind in "iuf"]
+    times = [field for field, kind in kinds.items() if kind in "iufMmO"]
     if len(events) != 1 or len(times) != 1 or len(kinds) != 2:
         raise ValueError(f"{name} is a structured array with fields {list(kinds)}; it must be {_FORMS}.")
     return _columns(y[times[0]], y[events[0]], name)
@@ -233,17 +234,28 @@ def _columns(time: Any, event: Any, name: str) -> Array:
         raise ValueError(
             f"{name}: times have shape {time.shape} and events {event.shape}; both must have one entry per row."
         )
-    try:
-        return np.column_stack([time.astype(np.float64), event.astype(np.float64)])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: times must be numbers and events 0 or 1: {error}.") from error
+    times = _numbers(time, name, "times must be numbers")
+    events = _numbers(event, name, "events must be 0 or 1 (censored or not)")
+    missing = np.flatnonzero(np.isnan(events))
+    if len(missing):
+        raise ValueError(f"{name}: events must be 0 or 1 (censored or not); that of row {missing[0]} is missing.")
+    return np.column_stack([times, events])
 
 
-def _of_bounds(lower: NDArray[Any], upper: NDArray[Any], name: str) -> Array:
+def _numbers(column: Any, name: str, rule: str) -> Array:
+    """A column of labels as floats; `rule` says what they must be."""
+    refuse_dates(column, name)
+    array = np.asarray(column)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name}: {rule}; got {array.dtype}.")
     try:
-        low, high = lower.astype(np.float64), upper.astype(np.float64)
+        return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: bounds of times must be numbers: {error}.") from error
+        raise ValueError(f"{name}: {rule}: {error}.") from error
+
+
+def _of_bounds(lower: Any, upper: Any, name: str) -> Array:
+    low, high = (_numbers(bounds, name, "bounds of times must be numbers") for bounds in (lower, upper))
     low = np.where(np.isnan(low) | np.isneginf(low), 0.0, low)
     has_upper = ~(np.isnan(high) | np.isposinf(high))
     if np.isposinf(low).any():

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from ._data.rows import Given, refuse_dates, some_of
+from ._core.weights import refuse_dates
+from ._data.rows import Given, some_of
 from ._data.tables import missing
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from ._core.losses import Array, JointLoss, Loss, ranking_loss
-from ._data.rows import check_y_val, refuse_dates
+from ._core.weights import refuse_dates
+from ._data.rows import check_y_val
 from ._labels import Labels
 
 RANKER = "ranker"

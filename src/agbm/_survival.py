@@ -14,6 +14,7 @@ from ._base_estimator import ESTIMATORS, BaseAGBM, of_model
 from ._baseline import cumulative_hazards, quantiles
 from ._core.concordance import concordance
 from ._core.losses import Array, exp
+from ._core.weights import check_sample_weight, refuse_dates
 from ._data.rows import Given
 from ._lifetimes import SURVIVAL, Lifetimes, as_matrix
 from ._migration.foreign import refuse_arguments
@@ -143,7 +144,8 @@ class AGBMSurvival(BaseAGBM):
         X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
         risk = self.predict(X)
         bounds = self._labels.encode_validation(as_matrix(y), len(risk))
-        return concordance(bounds, risk, None if sample_weight is None else np.asarray(sample_weight, dtype=float))
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, risk).astype(np.float64)
+        return concordance(bounds, risk, weight)
 
     @property
     def _labels(self) -> Lifetimes:
@@ -172,7 +174,9 @@ def _steps(times: Array, values: Array, before: float) -> NDArray[Any]:
 
 
 def _checked_times(times: Any) -> Array:
-    found = np.atleast_1d(np.asarray(times, dtype=np.float64))
-    if found.ndim != 1 or not np.isfinite(found).all() or (found < 0.0).any():
+    refuse_dates(times, "times")
+    given = np.atleast_1d(np.asarray(times))
+    numbers = given.dtype.kind in "iuf"
+    if not numbers or given.ndim != 1 or not np.isfinite(given).all() or (given < 0).any():
         raise ValueError(f"times={times!r} must be finite numbers that are not negative.")
-    return found
+    return given.astype(np.float64)

@@ -15,6 +15,7 @@ import distributed
 
 from ._base_estimator import BaseAGBM
 from ._core.losses import Quantile
+from ._core.weights import refuse_dates
 from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_events import logged_iterations
@@ -343,6 +344,7 @@ def _with_queries(y: Any, qid: Any, name: str) -> Any:
 
 def _stacked(y: Any, qid: Any, name: str) -> NDArray[np.float64]:
     """A Dask task: relevances and queries as columns."""
+    refuse_dates(y, "y")
     try:
         return np.column_stack([np.asarray(y, dtype=np.float64), np.asarray(qid, dtype=np.float64)])
     except ValueError as error:

@@ -149,6 +149,17 @@ def test_errors_say_what_to_do(here, capsys):
     assert "must contain 1 for an event and 0" in fails(
         capsys, "train", "all.csv", "--time", "days", "--event", "relevance", *out
     )
+    when = pd.Timestamp("2020-01-01") + pd.to_timedelta(here["days"], unit="D")
+    here.assign(when=when).to_csv("when.csv", index=False)
+    for option, others in {
+        "--time": ["--event", "died"],
+        "--target": ["--group", "query"],
+        "--event": ["--time", "days"],
+        "--weight": ["--time", "days", "--event", "died"],
+        "--offset": ["--time", "days", "--event", "died"],
+    }.items():
+        line = fails(capsys, "train", "when.csv", option, "when", *others, *out)
+        assert f"{option} when: the column has dates or times (datetime64" in line
     assert "predicts no quantiles" in fails(capsys, "train", *SURVIVAL, "--quantiles", "0.5", *out)
     AGBMRanker(max_iter=2).fit(here[["a"]], here["relevance"], qid=here["query"]).save("plain.agbm")
     line = fails(capsys, "report", "plain.agbm", "all.csv", "--target", "relevance", "--out", "x.html")

@@ -244,8 +244,16 @@ class TestClasses:
             AGBMClassifier(class_weight=wrong).fit(X, signal > 0)
 
 
-@pytest.mark.parametrize("kind", ["timedelta64[ns]", "datetime64[ns]"])
+@pytest.mark.parametrize("kind", ["timedelta64[ns]", "datetime64[ns]", "object"])
 def test_dates_are_no_weights(kind):
     X, y, _ = rows()
-    with pytest.raises(ValueError, match=rf"sample_weight has dates or times \({re.escape(kind)}"):
-        AGBMRegressor().fit(X, y, sample_weight=np.arange(len(y)).astype(kind))
+    weight = np.arange(len(y)).astype("timedelta64[us]").astype(kind)
+    refused = rf"sample_weight has dates or times \({re.escape(kind)}"
+    with pytest.raises(ValueError, match=refused):
+        AGBMRegressor().fit(X, y, sample_weight=weight)
+    regressor, classifier = AGBMRegressor(max_iter=1).fit(X, y), AGBMClassifier(max_iter=1).fit(X, y > 0)
+    for model, labels in ((regressor, y), (classifier, y > 0)):
+        with pytest.raises(ValueError, match=refused):
+            model.score(X, labels, sample_weight=weight)
+    with pytest.raises(ValueError, match=r"^y has dates or times"):
+        regressor.score(X, weight)

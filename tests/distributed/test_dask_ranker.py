@@ -77,5 +77,8 @@ def test_what_does_not_work_on_a_cluster(two_workers):
             DaskAGBMRanker(**FAST).fit(*parts[:2], qid=parts[2], **{name: parts[2]}, client=two_workers.client)
     with pytest.raises(ValueError, match="columns relevance, query"):
         DaskAGBMRanker(**FAST).fit(*parts[:2], client=two_workers.client)
+    dates = spread(Y.astype("timedelta64[s]"))[0]
+    with pytest.raises(ValueError, match="y has dates or times"):
+        DaskAGBMRanker(**FAST).fit(parts[0], dates, qid=parts[2], client=two_workers.client)
     with pytest.raises(TypeError, match="score needs rows in memory"):
         DaskAGBMRanker(**FAST).fit(*parts[:2], qid=parts[2], client=two_workers.client).score(*parts[:2], qid=QID)

@@ -49,6 +49,20 @@ def test_bounds_in_a_data_frame(two_workers):
     assert np.array_equal(found.predict(frame), local.predict(frame))
 
 
+def test_dates_and_durations_are_refused(two_workers):
+    X, time, event = data()
+    span = pd.to_timedelta(time, unit="D")
+    labels = (
+        pd.DataFrame({"time": span, "event": event}),
+        pd.DataFrame({"time": pd.Timestamp("2020-01-01") + span, "event": event}),
+        pd.DataFrame({"lower": span, "upper": span}),
+    )
+    for y in labels:
+        spread = [dd.from_pandas(part, npartitions=3) for part in (pd.DataFrame(X, columns=["a", "b", "c"]), y)]
+        with pytest.raises(ValueError, match="y has dates or times"):
+            DaskAGBMSurvival(loss="aft:normal", **FAST).fit(*spread, client=two_workers.client)
+
+
 def test_cox_is_refused(two_workers):
     X, time, event = data()
     spread = [da.from_array(part, chunks=(97, part.shape[1])) for part in (X, np.column_stack([time, event]))]

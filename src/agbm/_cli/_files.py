@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core.weights import refuse_dates
 from .._data.batches import BLOCK_VALUES, tables_of
 from .._storage.whole_file import is_special, replacing
 from ._csv import check_names, check_same_columns, open_csv
@@ -318,6 +319,7 @@ def _plain(table: Any, kinds: dict[str, str]) -> Any:
 
 def as_numbers(values: NDArray[Any], option: str, name: str) -> NDArray[np.float64]:
     """Return a column as floats; raises ValueError if it is not numeric."""
+    refuse_dates(values, f"{option} {name}: the column")
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

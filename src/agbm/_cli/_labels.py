@@ -39,7 +39,7 @@ class SecondColumn(NamedTuple):
         return np.column_stack([np.where(absent, 0.0, numbers), np.where(absent, 0.0, found)]), absent
 
     def _events(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
-        events = as_numbers(np.where(missing, 0, values), f"--{self.kind}", self.name)
+        events = np.where(missing, 0.0, as_numbers(values, f"--{self.kind}", self.name))
         others = np.setdiff1d(events, [0.0, 1.0])
         if len(others):
             raise ValueError(

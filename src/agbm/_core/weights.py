@@ -11,6 +11,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -96,11 +97,20 @@ def _scaled(weight: Array, repeats: Counts | None) -> Array:
     return np.asarray(np.ldexp(np.rint(np.ldexp(mantissa, RELATIVE_BITS)), exponent - RELATIVE_BITS))
 
 
+def refuse_dates(given: Any, name: str) -> None:
+    """Raise ValueError for dates and times: as numbers, their unit is arbitrary, and missing ones are very large."""
+    if getattr(getattr(given, "dtype", None), "kind", "O") in "biuf":  # also of arrays that are not in memory
+        return
+    array = np.asarray(given)
+    dates = (date, timedelta, np.datetime64, np.timedelta64)
+    if array.dtype.kind in "Mm" or (array.dtype.kind == "O" and any(isinstance(value, dates) for value in array.flat)):
+        raise ValueError(f"{name} has dates or times ({array.dtype}); pass numbers, such as differences in seconds.")
+
+
 def check_sample_weight(sample_weight: Any, X: Any) -> NDArray[Any]:
     """Validate sample weights as scikit-learn does. Integers become int64; others become float64, at most 1."""
     given = np.asarray(sample_weight)
-    if given.dtype.kind in "Mm":
-        raise ValueError(f"sample_weight has dates or times ({given.dtype}); use numbers.")
+    refuse_dates(given, "sample_weight")
     try:
         weight: Array = np.zeros(len(given))
         if has_all_rows() or np.any(given):  # otherwise, the rows of other processes may have weights

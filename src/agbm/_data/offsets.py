@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.losses import Array
-from .rows import refuse_dates
+from .._core.weights import refuse_dates
 
 
 def check_offset(offset: Any, n_rows: int, n_outputs: int, for_each: bool, name: str = "offset") -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._core.losses import Array
 from .._core.ring import Ring, RingPart
 from .._core.together import count, distinct
-from .._core.weights import Weights
+from .._core.weights import Weights, refuse_dates
 
 # How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
 MOST_SHOWN = 10
@@ -194,14 +193,6 @@ def plain(X: Any) -> Any:
     if flags.aligned and (flags.c_contiguous or all(stride % X.itemsize == 0 for stride in X.strides)):
         return X
     return np.ascontiguousarray(X)
-
-
-def refuse_dates(labels: Any, name: str) -> None:
-    """Raise ValueError for dates and times: as numbers, their unit is arbitrary, and missing ones are very large."""
-    array = np.asarray(labels)
-    dates = (date, timedelta, np.datetime64, np.timedelta64)
-    if array.dtype.kind in "Mm" or (array.dtype.kind == "O" and any(isinstance(label, dates) for label in array.flat)):
-        raise ValueError(f"{name} has dates or times ({array.dtype}); pass numbers, such as differences in seconds.")
 
 
 def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import binom
 
 from .._core.losses import Array, Quantile
+from .._core.weights import refuse_dates
 from .._data.rows import some_of
 from .._estimators import AGBMClassifier
 from ..export._view import check_fitted, feature_names
@@ -179,6 +180,7 @@ def _check_length(y: Any, n_rows: int) -> None:
 
 def _numbers(y: Any, shape: tuple[int, ...]) -> Array:
     """Labels as finite numbers, of a shape."""
+    refuse_dates(y, "y")
     numbers: Array = np.asarray(y, dtype=np.float64)
     if numbers.shape != shape:
         raise ValueError(f"y has shape {numbers.shape}; for these rows of X, it must have the shape {shape}.")
