@@ -40,6 +40,7 @@ from agbm._core.objective import LocalObjective, of_each_output
 from agbm._core.sums import ExactSum
 from agbm._distributed import dask_shards
 from agbm._distributed.dask_shards import FAN_OUT, DaskShard, DaskShards, Held, branches
+from agbm._distributed.dask_workers import Workers
 from agbm._distributed.growth import ClusterFitter
 from agbm._distributed.log import Log
 from agbm._distributed.messages import Message, Reply, add_up
@@ -306,7 +307,8 @@ def rounds_without_rows(client: Any, n_workers: int, fan_out: int, trees: int, f
         return Held(worker, shard, dict.fromkeys(partitions, shard))
 
     clocks: list[tuple[float, float]] = []
-    shards = DaskShards(client, rows, make)
+    names = [f"partition {i}" for i in range(n_workers)]
+    shards = DaskShards(Workers(client), rows, names, make)
     send = shards._send
 
     def timed(message: Message) -> Reply:

@@ -717,26 +717,6 @@ def test_a_partition_that_kills_workers(cluster):
         DaskAGBMRegressor(**SMALL).fit([delayed(tables[0]), delayed(die)()], [delayed(y) for y in ys])
 
 
-def too_large():
-    """More than a worker may have, some at a time: its nanny ends it."""
-    parts = [np.ones(10_000_000) for _ in range(40)]
-    return frame(100).assign(a=parts[-1][:100])
-
-
-def test_a_partition_that_is_too_large_for_workers():
-    tables, ys = halves()
-    X, y = [delayed(tables[0]), delayed(too_large)()], [delayed(y) for y in ys]
-    limits = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "600MB"}
-    died = "partition 1: all workers that got it have died.*ran out of memory"
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),  # two workers; starting more takes seconds
-        LocalCluster(**limits, dashboard_address=":0") as small,
-        Client(small),
-        pytest.raises(RuntimeError, match=died),
-    ):
-        DaskAGBMRegressor(**SMALL).fit(X, y)
-
-
 def test_a_fit_that_fails_leaves_nothing(two_workers):
     """Neither a changed estimator nor memory of workers."""
     at_first = shard_keys(two_workers)

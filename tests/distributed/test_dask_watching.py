@@ -11,6 +11,7 @@ import pytest
 
 from agbm import AGBMRegressor
 from agbm._distributed import dask_events, dask_shards
+from agbm._distributed.dask_workers import Workers
 from agbm.dask import DaskAGBMRegressor
 from agbm.losses import HalfSquaredError
 from dask_cluster import cuts_of, frame, in_parts, labels, wait_until
@@ -86,7 +87,7 @@ def test_a_worker_that_is_busy(two_workers, impatient):
 
 
 def test_no_warning_where_all_are_slow(two_workers, impatient, monkeypatch):
-    shards = dask_shards.DaskShards(two_workers.client, [], None)
+    shards = dask_shards.DaskShards(Workers(two_workers.client), [], [], None)
     monkeypatch.setattr(shards, "_finished_rounds", lambda: {"a": 3, "b": 3})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

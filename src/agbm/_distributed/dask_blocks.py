@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
 from dask.delayed import delayed
+from dask.sizeof import sizeof
+from dask.utils import format_bytes
 
-import distributed
-
-from .._data.blocks import Block, Labels, Seen
+from .._data.blocks import Block, Labels, Seen, WithValidation
+from .dask_workers import Workers
 from .partition_tasks import call_named, labels_and_seen, outline_of
 
 
@@ -19,8 +20,8 @@ class DaskBlocks:
 
     noun = "partition"
 
-    def __init__(self, client: Any, X: Any, y: Any, weight: Any, offset: Any = None) -> None:
-        self._client = client
+    def __init__(self, workers: Workers, X: Any, y: Any, weight: Any, offset: Any = None) -> None:
+        self._workers = workers
         parts = {"X": partitions_of("X", X)}
         for name, given in (("y", y), ("sample_weight", weight), ("offset", offset)):
             if given is not None:
@@ -35,21 +36,24 @@ class DaskBlocks:
         make = delayed(Block, pure=True)
         self.blocks = [make(*row) for row in zip(*columns, strict=True)]
         self.seen: list[Seen | None] = [None] * len(self.blocks)
+        self.names = [f"{self.noun} {i}" for i in range(len(self.blocks))]
+        """Names for messages, with sizes once these are known."""
 
     def lazy_labels(self) -> list[Any]:
         """For each partition, a delayed object: its labels, and what it is recognised by."""
         call = delayed(call_named, pure=False)
-        return [call(labels_and_seen, self.noun, i, None, block) for i, block in enumerate(self.blocks)]
+        return [call(read, self.noun, i, None, block) for i, block in enumerate(self.blocks)]
 
     def see(self, labels: Sequence[Any]) -> list[Labels]:
         """Recognise partitions from now on; returns their labels without rows. `labels` are futures of lazy_labels."""
-        outline = delayed(outline_of, pure=False)
-        futures = self._client.compute([outline(future) for future in labels])
-        distributed.wait(futures)
-        raise_error_of(dict(enumerate(labels)))
-        found = cast(list[Any], self._client.gather(futures))
-        self.seen = [seen for _, seen in found]
-        return [labels for labels, _ in found]
+        task = delayed(outline_and_size, pure=False)
+        found = self._gathered([task(future) for future in labels])
+        self.seen = [seen for _, seen, _ in found]
+        self.names = [
+            f"{name} ({outline.n_rows:,} rows, {format_bytes(size)})"
+            for name, (outline, _, size) in zip(self.names, found, strict=True)
+        ]
+        return [outline for outline, _, _ in found]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""
@@ -58,26 +62,29 @@ class DaskBlocks:
             call(function, self.noun, i, seen, block, *(() if arguments is None else arguments[i]))
             for i, (seen, block) in enumerate(zip(self.seen, self.blocks, strict=True))
         ]
-        futures = self._client.compute(tasks)
-        distributed.wait(futures)
-        raise_error_of(dict(enumerate(futures)))
-        return cast(list[Any], self._client.gather(futures))
+        return self._gathered(tasks)
+
+    def _gathered(self, tasks: Sequence[Any]) -> list[Any]:
+        futures = self._workers.client.compute(tasks)
+        return self._workers.gathered(dict(zip(self.names, futures, strict=True)))
 
 
-def raise_error_of(futures: Mapping[int, Any]) -> None:
-    """Raise the first error among futures by the number of their partition, naming the partition."""
-    for number, future in futures.items():
-        if future is None or future.status != "error":  # None: a shard has the partition
-            continue
-        error = future.exception()
-        if isinstance(error, distributed.KilledWorker):
-            raise RuntimeError(
-                f"partition {number}: all workers that got it have died, the last was {error.last_worker.address}; if "
-                "they ran out of memory, use smaller partitions or larger workers. Their logs say more."
-            ) from error
-        if "partition " not in str(error):
-            error.add_note(f"This was partition {number}.")
-        raise error
+def read(block: Block) -> tuple[Labels, Seen, int]:
+    """A task: the labels of a partition, a checksum to recognise it by, and the bytes that its features take."""
+    return *labels_and_seen(block), sizeof(block.X)
+
+
+def outline_and_size(found: tuple[Labels, Seen, int]) -> tuple[Labels, Seen, int]:
+    """A task: what was read of a partition, without rows."""
+    labels, seen, size = found
+    return *outline_of((labels, seen)), size
+
+
+def names_of(blocks: Any) -> list[str]:
+    """The names of all partitions in messages."""
+    if isinstance(blocks, WithValidation):
+        return [*names_of(blocks.training), *(f"X_val: {name}" for name in names_of(blocks.validation))]
+    return cast(DaskBlocks, blocks).names
 
 
 def partitions_of(name: str, given: Any) -> list[Any]:

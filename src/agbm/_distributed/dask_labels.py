@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from dask.delayed import delayed
-
-import distributed
 
 from .._core.losses import Array
 from .._core.together import Outcome
 from .._data.blocks import Blocks, Gathered, WithValidation, joined
-from .dask_blocks import DaskBlocks, raise_error_of
+from .dask_blocks import DaskBlocks, names_of
+from .dask_workers import Workers
 from .partition_tasks import Form, advance, agreed, call_named, gathered_from, pass_over, score_rows, sources_of
 
 
@@ -30,27 +29,28 @@ class Partition(NamedTuple):
 class DaskLabelled:
     """Partitions of Dask collections, whose labels are on the workers; see Labelled. Every partition is a process."""
 
-    def __init__(self, client: Any, blocks: Blocks, n_rows: list[int], partitions: Sequence[Partition]) -> None:
+    def __init__(self, workers: Workers, blocks: Blocks, n_rows: list[int], partitions: Sequence[Partition]) -> None:
         """`partitions` are those with rows."""
-        self._client = client
+        self._workers = workers
+        self._client = workers.client
         self.blocks: Blocks = blocks
         self.n_rows = n_rows
         self.partitions = partitions
 
     @classmethod
-    def of(cls, client: Any, blocks: DaskBlocks, name_of_y: str) -> tuple[Gathered, DaskLabelled]:
+    def of(cls, workers: Workers, blocks: DaskBlocks, name_of_y: str) -> tuple[Gathered, DaskLabelled]:
         """The labels of partitions, and their form: vectors without rows."""
         lazy = [delayed(labels) for labels in blocks.lazy_labels()]
-        now = client.compute(lazy)
+        now = workers.client.compute(lazy)
         outlines = blocks.see(now)
         outline = joined(blocks.noun, outlines, name_of_y)
         form = delayed(Form.of(outline), traverse=False)
         gathered = delayed(gathered_from, pure=False)
         full = [i for i, n in enumerate(outline.n_rows) if n > 0]
         chains = {i: (gathered(lazy[i], form), gathered(now[i], form)) for i in full}
-        futures = client.compute([chains[i][1] for i in full])
+        futures = workers.client.compute([chains[i][1] for i in full])
         partitions = [Partition(i, chains[i][0], future) for i, future in zip(full, futures, strict=True)]
-        return outline, cls(client, blocks, outline.n_rows, partitions)
+        return outline, cls(workers, blocks, outline.n_rows, partitions)
 
     @property
     def numbers(self) -> list[int]:
@@ -115,17 +115,16 @@ class DaskLabelled:
         n = len(self.n_rows)
         following = [part._replace(number=n + part.number) for part in validation.partitions]
         both = WithValidation(self.blocks, validation.blocks, n)
-        return DaskLabelled(self._client, both, self.n_rows + validation.n_rows, [*self.partitions, *following])
+        return DaskLabelled(self._workers, both, self.n_rows + validation.n_rows, [*self.partitions, *following])
 
     def _with(self, partitions: Sequence[Partition]) -> DaskLabelled:
-        return DaskLabelled(self._client, self.blocks, self.n_rows, partitions)
+        return DaskLabelled(self._workers, self.blocks, self.n_rows, partitions)
 
     def _gathered(self, tasks: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
         """The results of tasks for partitions with these numbers."""
+        names = names_of(self.blocks)
         futures = self._client.compute(tasks)
-        distributed.wait(futures)
-        raise_error_of(dict(zip(numbers, futures, strict=True)))
-        return cast(list[Any], self._client.gather(futures))
+        return self._workers.gathered({names[i]: future for i, future in zip(numbers, futures, strict=True)})
 
 
 def outcome_of_step(*arguments: Any) -> Outcome:

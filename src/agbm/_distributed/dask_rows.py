@@ -12,10 +12,11 @@ from .._label_steps import before
 from .._preparation import BlockRows
 from .._tree import TreeLearner
 from .binding import bound, recipe_of
-from .dask_blocks import DaskBlocks
+from .dask_blocks import DaskBlocks, names_of
 from .dask_labels import DaskLabelled
 from .dask_shards import DaskShards, Held
 from .dask_tasks import encode_here, make_dask_shard
+from .dask_workers import Workers
 from .growth import ClusterFitter
 from .objective import ClusterObjective
 from .partition_tasks import call_named, sources_of
@@ -28,25 +29,26 @@ class DaskRows:
     gives_digests = True
 
     def __init__(self, client: Any) -> None:
-        self._client = client
+        self._workers = Workers(client)
         self._shards: list[DaskShards] = []
 
     def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
         """See RowSource."""
-        return DaskBlocks(self._client, X, y, sample_weight, offset), None, None, None
+        return DaskBlocks(self._workers, X, y, sample_weight, offset), None, None, None
 
     def labelled(
         self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
     ) -> tuple[Gathered, DaskLabelled]:
         """See RowSource. The partitions contain y, weights and offsets."""
-        return DaskLabelled.of(self._client, cast(DaskBlocks, blocks), name_of_y)
+        return DaskLabelled.of(self._workers, cast(DaskBlocks, blocks), name_of_y)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[ClusterObjective, ClusterFitter]:
         """See RowSource."""
         labelled = cast(DaskLabelled, rows.table.labelled)
         make = self._maker(labelled, rows)
         n_rows = [labelled.n_rows[number] for number in labelled.numbers]
-        self._shards.append(DaskShards(self._client, n_rows, make))
+        names = names_of(labelled.blocks)
+        self._shards.append(DaskShards(self._workers, n_rows, [names[number] for number in labelled.numbers], make))
         return bound(rows, learner, self._shards[-1])
 
     def _maker(self, labelled: DaskLabelled, rows: BlockRows) -> Callable[[Sequence[int], str], Held]:
@@ -57,7 +59,7 @@ class DaskRows:
         for part, first in zip(labelled.partitions, before(rows.table.n_train), strict=True):
             noun, i, seen, block = sources[part.number]
             parts.append(call(encode_here, noun, i, seen, block, part.lazy, shared, first, rows.shape))
-        client, recipe = self._client, recipe_of(rows)
+        client, recipe = self._workers.client, recipe_of(rows)
 
         def make(partitions: Sequence[int], worker: str) -> Held:
             there = {"workers": [worker], "allow_other_workers": True}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 import distributed
 
-from .dask_blocks import raise_error_of
+from .dask_workers import RESTARTS, Wait, Workers, shortened
 from .messages import Message, Reply, add_up
 from .shard import Shard
 from .sharing import share_out
@@ -31,6 +32,9 @@ PATIENCE = 5.0
 
 LONG_WAIT = 30.0
 """Seconds to wait for the replies of a round before a warning names the workers that have not answered."""
+
+LOSSES = 4
+"""Losses of a partition with its worker in one round that end a fit, whatever the cause; so it is for Dask's tasks."""
 
 TRIES = 20
 """How often a message is sent again, with all workers alive, before the error is raised."""
@@ -134,12 +138,21 @@ def noticing_loss() -> Iterator[None]:
 class DaskShards:
     """Shards in the memory of Dask workers; see Shards."""
 
-    def __init__(self, client: Any, rows: Sequence[int], make: Callable[[Sequence[int], str], Held]) -> None:
-        """rows: of each partition. make(partitions, worker): create the shard of some partitions on a worker."""
-        self._client = client
+    def __init__(
+        self, workers: Workers, rows: Sequence[int], names: Sequence[str], make: Callable[[Sequence[int], str], Held]
+    ) -> None:
+        """rows, names: of each partition. make(partitions, worker): create the shard of partitions on a worker."""
+        self._workers = workers
+        self._client = workers.client
         self._rows = rows
+        self._names = names
         self._make = make
-        self._workers: Mapping[str, int] = {}
+        self._threads: Mapping[str, int] = {}
+        """The number of threads of each worker."""
+        self._lost_with: list[list[str]] = [[] for _ in rows]
+        """The lost workers that had a partition, by partition."""
+        self._losses: Counter[int] = Counter()
+        """How often each partition was lost in this round."""
         self._held: list[Held] = []
         self._tree: list[Branch] = []
         self._tree_number = 0
@@ -158,6 +171,7 @@ class DaskShards:
             try:
                 reply = self._send(message)
                 if not reply.behind:
+                    self._losses.clear()
                     return reply
             except WorkerLostError as error:
                 tries += 1
@@ -235,8 +249,11 @@ class DaskShards:
             with noticing_loss():
                 self._wait_for(shards)
             for held in self._held:
-                raise_error_of(held.parts)
+                made = {self._names[i]: part for i, part in held.parts.items() if part is not None}
+                self._workers.raise_error_of(made)
             with noticing_loss():
+                for held in self._held:
+                    self._workers.raise_error_of({shortened([self._names[i] for i in held.parts]): held.shard})
                 self._tree = branches(self._client.gather(shards))
             self._tree_number += 1
             self._tree_is_known = False
@@ -244,6 +261,7 @@ class DaskShards:
         return self._tree
 
     def _wait_for(self, shards: Sequence[Any]) -> None:
+        wait = Wait(self._workers, self._names)
         while True:
             try:
                 distributed.wait(shards, timeout=PATIENCE)
@@ -251,6 +269,8 @@ class DaskShards:
             except TimeoutError:  # reading may take a long time
                 if self._lost():
                     raise
+                pending = [held for held in self._held if not held.shard.done()]
+                wait.look([self._names[i] for held in pending for i in held.parts])
 
     def _lost(self) -> list[Held]:
         """The shards of lost workers."""
@@ -268,16 +288,16 @@ class DaskShards:
 
     def _look(self) -> bool:
         """Check for workers that have joined or left, and reassign partitions; returns whether anything changed."""
-        workers = self._client.nthreads()
-        if not workers:
-            warnings.warn("The cluster has no workers: training waits until it has some.", RuntimeWarning, stacklevel=2)
-            self._client.wait_for_workers(1)
-            workers = self._client.nthreads()
+        wait = Wait(self._workers, self._names)
+        while not (workers := self._client.nthreads()):
+            wait.look(self._names)
+            time.sleep(0.1)
         lost = self._lost()
         self._looked = time.monotonic()
-        if workers == self._workers and not lost:
+        self._check_losses(lost)
+        if workers == self._threads and not lost:
             return False
-        self._workers = workers
+        self._threads = workers
         kept = [held for held in self._held if held not in lost]
         at: list[str | None] = [None] * len(self._rows)
         for held in kept:
@@ -292,6 +312,20 @@ class DaskShards:
             if missing:
                 self._held.append(self._make(sorted(missing), worker))
         return True
+
+    def _check_losses(self, lost: Sequence[Held]) -> None:
+        """Raise an error for partitions that workers are lost with again and again, such as for lack of memory."""
+        for held in lost:
+            for i in held.parts:
+                self._lost_with[i].append(held.worker)
+                self._losses[i] += 1
+        restarts = {restart.worker: restart for restart in self._workers.restarts()}
+        of = [[restarts[worker] for worker in workers if worker in restarts] for workers in self._lost_with]
+        exceeding = [i for i, found in enumerate(of) if len(found) >= RESTARTS]
+        dying = [i for i, n in self._losses.items() if n >= LOSSES]
+        for i in exceeding or dying:
+            names = [self._names[j] for j in exceeding or dying]
+            raise self._workers.lost_with(names, self._lost_with[i][-1], of[i])
 
     def _drop(self, held: Sequence[Held]) -> None:
         """Cancel shards. Dask's client holds actors in reference cycles, so workers would keep them otherwise."""
