@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LinearRegression
@@ -212,7 +213,7 @@ def test_files_with_other_updates(tmp_path):
         ({"mode": "forest"}, r"mode='forest' must be one of \['trees', 'leaves', 'weights', 'all'\]"),
         ({"mode": "leaves", "max_iter": 3}, "max_iter has no effect with mode='leaves'"),
         ({"mode": "weights", "X_val": 1, "y_val": 1}, "X_val has no effect with mode='weights'"),
-        ({"mode": "trees", "old_weight": 1.0}, "old_weight=1.0 works with mode='leaves' only"),
+        ({"mode": "trees", "old_weight": 1.0}, "old_weight=1.0 works with mode='leaves' and mode='weights'"),
         ({"mode": "leaves", "old_weight": -1.0}, "old_weight=-1.0 must be a finite number, at least 0"),
         ({"mode": "trees", "max_iter": 0}, "max_iter"),
     ],
@@ -302,8 +303,7 @@ def test_a_model_that_starts_from_another():
 def refitted(model, X, y, old_weight, step, l2, logistic):
     """Plain boosting with the structures of a model, in NumPy: the scores of the rows."""
     forest, leaves = model.model_.folded, model.apply(X)
-    share = y.mean()
-    f = np.full(len(y), np.log(share / (1.0 - share)) if logistic else share)
+    f = np.full(len(y), level(model.model_.start[0], y, old_weight * 300, logistic))
     for tree, begin in enumerate(forest.roots):
         end = np.append(forest.roots, len(forest.nodes))[tree + 1]
         nodes, value = forest.nodes[begin:end], forest.value[begin:end, 0] / step
@@ -318,6 +318,16 @@ def refitted(model, X, y, old_weight, step, l2, logistic):
             new[leaf] = (r[rows].sum() + prior * old[leaf]) / (h[rows].sum() + l2 + prior)
         f = f + step * new[leaves[:, tree]]
     return f
+
+
+def level(old, y, n_old, logistic):
+    """The constant with the smallest loss of the labels and of n_old rows, whose loss is a parabola around `old`."""
+    curvature = np.maximum(expit(old) * expit(-old), np.abs(y - expit(old)) / 6).mean() if logistic else 1.0
+
+    def slope(constant):
+        return np.sum(y - (expit(constant) if logistic else constant)) + n_old * curvature * (old - constant)
+
+    return brentq(slope, -1000.0, 1000.0, xtol=1e-12)
 
 
 @pytest.mark.parametrize("old_weight", [0.0, 0.5])
@@ -403,8 +413,9 @@ def test_leaves_after_more_trees():
 # New weights.
 
 
+@pytest.mark.parametrize("old_weight", [0.0, 0.3])
 @pytest.mark.parametrize("logistic", [False, True])
-def test_new_weights_minimise_the_penalised_loss(logistic):
+def test_new_weights_minimise_the_penalised_loss(logistic, old_weight):
     X, y = make_regression(600, 4, noise=20.0, random_state=0)
     y = (y > 0).astype(float) if logistic else y
     kind = AGBMClassifier if logistic else AGBMRegressor
@@ -419,20 +430,70 @@ def test_new_weights_minimise_the_penalised_loss(logistic):
     assert n_trees == 10
     np.testing.assert_allclose(stages[-1] - stages[0], np.einsum("mi,mir->r", weights, values) / 5, atol=1e-9)
     u = np.array([np.einsum("mi,mir->r", weights[:, list(g)], values[:, list(g)]) / 5 for g in groups_of(10)])
-    model.update(new, y_new, mode="weights")
-    f = raw(model, new)[0]
-    solved = np.linalg.lstsq(np.column_stack([u.T, np.ones(300)]), f - stages[0], rcond=None)[0]
-    scales = solved[:-1]
-    p = expit(f) if logistic else f
-    r = y_new - p
-    h = np.maximum(p * (1 - p), np.abs(r) / 6) if logistic else np.ones(300)
-    penalty = (r @ r) / h.sum() / reweigh.SPREAD**2
-    free = scales > 1e-6
-    size = np.abs(u) @ np.abs(r)
-    np.testing.assert_allclose((u @ r - penalty * (scales - 1.0))[free] / size[free], 0.0, atol=2e-3)
-    assert ((u @ r - penalty * (scales - 1.0))[~free] < 1e-3 * size[~free]).all()
-    assert abs(r.mean()) < 1e-3 * np.abs(r).mean()
-    assert (scales > -1e-9).all()
+    model.update(new, y_new, mode="weights", old_weight=old_weight)
+
+    def derivatives(f):
+        p = expit(f) if logistic else f
+        r = y_new - p
+        return r, np.maximum(p * (1 - p), np.abs(r) / 6) if logistic else np.ones(300)
+
+    f, directions = raw(model, new)[0], np.vstack([u, np.ones(300)])
+    found = np.linalg.lstsq(directions.T, f - stages[0], rcond=None)[0]
+    change = found - np.append(np.ones(len(u)), 0.0)
+    (r, h), (_, h_before) = derivatives(f), derivatives(stages[-1])
+    penalty = np.append(np.full(len(u), (r @ r) / h.sum() / reweigh.SPREAD**2), 0.0)
+    of_old_rows = old_weight * directions @ (h_before * (change @ directions))  # as many as new ones
+    slope = (directions @ r - penalty * change - of_old_rows) / (np.abs(directions) @ np.abs(r))
+    bounded = np.append(found[:-1] <= 1e-6, False)
+    np.testing.assert_allclose(slope[~bounded], 0.0, atol=2e-3)
+    assert (slope[bounded] < 1e-3).all()
+    assert (found[:-1] > -1e-9).all()
+
+
+# The level.
+
+
+@pytest.mark.parametrize("mode", ["leaves", "weights"])
+def test_few_rows_of_one_class_hardly_move_the_level(mode):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 4))
+    y = (rng.random(1000) < expit(3 * X[:, 0] - 3)).astype(int)
+    model = AGBMClassifier(max_iter=20, n_members=2).fit(X, y)
+    before, negatives = model.predict_proba(X)[:, 1].mean(), X[y == 0][:20]
+    with pytest.raises(ValueError, match=re.escape("y has only one class (0)")):
+        model.update(negatives, np.zeros(20, int), mode=mode, old_weight=0.0)
+    after = model.update(negatives, np.zeros(20, int), mode=mode).predict_proba(X)[:, 1].mean()
+    assert 0.8 * before < after < before
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson", "absolute_error"])
+@pytest.mark.parametrize("mode", ["leaves", "weights"])
+def test_the_more_old_rows_count_the_less_the_level_moves(mode, loss):
+    X, y = make_regression(300, 3, noise=1.0, random_state=0)
+    old = AGBMRegressor(loss=loss, max_iter=3, n_members=2).fit(X[:280], np.abs(y[:280]))
+    starts = [
+        copied(old).update(X[280:], np.abs(y[280:]) * 3, mode=mode, old_weight=weight).model_.start[0]
+        for weight in (0.0, 0.1, 1.0, 30.0)
+    ]
+    moves = np.array(starts) - old.model_.start[0]
+    assert (moves[:-1] > 1.2 * moves[1:]).all()
+    assert moves[-1] > 0.0
+
+
+@pytest.mark.parametrize("mode", ["trees", "all"])
+def test_more_trees_need_two_classes(mode):
+    model, X, y = fitted("two classes")
+    one = y[NEW][y[NEW] == "so"]
+    with pytest.raises(ValueError, match=re.escape("y has only one class ('so'), and this update does not combine")):
+        model.update(X.loc[one.index], one, mode=mode)
+
+
+def test_the_level_of_a_ranking_stays_zero():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10)
+    for mode in ("leaves", "weights"):
+        model = agbm.AGBMRanker(max_iter=3).fit(X, X[:, 0] > 0.0, qid=qid)
+        assert model.update(X, X[:, 1] > 0.0, qid=qid, mode=mode).model_.start.tolist() == [0.0]
 
 
 def test_groups_cover_all_iterations():

@@ -171,11 +171,12 @@ class BaseAGBM(KnowsNames, ABC):
         - "trees": up to max_iter further iterations are trained on the new rows, on top of the model. Momentum starts
           afresh. Early stopping works as in fit, with rows that are held out of the new ones, or with X_val and y_val.
         - "leaves": the structure of all trees stays. The algorithm runs again on the new rows and gives every leaf a
-          new value. old_weight (default: 0.3) is how many new rows an old training row counts for; leaves without new
-          rows keep their values.
-        - "weights": the trees stay. The weights of groups of iterations, and the constant that the model starts from,
-          are fitted to the new rows.
+          new value; leaves without new rows keep their values.
+        - "weights": the trees stay. The weights of groups of iterations are fitted to the new rows.
         - "all": a new model is trained on the new rows.
+
+        "leaves" and "weights" also change the constant that the model starts from. old_weight (default: 0.3) is how
+        many new rows an old training row counts for in all of these; with 0, the new rows alone count.
 
         After an update, except with mode="all", warm_start=True raises an error: the run cannot be resumed on one data
         set.

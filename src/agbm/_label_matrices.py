@@ -171,6 +171,9 @@ class SoftClasses(Classes):
         """See Labels."""
         return self.encode_validation(y, len(y))
 
+    def check_alone(self, encoded: Array) -> None:
+        """See Labels. As in a fit, all rows may have the same probabilities."""
+
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels."""
         one_column = self.n_classes == 2 and np.ndim(y) == 1

@@ -25,6 +25,7 @@ from ._core.losses import (
     regression_loss,
 )
 from ._core.objective import Outputs, of_each_output
+from ._core.together import distinct
 from ._core.weights import class_factors, refuse_dates
 from ._data.offsets import check_offset
 from ._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
@@ -74,6 +75,10 @@ class Labels(ABC):
     @abstractmethod
     def encode(self, y: NDArray[Any]) -> Array:
         """The labels of other training rows, for a model that is updated, as numbers; like encode_validation."""
+
+    def check_alone(self, encoded: Array) -> None:
+        """Raise ValueError if an update cannot use rows with these labels without the rows of the fit."""
+        return
 
     def updated_with(self, encoded: Array) -> Labels:
         """These labels after an update with rows whose labels have this encoding."""
@@ -355,6 +360,15 @@ class Classes(Labels):
                 "cannot add classes: fit a new model."
             )
         return self._codes(np.array([known.index(label) for label in found.tolist()], dtype=np.intp)[codes])
+
+    def check_alone(self, encoded: Array) -> None:
+        """See Labels."""
+        found = distinct(np.unique(encoded))
+        if len(found) < 2:
+            raise ValueError(
+                f"y has only one class ({self.decode(found).tolist()[0]!r}), and this update does not combine its rows "
+                "with those of the fit; use mode='leaves' or mode='weights' with a positive old_weight."
+            )
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels."""

@@ -44,14 +44,16 @@ class Planning:
 
     def __init__(
         self, settings: Any, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool,
-        updated: FittedModel | None = None, seed: int | None = None,
+        updated: FittedModel | None = None, seed: int | None = None, alone: bool = True,
     ) -> None:  # fmt: skip
         """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start.
 
         `updated` is a model whose columns, categories and classes stay, and nothing else. `seed` is that of a run to
-        repeat, instead of one that random_state gives.
+        repeat, instead of one that random_state gives. `alone`: whether the rows of an update are not combined with
+        those of the fit.
         """
         self._seed = seed
+        self._alone = alone
         self._settings = settings
         self._kind = kind
         self._earlier = earlier
@@ -77,7 +79,7 @@ class Planning:
         """The same as another class, for other processes, which neither need callbacks nor can always have them."""
         settings = copy(self._settings)
         settings.callbacks = None
-        made = kind(settings, self._kind, self._earlier, self._in_this_process, self._updated)
+        made = kind(settings, self._kind, self._earlier, self._in_this_process, self._updated, alone=self._alone)
         made.adopt(self._kind, self._learned)
         return made
 
@@ -102,6 +104,8 @@ class Planning:
             sample_weight = None if sample_weight is None else sample_weight[rows]
         if self._updated is not None:
             encoded = self._updated.labels.encode(y[kept])
+            if self._alone:
+                self._updated.labels.check_alone(encoded)
             labels = self._updated.labels.updated_with(encoded)
         else:
             labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)

@@ -202,11 +202,11 @@ class Preparation(Planning):
 
     def __init__(
         self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None,
-        updated: FittedModel | None = None, seed: int | None = None,
+        updated: FittedModel | None = None, seed: int | None = None, alone: bool = True,
     ) -> None:  # fmt: skip
         """See Planning."""
         self._source = LocalRows() if source is None else source
-        super().__init__(settings, kind, earlier, self._source.in_this_process, updated, seed)
+        super().__init__(settings, kind, earlier, self._source.in_this_process, updated, seed, alone)
 
     def run(self, given: Given, validation: Given | None, watched: Mapping[str, Given]) -> Run:
         """A run on X of any supported type."""

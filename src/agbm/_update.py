@@ -16,7 +16,7 @@ from ._baseline import baseline_of_fit
 from ._core.dropout import Dropout
 from ._core.ensemble import Ensemble, fold
 from ._core.learners import Learner, Model
-from ._core.losses import Array
+from ._core.losses import Array, JointLoss
 from ._core.objective import LocalObjective
 from ._core.reweigh import groups_of, reweigh
 from ._core.spread_level import SPREAD_LEVEL, with_level
@@ -32,6 +32,7 @@ from ._preparation import Preparation, RowSource
 from ._run import Run
 from ._storage.checkpoint import Checkpoint
 from ._tree import TreeLearner
+from ._tree.learner import as_forest
 from ._tree.refit import Leaves, RefittingFitter, values_of
 
 MODES = ("trees", "leaves", "weights", "all")
@@ -44,18 +45,20 @@ class Wanted(NamedTuple):
     max_iter: int | str | None = None
     """The number of further iterations; None: that of the estimator."""
     old_weight: float | None = None
-    """See RefittingFitter; None: the default."""
+    """How many new rows each row of the fit counts for; None: the default."""
 
     def check(self, model: FittedModel, validation: Given, in_this_process: bool) -> None:
         """Raise ValueError for arguments that do not fit the mode, or for a model that it cannot update."""
         if self.mode not in MODES:
             raise ValueError(f"mode={self.mode!r} must be one of {list(MODES)}.")
-        grows = self.mode in ("trees", "all")
+        grows = self.grows
         for name, given in (("max_iter", self.max_iter), ("X_val", validation.X), ("y_val", validation.y)):
             if given is not None and not grows:
                 raise ValueError(f"{name} has no effect with mode={self.mode!r}, which keeps the iterations; omit it.")
-        if self.old_weight is not None and self.mode != "leaves":
-            raise ValueError(f"old_weight={self.old_weight!r} works with mode='leaves' only; got mode={self.mode!r}.")
+        if self.old_weight is not None and grows:
+            raise ValueError(
+                f"old_weight={self.old_weight!r} works with mode='leaves' and mode='weights'; got mode={self.mode!r}."
+            )
         if not 0.0 <= self.weight_of_old < np.inf:
             raise ValueError(f"old_weight={self.old_weight!r} must be a finite number, at least 0.")
         if grows:
@@ -75,6 +78,16 @@ class Wanted(NamedTuple):
             raise ValueError(f"The model has no trees, so mode={self.mode!r} has nothing to change; use mode='all'.")
 
     @property
+    def grows(self) -> bool:
+        """Whether trees are grown."""
+        return self.mode in ("trees", "all")
+
+    @property
+    def uses_old_rows(self) -> bool:
+        """Whether the rows of the fit count as well."""
+        return not self.grows and self.weight_of_old > 0.0
+
+    @property
     def weight_of_old(self) -> float:
         """The value of old_weight."""
         return OLD_WEIGHT if self.old_weight is None else float(self.old_weight)
@@ -91,7 +104,7 @@ def updated(
     # estimated again from the rows of the update.
     model: FittedModel = replace(estimator.model_, calibration=None, baseline=None, origin=None)
     wanted.check(model, validation, source is None or source.in_this_process)
-    rows = Rows(kind, given, None if validation.X is None else validation, source)
+    rows = Rows(kind, given, None if validation.X is None else validation, source, wanted.uses_old_rows)
     settings = settings_of(estimator, model, wanted.max_iter)
     check_combinations(settings, validation, checkpoints_of(settings))
     if wanted.mode == "all":
@@ -99,7 +112,8 @@ def updated(
     if wanted.mode == "trees":
         return _with_more_trees(model, settings, rows)
     known = _known(model, settings, rows)
-    return known.with_new_leaves(wanted.weight_of_old) if wanted.mode == "leaves" else known.with_new_weights()
+    change = known.with_new_leaves if wanted.mode == "leaves" else known.with_new_weights
+    return change(wanted.weight_of_old)
 
 
 def settings_of(estimator: Any, model: FittedModel, max_iter: int | str | None) -> Any:
@@ -120,11 +134,14 @@ class Rows:
     given: Given
     validation: Given | None
     source: RowSource | None
+    with_old_rows: bool
+    """Whether the rows of the fit count as well."""
 
     def run(self, settings: Any, model: FittedModel, source: RowSource | None = None) -> Run:
         """A run on these rows, with the columns, categories and classes of the model."""
         source = self.source if source is None else source
-        return Preparation(settings, self.kind, None, source, model).run(self.given, self.validation, {})
+        preparation = Preparation(settings, self.kind, None, source, model, alone=not self.with_old_rows)
+        return preparation.run(self.given, self.validation, {})
 
 
 def _with_more_trees(model: FittedModel, settings: Any, rows: Rows) -> FittedModel:
@@ -198,12 +215,12 @@ class _KnownModel:
     def with_new_leaves(self, old_weight: float) -> FittedModel:
         """The algorithm, run again on the rows with the known structures."""
         model, firsts = self.model, [0, *(first for mode, first in self.model.updates if mode == "trees")]
-        level, start = model.spread_level, self.run.start
+        start, objective = self._new_start(old_weight)
         found = replace(
-            model, start=start if level is None else with_level(start, level, model.loss),
-            ensembles=[Ensemble() for _ in model.ensembles], history=_no_iterations(model.history),
+            model, start=self._with_spread_level(start, 1.0), ensembles=[Ensemble() for _ in model.ensembles],
+            history=_no_iterations(model.history),
         )  # fmt: skip
-        objective, learner = self.objective, cast(TreeLearner, self.run.members[0].learner)
+        learner = cast(TreeLearner, self.run.members[0].learner)
         for iterations in pairwise(
             [*(first for first in firsts if first < model.best_iteration), model.best_iteration]
         ):
@@ -241,19 +258,50 @@ class _KnownModel:
 
         return run
 
-    def with_new_weights(self) -> FittedModel:
+    def _new_start(self, old_weight: float) -> tuple[Any, LocalObjective]:
+        """The start function and the objective that starts from it: the rows of the fit count for the level, too."""
+        if not self._has_level or old_weight == 0.0:
+            return self.run.start, self.objective
+        old = self._with_spread_level(self.model.start, -1.0)
+        objective = self._starting_from(old)
+        shift = reweigh(objective, [], True, self._old_per_new(old_weight)).shift
+        return old + shift, replace(objective, start=objective.start + shift[:, np.newaxis])
+
+    def _with_spread_level(self, start: Any, factor: float) -> Any:
+        """A start function with the level of the spread, which is no part of it while trees are fitted."""
+        level = self.model.spread_level
+        return start if level is None else with_level(start, factor * level, self.model.loss)
+
+    @property
+    def _has_level(self) -> bool:
+        """Whether the start function is a constant that the labels determine."""
+        return isinstance(self.model.start, np.ndarray) and not isinstance(self.model.loss, JointLoss)
+
+    def _starting_from(self, start: Any) -> LocalObjective:
+        """The objective of the rows, with a start function of the model."""
+        if not isinstance(start, np.ndarray):
+            return self.objective
+        offset = self.objective.start - self.run.start[:, np.newaxis]  # zero if there are none
+        return replace(self.objective, start=start[:, np.newaxis] + offset)
+
+    def _old_per_new(self, old_weight: float) -> float:
+        """How many rows of the fit count for each new row, if each of them counts for `old_weight` new rows."""
+        firsts = [as_forest(ensemble.models[0]) for ensemble in self.model.ensembles]
+        n_old = np.mean([forest.nodes["count"][forest.roots[0]] for forest in firsts])
+        weights = self.objective.train_weights
+        repeats = None if weights is None else weights.repeats
+        return float(old_weight * n_old / (self.objective.n_train if repeats is None else repeats.sum()))
+
+    def with_new_weights(self, old_weight: float) -> FittedModel:
         """The same trees, with weights of iterations fitted to the rows."""
         model, n_iterations = self.model, self.model.best_iteration
-        objective, constant = self.objective, isinstance(model.start, np.ndarray)
-        if constant:
-            offset = objective.start - self.run.start[:, np.newaxis]  # zero if there are none
-            objective = replace(objective, start=model.start[:, np.newaxis] + offset)
+        objective = self._starting_from(model.start)
         groups = groups_of(n_iterations)
         parts = self._parts(groups, objective)
-        scales, shift = reweigh(objective, parts, shifts=constant)
+        scales, shift = reweigh(objective, parts, self._has_level, self._old_per_new(old_weight))
         of_iterations = np.repeat(scales, [len(group) for group in groups])
         ensembles = [ensemble.scaled(of_iterations.tolist()) for ensemble in model.ensembles]
-        start = model.start + shift if constant else model.start
+        start = model.start + shift if self._has_level else model.start
         objective = replace(objective, start=objective.start + shift[:, np.newaxis])
         f = objective.start
         for scale, part in zip(scales.tolist(), parts, strict=True):

@@ -151,8 +151,9 @@ def _update(commands: Commands, help: str) -> None:
     add_test_fraction(parser)
     parser.add_argument("--max-iter", type=int, help="maximum number of further iterations, for trees and all")
     parser.add_argument(
-        "--old-weight", type=float, metavar="W", help="for leaves: new rows that an old row counts for (default: 0.3)"
-    )
+        "--old-weight", type=float, metavar="W",
+        help="for leaves and weights: new rows that an old row counts for (default: 0.3)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="seed of the split (default: %(default)s)")
     parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
     add_output(parser)

@@ -105,7 +105,7 @@ class Labelled:
         options: dict[str, Any] = {"mode": mode}
         if mode in ("trees", "all"):
             options["max_iter"] = arguments.max_iter
-        if mode == "leaves":
+        else:
             options["old_weight"] = arguments.old_weight
         if not self._fits:
             batches = Batches(lambda: ((X, self.y[numbers]) for X, numbers in self.pieces(rows)))

@@ -2,8 +2,9 @@
 
 The model is start + sum over groups g of s_g u_g, where u_g is the part of a group of consecutive iterations. The first
 group is the first iteration, and each other group has twice as many as the one before: a few numbers, which little data
-suffices for. The scales s_g, and constants that are added to the start, minimise the loss of the rows plus a penalty
-that pulls scales to 1. Newton's method finds them, from exact sums, so the result does not depend on the order of rows.
+suffices for. The scales s_g, and constants that are added to the start, minimise the loss of the rows plus two
+penalties: one pulls scales to 1, the other stands for rows of the fit, which the model as it is fits best. Newton's
+method finds them, from exact sums, so the result does not depend on the order of rows.
 """
 
 from __future__ import annotations
@@ -41,17 +42,18 @@ def groups_of(n_iterations: int) -> list[range]:
     return [range(first, min(2 * first + 1, n_iterations)) for first in firsts]
 
 
-def reweigh(objective: LocalObjective, parts: Sequence[Array], shifts: bool) -> Reweighed:
+def reweigh(objective: LocalObjective, parts: Sequence[Array], shifts: bool, old_per_new: float) -> Reweighed:
     """Fit scales of the parts (output, row) of a model; its start function is that of the objective.
 
-    `shifts` says whether constants may be added to the start.
+    `shifts` says whether constants may be added to the start. For each row, `old_per_new` rows of the fit count as
+    well: they are like the new ones, but their loss is smallest at the scales and constants of the model.
     """
     objective = replace(objective, second_order=True)
     n_outputs = len(objective.start)
     directions = [np.ascontiguousarray(part) for part in parts]
     directions += [_one_output(objective, k) for k in range(n_outputs)] if shifts else []
     found = np.array([1.0] * len(parts) + [0.0] * (len(directions) - len(parts)))
-    problem = _Problem(objective, directions, len(parts))
+    problem = _Problem(objective, directions, len(parts), found, old_per_new)
     loss = problem.loss(found, penalty=0.0)
     for _ in range(MOST_STEPS):
         step, penalty = problem.newton_step(found)
@@ -70,21 +72,43 @@ def reweigh(objective: LocalObjective, parts: Sequence[Array], shifts: bool) -> 
 class _Problem:
     """The loss of a combination of directions, and Newton steps on its coefficients."""
 
-    def __init__(self, objective: LocalObjective, directions: Sequence[Array], n_scales: int) -> None:
+    def __init__(
+        self, objective: LocalObjective, directions: Sequence[Array], n_scales: int, old: Array, old_per_new: float
+    ) -> None:
         self._objective = objective
         self._directions = directions
         self._n_scales = n_scales
+        self._old = old
+        self._old_curvature = old_per_new * self._derivatives(old)[1]
+        """That of the loss of the rows of the fit."""
 
     def loss(self, coefficients: Array, penalty: float) -> float:
         scales = coefficients[: self._n_scales]
         total = self._objective.train_loss_sum(self._function(coefficients))
-        return float(total) + 0.5 * penalty * float(np.sum((scales - 1.0) ** 2))
+        of_old = math.fsum((coefficients - self._old) * self._slope_of_old(coefficients))
+        return float(total) + 0.5 * (penalty * float(np.sum((scales - 1.0) ** 2)) - of_old)
+
+    def _slope_of_old(self, coefficients: Array) -> Array:
+        """The negative slope of the loss of the rows of the fit."""
+        return np.array([math.fsum(row) for row in self._old_curvature * (self._old - coefficients)])
 
     def newton_step(self, coefficients: Array) -> tuple[Array, float]:
         """The step, and the strength of the penalty.
 
         The penalty is in units of the loss: a residual varies by r^2 / hessian, which is 1 for a log-likelihood.
         """
+        slope, curvature, noise = self._derivatives(coefficients)
+        penalty = noise / SPREAD**2
+        scales = np.arange(len(slope)) < self._n_scales
+        slope[scales] -= penalty * (coefficients[scales] - 1.0)
+        slope += self._slope_of_old(coefficients)
+        curvature[scales, scales] += penalty
+        curvature += self._old_curvature
+        lower = np.where(scales, -coefficients, -np.inf)  # weights of learners must not be negative
+        return _bounded_step(curvature, slope, lower), penalty
+
+    def _derivatives(self, coefficients: Array) -> tuple[Array, Array, float]:
+        """The negative slope of the loss of the new rows, its curvature, and the variance of residuals."""
         objective, n = self._objective, len(self._directions)
         f = self._function(coefficients)
         r, hessian = objective.residual(f), objective.hessian(f)
@@ -96,13 +120,7 @@ class _Problem:
             for j in range(i + 1):
                 curvature[i, j] = curvature[j, i] = float(self._inner(bent, trained[j]))
         ones = np.ones_like(r) if hessian is None else hessian
-        noise = self._inner(r, r) / exact_sum(ones, objective.train_weight, objective.n_threads)
-        penalty = noise / SPREAD**2
-        scales = np.arange(n) < self._n_scales
-        slope[scales] -= penalty * (coefficients[scales] - 1.0)
-        curvature[scales, scales] += penalty
-        lower = np.where(scales, -coefficients, -np.inf)  # weights of learners must not be negative
-        return _bounded_step(curvature, slope, lower), penalty
+        return slope, curvature, self._inner(r, r) / exact_sum(ones, objective.train_weight, objective.n_threads)
 
     def _function(self, coefficients: Array) -> Array:
         f = self._objective.start
