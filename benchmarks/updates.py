@@ -97,7 +97,7 @@ def traffic(folder: Path) -> Table:
     """Cars per hour in six years, every second: seasons, but hardly any drift."""
     table = pd.read_csv(folder / "metro_traffic.csv.xz", keep_default_na=False)
     time = pd.to_datetime(table["date_time"])
-    table = table.assign(hour=time.dt.hour, weekday=time.dt.weekday, month=time.dt.month)
+    table = table.assign(hour=time.dt.hour, weekday=time.dt.day_of_week, month=time.dt.month)
     table = table.iloc[np.argsort(time.to_numpy(), kind="stable")][::2]
     return table.drop(columns=["date_time", "target"]), table["target"] / 1000.0
 

@@ -370,6 +370,23 @@ def test_the_rows_of_the_fit_give_the_model_again_for_other_losses(loss, weighte
     np.testing.assert_array_equal(raw(model, X), before)
 
 
+@pytest.mark.parametrize("loss", ["squared_error", "quantile:0.8", "poisson"])
+@pytest.mark.parametrize("n_rows", [30, 300])  # 30: at least one row is drawn
+def test_the_samples_of_the_fit_are_drawn_again(loss, n_rows):
+    X, y = make_regression(n_rows, 4, noise=5.0, random_state=0)
+    model = AGBMRegressor(
+        loss=loss, max_iter=8, n_members=1, early_stopping=False, subsample=0.6, dropout=0.2, random_state=None
+    ).fit(X, np.abs(y))
+    other, before = copied(model), raw(model, X)
+    model.update(
+        agbm.Batches(lambda: [(X[:20], np.abs(y[:20])), (X[20:], np.abs(y[20:]))]), mode="leaves", old_weight=0
+    )
+    np.testing.assert_array_equal(raw(model, X), before)
+    np.testing.assert_array_equal(model.model_.folded.nodes["count"], other.model_.folded.nodes["count"])
+    other.update(X, np.abs(y)[::-1], mode="leaves", old_weight=0)
+    assert np.abs(raw(other, X) - before).max() > 0.1
+
+
 def test_leaves_without_new_rows_keep_their_values():
     X, y = make_regression(400, 3, noise=1.0, random_state=0)
     model = AGBMRegressor(method=GBM(), max_iter=1, learning_rate=1.0, max_leaf_nodes=8).fit(X, y)

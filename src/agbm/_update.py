@@ -137,10 +137,10 @@ class Rows:
     with_old_rows: bool
     """Whether the rows of the fit count as well."""
 
-    def run(self, settings: Any, model: FittedModel, source: RowSource | None = None) -> Run:
-        """A run on these rows, with the columns, categories and classes of the model."""
+    def run(self, settings: Any, model: FittedModel, source: RowSource | None = None, seed: int | None = None) -> Run:
+        """A run on these rows, with the columns, categories and classes of the model; `seed`: see Planning."""
         source = self.source if source is None else source
-        preparation = Preparation(settings, self.kind, None, source, model, alone=not self.with_old_rows)
+        preparation = Preparation(settings, self.kind, None, source, model, seed, not self.with_old_rows)
         return preparation.run(self.given, self.validation, {})
 
 
@@ -197,7 +197,7 @@ def _known(model: FittedModel, settings: Any, rows: Rows) -> _KnownModel:
     # All rows are used for training, and one objective serves all members.
     settings.set_params(early_stopping=False, n_members=1, max_iter=model.best_iteration, scoring=None)
     settings.callbacks = callbacks or None
-    run = rows.run(settings, model, KnownTrees(model))
+    run = rows.run(settings, model, KnownTrees(model), model.seed)  # with the random samples of the fit
     objective = cast(LocalObjective, run.members[0].objective)
     return _KnownModel(model, settings, run, objective, leaves_of(run.members[0].fitter))
 
@@ -226,10 +226,10 @@ class _KnownModel:
         ):
             fitters = [
                 RefittingFitter(
-                    ensemble, slice(*iterations), learner, self.leaves, objective.n_train, objective.train_weights,
-                    old_weight,
+                    ensemble, slice(*iterations), replace(learner, seed=self.run.plan.seed_of(number)), self.leaves,
+                    objective.n_train, objective.train_weights, old_weight,
                 )
-                for ensemble in model.ensembles
+                for number, ensemble in enumerate(model.ensembles)
             ]  # fmt: skip
             runs = [self._member_run(number, objective, fitter) for number, fitter in enumerate(fitters)]
             wanted = iterations[1] - iterations[0]
@@ -287,7 +287,7 @@ class _KnownModel:
     def _old_per_new(self, old_weight: float) -> float:
         """How many rows of the fit count for each new row, if each of them counts for `old_weight` new rows."""
         firsts = [as_forest(ensemble.models[0]) for ensemble in self.model.ensembles]
-        n_old = np.mean([forest.nodes["count"][forest.roots[0]] for forest in firsts])
+        n_old = np.mean([forest.nodes["count"][forest.roots[0]] for forest in firsts]) / self.settings.subsample
         weights = self.objective.train_weights
         repeats = None if weights is None else weights.repeats
         return float(old_weight * n_old / (self.objective.n_train if repeats is None else repeats.sum()))

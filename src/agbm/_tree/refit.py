@@ -15,9 +15,13 @@ from .._core.losses import Array, enough
 from .._core.weights import Weights
 from .forest import NODE, Forest
 from .learner import TreeLearner, as_forest, weighted
+from .sampling import RowSample
 
 Leaves = Callable[[Forest], NDArray[np.int32]]
 """The index of the leaf of every row in each tree of a forest: (tree, row)."""
+
+NOT_SAMPLED = -1
+"""Stands for the leaf of rows that an iteration does not use."""
 
 _Pair = tuple[int, int | None]
 
@@ -25,8 +29,9 @@ _Pair = tuple[int, int | None]
 class RefittingFitter:
     """A Fitter that gives the trees of an earlier run new leaf values, in their order.
 
-    A value is the one that growing the tree on these rows would give, with the same regularisation. Each row of the
-    earlier run counts as `old_weight` rows whose best value is the old one. A leaf without rows keeps its old value.
+    A value is the one that growing the tree on these rows would give, with the same regularisation and the row samples
+    of the learner. Each row of the earlier run counts as `old_weight` rows whose best value is the old one. A leaf
+    without rows keeps its old value.
     """
 
     def __init__(
@@ -46,43 +51,57 @@ class RefittingFitter:
         self._n_train = n_train
         self._weights = weights
         self._old_weight = old_weight
+        self._iteration = 0
         self._structures: dict[int, tuple[Forest, Forest]] = {}  # new forests and those they come from
 
     def skip(self) -> None:
         """See Fitter."""
-        next(self._pairs)
+        self._next()
+
+    def _next(self) -> tuple[_Pair, RowSample | None]:
+        """The functions of the next iteration, and its sample of rows."""
+        sample = RowSample.of(self._learner.shares, self._n_train, self._iteration)
+        self._iteration += 1
+        return next(self._pairs), sample
 
     def fit(self, r: Array, newton: Newton[Array] | None) -> Fit[Array]:
         """See Fitter."""
-        primary, _ = next(self._pairs)
-        return self._refit([r], newton, [primary])[0]
+        (primary, _), sample = self._next()
+        return self._refit([r], newton, [primary], sample)[0]
 
     def fit_pair(
         self, r: Array, c: Array, newton: Newton[Array] | None, *, second: bool
     ) -> tuple[Fit[Array], Fit[Array] | None]:
         """See Fitter. If this iteration has no learner for c in the earlier run, that for r gives the structure."""
-        primary, momentum = next(self._pairs)
+        (primary, momentum), sample = self._next()
         other = primary if momentum is None else momentum
         if self._learner.shared_structure:
-            first, last = self._refit([r, c], newton, [primary, other])
+            first, last = self._refit([r, c], newton, [primary, other], sample)
             return first, last
-        first = self._refit([r], newton, [primary])[0]
-        return first, self._refit([c], newton, [other])[0] if second else None
+        first = self._refit([r], newton, [primary], sample)[0]
+        return first, self._refit([c], newton, [other], sample)[0] if second else None
 
     def values(self, model: Model) -> Sequence[Array]:
         """See Fitter; for trees that this fitter has returned."""
         forest, structure = self._structures[id(model)]
         return list(values_of(forest, self._leaves(structure)))
 
-    def _refit(self, residuals: list[Array], newton: Newton[Array] | None, old: list[int]) -> list[Fit[Array]]:
+    def _refit(
+        self, residuals: list[Array], newton: Newton[Array] | None, old: list[int], sample: RowSample | None
+    ) -> list[Fit[Array]]:
         """One function per residual, with the structure of the first of the given functions."""
         if not all(np.isfinite(r).all() for r in residuals):
             raise DivergedError("a residual is not finite")
         structure = as_forest(self._earlier.function(old[0])[0])
         leaves = self._leaves(structure)
+        trained = leaves[:, : self._n_train]
+        if sample is not None:
+            trained = np.full_like(trained, NOT_SAMPLED)
+            rows = sample.rows(0, self._n_train)
+            trained[:, rows] = leaves[:, rows]
         old_values = [_values_of_function(*self._earlier.function(function)) for function in old]
         trees = [
-            self._tree(structure, tree, leaves[tree, : self._n_train], residuals, newton, old_values)
+            self._tree(structure, tree, trained[tree], residuals, newton, old_values)
             for tree in range(len(structure.roots))
         ]
         forest = Forest(
@@ -151,12 +170,12 @@ class LeafStatistics(NamedTuple):
 
     @classmethod
     def of(cls, inputs: dict[str, Any], leaf: NDArray[np.int32], n_leaves: int, n_threads: int) -> LeafStatistics:
-        """From the inputs of a grower; see `weighted`."""
+        """From the inputs of a grower; see `weighted`. The bits of sums depend on the other rows as well."""
         repeats, residuals, hessians = inputs["repeats"], inputs["residuals"], inputs["hessians"]
-        leaf = np.ascontiguousarray(leaf)
+        leaf = np.where(leaf == NOT_SAMPLED, n_leaves, leaf)
 
         def sums(x: Array) -> Array:
-            return _native.leaf_sums(np.ascontiguousarray(x), leaf, n_leaves, repeats, n_threads)
+            return _native.leaf_sums(np.ascontiguousarray(x), leaf, n_leaves + 1, repeats, n_threads)[:n_leaves]
 
         count = sums(np.ones(len(leaf))).astype(np.int64)
         by_hessian = [count.astype(np.float64)] if hessians is None else [sums(hessian) for hessian in hessians]
@@ -165,7 +184,7 @@ class LeafStatistics(NamedTuple):
             count,
             np.column_stack([sums(r) for r in residuals]),
             np.column_stack([by_hessian[k // group] for k in range(len(residuals))]),
-            _quantiles(inputs, leaf, n_leaves),
+            _quantiles(inputs, leaf, n_leaves + 1)[:n_leaves] if inputs["distances"] else None,
         )
 
     def values(self, old: Array, prior: Array, min_hessian: float, l2: Array) -> Array:
@@ -181,11 +200,9 @@ class LeafStatistics(NamedTuple):
         return np.where(n_rows == 0, old, np.where(total > 0.0, value, 0.0))
 
 
-def _quantiles(inputs: dict[str, Any], leaf: NDArray[np.int32], n_leaves: int) -> Array | None:
+def _quantiles(inputs: dict[str, Any], leaf: NDArray[np.int32], n_leaves: int) -> Array:
     """For the first residual of every output, the quantile of the distances of each leaf."""
     distances, n_values = inputs["distances"], len(inputs["residuals"])
-    if not distances:
-        return None
     steps = inputs["repeats"] if inputs["steps"] is None else inputs["steps"]
     weight = np.ones(len(leaf)) if steps is None else steps.astype(np.float64)
     total = np.bincount(leaf, weight, n_leaves)

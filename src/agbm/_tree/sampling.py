@@ -30,6 +30,19 @@ class RowSample(NamedTuple):
     key: int
     threshold: float
 
+    @classmethod
+    def of(cls, shares: Shares, n_train: int, iteration: int) -> RowSample | None:
+        """The sample of an iteration; None if all rows are used."""
+        share = shares.subsample
+        if share >= 1.0:
+            return None
+        key = np.random.SeedSequence([shares.seed, iteration]).generate_state(1, np.uint64)
+        sample = cls(int(key[0]), share)
+        if share * n_train < ROWS_WITHOUT_DOUBT:  # make sure that there is at least one row
+            smallest = float(sample.draws(0, n_train).min())
+            sample = sample._replace(threshold=max(share, float(np.nextafter(smallest, 1.0))))
+        return sample
+
     def rows(self, first: int, n: int) -> NDArray[np.uint32]:
         """The sampled rows among n training rows; `first` is the number of the first of them among all."""
         return np.flatnonzero(self.draws(first, n) < self.threshold).astype(np.uint32)
@@ -47,15 +60,7 @@ class Sample:
         self._shares = shares
         self._n_features = n_features
         self._iteration = iteration
-        self.rows: RowSample | None = None
-        """None if all rows are used."""
-        share = shares.subsample
-        if share < 1.0:
-            key = np.random.SeedSequence([shares.seed, iteration]).generate_state(1, np.uint64)
-            self.rows = RowSample(int(key[0]), share)
-            if share * n_train < ROWS_WITHOUT_DOUBT:  # make sure that there is at least one row
-                smallest = float(self.rows.draws(0, n_train).min())
-                self.rows = RowSample(self.rows.key, max(share, float(np.nextafter(smallest, 1.0))))
+        self.rows = RowSample.of(shares, n_train, iteration)
 
     @cached_property
     def _random(self) -> np.random.Generator:
