@@ -179,6 +179,27 @@ def test_splitters():
     assert classes.predictions.shape == (120, 2)
 
 
+@pytest.mark.parametrize("kind", ["counts", "shares", "several labels", "times", "queries"])
+def test_folds_are_stratified(kind):
+    """Rare labels are in the training and in the test rows of every fold, although they are neighbours."""
+    X, rare = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) < 3
+    query = np.arange(60) % 12
+    estimator, y, weight = {
+        "counts": (AGBMRegressor(loss="poisson"), rare * 2.0, np.arange(60) != 30),
+        "shares": (AGBMClassifier(loss="cross_entropy"), 0.8 * rare, None),
+        "several labels": (AGBMClassifier(), np.column_stack([np.arange(60) % 2, rare]), None),
+        "times": (agbm.AGBMSurvival(), np.column_stack([1.0 + np.arange(60), rare]), None),
+        "queries": (agbm.AGBMRanker(), np.column_stack([rare, query]), None),
+    }[kind]
+    result = agbm.cv(estimator.set_params(max_iter=2), X, y, cv=3, sample_weight=weight)
+    for train, test in result.splits:
+        assert rare[train].sum() == 2
+        assert rare[test].sum() == 1
+        assert len(test) == 20
+        if kind == "queries":
+            assert set(query[train]).isdisjoint(query[test])
+
+
 def test_init_models_and_callbacks():
     X, y, _ = table()
     start = DummyRegressor(strategy="constant", constant=7.0).fit(X, y)

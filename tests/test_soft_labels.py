@@ -27,7 +27,9 @@ def entropy(shares, probabilities):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
-@pytest.mark.parametrize("parameters", [{}, {"method": "agbm"}, {"multi_strategy": "multi_output_tree"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"method": "agbm"}, {"multi_strategy": "multi_output_tree"}, {"early_stopping": True}]
+)
 def test_certain_labels_are_classes(n_classes, parameters):
     X, shares = rows(n_classes=n_classes)
     codes = shares.argmax(axis=1)

@@ -31,6 +31,7 @@ from ._core.training import (
     watch,
 )
 from ._data.batches import blocks_of
+from ._data.hold_out import stratified_folds
 from ._data.rows import Given
 from ._fit import Trained, fitted_model, member_run
 from ._folds import FoldPreparation, Folds, Split
@@ -117,8 +118,8 @@ def cv(
         A table of any kind that fit accepts, its labels, and the weights of the rows. For a ranker, y has the columns
         relevance and query, as a number, and folds consist of whole queries.
     cv : int, splitter or iterable, default=5
-        As in scikit-learn: a number of folds (stratified for classifiers), a splitter, or pairs of training and test
-        rows.
+        As in scikit-learn: a number of folds, a splitter, or pairs of training and test rows. Folds by number are
+        stratified as validation splits are: by classes, by events, by labels that differ from those of most rows.
     groups : array, default=None
         The group of each row, for splitters such as GroupKFold.
     scoring : str, callable, list or dict, default=None
@@ -142,11 +143,13 @@ def cv(
     settings = _settings_of(estimator, scoring)
     _check_table(X, y, sample_weight)
 
-    def split(labels: NDArray[Any]) -> Iterable[tuple[Any, Any]]:
-        from sklearn.model_selection import GroupKFold, check_cv  # slow to import
+    def split(labels: NDArray[Any], strata: NDArray[np.intp] | None) -> Iterable[tuple[Any, Any]]:
+        from sklearn.model_selection import check_cv  # slow to import
 
         if ranks(settings):
-            return whole_queries(labels, GroupKFold(cv) if isinstance(cv, int) else cv, X, groups)
+            return whole_queries(labels, cast(Any, strata), cv, X, groups)
+        if isinstance(cv, int) and strata is not None:
+            return stratified_folds(strata, cv)
         found: Iterable[tuple[Any, Any]] = check_cv(cv, labels, classifier=is_classifier(settings)).split(
             X, labels, groups
         )

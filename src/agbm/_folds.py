@@ -51,11 +51,17 @@ class _Table(NamedTuple):
 class FoldPreparation(Preparation):
     """Prepares the runs of a cross-validation."""
 
-    def folds(self, given: Given, split: Callable[[NDArray[Any]], Iterable[tuple[Any, Any]]]) -> Folds:
-        """The runs of all folds; `split` returns pairs of training and test rows for the checked y."""
+    def folds(
+        self, given: Given, split: Callable[[NDArray[Any], NDArray[np.intp] | None], Iterable[tuple[Any, Any]]]
+    ) -> Folds:
+        """The runs of all folds; `split` returns pairs of training and test rows for the checked y and its strata."""
         reader, checked, y, weight = self._check_table(given.X, given.y, given.weight)
-        X, (kept, _, labels, _) = plain(checked), self._weigh(y, weight)
-        splits = [_checked_split(number, len(y), *rows) for number, rows in enumerate(split(y))]
+        X, (kept, _, labels, encoded) = plain(checked), self._weigh(y, weight)
+        strata = labels.strata(encoded)
+        if strata is not None and len(strata) < len(y):
+            of_kept, strata = strata, np.zeros(len(y), dtype=np.intp)
+            strata[kept] = of_kept
+        splits = [_checked_split(number, len(y), *rows) for number, rows in enumerate(split(y, strata))]
         if not splits:
             raise ValueError("cv has no folds; pass a number of folds, a splitter or pairs of training and test rows.")
         start = StartScores(self._settings.init, labels, self._loss(labels))(given.X)

@@ -219,8 +219,8 @@ class SoftClasses(Classes):
         return np.ascontiguousarray((encoded if self.n_outputs > 1 else np.concatenate([1.0 - encoded, encoded])).T)
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """See Labels."""
-        return None
+        """See Labels: the most probable class."""
+        return np.asarray(encoded.argmax(axis=0) if self.n_outputs > 1 else encoded[0] > 0.5, dtype=np.intp)
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""

@@ -27,6 +27,7 @@ from ._core.losses import (
 from ._core.objective import Outputs, of_each_output
 from ._core.together import distinct
 from ._core.weights import class_factors, refuse_dates
+from ._data.hold_out import strata_of_numbers
 from ._data.offsets import check_offset
 from ._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
 from ._data.tables import missing
@@ -99,8 +100,11 @@ class Labels(ABC):
         return check_offset(offset, n_rows, self.n_outputs, self.one_for_all_outputs, name)
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """The classes for a stratified validation split; None if there are no classes."""
-        return None
+        """The classes for a stratified validation split; None if there are no classes.
+
+        If there are groups of rows, class 0 has those that do not affect the loss.
+        """
+        return strata_of_numbers(np.atleast_2d(encoded))
 
     def groups(self, encoded: Array) -> NDArray[Any] | None:
         """For each row, the number of its group, which a validation split must not divide; None without groups."""

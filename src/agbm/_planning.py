@@ -360,7 +360,7 @@ def _best_constants(loss: Loss, one_for_all_outputs: bool, parts: Sequence[_Trai
 
 
 class Units(NamedTuple):
-    """What is held out as a whole: rows, or groups of rows."""
+    """What is held out as a whole: rows, or groups of rows that affect the loss."""
 
     n: int
     are_groups: bool
@@ -369,4 +369,6 @@ class Units(NamedTuple):
     def of(cls, labels: Labels, y: Array) -> Units:
         """Those of rows with labels y; where processes share the rows, each has whole groups."""
         groups = labels.groups(y)
-        return cls(count(y.shape[-1] if groups is None else len(np.unique(groups))), groups is not None)
+        if groups is None:
+            return cls(count(y.shape[-1]), False)
+        return cls(count(len(np.unique(groups[cast(Any, labels.strata(y)) > 0]))), True)

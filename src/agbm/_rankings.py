@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 
 from ._core.losses import Array, JointLoss, Loss, ranking_loss
 from ._core.weights import refuse_dates
+from ._data.hold_out import strata_of_queries
 from ._data.rows import check_y_val
 from ._labels import Labels
 
@@ -116,6 +117,10 @@ class Relevances(Labels):
         """See Labels."""
         return np.asarray(encoded[1])
 
+    def strata(self, encoded: Array) -> NDArray[np.intp]:
+        """See Labels: queries with and without documents of different relevance."""
+        return strata_of_queries(encoded[0], encoded[1])
+
     def check_partitions(self, groups: Sequence[tuple[int, NDArray[Any]]]) -> None:
         """See Labels."""
         if self.has_positions:
@@ -159,13 +164,20 @@ def ranks(estimator: Any) -> bool:
     return bool(get_tags(estimator).estimator_type == RANKER)
 
 
-def whole_queries(y: NDArray[Any], cv: Any, X: Any, groups: Any) -> list[tuple[Any, Any]]:
-    """Training and test rows of a splitter or an iterable, none of which may divide a query; y are labels by column."""
-    from sklearn.model_selection import check_cv  # slow to import
+def whole_queries(
+    y: NDArray[Any], strata: NDArray[np.intp], cv: Any, X: Any, groups: Any
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Training and test rows of a splitter or an iterable, none of which may divide a query; y are labels by column.
 
-    if y.ndim != 2 or y.shape[1] not in (2, 3):
-        raise ValueError(f"y has shape {y.shape}; for a ranker, it needs {COLUMNS}.")
-    splits = list(check_cv(cv).split(X, y[:, 0], y[:, 1] if groups is None else groups))
+    A number of folds is stratified by `strata`.
+    """
+    from sklearn.model_selection import StratifiedGroupKFold, check_cv  # slow to import
+
+    groups = y[:, 1] if groups is None else groups
+    if isinstance(cv, int):
+        splits = list(StratifiedGroupKFold(cv).split(X, strata, groups))
+    else:
+        splits = list(check_cv(cv).split(X, y[:, 0], groups))
     for number, (train, test) in enumerate(splits):
         both = np.intersect1d(y[train, 1], y[test, 1])
         if len(both):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from ._core.losses import Array, Loss
 from ._core.objective import LocalObjective
 from ._core.ranking_metrics import RankingMetric
+from ._core.training import mean_of
 from ._labels import Labels
 from ._rankings import ranks
 from ._run import Run
@@ -109,7 +111,7 @@ class Scores:
     """Computes the scores of an iteration, named after the rows and the metric: "validation_roc_auc".
 
     Rows that all members share are scored by the mean of the members, which is the model. Rows that each member has
-    held out for itself are scored by that member, and the mean of these scores is taken.
+    held out for itself are scored by that member, and the mean of these scores is taken, without those that are NaN.
     """
 
     def __init__(self, settings: Any, scorers: Mapping[str, Scorer], run: Run) -> None:
@@ -146,7 +148,7 @@ class Scores:
         functions = [to_host(f) for to_host, f in zip(self._to_host, functions, strict=True)]
         if self._held_out:
             of_members = [self._metrics(part, part.of(f)) for part, f in zip(self._stopping, functions, strict=True)]
-            scores = {name: sum(of[name] for of in of_members) / len(of_members) for name in of_members[0]}
+            scores = {name: _mean_score([of[name] for of in of_members]) for name in of_members[0]}
         else:
             scores = self._metrics(self._stopping[0], _mean(self._stopping[0], functions))
         for part in self._watched:
@@ -166,6 +168,11 @@ class Scores:
         return {
             f"{part.name}_{name}": float(scorer(model, X, part.y, **weights)) for name, scorer in self._scorers.items()
         }
+
+
+def _mean_score(of_members: Sequence[float]) -> float:
+    defined = [score for score in of_members if not math.isnan(score)]
+    return mean_of(defined) if defined else math.nan
 
 
 def _mean(part: _Part, functions: Sequence[Array]) -> Array:

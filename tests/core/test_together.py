@@ -33,7 +33,7 @@ from agbm._core.losses import (
 from agbm._core.losses import AcceleratedFailureTime as Aft
 from agbm._core.together import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
 from agbm._core.weights import Weights, check_sample_weight, class_factors
-from agbm._data.hold_out import held_out_rows
+from agbm._data.hold_out import held_out_rows, strata_of_numbers
 
 AMOUNTS = [HalfSquaredError(), AbsoluteError(), Quantile(0.3), Quantile([0.1, 0.5, 0.9]), Huber(0.7), Poisson(),
            Gamma(), Tweedie(1.4), NormalDistribution(), StudentTDistribution(), GammaDistribution(),
@@ -203,18 +203,42 @@ def test_rows_that_are_held_out(seed, n_rows, n_parts, n_members, share, n_class
         assert of_member.any()
 
 
+@given(seed=st.integers(0, 10_000), n_rows=st.integers(1, 60), n_parts=st.integers(1, 6), n_outputs=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_strata_of_numbers(seed, n_rows, n_parts, n_outputs):
+    rng = np.random.default_rng(seed)
+    y = rng.choice([0.0, 1.0, 2.5], size=(n_outputs, n_rows), p=[0.6, 0.3, 0.1])
+    expected = strata_of_numbers(y)
+    most = [[value for value in (0.0, 1.0, 2.5) if 2 * (row == value).sum() > n_rows] for row in y]
+    assert (expected is None) == (not any(most))
+    if expected is not None:
+        differs = np.any([row != value for row, values in zip(y, most, strict=True) for value in values], axis=0)
+        np.testing.assert_array_equal(expected > 0, differs)
+    found = everywhere(strata_of_numbers, divided(cuts_of(rng, n_rows, n_parts), y))
+    if expected is None:
+        assert found == [None] * n_parts
+    else:
+        np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
 def test_groups_are_held_out_whole():
     rng = np.random.default_rng(0)
     groups = np.sort(rng.integers(0, 40, 200)).astype(float)
-    expected = held_out_rows(200, 0.2, 2, None, 3, groups)
-    for number in range(2):
-        of_part = expected.rows(number)
-        assert set(groups[of_part]).isdisjoint(groups[~of_part])
-    cuts = np.searchsorted(groups, [7.0, 20.0])  # groups are whole
-    found = everywhere(lambda groups: held_out_rows(len(groups), 0.2, 2, None, 3, groups), divided(cuts, groups))
-    for number in range(2):
-        of_parts = np.concatenate([part.rows(number) for part in found])
-        np.testing.assert_array_equal(of_parts, expected.rows(number))
+    for classes in (None, (groups % 13 == 5).astype(int)):  # of three groups
+        expected = held_out_rows(200, 0.2, 2, classes, 3, groups)
+        for number in range(2):
+            of_part = expected.rows(number)
+            assert set(groups[of_part]).isdisjoint(groups[~of_part])
+            if classes is not None:
+                assert set(classes[of_part]) == set(classes[~of_part]) == {0, 1}
+        cuts = np.searchsorted(groups, [7.0, 20.0])  # groups are whole
+        found = everywhere(
+            lambda groups, classes: held_out_rows(len(groups), 0.2, 2, classes, 3, groups),
+            divided(cuts, groups, classes),
+        )
+        for number in range(2):
+            of_parts = np.concatenate([part.rows(number) for part in found])
+            np.testing.assert_array_equal(of_parts, expected.rows(number))
 
 
 def test_the_result_may_be_one_of_all_contributions():

@@ -1,15 +1,16 @@
 """Rows that are held out: classes in proportion, none lost, and the same rows for estimators and commands."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from agbm import AGBMClassifier, AGBMRegressor
+from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor
 from agbm._cli import _data
 from agbm._cli import _files as files
-from agbm._data.hold_out import hold_out, seed_of
+from agbm._data.hold_out import held_out_rows, hold_out, seed_of, strata_of_numbers, strata_of_queries
 from commands import mixed, run
 
 
@@ -47,6 +48,81 @@ def test_a_class_of_one_row_leaves_the_others_in_proportion():
     classes = np.repeat([0, 1, 2], [800, 200, 1])
     _, held_out = hold_out(1001, 0.2, classes, seed=0)
     assert np.mean(classes[held_out] == 1) == pytest.approx(0.2, abs=0.006)
+
+
+@pytest.mark.parametrize("rare", [[2], [3, 2], [9, 5, 1]])
+def test_every_part_has_every_class(rare):
+    """Classes of two or more rows are in the remaining and in the held-out rows of each part, whose size stays."""
+    classes = np.repeat(np.arange(1 + len(rare)), [1000, *rare])
+    several = {0, *(1 + np.flatnonzero(np.array(rare) > 1)).tolist()}
+    for seed in range(5):
+        parts = held_out_rows(len(classes), 0.1, 5, classes, seed)
+        assert {int(part.sum()) for part in parts} == {math.ceil(0.1 * len(classes))}
+        for part in parts:
+            assert set(classes[part]) == several
+            assert set(classes[~part]) == set(classes)
+        assert len({part.tobytes() for part in parts}) == 5
+
+
+def test_classes_of_labels():
+    assert strata_of_numbers(np.array([[1.0, 2.0, 2.0, 1.0]])) is None
+    assert strata_of_numbers(np.array([[0.0, 2.0, 0.0, 0.5, 0.0]])).tolist() == [0, 1, 0, 1, 0]
+    outputs = np.array([[0, 1, 0, 0, 0, 1, 0], [1, 1, 1, 1, 1, 0, 1], [1, 2, 3, 4, 5, 6, 7]], dtype=float)
+    assert strata_of_numbers(outputs).tolist() == [0, 1, 0, 0, 0, 2, 0]  # the second output differs in one row only
+    relevance, query = np.array([0, 1, 0, 0, 2, 2]), np.array([7, 3, 7, 3, 5, 5])
+    assert strata_of_queries(relevance, query).tolist() == [0, 1, 0, 1, 0, 0]
+
+
+class TestRareLabels:
+    """Every member trains on rare labels, and those that are not alone are among the rows that it holds out."""
+
+    @pytest.mark.parametrize("loss", ["poisson", "tweedie:1.5", "cross_entropy", "distribution:zero_inflated_poisson"])
+    @pytest.mark.parametrize("n_rare", [1, 2])
+    def test_numbers(self, loss, n_rare):
+        X, y = np.random.default_rng(0).normal(size=(300, 2)), np.zeros(300)
+        y[:n_rare] = 1.0
+        model = AGBMRegressor(loss=loss, max_iter=2).fit(X, y)
+        assert model.resolved_params_["early_stopping"]
+        if loss == "poisson":  # the start of a member is the mean of its training rows
+            held_out = 1 if n_rare > 1 else 0
+            assert model.model_.start[0] == pytest.approx(np.log((n_rare - held_out) / 270))
+
+    def test_several_labels(self):
+        X, y = np.random.default_rng(0).normal(size=(300, 2)), np.zeros((300, 3), dtype=int)
+        y[::2, 0] = y[:2, 1] = y[3:, 2] = 1
+        model = AGBMClassifier(max_iter=2, scoring="roc_auc").fit(X, y)
+        assert np.isfinite(model.history_["validation_roc_auc"]).all()
+        assert model.model_.start[1:] == pytest.approx([np.log(1 / 269), -np.log(2 / 268)], rel=1e-2)
+
+    @pytest.mark.parametrize("n_rare", [2, 3, 6])
+    def test_a_metric_that_needs_both_classes(self, n_rare):
+        X, y = np.random.default_rng(0).normal(size=(1000, 2)), np.zeros(1000)
+        y[:n_rare] = 1
+        model = AGBMClassifier(max_iter=3, scoring="roc_auc").fit(X, y)
+        assert np.isfinite(model.history_["validation_roc_auc"]).all()
+
+    @pytest.mark.filterwarnings("ignore:Only one class is present")
+    def test_one_row_of_a_class_and_such_a_metric(self):
+        X, y = np.random.default_rng(0).normal(size=(1000, 2)), np.zeros(1000)
+        y[0] = 1
+        with pytest.raises(ValueError, match=r"scoring: the metric of early stopping .* such as one class only. Pass"):
+            AGBMClassifier(scoring="roc_auc").fit(X, y)
+
+    @pytest.mark.parametrize("n_clicked", [1, 3, 10])
+    @pytest.mark.parametrize("early_stopping", ["auto", True])
+    def test_queries_with_something_to_rank(self, n_clicked, early_stopping):
+        rng = np.random.default_rng(0)
+        X, qid, y = rng.normal(size=(400, 3)), np.repeat(np.arange(80), 5), np.zeros(400)
+        y[np.arange(n_clicked) * 5] = 1
+        ranker = AGBMRanker(max_iter=3, early_stopping=early_stopping)
+        if n_clicked == 1 and early_stopping is True:
+            with pytest.raises(ValueError, match="no query has a relevant document among the rows"):
+                ranker.fit(X, y, qid=qid)
+            return
+        ranker.fit(X, y, qid=qid)
+        assert ranker.resolved_params_["early_stopping"] == (early_stopping is True)  # 20 such queries are too few
+        if early_stopping is True:
+            assert np.isfinite(ranker.history_["validation_loss"]).all()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sksurv.nonparametric import kaplan_meier_estimator
 
 from agbm import AGBMSurvival
 from agbm._study.survival_metrics import concordance_metric, integrated_brier, kaplan_meier
-from agbm._study.tasks import Ranking, Survival, task_of
+from agbm._study.tasks import Ranking, Regression, Survival, task_of
 
 
 @pytest.fixture
@@ -49,6 +49,24 @@ def test_queries_are_not_divided(split):
     for train, test in parts:
         assert sorted(np.concatenate([train, test])) == list(range(100))
         assert not set(y[train, 1]) & set(y[test, 1])
+
+
+@pytest.mark.parametrize(
+    ("task", "rare"),
+    [
+        (Regression(), lambda rows: np.isin(np.arange(100), rows).astype(float)),
+        (Survival(), lambda rows: np.column_stack([np.arange(100), np.isin(np.arange(100), rows)])),
+        (Ranking(), lambda rows: np.column_stack([np.isin(np.arange(100), rows), np.arange(100) // 5])),
+    ],
+)
+def test_rare_labels_are_on_both_sides(task, rare):
+    y = rare([1, 33, 66])
+    kind = y if y.ndim == 1 else y[:, 1 if isinstance(task, Survival) else 0]
+    for seed in range(5):
+        for train, test in [task.hold_out(y, 0.2, seed), *task.folds(y, 3, seed)]:
+            assert sorted(np.concatenate([train, test])) == list(range(100))
+            assert kind[train].any()
+            assert kind[test].any()
 
 
 def test_samples_have_whole_queries():

@@ -78,8 +78,14 @@ class History:
 
     def best_iteration(self, criterion: Criterion) -> int:
         """The first iteration with the smallest finite criterion."""
-        values = [criterion(record) for record in self.records]
-        return int(np.nanargmin([value if math.isfinite(value) else math.nan for value in values]))
+        values = np.array([criterion(record) for record in self.records])
+        if not np.isfinite(values).any():
+            raise ValueError(
+                "scoring: the metric of early stopping is not a finite number in any iteration; the validation rows "
+                "may have too few labels of a kind, such as one class only. Pass X_val and y_val, or use another "
+                "metric or early_stopping=False."
+            )
+        return int(np.nanargmin(np.where(np.isfinite(values), values, np.nan)))
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """One array per field of Record and per score, as a data frame takes them."""
@@ -149,15 +155,16 @@ class EarlyStopping:
         self._criterion = criterion
         self._patience = n_iter_no_change
         self._tol = tol
-        self._start: float | None = None
+        self._start = math.nan
         self._reference = math.inf
         self._since = 0
 
     def __call__(self, record: Record) -> bool:
         """Whether to stop."""
         value = self._criterion(record)
-        if self._start is None:
+        if math.isnan(self._start):  # a metric may be NaN for a constant
             self._start = self._reference = value
+            self._since += math.isnan(value) and record.iteration > 0
         elif value < self._reference - self._tol * (self._start - self._reference):
             self._reference = value
             self._since = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import add
@@ -47,11 +48,12 @@ def held_out_rows(
     Whether a row is held out follows from a scrambled form of its number, since other processes may have other rows;
     `first` is the number of the first row here. The rows of every class, in the order of these forms, are evenly
     distributed over a line, of which each split gets the next piece, and the first ones again after the last. One row
-    of a class always remains. If there are `groups`, these are held out whole, and the same ones for any order of the
-    rows; all rows of a group must be in one process.
+    of a class always remains. Every split has rows of all classes that have enough of them. If there are `groups`,
+    these are held out whole, and the same ones for any order of the rows; all rows of a group must have the same class
+    and be in one process.
     """
     if groups is not None:
-        return _hold_out_groups(groups, share, n_parts, seed)
+        return _hold_out_groups(groups, share, n_parts, classes, seed)
     numbers = np.arange(first, first + n_rows, dtype=np.uint64)
     return _held_out(numbers, share, n_parts, classes, seed)
 
@@ -116,7 +118,8 @@ def _pieces(sizes: NDArray[np.int64], per_part: float, n_parts: int) -> tuple[ND
     for used in (np.where(sizes > 1, sizes, 0), sizes - 1):
         length = int(used.sum())
         starts = np.unique(ends % length)
-        bounds = np.array([_first_of_line(used, place) for place in [*starts.tolist(), length]])
+        covered = min(1.0, ends[-1] / length)
+        bounds = np.array([_first_of_line(used, place, covered, n_parts) for place in [*starts.tolist(), length]])
         n_pieces, of_piece = len(starts), np.diff(bounds, axis=0)
         firsts = np.searchsorted(starts, ends[:-1] % length)
         lasts = np.searchsorted(starts, (ends[1:] - 1) % length, side="right") - 1  # those of their last rows
@@ -127,16 +130,25 @@ def _pieces(sizes: NDArray[np.int64], per_part: float, n_parts: int) -> tuple[ND
     return bounds, [(first + 1, n) for first, n in arcs]
 
 
-def _first_of_line(sizes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def _first_of_line(sizes: NDArray[np.int64], n: int, covered: float, n_parts: int) -> NDArray[np.int64]:
     """How many rows of each class are among the first n of a line on which each class is evenly distributed.
 
     The rows of a class of size k are at (i + u) / k for i = 0, ..., k - 1. Every class has another u, so that small
-    classes are not all at the same place.
+    classes are not all at the same place. Parts are on the `covered` share of the line: if it would have fewer rows of
+    a class than there are parts, it gets one for each, or all but one.
     """
-    shift = np.arange(1, len(sizes) + 1) * GOLDEN_RATIO % 1.0
+    shift = 0.25 + 0.5 * (np.arange(1, len(sizes) + 1) * GOLDEN_RATIO % 1.0)
+    wanted = np.minimum(np.maximum(sizes - 1, 0), n_parts)
+    rare = sizes * covered < wanted
+
+    def among(numbers: NDArray[np.int64], x: float) -> NDArray[np.int64]:
+        return np.clip(np.ceil(x * numbers - shift), 0, numbers).astype(np.int64)
 
     def before(x: float) -> NDArray[np.int64]:
-        return np.clip(np.ceil(x * sizes - shift), 0, sizes).astype(np.int64)
+        if not rare.any():
+            return among(sizes, x)
+        apart = among(wanted, x / covered) + among(sizes - wanted, (x - covered) / (1 - covered))
+        return np.where(rare, apart, among(sizes, x))
 
     low, high = 0.0, 1.0  # fewer than n rows are before the first, unless n is zero, and at least n before the second
     for _ in range(64):
@@ -150,6 +162,55 @@ def _first_of_line(sizes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     return np.asarray(found - np.clip(surplus - later, 0, same))
 
 
+def strata_of_numbers(y: NDArray[np.float64]) -> NDArray[np.intp] | None:
+    """Classes of rows with labels (output, row): those that differ from what most rows have; None if there is no such.
+
+    A hold-out must neither contain all labels that differ, such as the few counts above zero, nor none of them. A row
+    that differs in several outputs is in the class of the one in which the fewest rows do.
+    """
+    n_rows, differ = count(y.shape[-1]), []
+    for of_output in y:
+        medians = distinct(_median(of_output))  # of all processes; what most rows have is one of them
+        counts = combined(np.array([np.count_nonzero(of_output == median) for median in medians]), add)
+        differ += [of_output != median for median, n in zip(medians, counts, strict=True) if 2 * n > n_rows]
+    if not differ:
+        return None
+    strata = np.zeros(y.shape[-1], dtype=np.intp)
+    for output in np.argsort(-combined(np.count_nonzero(differ, axis=1), add), kind="stable"):
+        strata[differ[output]] = output + 1
+    return strata
+
+
+def _median(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The median, as an array; the larger one if there are two, none if there are no numbers."""
+    middle = len(x) // 2
+    return np.partition(x, middle)[middle : middle + 1] if len(x) else x
+
+
+def strata_of_queries(relevance: NDArray[Any], query: NDArray[Any]) -> NDArray[np.intp]:
+    """For each row, 1 if the documents of its query differ in relevance, and 0 if there is nothing to rank."""
+    found, numbers = np.unique(query, return_inverse=True)
+    lowest, highest = np.full(len(found), np.inf), np.full(len(found), -np.inf)
+    np.minimum.at(lowest, numbers, relevance)
+    np.maximum.at(highest, numbers, relevance)
+    return (lowest < highest)[numbers].astype(np.intp)
+
+
+def stratified_folds(
+    strata: NDArray[Any], n_folds: int, seed: int | None = None
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """The training and test rows of each fold, with rows of all classes in proportion; in their order if seed is None.
+
+    A class may have fewer rows than there are folds.
+    """
+    from sklearn.model_selection import StratifiedKFold  # slow to import
+
+    folds = StratifiedKFold(n_folds, shuffle=seed is not None, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return list(folds.split(strata, strata))
+
+
 def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     """Other 64 bits for each number, which look random and are distinct: the finalizer of SplitMix64."""
     bits = numbers + np.random.SeedSequence(seed).generate_state(1, np.uint64)
@@ -158,16 +219,20 @@ def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return bits ^ bits >> np.uint64(31)
 
 
-def hold_out_groups(groups: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def hold_out_groups(
+    groups: NDArray[Any], share: float, classes: NDArray[Any] | None, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Hold out whole groups of rows, the same ones for any order of the rows; the result is as that of `hold_out`."""
-    return both_parts(_hold_out_groups(groups, share, 1, seed).rows(0))
+    return both_parts(_hold_out_groups(groups, share, 1, classes, seed).rows(0))
 
 
-def _hold_out_groups(groups: NDArray[Any], share: float, n_parts: int, seed: int) -> HeldOut:
-    found, numbers = np.unique(groups, return_inverse=True)
+def _hold_out_groups(
+    groups: NDArray[Any], share: float, n_parts: int, classes: NDArray[Any] | None, seed: int
+) -> HeldOut:
+    found, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
     units = np.searchsorted(distinct(found), found).astype(np.uint64)  # their order matters, not their values
     try:
-        parts = _held_out(units, share, n_parts, None, seed)
+        parts = _held_out(units, share, n_parts, None if classes is None else classes[firsts], seed)
     except ValueError:
         raise ValueError(f"{count(len(found))} groups of rows are too few to hold out {share} of them.") from None
     return parts._replace(piece=parts.piece[numbers])

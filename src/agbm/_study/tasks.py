@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._base_estimator import BaseAGBM
 from .._core.losses import Array, Cox, Quantile
 from .._core.ranking_metrics import RankingMetric
-from .._data.hold_out import hold_out, hold_out_groups
+from .._data.hold_out import hold_out, hold_out_groups, strata_of_numbers, strata_of_queries, stratified_folds
 from .._data.rows import some_of
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._ranker import SCORE, AGBMRanker
@@ -77,19 +77,29 @@ class Task(ABC):
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
         """Metrics of test rows, the first of them the main one, and the loss of each row."""
 
+    def strata(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """The classes by which splits are stratified, as those of estimators are; None if there are no classes."""
+        return None
+
     def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
-        """Split rows at random."""
-        return hold_out(len(y), share, None, seed)
+        """Split rows at random; the remaining rows have every class of the strata."""
+        return hold_out(len(y), share, self.strata(y), seed)
 
     def sample(self, y: NDArray[Any], n_rows: int, seed: int) -> NDArray[np.intp]:
         """Draw at most n_rows rows at random, in ascending order."""
         return np.sort(np.random.default_rng(seed).choice(len(y), min(n_rows, len(y)), replace=False))
 
     def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
-        """The rows of each fold of a cross-validation."""
+        """The rows of each fold of a cross-validation. Classes of the strata with a single row are never tested."""
         from sklearn.model_selection import KFold
 
-        return list(KFold(n_folds, shuffle=True, random_state=seed).split(y))
+        strata = self.strata(y)
+        if strata is None:
+            return list(KFold(n_folds, shuffle=True, random_state=seed).split(y))
+        _, codes, counts = np.unique(strata, return_inverse=True, return_counts=True)
+        rows, alone = np.flatnonzero(counts[codes] > 1), np.flatnonzero(counts[codes] == 1)
+        found = stratified_folds(codes[rows], n_folds, seed)
+        return [(np.sort(np.concatenate([rows[train], alone])), rows[test]) for train, test in found]
 
     def check(self, split: Split) -> None:
         """Raise ValueError if the rows of a split cannot be learned or evaluated."""
@@ -113,18 +123,9 @@ class Classification(Task):
         """See Task."""
         return metrics_of_classes(y, predicted, self.classes), losses_of_classes(y, predicted, self.classes)
 
-    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
-        """See Task; stratified, and the remaining rows have every class."""
-        return hold_out(len(y), share, y, seed)
-
-    def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
-        """See Task. Classes with a single row are in all training sets."""
-        from sklearn.model_selection import StratifiedKFold
-
-        _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-        rows, alone = np.flatnonzero(counts[codes] > 1), np.flatnonzero(counts[codes] == 1)
-        found = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows, y[rows])
-        return [(np.sort(np.concatenate([rows[train], alone])), rows[test]) for train, test in found]
+    def strata(self, y: NDArray[Any]) -> NDArray[Any]:
+        """See Task."""
+        return y
 
     def check(self, split: Split) -> None:
         """See Task: validation and test rows must not have a class that no training row has."""
@@ -156,6 +157,10 @@ class Regression(Task):
         """See Task: `history_` has half the squared error."""
         return 2.0 if self.levels is None else 1.0
 
+    def strata(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """See Task."""
+        return strata_of_numbers(np.asarray(y, dtype=np.float64)[np.newaxis])
+
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
         """See Task."""
         y = np.asarray(y, dtype=np.float64)
@@ -183,9 +188,13 @@ class Ranking(Task):
             raise ValueError("no query of the test rows has a relevant document; the model cannot be evaluated.")
         return [mean_metric(name, of, lower_is_better=False) for name, of in found.items()], 1.0 - found["NDCG@10"]
 
+    def strata(self, y: NDArray[Any]) -> NDArray[Any]:
+        """See Task."""
+        return strata_of_queries(y[:, 0], y[:, 1])
+
     def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
         """See Task; whole queries."""
-        return hold_out_groups(y[:, 1], share, seed)
+        return hold_out_groups(y[:, 1], share, self.strata(y), seed)
 
     def sample(self, y: NDArray[Any], n_rows: int, seed: int) -> NDArray[np.intp]:
         """See Task; whole queries, at least one."""
@@ -196,9 +205,10 @@ class Ranking(Task):
 
     def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
         """See Task; whole queries."""
-        from sklearn.model_selection import GroupKFold
+        from sklearn.model_selection import StratifiedGroupKFold
 
-        return list(GroupKFold(n_folds, shuffle=True, random_state=seed).split(y, groups=y[:, 1]))
+        folds = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+        return list(folds.split(y, self.strata(y), groups=y[:, 1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,9 +246,9 @@ class Survival(Task):
         losses = integrated_brier(time, event, predicted[:, 1:][:, seen], times[seen])
         return [mean_metric(self.loss, losses, lower_is_better=True), *metrics], losses
 
-    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
-        """See Task; with the same share of events."""
-        return hold_out(len(y), share, y[:, 1], seed)
+    def strata(self, y: NDArray[Any]) -> NDArray[Any]:
+        """See Task: rows with and without an event."""
+        return y[:, 1]
 
 
 def task_of(model: Any) -> Task:
