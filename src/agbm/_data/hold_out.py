@@ -48,9 +48,9 @@ def held_out_rows(
     Whether a row is held out follows from a scrambled form of its number, since other processes may have other rows;
     `first` is the number of the first row here. The rows of every class, in the order of these forms, are evenly
     distributed over a line, of which each split gets the next piece, and the first ones again after the last. One row
-    of a class always remains. Every split has rows of all classes that have enough of them. If there are `groups`,
-    these are held out whole, and the same ones for any order of the rows; all rows of a group must have the same class
-    and be in one process.
+    of a class always remains, and one is held out, unless there are many small classes. If there are `groups`, these
+    are held out whole, and the same ones for any order of the rows; all rows of a group must have the same class and be
+    in one process.
     """
     if groups is not None:
         return _hold_out_groups(groups, share, n_parts, classes, seed)
@@ -79,9 +79,9 @@ def both_parts(held_out: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def _held_out(
-    units: NDArray[np.uint64], share: float, n_parts: int, classes: NDArray[Any] | None, seed: int
+    units: NDArray[np.uint64], share: float, n_parts: int, classes: NDArray[Any] | None, seed: int, fewest: int = 1
 ) -> HeldOut:
-    """The units that parts hold out; units are distinct numbers."""
+    """The units that parts hold out; units are distinct numbers. Of a class, they hold out `fewest` or all but one."""
     codes = np.zeros(len(units), dtype=np.uint64)
     if classes is not None:
         codes = np.searchsorted(distinct(np.unique(classes)), classes).astype(np.uint64)
@@ -97,7 +97,7 @@ def _held_out(
     if n_spare == 0:
         raise ValueError(f"{n} rows are too few to hold out {share} of them and to keep a row of every class.")
     per_part = max(1.0, min(share * n, math.ceil(n_spare * max(share, MOST_OF_SPARE))))
-    bounds, arcs = _pieces(sizes, per_part, n_parts)
+    bounds, arcs = _pieces(sizes, per_part, n_parts, fewest)
     keys = codes << np.uint64(KEY_BITS) | scrambled(units, seed) >> np.uint64(64 - KEY_BITS)
     places = np.cumsum(sizes) - sizes + bounds
     ranks = np.unique(places[places < n])
@@ -108,7 +108,9 @@ def _held_out(
     return HeldOut(piece % len(at), arcs, len(at) - 1)  # no part has those after the end of the line
 
 
-def _pieces(sizes: NDArray[np.int64], per_part: float, n_parts: int) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+def _pieces(
+    sizes: NDArray[np.int64], per_part: float, n_parts: int, fewest: int
+) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
     """The rows of each class before the start of every piece of the line, and before its end; and the arcs of HeldOut.
 
     No part has all rows of a class. If parts would have them because they are large and classes are small, one row of
@@ -119,7 +121,7 @@ def _pieces(sizes: NDArray[np.int64], per_part: float, n_parts: int) -> tuple[ND
         length = int(used.sum())
         starts = np.unique(ends % length)
         covered = min(1.0, ends[-1] / length)
-        bounds = np.array([_first_of_line(used, place, covered, n_parts) for place in [*starts.tolist(), length]])
+        bounds = np.array([_first_of_line(used, place, covered, fewest) for place in [*starts.tolist(), length]])
         n_pieces, of_piece = len(starts), np.diff(bounds, axis=0)
         firsts = np.searchsorted(starts, ends[:-1] % length)
         lasts = np.searchsorted(starts, (ends[1:] - 1) % length, side="right") - 1  # those of their last rows
@@ -130,15 +132,15 @@ def _pieces(sizes: NDArray[np.int64], per_part: float, n_parts: int) -> tuple[ND
     return bounds, [(first + 1, n) for first, n in arcs]
 
 
-def _first_of_line(sizes: NDArray[np.int64], n: int, covered: float, n_parts: int) -> NDArray[np.int64]:
+def _first_of_line(sizes: NDArray[np.int64], n: int, covered: float, fewest: int) -> NDArray[np.int64]:
     """How many rows of each class are among the first n of a line on which each class is evenly distributed.
 
     The rows of a class of size k are at (i + u) / k for i = 0, ..., k - 1. Every class has another u, so that small
-    classes are not all at the same place. Parts are on the `covered` share of the line: if it would have fewer rows of
-    a class than there are parts, it gets one for each, or all but one.
+    classes are not all at the same place. If the `covered` share of the line would have fewer than `fewest` rows of a
+    class, it gets as many, or all but one.
     """
     shift = 0.25 + 0.5 * (np.arange(1, len(sizes) + 1) * GOLDEN_RATIO % 1.0)
-    wanted = np.minimum(np.maximum(sizes - 1, 0), n_parts)
+    wanted = np.minimum(np.maximum(sizes - 1, 0), fewest)
     rare = sizes * covered < wanted
 
     def among(numbers: NDArray[np.int64], x: float) -> NDArray[np.int64]:
@@ -232,7 +234,8 @@ def _hold_out_groups(
     found, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
     units = np.searchsorted(distinct(found), found).astype(np.uint64)  # their order matters, not their values
     try:
-        parts = _held_out(units, share, n_parts, None if classes is None else classes[firsts], seed)
+        # One for each part: its loss is not defined if none of its groups affects it.
+        parts = _held_out(units, share, n_parts, None if classes is None else classes[firsts], seed, fewest=n_parts)
     except ValueError:
         raise ValueError(f"{count(len(found))} groups of rows are too few to hold out {share} of them.") from None
     return parts._replace(piece=parts.piece[numbers])
