@@ -8,6 +8,8 @@ import warnings
 import lightgbm
 import numpy as np
 import onnxruntime
+import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 import treelite
@@ -214,6 +216,62 @@ def test_batches_give_the_same_bits():
     together = Batches(lambda: ((X[rows], np.column_stack([Y, QID])[rows]) for rows in parts))
     assert np.array_equal(AGBMRanker(**FAST).fit(alone, Y, qid=QID).predict(X), expected)
     assert np.array_equal(AGBMRanker(**FAST).fit(together).predict(X), expected)
+
+
+BIG = 1_700_000_000_000_000_000  # neighbours are one number as float64
+
+
+def large_queries(form, relevance, number):
+    """Labels with a column of queries that float64 cannot tell apart, in one of several forms."""
+    if form == "int64":
+        return np.column_stack([relevance.astype(np.int64), number + np.iinfo(np.int64).min])
+    if form == "uint64":
+        return np.column_stack([relevance.astype(np.uint64), number.astype(np.uint64) + np.uint64(2**64 - 1000)])
+    if form == "frame":
+        return pd.DataFrame({"relevance": relevance.astype(float), "query": BIG + number})
+    if form == "polars":
+        return pl.DataFrame({"relevance": relevance.astype(float), "query": BIG + number})
+    if form == "list":
+        return [[float(r), BIG + int(n)] for r, n in zip(relevance, number, strict=True)]
+    return np.column_stack([relevance, [f"q{n:04}" for n in number]]).astype(object)  # text
+
+
+@pytest.mark.parametrize("form", ["int64", "uint64", "frame", "polars", "list", "text"])
+def test_queries_that_floats_would_merge(form):
+    rng = np.random.default_rng(0)
+    X, number = rng.normal(size=(240, 3)), np.repeat(rng.permutation(40), 6)
+    relevance = np.clip(np.round(X[:, 0] + X[:, 1]), 0, 3)
+    settings = {"max_iter": 4, "n_members": 2, "scoring": "ndcg@3"}
+    y = large_queries(form, relevance, number)
+    first, second = y[:120], y[120:]
+    expected = AGBMRanker(**settings).fit(X, relevance, qid=number)
+    model = AGBMRanker(**settings).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.fingerprint_ == expected.fingerprint_
+    assert model.score(X, y) == expected.score(X, relevance, qid=number)
+    batches = agbm.Batches(lambda: [(X[:120], first), (X[120:], second)])
+    np.testing.assert_array_equal(AGBMRanker(**settings).fit(batches).predict(X), expected.predict(X))
+    known = {"X_val": X[120:], "watch": {"same": (X, y)}}
+    model = AGBMRanker(**settings).fit(X[:120], first, y_val=second, **known)
+    expected = AGBMRanker(**settings).fit(
+        X[:120], relevance[:120], qid=number[:120], y_val=relevance[120:], qid_val=number[120:],
+        X_val=X[120:], watch={"same": (X, np.column_stack([relevance, number]))},
+    )  # fmt: skip
+    for name in ("train_loss", "validation_loss", "validation_ndcg@3", "same_loss", "same_ndcg@3"):
+        np.testing.assert_array_equal(model.history_[name], expected.history_[name])
+    model.update(X[120:], second, mode="leaves")
+    expected.update(X[120:], relevance[120:], qid=number[120:], mode="leaves")
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    folds, others = (agbm.cv(AGBMRanker(**settings), X, of, cv=3) for of in (y, np.column_stack([relevance, number])))
+    np.testing.assert_array_equal(folds.predictions, others.predictions)
+
+
+def test_missing_and_mixed_queries():
+    X = np.zeros((4, 1))
+    with pytest.raises(ValueError, match="y has missing queries in its second column"):
+        AGBMRanker().fit(X, np.array([[0, "a"], [1, None], [0, "b"], [1, "b"]], dtype=object))
+    with pytest.raises(TypeError, match="y has queries of several types"):
+        AGBMRanker().fit(X, np.array([[0, "a"], [1, "a"], [0, 3], [1, 3]], dtype=object))
 
 
 def test_warm_start_and_checkpoints_resume(tmp_path):

@@ -116,7 +116,7 @@ def cv(
         The settings. The estimator itself is not fitted or changed.
     X, y, sample_weight
         A table of any kind that fit accepts, its labels, and the weights of the rows. For a ranker, y has the columns
-        relevance and query, as a number, and folds consist of whole queries.
+        relevance and query, and folds consist of whole queries.
     cv : int, splitter or iterable, default=5
         As in scikit-learn: a number of folds, a splitter, or pairs of training and test rows. Folds by number are
         stratified as validation splits are: by classes, by events, by labels that differ from those of most rows.

@@ -72,7 +72,7 @@ class LabelSteps(Planning):
         y = dense(given.y)
         self._recognise(y)
         self._kind.check(y)
-        numeric = self._kind.numeric
+        y, numeric = self._kind.exact(y), self._kind.numeric
         y = _check_y(y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
         sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
         kept, weights, labels, encoded = self._weigh(y, sample_weight)

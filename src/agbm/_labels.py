@@ -28,7 +28,7 @@ from ._core.objective import Outputs, of_each_output
 from ._core.together import distinct
 from ._core.weights import class_factors, refuse_dates
 from ._data.hold_out import strata_of_numbers
-from ._data.offsets import check_offset
+from ._data.offsets import RawScores, check_offset
 from ._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
 from ._data.tables import missing
 
@@ -57,6 +57,11 @@ class Labels(ABC):
     @abstractmethod
     def check(y: Any) -> None:
         """Raise ValueError for invalid labels that scikit-learn's checks accept."""
+
+    @staticmethod
+    def exact(y: Any, name: str = "y") -> Any:
+        """Labels that scikit-learn's checks do not round; `name` is the argument."""
+        return y
 
     @classmethod
     @abstractmethod
@@ -321,6 +326,14 @@ class Classes(Labels):
         if labels.ndim == 1 and labels.dtype.kind in "OMm" and missing(labels).any():
             raise ValueError("y has missing labels (None, NaN, NaT or NA); remove these rows.")
 
+    @staticmethod
+    def exact(y: Any, name: str = "y") -> Any:
+        """See Labels: scikit-learn makes floats of the integers of pandas' own types."""
+        kind = getattr(y, "dtype", None)
+        return (
+            np.asarray(y, kind.numpy_dtype) if getattr(kind, "kind", "") in "iu" and hasattr(kind, "numpy_dtype") else y
+        )
+
     @classmethod
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
@@ -376,7 +389,7 @@ class Classes(Labels):
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels."""
-        y = check_y_val(y, n_rows, numeric=False, shape=())
+        y = check_y_val(self.exact(y), n_rows, numeric=False, shape=())
         known = set(self.classes.tolist())
         unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
         if unknown:
@@ -468,23 +481,6 @@ class Classes(Labels):
                 "be the same."
             )
         return model.decision_function  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, eq=False)
-class RawScores:
-    """A fitted model as the start function of its update."""
-
-    model: Any
-    """A FittedModel."""
-    n_threads: int
-
-    def __call__(self, X: Any) -> Array:
-        """Scores (output, row)."""
-        return np.ascontiguousarray(self.model.raw_predict(X, self.n_threads))
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        """Itself, since a fitted model does not change."""
-        return self
 
 
 @dataclass(frozen=True, eq=False)

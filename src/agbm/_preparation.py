@@ -265,7 +265,7 @@ class Preparation(Planning):
         y = dense(y)
         self._recognise(y)
         self._kind.check(y)
-        numeric = self._kind.numeric
+        y, numeric = self._kind.exact(y), self._kind.numeric
         if self._known is not None:
             reader = self._known.reader
             checked, y = reader.numbers_and_labels(X, y, numeric)

@@ -55,7 +55,7 @@ class AGBMRanker(BaseAGBM):
         or qid_val. position has, for clicks as relevances, the position at which each document was shown: the model
         then explains clicks by its score plus a bias per position, and predicts without the bias; position_val is
         that of X_val, without which y_val are relevances. watch has other rows by name, as (X, y), (X, y,
-        sample_weight) or (X, y, sample_weight, offset), where y has two columns: relevance and query, as a number. y,
+        sample_weight) or (X, y, sample_weight, offset), where y has two columns: relevance and query. y,
         y_val and the labels in agbm.Batches may have these columns as well, instead of group or qid. See
         docs/guides/ranking.md, and AGBMRegressor.fit for everything else.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +12,18 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from ._core.losses import Array, JointLoss, Loss, ranking_loss
+from ._core.together import anywhere, combined
 from ._core.weights import refuse_dates
+from ._data.blocks import exact, is_rounded
 from ._data.hold_out import strata_of_queries
 from ._data.rows import check_y_val
+from ._data.tables import missing
 from ._labels import Labels
 
 RANKER = "ranker"
 """The type of estimator in scikit-learn's tags."""
 COLUMNS = "columns relevance, query and, for clicks, position"
+_WHOLE = "all rows of a query must be in one partition. Shuffle a data frame by its query: df.shuffle('query')."
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,24 @@ class Relevances(Labels):
         refuse_dates(y, "y")
 
     @staticmethod
+    def exact(y: Any, name: str = "y") -> Any:
+        """See Labels. Queries that are text, or integers that float64 would round, are numbered in ascending order."""
+        labels = exact(y)
+        if labels.ndim != 2 or labels.shape[1] not in (2, 3):  # refused later
+            return labels
+        query = labels[:, 1]
+        if not anywhere(labels.dtype.kind not in "biuf" or is_rounded(query)):
+            return labels
+        if missing(query).any():
+            raise ValueError(f"{name} has missing queries in its second column; every row needs a query.")
+        try:
+            found, numbers = np.unique(query, return_inverse=True)
+            numbers = np.searchsorted(combined([found], add, _of_whole_queries), found)[numbers]
+        except TypeError as error:
+            raise TypeError(f"{name} has queries of several types, which cannot be sorted; use one type.") from error
+        return np.column_stack([labels[:, 0], numbers, labels[:, 2:]])
+
+    @staticmethod
     def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
         """See Labels."""
         order = np.argsort(y[:, 1], kind="stable")
@@ -85,6 +108,7 @@ class Relevances(Labels):
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
         """See Labels. Rows without positions have no bias: they are relevances, not clicks."""
+        y = self.exact(y, "y_val")
         shape = np.shape(y)[1:]
         return self._parts_first(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
 
@@ -133,8 +157,7 @@ class Relevances(Labels):
         if len(divided):
             i = divided[0]
             raise ValueError(
-                f"qid: query {query[i]:g} has rows in partitions {where[i]} and {where[i + 1]}; all rows of a query "
-                "must be in one partition. Shuffle a data frame by its query: df.shuffle('query')."
+                f"qid: query {query[i]:.17g} has rows in partitions {where[i]} and {where[i + 1]}; {_WHOLE}"
             )
 
     def loss_of(self, name: str) -> Loss:
@@ -157,6 +180,15 @@ class Relevances(Labels):
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model.")
         return model.predict  # type: ignore[no-any-return]
+
+
+def _of_whole_queries(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The distinct queries of all processes in ascending order, from those of each process."""
+    queries = np.sort(np.concatenate(parts))
+    divided = queries[1:][queries[1:] == queries[:-1]].tolist()
+    if divided:
+        raise ValueError(f"qid: query {divided[0]!r} has rows in several partitions; {_WHOLE}")
+    return queries
 
 
 def ranks(estimator: Any) -> bool:
@@ -183,6 +215,6 @@ def whole_queries(
         if len(both):
             raise ValueError(
                 f"cv, fold {number}: {len(both)} queries are divided between training and test rows, such as query "
-                f"{both[0]:g}; use a number of folds, or GroupKFold."
+                f"{both[0]:.17g}; use a number of folds, or GroupKFold."
             )
     return splits

@@ -21,10 +21,11 @@ from ._core.objective import LocalObjective
 from ._core.reweigh import groups_of, reweigh
 from ._core.spread_level import SPREAD_LEVEL, with_level
 from ._core.training import MemberRun, Record, mean_of
+from ._data.offsets import RawScores
 from ._data.rows import Given
 from ._fit import Trained, follow, member_run, train
 from ._known_trees import KnownTrees, leaves_of
-from ._labels import Labels, RawScores
+from ._labels import Labels
 from ._model import FittedModel
 from ._parameters import check_combinations
 from ._planning import checkpoints_of

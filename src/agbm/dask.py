@@ -16,6 +16,7 @@ import distributed
 from ._base_estimator import BaseAGBM
 from ._core.losses import Quantile
 from ._core.weights import refuse_dates
+from ._data.blocks import is_rounded
 from ._data.rows import Given
 from ._distributed.dask_blocks import partitions_of
 from ._distributed.dask_events import logged_iterations
@@ -279,7 +280,7 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
         sample_weight_val: Any = None, *, qid: Any = None, qid_val: Any = None, offset: Any = None,
         offset_val: Any = None, client: Any = None, checkpoint: Any = None, **unknown: Any,
     ) -> Self:  # fmt: skip
-        """Fit to Dask collections with matching partitions; qid has the query of each row, as a number.
+        """Fit to Dask collections with matching partitions; qid has the query of each row.
 
         Every query must be in one partition: shuffle a data frame by the column of the query. See AGBMRanker.fit and
         DaskAGBMRegressor.fit.
@@ -342,13 +343,16 @@ def _with_queries(y: Any, qid: Any, name: str) -> Any:
     return [stack(*both, name) for both in zip(relevances, queries, strict=True)]
 
 
-def _stacked(y: Any, qid: Any, name: str) -> NDArray[np.float64]:
-    """A Dask task: relevances and queries as columns."""
+def _stacked(y: Any, qid: Any, name: str) -> NDArray[Any]:
+    """A Dask task: relevances and queries as columns, of objects if queries are no numbers that float64 has."""
     refuse_dates(y, "y")
+    query = np.asarray(qid)
+    if query.dtype.kind not in "biuf" or is_rounded(query):
+        query = query.astype(object)
     try:
-        return np.column_stack([np.asarray(y, dtype=np.float64), np.asarray(qid, dtype=np.float64)])
+        return np.column_stack([np.asarray(y, dtype=np.float64), query])
     except ValueError as error:
-        raise ValueError(f"y and {name} must be numbers, with as many rows: {error}") from error
+        raise ValueError(f"y must be numbers, and {name} must have as many rows: {error}") from error
 
 
 _LOCAL: dict[type, Callable[[], Any]] = {

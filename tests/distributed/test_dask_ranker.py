@@ -70,6 +70,26 @@ def test_divided_queries_are_refused(two_workers):
         )
 
 
+@pytest.mark.parametrize("form", ["int64", "text", "frame"])
+def test_queries_that_floats_would_merge(two_workers, form):
+    large = 1_700_000_000_000_000_000 + QID
+    local = AGBMRanker(**FAST).fit(X, Y, qid=QID)
+    if form == "frame":
+        table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y, query=large)
+        there = dd.from_pandas(table, npartitions=1).repartition(divisions=[0, 100, 200, 299])
+        model = DaskAGBMRanker(**FAST).fit(there[["a", "b", "c"]], there[["y", "query"]], client=two_workers.client)
+        assert np.array_equal(model.predict(table[["a", "b", "c"]]), local.predict(X))
+        return
+    qid = large if form == "int64" else np.array([f"q{number:04}" for number in QID])
+    found = DaskAGBMRanker(**FAST).fit(*spread(X, Y), qid=spread(qid)[0], client=two_workers.client)
+    assert np.array_equal(np.asarray(found.predict(spread(X)[0])), local.predict(X))
+    divided = spread(X, Y, qid, rows=52)
+    with pytest.raises(
+        ValueError, match=f"query {qid[50].item()!r} has rows in several partitions; all rows of a query"
+    ):
+        DaskAGBMRanker(**FAST).fit(*divided[:2], qid=divided[2], client=two_workers.client)
+
+
 def test_what_does_not_work_on_a_cluster(two_workers):
     parts = spread(X, Y, QID)
     for name in ("group", "position"):

@@ -1,8 +1,9 @@
-"""Offsets: raw scores that rows start from, as passed by the user."""
+"""Raw scores that rows start from: offsets, as passed by the user, or those of a fitted model."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,3 +46,20 @@ def check_both(of_training: bool, given: bool, name: str) -> None:
 def added(scores: Array | None, offset: Array | None) -> Array | None:
     """The sum of the scores of an init model and of offsets, if there are any."""
     return scores if offset is None else offset if scores is None else scores + offset
+
+
+@dataclass(frozen=True, eq=False)
+class RawScores:
+    """A fitted model as the start function of its update."""
+
+    model: Any
+    """A FittedModel."""
+    n_threads: int
+
+    def __call__(self, X: Any) -> Array:
+        """Scores (output, row)."""
+        return np.ascontiguousarray(self.model.raw_predict(X, self.n_threads))
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Itself, since a fitted model does not change."""
+        return self

@@ -165,7 +165,14 @@ def as_table(X: Any) -> Any:
         array = np.asarray(X)
     except ValueError:  # rows of different lengths, which scikit-learn's checks will report
         return X
-    return np.array(X, dtype=object) if array.dtype.kind == "U" else array
+    if array.dtype.kind == "U" or (array.dtype.kind == "f" and array.ndim == 2 and any(_has_large(row) for row in X)):
+        return np.array(X, dtype=object)
+    return array
+
+
+def _has_large(row: Any) -> bool:
+    """Whether a row has integers that floats would round; as categories, they would merge."""
+    return any(isinstance(value, int) and abs(value) > 2**53 for value in row)
 
 
 # Types of devices in DLPack: CUDA, and memory that CUDA shares with the host.

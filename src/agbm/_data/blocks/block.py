@@ -11,6 +11,9 @@ from scipy.sparse import issparse
 from ..derivation import has_more_than_numbers
 from ..tables import as_table
 
+MOST_EXACT = 2**53
+"""Float64 has all integers up to this one."""
+
 
 class Block(NamedTuple):
     """Some of the rows as the source returns them, with labels, weights and offsets if the source has them."""
@@ -42,7 +45,7 @@ def labels_of(block: Block) -> Labels:
     n_rows = n_rows_of(X)
     vectors = []
     for name, given in (("y", block.y), ("sample_weight", block.weight), ("offset", block.offset)):
-        vector = None if given is None else np.array(dense(given))  # a copy: a view would keep the block in memory
+        vector = None if given is None else np.array(exact(given))  # a copy: a view would keep the block in memory
         if vector is not None and (vector.ndim == 0 or len(vector) != n_rows):
             raise ValueError(f"{name} has shape {vector.shape}, X has {n_rows} rows; pass one entry per row.")
         vectors.append(vector)
@@ -52,6 +55,22 @@ def labels_of(block: Block) -> Labels:
 def dense(labels: Any) -> Any:
     """Labels as they are, but not sparse: scikit-learn accepts sparse matrices of several labels per row."""
     return labels.toarray() if issparse(labels) else labels
+
+
+def exact(labels: Any) -> NDArray[Any]:
+    """Labels as an array; of objects if a table has integers beyond 2^53 that its common type would round."""
+    array = np.asarray(dense(labels))
+    if array.ndim != 2 or array.dtype.kind != "f" or hasattr(labels, "dtype"):  # arrays and sparse matrices have one
+        return array
+    table = np.array(labels, dtype=object) if isinstance(labels, (list, tuple)) else labels
+    columns = [table.iloc[:, k] if hasattr(table, "iloc") else table[:, k] for k in range(array.shape[1])]
+    arrays = [np.asarray(column.tolist() if isinstance(table, np.ndarray) else column) for column in columns]
+    return np.column_stack([of.astype(object) for of in arrays]) if any(map(is_rounded, arrays)) else array
+
+
+def is_rounded(numbers: NDArray[Any]) -> bool:
+    """Whether these are integers that float64 may round."""
+    return numbers.dtype.kind in "iu" and bool(np.any((numbers > MOST_EXACT) | (numbers < -MOST_EXACT)))
 
 
 def _head(X: Any) -> Any:

@@ -95,13 +95,14 @@ def _joined(noun: str, name: str, parts: Sequence[NDArray[Any] | None], n_rows: 
     present = [part for part, n in zip(parts, n_rows, strict=True) if part is not None and n > 0]
     if not present:
         return None
-    text = [part is not None and part.dtype.kind in "OUS" for part in parts]
+    # Matrices of objects have numbers, too; see exact.
+    text = [part is not None and part.dtype.kind in "OUS" and part.ndim == 1 for part in parts]
     for i, (part, n) in enumerate(zip(parts, n_rows, strict=True)):
         with naming(noun, i):
             if n > 0 and part is None:
                 raise ValueError(f"{name} is missing, but other {noun}s have it.")
             if n > 0 and part is not None and part.shape[1:] != present[0].shape[1:]:
                 raise ValueError(f"{name} has shape {part.shape}; other {noun}s have {present[0].shape[1:]} per row.")
-            if n > 0 and part is not None and text[i] != (present[0].dtype.kind in "OUS"):
+            if n > 0 and part is not None and text[i] != (present[0].dtype.kind in "OUS" and part.ndim == 1):
                 raise ValueError(f"{name} has type {part.dtype}, other {noun}s have {present[0].dtype}.")
     return np.concatenate(present)
