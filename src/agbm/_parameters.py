@@ -73,9 +73,9 @@ _PARAMETERS = """
         than bins, categories with similar residuals at the initial function share a bin.
     categorical_features : "from_dtype", list of names or positions, mask, or None, default="from_dtype"
         The features whose values are categories: numbers or text without an order. "from_dtype": columns of text or
-        categories (pandas, polars, arrow dictionaries, object arrays of strings), apart from dates and from ordered
-        categories. Names and positions add to these; a mask has all of them. Categories that were not seen in fit
-        are treated like rare categories if the feature has more categories than bins, and otherwise like missing
+        categories (pandas, polars, arrow dictionaries, object arrays of strings), apart from dates, numbers in text and
+        ordered categories. Names and positions add to these; a mask has all of them. Categories that were not seen in
+        fit are treated like rare categories if the feature has more categories than bins, and otherwise like missing
         values. Only with trees.
     monotonic_cst : list of {-1, 0, 1}, or dict from names or positions to these, default=None
         Monotonic constraints per feature: 1 increasing, -1 decreasing, 0 none. They apply to the prediction of a

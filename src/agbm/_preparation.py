@@ -39,7 +39,7 @@ from ._data.offsets import added, check_both
 from ._data.reader import TableReader
 from ._data.row_digest import RowDigest, Shape, digest_of_table
 from ._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
-from ._data.tables import Categories, as_table, categorical_mask, named_mask
+from ._data.tables import Categories, as_table, categorical_mask, column_names, named_mask
 from ._label_steps import (
     Begun,
     LabelSteps,
@@ -276,7 +276,9 @@ class Preparation(Planning):
             weight = None
             if sample_weight is not None and has_more_than_numbers(table):
                 weight = check_sample_weight(sample_weight, table)
-            derivation = Derivation.of([look(table, weight)], named_mask(table, wanted))
+            looks = [look(table, weight)]
+            derivation = Derivation.of(looks, named_mask(table, wanted))
+            derivation.warn_of_unread(looks, column_names(table))
             mask = derivation.others(categorical_mask(table, wanted))
             reader = TableReader.of_columns(self._estimator, X).with_derivation(derivation)
             reader = reader.with_categories(Categories.learn(table, mask, weight))
@@ -372,7 +374,10 @@ class Preparation(Planning):
     def _deriving(self, reader: TableReader, given: Gathered, labelled: Labelled) -> TableReader:
         """The reader, for columns that are no numbers as well."""
         named = named_mask(given.head, self._settings.categorical_features)
-        return reader.with_derivation(Derivation.of(labelled.over(look_at_columns, sample_weights_of), named))
+        looks = labelled.over(look_at_columns, sample_weights_of)
+        derivation = Derivation.of(looks, named)
+        derivation.warn_of_unread(looks, column_names(given.head))
+        return reader.with_derivation(derivation)
 
     def _validation_of(
         self, validation: tuple[Blocks, Any, Any, Any], given: Gathered, weighed: Sequence[Weighed]

@@ -156,6 +156,7 @@ def table(n=400, odd=()):
 
 
 ODD = ["n/a?"] * 5 + ["?", " "]
+MANY = [f"about {number}" for number in range(1, 7)]  # too many different ones to be marks of missing values
 TRAIN = ["train", "odd.csv", "--target", "price", "--out", "m.agbm", "--set", "max_iter=9", "--quiet"]
 
 
@@ -179,21 +180,45 @@ def bare(name):
 
 class TestTraining:
     @pytest.mark.parametrize("more", [[], ["--json"], ["--stream"]], ids=str)
+    def test_few_values_are_missing(self, more, here, capsys):
+        """The rule is that of fit, and is said once, whatever is trained."""
+        run(*TRAIN, *more)
+        said = capsys.readouterr()
+        assert said.err == (
+            "agbm: warning: 'odd.csv': column 'size' is read as numbers; 'n/a?' in row 0 and 1 other value cannot be "
+            "read and count as missing. Use --categorical size to keep all values as categories.\n"
+        )
+        if "--json" in more:
+            assert json.loads(said.out)["mixed_columns"][0]["read_as"] == "number"
+            assert json.loads(said.out)["categories"] == ["kind"]
+        expected = agbm.load("m.agbm").predict(pd.read_csv("clean.csv").drop(columns="price"))
+        assert agbm.load("m.agbm").model_.reader.derivation.numbers == {0: ("?", "n/a?")}
+        run("inspect", "m.agbm")
+        assert "missing text   size ('?', 'n/a?')" in capsys.readouterr().out
+        run("train", "clean.csv", *TRAIN[2:])
+        assert np.array_equal(agbm.load("m.agbm").predict(pd.read_csv("clean.csv").drop(columns="price")), expected)
+        run(*[word for word in TRAIN if word != "--quiet"], "--folds", "2")
+        said = capsys.readouterr()
+        assert "missing text  size ('?', 'n/a?')" in said.out
+        assert said.err.count("is read as") == 1
+
+    @pytest.mark.parametrize("more", [[], ["--json"], ["--stream"]], ids=str)
     def test_the_warning_says_what_is_wrong_and_what_to_do(self, more, here, capsys):
+        table(odd=MANY).to_csv("odd.csv", index=False)
         run(*TRAIN, *more)
         said = capsys.readouterr()
         (line,) = said.err.splitlines()
         assert line.startswith("agbm: warning: 'odd.csv': column 'size' is read as text with ")
-        assert "6 of its 399 values are not plain numbers, such as 'n/a?', '?'." in line
+        assert "6 of its 400 values are not plain numbers, such as 'about 1', 'about 2', 'about 3'." in line
         assert "Use --numeric size to read it as numbers" in line
         assert "or --categorical size to keep categories." in line
-        n_categories = len(set(map(str, table(odd=ODD)["size"])) - {" "})
+        n_categories = len(set(map(str, table(odd=MANY)["size"])))
         assert f"{n_categories} distinct values" in line
         if "--json" in more:
             (found,) = json.loads(said.out)["mixed_columns"]
             assert found == {
-                "column": "size", "read_as": "category", "values": 399, "not_numbers": 6, "examples": ["n/a?", "?"],
-                "categories": n_categories,
+                "column": "size", "read_as": "category", "values": 400, "not_numbers": 6,
+                "examples": ["about 1", "about 2", "about 3"], "categories": n_categories,
             }  # fmt: skip
 
     @pytest.mark.parametrize("more", [["--categorical", "size"], ["--drop", "size"]], ids=str)
@@ -248,6 +273,7 @@ class TestTraining:
         "command", [["compare", "--methods", "gbm", "--peers"], ["tune", "--trials", "1", "--out", "m.agbm"]], ids=str
     )
     def test_other_commands(self, command, here, capsys):
+        table(odd=MANY).to_csv("odd.csv", index=False)
         for more, said, read_as in [([], "Use --numeric", "category"), (["--numeric", "size"], "missing", "number")]:
             (here / "m.agbm.study").unlink(missing_ok=True)
             run(command[0], "odd.csv", *command[1:], "--target", "price", *more, "--json")
@@ -264,7 +290,7 @@ class TestTraining:
         assert "--numeric x0: svmlight files have no column names" in line
 
     def test_names_cannot_move_the_cursor(self, here, capsys):
-        table(odd=ODD).rename(columns={"size": "si\x1b[2Jze"}).to_csv("odd.csv", index=False)
+        table(odd=MANY).rename(columns={"size": "si\x1b[2Jze"}).to_csv("odd.csv", index=False)
         run(*TRAIN)
         said = capsys.readouterr().err
         assert "\x1b" not in said

@@ -563,7 +563,7 @@ class TestErrors:
 
     def test_text_where_numbers_were(self):
         _, y = numbers()
-        a, b = pd.DataFrame({"a": y}), pd.DataFrame({"a": y.astype(str)})
+        a, b = pd.DataFrame({"a": y}), pd.DataFrame({"a": np.where(y > 0, "high", "low")})
         with pytest.raises(ValueError, match="block 0: column 0 of X has numbers, but other blocks have text"):
             self.fit((a, y), (b, y))
         with pytest.raises(ValueError, match="block 0: X: column 'a' has dates in other rows"):

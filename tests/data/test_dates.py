@@ -196,7 +196,7 @@ class TestTables:
         frame.loc[::3, "when"] = pd.NaT
         assert np.isfinite(AGBMRegressor(**FAST).fit(frame, y).predict(frame)).all()
 
-    @pytest.mark.filterwarnings("ignore:.*are no dates of the form")
+    @pytest.mark.filterwarnings("ignore:.*cannot be read as dates of the form")
     def test_rows_of_weight_zero_do_not_count(self):
         frame, y = dated()
         weight = np.ones(len(y), dtype=int)
@@ -282,7 +282,7 @@ class TestModel:
         frame, y = dated()
         text = frame.assign(when=frame["when"].dt.strftime("%d/%m/%Y %H:%M"))
         model = AGBMRegressor(**FAST).fit(text, y)
-        with pytest.warns(UserWarning, match="column 'when' has 1 values that are no dates of the form"):
+        with pytest.warns(UserWarning, match=r"1 of \d+ values of column 'when' cannot be read as dates of the form"):
             model.predict(text.assign(when=["soon", *text["when"][1:]]))
         with pytest.raises(ValueError, match="column 'when' has dates in other rows, but none here that can be read"):
             model.predict(text.assign(when=1.0))

@@ -597,14 +597,14 @@ class TestBadTables:
     def test_text_among_numbers(self, mixed):
         columns, y = mixed
         values = np.array(columns["number"], dtype=object)
-        values[5] = "seven"
+        values[5:100] = [f"seven {i}" for i in range(95)]  # so many that they are not missing values
         table = pd.DataFrame({**columns, "number": values})
-        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven 0'"):
             AGBMRegressor().fit(table, y)
-        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven 0'"):
             AGBMRegressor().fit(table[["number", "count"]], y)
         model = AGBMRegressor(max_iter=2).fit(as_pandas(columns), y)
-        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven'"):
+        with pytest.raises(ValueError, match=r"column 'number' must contain numbers.*'seven 0'"):
             model.predict(table)
 
     def test_unknown_names(self, mixed):

@@ -357,6 +357,23 @@ def test_dates_and_orders(two_workers, tmp_path):
     assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
 
 
+def test_text_of_numbers_and_dates(two_workers, tmp_path):
+    """Values that cannot be read count as missing, and the warning is that of rows in memory."""
+    table = frame()
+    table["number"] = np.random.default_rng(4).normal(size=len(table)).round(4).astype(str)
+    table["when"] = pd.date_range("2021-01-01", periods=len(table), freq="7h").strftime("%Y-%m-%d %H:%M")
+    table.iloc[[30, 200], -2] = "?"
+    table.iloc[-1, -1] = "0000-00-00"
+    y, cuts = labels("numbers", table), cuts_of(len(table), 6)
+    with pytest.warns(UserWarning, match="is read as") as said:
+        expected = local_of("numbers").fit(table, y)
+    with pytest.warns(UserWarning, match="is read as") as also:
+        found = on_dask(expected).fit(frames(table, cuts), series(y, cuts))
+    assert [str(one.message) for one in also] == [str(one.message) for one in said]
+    assert len(said) == 2
+    assert_same(found, expected, tmp_path)
+
+
 def test_files(two_workers, tmp_path):
     """Dask would put small columns of several files together: those of y, but not those of X."""
     table = frame()

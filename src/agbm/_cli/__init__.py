@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # those meant for users, not for developers
+            warnings.filterwarnings("ignore", "X: column .* is read as", UserWarning)  # said once, about the file
             warnings.showwarning = _show_warning
             code = parsed.run(parsed)
             if sys.stdout is not None:  # it is None if the caller has closed it

@@ -70,6 +70,8 @@ class Question:
     """Features and target with values that are not numbers, if the column is read as numbers or looks numeric."""
     dates: dict[str, DateColumn]
     """Features that are dates or times."""
+    numbers: dict[str, tuple[str, ...]]
+    """Text columns that are numbers, with the values that are not and count as missing."""
     identifiers: dict[str, str]
     """Maps columns that are left out because they identify the row to the reason."""
 
@@ -102,7 +104,11 @@ class Question:
     def mixed_columns(self) -> list[dict[str, Any]]:
         """`mixed` as values for JSON."""
         return [
-            {"column": column.name, "read_as": column.kind, **vars(column.mixed)}
+            {
+                "column": column.name,
+                "read_as": "number" if column.name in self.numbers else column.kind,
+                **vars(column.mixed),
+            }
             for column in self.mixed
             if column.mixed is not None
         ]
@@ -156,9 +162,9 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         second = second_column(arguments)
         target = _target(arguments, file)
         kinds = {column.name: column.kind for column in file.columns}
-        features, dates, left_out = _features(arguments, file, target, second)
+        features, dates, numbers, left_out = _features(arguments, file, target, second)
     mixed = [column for column in file.columns if column.mixed is not None and column.name in {target, *features}]
-    settled = {*arguments.categorical, *([target] if arguments.task == "classification" else [])}
+    settled = {*arguments.categorical, *numbers, *([target] if arguments.task == "classification" else [])}
     for column in mixed:
         if column.kind == "category" and column.name not in settled:
             _warn_of_text(file, column, column.name == target)
@@ -175,20 +181,20 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         categorical=[
             name
             for name in features
-            if name not in dates and (kinds[name] == "category" or name in arguments.categorical)
+            if name not in {*dates, *numbers} and (kinds[name] == "category" or name in arguments.categorical)
         ],
         task=task, reason=reason, rows=np.flatnonzero(~absent), y=y, second=second,
         weight=None if arguments.weight is None else _weights(file, arguments.weight),
         offset=None if beside is None else beside.scores(file), offset_column=beside,
         streams=streams or file.bytes_in_memory(len(features)) > available_memory() // 2,
-        mixed=mixed, dates=dates, identifiers=left_out,
+        mixed=mixed, dates=dates, numbers=numbers, identifiers=left_out,
     )  # fmt: skip
 
 
 def _features(
     arguments: argparse.Namespace, file: DataFile, target: str, second: SecondColumn | None
-) -> tuple[list[str], dict[str, DateColumn], dict[str, str]]:
-    """Return the features, those that are dates, and the identifiers that are left out."""
+) -> tuple[list[str], dict[str, DateColumn], dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the features, those that are dates or numbers in text, and the identifiers that are left out."""
     kinds = {column.name: column.kind for column in file.columns}
     for option in ("group", "event", "weight", "offset", "exposure", "drop", "categorical", "numeric"):
         given = getattr(arguments, option)
@@ -212,22 +218,29 @@ def _features(
     if not features:
         raise ValueError(f"{file.name!r} has no features to predict {target!r} from; its columns are {list(kinds)}.")
     free = [name for name in features if name not in {*arguments.categorical, *arguments.numeric}]
-    dates = _dates(file, [name for name in free if kinds[name] in ("category", "time")])
-    found = identifiers(file, [name for name in free if name not in dates])
+    dates, numbers = _derived(file, [name for name in free if kinds[name] in ("category", "time")])
+    found = identifiers(file, [name for name in free if name not in {*dates, *numbers}])
     if len(found) == len(features):
         raise ValueError(
             f"{file.name!r}: all features look like identifiers: {', '.join(found)}. Use --categorical or --numeric to "
             "keep them."
         )
-    return [name for name in features if name not in found], dates, found
+    return [name for name in features if name not in found], dates, numbers, found
 
 
-def _dates(file: DataFile, names: Sequence[str]) -> dict[str, DateColumn]:
-    """Return the columns of dates or times."""
+def _derived(file: DataFile, names: Sequence[str]) -> tuple[dict[str, DateColumn], dict[str, tuple[str, ...]]]:
+    """Return the columns of dates or times, and text columns that are numbers; warn about values that are neither."""
     if not names:
-        return {}
-    found = Derivation.of([look(piece) for piece in file.pieces(names)])
-    return {names[f]: column for f, column in found.dates.items()}
+        return {}, {}
+    looks = [look(piece) for piece in file.pieces(names)]
+    found = Derivation.of(looks)
+    for f, unread in found.unread(looks):
+        warnings.warn(
+            f"{file.name!r}: column {names[f]!r} {unread} Use --categorical {shlex.quote(names[f])} to keep all values "
+            "as categories.",
+            stacklevel=2,
+        )
+    return {names[f]: column for f, column in found.dates.items()}, {names[f]: of for f, of in found.numbers.items()}
 
 
 def _weights(file: DataFile, name: str) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -34,6 +34,9 @@ def describe(question: Question) -> dict[str, str]:
         facts["categorical"] = f"{len(question.categorical):,}: {listed(question.categorical)}"
     if question.dates:
         facts["dates"] = "; ".join(_date_in_words(name, column) for name, column in question.dates.items())
+    unread = {name: column.unread for name, column in question.dates.items()} | question.numbers
+    if any(unread.values()):
+        facts["missing text"] = unread_in_words(unread)
     if question.offset_column is not None:
         facts[question.offset_column.kind] = question.offset_column.name
     if question.identifiers:
@@ -50,6 +53,11 @@ def _date_in_words(name: str, column: DateColumn) -> str:
     """Return what trees see of a column of dates."""
     form = f" ({column.form})" if column.form else ""
     return f"{name}{form}: {', '.join(['elapsed time', *column.parts])}"
+
+
+def unread_in_words(unread: Mapping[str, Sequence[str]]) -> str:
+    """Return the columns with text that counts as missing, and some of it."""
+    return "; ".join(f"{name} ({listed(list(map(repr, texts)))})" for name, texts in unread.items() if texts)
 
 
 def _identifiers_in_words(found: Mapping[str, str]) -> str:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from .._data.text_columns import PLAIN_NUMBER
+
 # Numbers as Arrow parses them; numbers with a comma; numbers whose comma may be a thousands separator.
-_PLAIN = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
+_PLAIN = rf"^{PLAIN_NUMBER}$"
 _COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 

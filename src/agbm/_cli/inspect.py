@@ -14,6 +14,7 @@ from .._progress import readable
 from .._report import changed_parameters
 from ..export._view import feature_names
 from ._data import Model
+from ._describe import unread_in_words
 from ._model import important, metrics_in_words, noted_metrics, shares_in_words, training_in_words
 from ._output import MOST_LISTED, listed, show, show_json, size
 
@@ -46,6 +47,7 @@ def _facts(model: Model) -> dict[str, Any]:
         "n_features": model.n_features_in_,
         "features": feature_names(model) if hasattr(model, "feature_names_in_") else None,
         "categories": dict(zip(feature_names(model, known), map(len, known.values()), strict=True)),
+        "missing_text": _missing_text(model),
         "importances": important(model),
         "version": None if origin is None else origin.version,
         "training_rows": None if origin is None else origin.data.shape.n_given,
@@ -53,6 +55,14 @@ def _facts(model: Model) -> dict[str, Any]:
         "fingerprint": model.fingerprint_,
         "notes": model.notes_ | ({"metrics": noted_metrics(model)} if "metrics" in model.notes_ else {}),
     }
+
+
+def _missing_text(model: Model) -> dict[str, list[str]]:
+    """Return the columns of dates or numbers in text that have other values, and these, which count as missing."""
+    derivation = model.model_.reader.derivation
+    unread = {f: column.unread for f, column in derivation.dates.items()} | derivation.numbers
+    names = feature_names(model, list(unread))
+    return {name: list(texts) for name, texts in zip(names, unread.values(), strict=True) if texts}
 
 
 def _in_words(model: Model) -> dict[str, str]:
@@ -65,6 +75,8 @@ def _in_words(model: Model) -> dict[str, str]:
     words["features"] = f"{n_features:,}: {listed(first, n=n_features)}"
     if categories:
         words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
+    if facts["missing_text"]:
+        words["missing text"] = unread_in_words(facts["missing_text"])
     words["model"] = training_in_words(model)
     words |= _losses_in_words(model, facts)
     changed = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])

@@ -1,4 +1,4 @@
-"""Columns that trees do not see as they are: dates, durations and ordered categories become numbers.
+"""Columns that trees do not see as they are: dates, durations, ordered categories and numbers in text become numbers.
 
 The number of the feature is that of the column; the parts of dates are features after those of all columns. `look` is
 called on every block of rows, and `Derivation.of` combines the results, so that it does not depend on the blocks.
@@ -10,16 +10,17 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, reduce
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from .._core.losses import Array
-from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, forms_of, from_objects, likely_form, parse
+from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
 from .tables import as_frame, column_names, columns_of, factors_of, missing
+from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
 
 # The form of columns whose type says that they are dates.
 TYPED = ""
@@ -32,47 +33,60 @@ class DateColumn(NamedTuple):
     """How text shows its dates; TYPED if they are no text."""
     parts: tuple[str, ...]
     """The parts that are features of their own."""
+    unread: tuple[str, ...] = ()
+    """Text of the rows of fit that is no date, which counts as missing."""
 
 
 class Look(NamedTuple):
     """What the columns of some rows have that are not numbers."""
 
-    dates: Mapping[int, Mapping[str, Range]]
-    """For columns of dates, the forms that they may have, with the ranges of their dates."""
+    n_rows: int
+    dates: Mapping[int, Range]
+    """For columns whose type says that they are dates, the ranges of these."""
+    texts: Mapping[int, TextLook]
+    """For columns of text that may be dates or numbers, what it looks like."""
     ordered: Mapping[int, list[Any]]
     """For columns of ordered categories, these in their order."""
     others: frozenset[int]
     """Columns with other text or objects."""
 
 
-NOTHING_SEEN = Look({}, {}, frozenset())
-
-
 def look(X: Any, weights: NDArray[Any] | None = None) -> Look:
     """Look at the columns of a table, before anything is known about them; rows of weight zero do not count."""
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if not has_more_than_numbers(X):
-        return NOTHING_SEEN
+        return Look(n_rows, {}, {}, {}, frozenset())
+    rows = np.arange(n_rows)
     if weights is not None and not weights.all():
-        X = _safe_indexing(X, np.flatnonzero(weights))
-    ordered, dates, others = _ordered_categories(X), {}, set()
+        rows = np.flatnonzero(weights)
+        X = _safe_indexing(X, rows)
+    ordered, factors = _ordered_categories(X), factors_of(X)
+    dates: dict[int, Range] = {}
+    texts: dict[int, TextLook] = {}
+    others = set()
     for f in _more_than_numbers(X):
         value = None if f in ordered else _first_value(X, f)
         if value is None:
             continue
-        ranges = {} if _is_categorical(X, f) else _ranges(X, f, value)  # a type that says categories is believed
-        if ranges:
-            dates[f] = ranges
+        if _is_categorical(X, f):  # a type that says categories is believed
+            others.add(f)
+        elif isinstance(value, (*DATES, *DURATIONS)) and _all_dates(X, f):
+            dates[f] = _range(X, f)
+        elif _has_text(X, f, value) and (seen := look_at_texts(factors(f), rows)) is not None:
+            texts[f] = seen
         else:
             others.add(f)
-    return Look(dates, ordered, frozenset(others))
+    return Look(n_rows, dates, texts, ordered, frozenset(others))
 
 
 @dataclass(frozen=True, eq=False)
 class Derivation:
-    """How columns of dates, durations and ordered categories become numbers."""
+    """How columns of dates, durations, ordered categories and numbers in text become numbers."""
 
     dates: Mapping[int, DateColumn] = field(default_factory=dict)
     ordered: Mapping[int, list[Any]] = field(default_factory=dict)
+    numbers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """For columns of text that are numbers, the text of the rows of fit that is none, which counts as missing."""
 
     @classmethod
     def of(cls, looks: Sequence[Look], categorical: NDArray[np.bool_] | None = None) -> Derivation:
@@ -80,19 +94,54 @@ class Derivation:
         others = set().union(*(found.others for found in looks))
         if categorical is not None:
             others |= set(np.flatnonzero(categorical).tolist())
-        dates = {f: column for f in _columns(looks, "dates") - others if (column := _date_column(looks, f))}
-        ordered = {f: _one_order([found.ordered[f] for found in looks if f in found.ordered], f)
-                   for f in sorted(_columns(looks, "ordered") - others)}  # fmt: skip
-        return cls({f: dates[f] for f in sorted(dates)}, ordered)
+        typed, texts, ordered = (_columns(looks, kind) - others for kind in ("dates", "texts", "ordered"))
+        dates = {
+            f: DateColumn(TYPED, tuple(reduce(Range.joined, seen).useful_parts()))
+            for f in typed - texts - ordered
+            if (seen := [found.dates[f] for found in looks if f in found.dates])
+        }
+        numbers = {}
+        for f in texts - typed - ordered:
+            text = _text_in(looks, f)
+            form = None if text is None else text.form()
+            if text is None or form is None:
+                continue
+            reading = text.readings[form]
+            unread = tuple(sorted(reading.unread))
+            if reading.range is None:
+                numbers[f] = unread
+            else:
+                dates[f] = DateColumn(form, tuple(reading.range.useful_parts()), unread)
+        orders = {f: _one_order([found.ordered[f] for found in looks if f in found.ordered], f) for f in ordered}
+        return cls(dict(sorted(dates.items())), dict(sorted(orders.items())), dict(sorted(numbers.items())))
+
+    def unread(self, looks: Sequence[Look]) -> Iterator[tuple[int, str]]:
+        """Columns with text that counts as missing in the rows of fit, and a sentence about it, without its subject."""
+        read_as = {f: ("dates", column.form) for f, column in self.dates.items() if column.unread}
+        read_as |= {f: ("numbers", NUMBER) for f, unread in self.numbers.items() if unread}
+        for f, (what, form) in read_as.items():
+            unread = cast(TextLook, _text_in(looks, f)).readings[form].unread
+            first = min(unread, key=unread.__getitem__)
+            more = len(unread) - 1
+            others = f" and {more:,} other value{'s' if more > 1 else ''}" if more else ""
+            count = "count" if more else "counts"
+            where = f"{first!r} in row {unread[first]:,}{others}"
+            yield f, f"is read as {what}; {where} cannot be read and {count} as missing."
+
+    def warn_of_unread(self, looks: Sequence[Look], names: Sequence[Any]) -> None:
+        """Warn about text of the rows of fit that counts as missing."""
+        for f, unread in self.unread(looks):
+            warnings.warn(f"X: column {names[f]!r} {unread} Name it in categorical_features to keep all values as "
+                          "categories.", UserWarning, stacklevel=2)  # fmt: skip
 
     def others(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """A mask of columns without those that are derived from."""
         kept = mask.copy()
-        kept[[*self.dates, *self.ordered]] = False
+        kept[[*self.dates, *self.ordered, *self.numbers]] = False
         return kept
 
     def __bool__(self) -> bool:
-        return bool(self.dates or self.ordered)
+        return bool(self.dates or self.ordered or self.numbers)
 
     @cached_property
     def parts(self) -> list[tuple[int, str]]:
@@ -104,11 +153,12 @@ class Derivation:
         return [*map(str, names), *(f"{names[f]}: {part}" for f, part in self.parts)]
 
     def apply(self, X: Any) -> Any:
-        """The table with numbers in place of dates and ordered categories, and with the parts of dates at the end."""
+        """The table with numbers in place of all columns that are derived from, and the parts of dates at the end."""
         if not self:
             return X
         names = column_names(X)
         new: dict[int, Array] = {f: self._positions(X, f, names[f]) for f in self.ordered}
+        new |= {f: self._numbers(X, f, names[f]) for f in self.numbers}
         after: list[Array] = []
         for f, column in self.dates.items():
             dates = self._dates(X, f, names[f])
@@ -126,14 +176,18 @@ class Derivation:
             form = TYPED
         elif form == TYPED:  # or text at prediction only
             form = likely_form([text for text in factors_of(X)(f).distinct if isinstance(text, str)])
-        dates, absent = _date_values(X, f, form)
-        unread = int((np.isnat(dates) & ~absent).sum())
-        if unread == len(dates) > 0:
-            raise ValueError(f"X: column {name!r} has dates in other rows, but none here that can be read; pass dates.")
-        if unread:
-            warnings.warn(f"X: column {name!r} has {unread:,} values that are no dates of the form {form!r}; they are "
-                          "missing values now.", UserWarning, stacklevel=2)  # fmt: skip
+        dates = _date_values(X, f, form)
+        _check_read(X, f, np.isnat(dates), self.dates[f].unread, name, "dates", form)
         return dates
+
+    def _numbers(self, X: Any, f: int, name: Any) -> Array:
+        values, absent = columns_of(X)(f)
+        if values.dtype.kind in "biuf":  # it may be text in fit only
+            return np.where(absent, np.nan, values.astype(np.float64))
+        column = factors_of(X)(f)
+        numbers = np.append(numbers_in(column.distinct), np.nan)[column.places]
+        _check_read(X, f, np.isnan(numbers), self.numbers[f], name, "numbers")
+        return numbers
 
     def _positions(self, X: Any, f: int, name: Any) -> Array:
         place = {value: float(i) for i, value in enumerate(self.ordered[f])}
@@ -152,16 +206,34 @@ def _columns(looks: Sequence[Look], kind: str) -> set[int]:
     return {f for found in looks for f in getattr(found, kind)}
 
 
-def _date_column(looks: Sequence[Look], f: int) -> DateColumn | None:
-    """The column of dates, if one form fits all rows."""
-    seen = [found.dates[f] for found in looks if f in found.dates]
-    forms = [form for form in seen[0] if all(form in ranges for ranges in seen)]
-    if not forms or any(f in found.ordered for found in looks):
-        return None
-    joined = seen[0][forms[0]]
-    for ranges in seen[1:]:
-        joined = joined.joined(ranges[forms[0]])
-    return DateColumn(forms[0], tuple(joined.useful_parts()))
+def _text_in(looks: Sequence[Look], f: int) -> TextLook | None:
+    """The text of a column in all rows that were looked at."""
+    first_rows = np.cumsum([0, *(found.n_rows for found in looks)]).tolist()
+    seen = [(found.texts[f], first) for found, first in zip(looks, first_rows, strict=False) if f in found.texts]
+    return joined(*zip(*seen, strict=True))
+
+
+def _check_read(
+    X: Any, f: int, unread: NDArray[np.bool_], known: Sequence[str], name: Any, what: str, form: str = ""
+) -> None:
+    """Warn about values of a column that cannot be read, and raise ValueError if there are no others.
+
+    Missing values and `known` text are no reason for that.
+    """
+    column, expected_texts = factors_of(X)(f), {*known}
+    expected = [i for i, value in enumerate(column.distinct) if is_missing(value) or value in expected_texts]
+    rows = np.flatnonzero(unread & (column.places >= 0) & ~np.isin(column.places, expected))
+    if len(rows) == len(unread) > 0:
+        raise ValueError(f"X: column {name!r} has {what} in other rows, but none here that can be read; pass {what}.")
+    if len(rows):
+        of_form = f" of the form {form!r}" if form else ""
+        example = column.distinct[column.places[rows[0]]]
+        warnings.warn(
+            f"X: {len(rows):,} of {len(unread):,} values of column {name!r} cannot be read as {what}{of_form}; "
+            f"they count as missing, such as {example!r} in row {rows[0]:,}.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _one_order(orders: Sequence[list[Any]], f: int) -> list[Any]:
@@ -225,20 +297,18 @@ def _ordered_categories(X: Any) -> dict[int, list[Any]]:
     }
 
 
-def _ranges(X: Any, f: int, first: Any) -> dict[str, Range]:
-    """The forms that a column of dates may have, with the ranges of the dates; empty if it has no dates."""
-    if isinstance(first, str):
-        if not forms_of([first]):
-            return {}
-        forms = forms_of([text if isinstance(text, str) else "" for text in factors_of(X)(f).distinct])
-    else:
-        forms = [TYPED] if isinstance(first, (*DATES, *DURATIONS)) and _all_dates(X, f) else []
-    ranges = {}
-    for form in forms:
-        dates, _ = _date_values(X, f, form)
-        dates = dates if dates.dtype.kind == "M" else dates[:0].astype("datetime64[us]")  # durations have no parts
-        ranges[form] = Range.of(dates[~np.isnat(dates)])
-    return ranges
+def _range(X: Any, f: int) -> Range:
+    """The range of the dates of a column whose type says that it has dates."""
+    dates = _date_values(X, f, TYPED)
+    dates = dates if dates.dtype.kind == "M" else dates[:0].astype("datetime64[us]")  # durations have no parts
+    return Range.of(dates[~np.isnat(dates)])
+
+
+def _has_text(X: Any, f: int, first: Any) -> bool:
+    """Whether a column has text, maybe beside numbers; `first` is one of its values."""
+    if isinstance(first, str) or as_text(first) is None:
+        return isinstance(first, str)
+    return any(isinstance(value, str) for value in columns_of(X)(f)[0].tolist())
 
 
 def _all_dates(X: Any, f: int) -> bool:
@@ -248,30 +318,29 @@ def _all_dates(X: Any, f: int) -> bool:
     return all(isinstance(value, (*DATES, *DURATIONS)) for value in values[~absent].tolist())
 
 
-def _date_values(X: Any, f: int, form: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The dates or durations of a column, and a mask of its missing values."""
+def _date_values(X: Any, f: int, form: str) -> NDArray[Any]:
+    """The dates or durations of a column."""
     if form != TYPED:
         column = factors_of(X)(f)
         dates = parse([text if isinstance(text, str) else "" for text in column.distinct], form)
-        return np.append(dates, np.datetime64("NaT", "us"))[column.places], column.places < 0
+        return np.append(dates, np.datetime64("NaT", "us"))[column.places]
     frame = as_frame(X)
     if frame is not None and getattr(frame.schema[frame.columns[f]], "time_zone", None) is not None:
-        values = np.asarray(frame[:, f].dt.replace_time_zone(None).to_numpy())
-        return values, np.isnat(values)
+        return np.asarray(frame[:, f].dt.replace_time_zone(None).to_numpy())
     values, absent = columns_of(X)(f)
     if values.dtype.kind in "Mm":
-        return values, absent
+        return values
     present = values[~absent].tolist()
     if present and isinstance(present[0], DURATIONS):
         dates = np.full(len(values), np.timedelta64("NaT", "us"), dtype="timedelta64[us]")
         dates[~absent] = np.array(present, dtype="timedelta64[us]")
-        return dates, absent
+        return dates
     dates = np.full(len(values), np.datetime64("NaT", "us"), dtype="datetime64[us]")
     readable = [isinstance(value, DATES) for value in present]
     dates[np.flatnonzero(~absent)[readable]] = from_objects(
         [v for v, good in zip(present, readable, strict=True) if good]
     )
-    return dates, absent
+    return dates
 
 
 def _with_columns(

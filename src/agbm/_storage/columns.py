@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._data.dates import FORMS, PARTS
 from .._data.derivation import NO_DERIVATION, TYPED, DateColumn, Derivation
+from .._data.text_columns import NUMBER
 from . import values as stored_values
 from .container import ModelFileError, Stored, shortened
 
@@ -40,28 +41,31 @@ def restored_categories(section: str, n_features: int, stored: Stored) -> dict[i
 
 
 def described_derivation(derivation: Derivation) -> list[list[Any]]:
-    """The columns of dates: column, form of the text and parts."""
-    return [[f, column.form, list(column.parts)] for f, column in derivation.dates.items()]
+    """Columns of dates, and of text that is numbers: column, form of the text, parts, and text that is missing."""
+    columns = dict(derivation.dates) | {f: DateColumn(NUMBER, (), of) for f, of in derivation.numbers.items()}
+    return [[f, of.form, list(of.parts), list(of.unread)] for f, of in sorted(columns.items())]
 
 
 def restored_derivation(n_columns: int, categories: Collection[int], stored: Stored) -> Derivation:
     """How dates and ordered categories become numbers."""
     if "derivation" not in stored.description:
         return NO_DERIVATION
-    dates: dict[int, DateColumn] = {}
+    columns: dict[int, DateColumn] = {}
     for entry in stored.entry("derivation", list):
         match entry:
-            case [int(f), str(form), list(parts)] if _is_date_column(f, form, parts, n_columns):
-                dates[f] = DateColumn(form, tuple(parts))
+            case [int(f), str(form), list(parts), list(unread)] if 0 <= f < n_columns and _is_form(form, parts, unread):
+                columns[f] = DateColumn(form, tuple(parts), tuple(unread))
             case _:
-                raise ModelFileError(f"derivation: {shortened(entry)} is not a column of dates")
+                raise ModelFileError(f"derivation: {shortened(entry)} is not a column of dates or numbers")
     ordered = restored_categories("ordered", n_columns, stored)
-    several = sorted((dates.keys() & ordered.keys()) | (set(categories) & (dates.keys() | ordered.keys())))
-    if several or list(dates) != sorted(dates) or len(dates) != len(stored.entry("derivation", list)):
+    several = sorted((columns.keys() & ordered.keys()) | (set(categories) & (columns.keys() | ordered.keys())))
+    if several or list(columns) != sorted(columns) or len(columns) != len(stored.entry("derivation", list)):
         raise ModelFileError("derivation: columns must increase, and be of one kind each")
-    return Derivation(dates, ordered)
+    dates = {f: column for f, column in columns.items() if column.form != NUMBER}
+    return Derivation(dates, ordered, {f: column.unread for f, column in columns.items() if f not in dates})
 
 
-def _is_date_column(f: int, form: str, parts: list[Any], n_columns: int) -> bool:
-    known = all(isinstance(part, str) and part in PARTS for part in parts)
-    return 0 <= f < n_columns and (form == TYPED or form in FORMS) and known and len(set(parts)) == len(parts)
+def _is_form(form: str, parts: list[Any], unread: list[Any]) -> bool:
+    known = all(isinstance(part, str) and part in PARTS for part in parts) and len(set(parts)) == len(parts)
+    fits = form in FORMS or form == TYPED or (form == NUMBER and not parts)
+    return fits and known and all(isinstance(text, str) for text in unread)
