@@ -1,4 +1,4 @@
-"""Class labels of plain numbers, which skip scikit-learn's check, and integers that floats cannot hold."""
+"""Labels of plain numbers, which skip scikit-learn's check, integers that floats cannot hold, and text as numbers."""
 
 import warnings
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.utils.multiclass import check_classification_targets
 
-from agbm import AGBMClassifier, AGBMRegressor
+from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, Batches
 from agbm._data.rows import classes_of
 
 
@@ -49,3 +49,101 @@ def test_integers_that_floats_would_merge(form):
     regressor = AGBMRegressor(max_iter=30, categorical_features=[0]).fit(mixed, X[:, 0])
     assert sorted(regressor.model_.reader.categories.of[0]) == numbers[:3].tolist()
     assert regressor.score(mixed, X[:, 0]) > 0.9
+
+
+TEXTS = {
+    "classes": np.array(["no", "yes"] * 50),
+    "numbers": np.arange(100.0).astype(str),
+    "objects": pd.Series([1.5] + ["2.5"] * 99, dtype=object),
+    "categories": pd.Series(["1", "2"] * 50, dtype="category"),
+    "list": ["1.5"] * 100,
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_not_a_number(name):
+    """Neither in y nor beside it, even if it could be converted."""
+    X, y, text = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100.0), TEXTS[name]
+    first, row = next((value, i) for i, value in enumerate(text) if isinstance(value, str))
+    said = f"has text, such as {str(first)!r} in row {row}; convert it to numbers"
+    model = AGBMRegressor(max_iter=2, n_members=1)
+    with pytest.raises(ValueError, match=f"^y {said}.* For classes, use AGBMClassifier"):
+        model.fit(X, text)
+    with pytest.raises(ValueError, match=f"^block 0: y {said}|^y {said}"):
+        model.fit(Batches(lambda: [(X, text)]))
+    with pytest.raises(ValueError, match=f"^y_val {said}"):
+        model.fit(X, y, X_val=X, y_val=text)
+    with pytest.raises(ValueError, match=f"^sample_weight {said}"):
+        model.fit(X, y, text)
+    with pytest.raises(ValueError, match=f"^offset {said}"):
+        model.fit(X, y, offset=text)
+    with pytest.raises(ValueError, match=f"^y {said}"):
+        AGBMRanker().fit(X, text, qid=np.arange(100) // 10)
+
+
+def test_text_of_several_outputs():
+    with pytest.raises(ValueError, match="such as 'a' in row 3;"):
+        AGBMRegressor().fit(np.ones((5, 1)), pd.DataFrame({"p": [0.0] * 5, "q": [1.0, 2.0, 3.0, "a", 5.0]}))
+
+
+class TestTrainingRowsWithoutSomeLabels:
+    """What a loss needs, such as a positive label, may be among the rows that a member holds out."""
+
+    @pytest.mark.parametrize("loss", ["poisson", "tweedie:1.5"])
+    def test_one_positive_label(self, loss):
+        X, y = np.random.default_rng(0).normal(size=(100, 2)), np.zeros(100)
+        for row in range(0, 100, 7):
+            y[:] = np.arange(100) == row
+            model = AGBMRegressor(loss=loss, max_iter=3, n_jobs=1).fit(X, y)
+            assert 0.0 < model.predict(X).mean() < 0.1
+
+    @pytest.mark.parametrize("loss", ["poisson", "tweedie:1.5"])
+    def test_an_output_whose_labels_are_in_the_classes_of_others(self, loss):
+        """A member may hold out all rows in which the first output is positive."""
+        X = np.random.default_rng(0).normal(size=(60, 2))
+        for seed in range(6):
+            y, rows = np.zeros((60, 4)), np.random.default_rng(seed).permutation(60)
+            y[rows[:3], 0] = 1.0
+            for output in (1, 2, 3):
+                y[rows[[output - 1, output + 2]], output] = 1.0
+            model = AGBMRegressor(loss=loss, max_iter=3, early_stopping=True, random_state=seed, n_jobs=1).fit(X, y)
+            assert np.isfinite(model.predict(X)).all()
+
+    @pytest.mark.parametrize(
+        "loss",
+        ["poisson", "tweedie:1.5"]
+        + [f"distribution:{name}" for name in ("normal", "student_t", "negative_binomial", "zero_inflated_gamma")],
+    )
+    def test_large_hold_outs(self, loss):
+        """One training row: the start is that of all rows, which is what makes the loss finite."""
+        X = np.random.default_rng(0).normal(size=(12, 2))
+        y = np.where(np.arange(12) % 2, np.arange(12), 0.0)
+        for seed in range(4):
+            model = AGBMRegressor(
+                loss=loss, max_iter=3, early_stopping=True, validation_fraction=0.9, random_state=seed, n_jobs=1
+            ).fit(X, y)
+            assert np.isfinite(model.predict(X)).all()
+            assert np.isfinite(model.history_["validation_loss"]).all()
+
+    def test_the_start_is_that_of_all_rows_only_where_it_must_be(self):
+        """Of two training rows; no pair of these labels has the mean of all."""
+        X, y = np.zeros((12, 1)), np.where(np.arange(12) % 2, 2.0 ** (np.arange(12) // 2), 0.0)
+        models = [
+            AGBMRegressor(
+                loss="poisson", max_iter=1, early_stopping=True, validation_fraction=0.9, n_members=1, random_state=seed
+            ).fit(X, y)
+            for seed in range(8)
+        ]
+        starts = {round(float(model.at_iteration(0).predict(X)[0]), 9) for model in models}
+        of_pairs = {(a + b) / 2 for a in y for b in y}
+        assert y.mean() in starts - of_pairs
+        assert starts - {y.mean()} <= of_pairs
+        assert len(starts) > 2
+
+    def test_labels_that_are_all_zero(self):
+        X = np.zeros((20, 1))
+        for more in ({}, {"X_val": X, "y_val": np.ones(20)}):
+            with pytest.raises(
+                ValueError, match=r"at least one positive value for loss Poisson, got values from 0\.0 to 0"
+            ):
+                AGBMRegressor(loss="poisson").fit(X, np.zeros(20), **more)

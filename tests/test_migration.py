@@ -1,11 +1,13 @@
 """Settings of other libraries, and what becomes of them."""
 
 import importlib
+import pickle
 import re
 import warnings
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 from sklearn.datasets import load_breast_cancer, make_regression
@@ -15,7 +17,9 @@ from sklearn.model_selection import train_test_split
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._core.losses import is_loss_name
 from agbm._migration import CLASSIFICATION, LIBRARIES, REGRESSION
+from agbm._migration.foreign import of_loss
 from agbm.losses import Huber, Quantile, Tweedie
 
 NAMES = ["lightgbm", "xgboost", "catboost", "hist_gradient_boosting"]
@@ -338,6 +342,14 @@ def test_mistakes_are_named(call, message):
         agbm.from_params(*call)
 
 
+def test_swapped_arguments():
+    params = {"num_leaves": 7}
+    with pytest.raises(TypeError, match=re.escape(f"are swapped; use from_params('lightgbm', {params!r}).")):
+        agbm.from_params(params, "lightgbm")
+    with pytest.raises(ValueError, match=r"library=\{'num_leaves': 7\} must be one of 'lightgbm'"):
+        agbm.from_params(params, {})
+
+
 def test_tasks():
     assert isinstance(agbm.from_params("xgboost", {}, task=CLASSIFICATION), AGBMClassifier)
     with pytest.raises(ValueError, match="is for regression, got task='classification'"):
@@ -404,3 +416,71 @@ class TestForeignNames:
     def test_of_arguments(self, name, message):
         with pytest.raises(TypeError, match=re.escape(message)):
             AGBMRegressor().fit([[1.0], [2.0]], [1.0, 2.0], **{name: None})
+
+    @pytest.mark.parametrize(
+        ("estimator", "loss", "message"),
+        [
+            (AGBMRegressor, "mse", "AGBMRegressor has no loss 'mse'; use loss='squared_error'."),
+            (AGBMRegressor, "mae", "AGBMRegressor has no loss 'mae'; use loss='absolute_error'."),
+            (AGBMRegressor, "RMSE", "use loss='squared_error'."),
+            (AGBMRegressor, "binary", "AGBMRegressor has no loss 'binary'; use AGBMClassifier(loss='log_loss')."),
+            (AGBMClassifier, "binary", "AGBMClassifier has no loss 'binary'; use loss='log_loss'."),
+            (AGBMClassifier, "multi:softprob", "use loss='log_loss'."),
+            (AGBMClassifier, "l2", "use AGBMRegressor(loss='squared_error')."),
+            (AGBMRegressor, "reg:quantileerror", "use loss='quantile:0.9'."),
+            (AGBMRegressor, "quantile", "loss='quantile' needs a number after a colon"),
+            (AGBMRegressor, "survival:cox", "use AGBMSurvival(loss='cox')."),
+            (agbm.AGBMRanker, "lambdarank", "use loss='ndcg'."),
+            (AGBMRegressor, "squared_eror", "or a loss object. Did you mean 'squared_error'?"),
+            (AGBMRegressor, "hinge", "loss='hinge' must be one of 'auto', 'squared_error'"),
+        ],
+    )
+    def test_of_losses(self, estimator, loss, message):
+        rows = {"qid": [1, 1]} if estimator is agbm.AGBMRanker else {}
+        with pytest.raises(ValueError, match=re.escape(message)):
+            estimator(loss=loss).fit([[1.0], [2.0]], [0, 1], **rows)
+
+    @pytest.mark.parametrize("library", NAMES)
+    def test_every_objective_has_a_loss(self, library):
+        """Those of other libraries that are not ours as well."""
+        for name in LIBRARIES[library].objectives:
+            found = of_loss(name)
+            if found is None:
+                assert is_loss_name(name) or name in ("quantile", "huber", "tweedie")
+            else:
+                assert is_loss_name(found[1])
+
+    def test_of_verbose(self):
+        with pytest.raises(ValueError, match=r"verbose=-1 must be 0, which shows nothing, or 1\."):
+            AGBMRegressor(verbose=-1).fit([[1.0], [2.0]], [0.0, 1.0])
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("booster_", "AGBMRegressor has no attribute 'booster_'; the fitted state is model_; agbm.export"),
+            ("evals_result_", "use history_, which has one entry per iteration, the initial function first."),
+            ("best_score_", "use history_['validation_loss'][best_iteration_]."),
+            ("save_model", "use save(path)."),
+            ("wibble_", "'AGBMRegressor' object has no attribute 'wibble_'"),
+        ],
+    )
+    def test_of_attributes(self, name, message):
+        model = AGBMRegressor(max_iter=1, n_members=1)
+        for one in (model, model.fit([[1.0], [2.0]], [0.0, 1.0])):
+            assert not hasattr(one, name)
+            with pytest.raises(AttributeError, match=re.escape(message)):
+                getattr(one, name)
+
+    def test_names_that_replace_attributes_exist(self):
+        X = np.random.default_rng(0).normal(size=(100, 2))
+        model = AGBMRegressor(max_iter=2).fit(pd.DataFrame(X, columns=["a", "b"]), X[:, 0])
+        model.history_["validation_loss"][model.best_iteration_]
+        for name in ("feature_names_in_", "n_iter_", "n_trees_", "split_counts_", "feature_importances_", "save"):
+            assert hasattr(model, name)
+        assert "loss" in model.resolved_params_
+
+    def test_missing_attributes_before_fit(self):
+        """The error of a property of the fitted model is its own."""
+        with pytest.raises(AttributeError, match="has no attribute 'model_'"):
+            AGBMRegressor().n_iter_  # noqa: B018
+        assert pickle.loads(pickle.dumps(AGBMRegressor(max_iter=3))).max_iter == 3

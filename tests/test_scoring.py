@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.metrics import get_scorer, log_loss, make_scorer, mean_absolute_error, roc_auc_score
+from sklearn.metrics import accuracy_score, get_scorer, log_loss, make_scorer, mean_absolute_error, roc_auc_score
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
@@ -211,6 +211,19 @@ class TestErrors:
     def test_of_scoring(self, halves, scoring, message):
         with pytest.raises(ValueError, match=message):
             AGBMClassifier(scoring=scoring, **FEW).fit(*halves[:2])
+
+    @pytest.mark.parametrize(
+        ("metric", "why"),
+        [
+            (lambda y_true, y_pred: ("error", 0.5, False), r"its arguments are \(y_true, y_pred\)"),  # LightGBM's
+            (lambda y_true, y_pred, weight: ("error", 0.5, False), r"it returned \('error', 0.5, False\)"),
+            (accuracy_score, r"its arguments are \(y_true, y_pred, \*, normalize=True"),
+        ],
+    )
+    def test_of_metrics_that_are_not_scorers(self, halves, metric, why):
+        for scoring in (metric, {"named": metric}):
+            with pytest.raises(TypeError, match=rf"must be a scorer\(estimator, X, y\) .*{why}.*make_scorer\(metric"):
+                AGBMClassifier(scoring=scoring, **FEW).fit(*halves[:2])
 
     @pytest.mark.parametrize(
         ("watch", "message"),

@@ -52,14 +52,15 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
-        The loss of several outputs is the sum of their losses. With loss="cross_entropy", y and the predictions are
-        probabilities from 0 to 1. X_val, y_val and sample_weight_val are validation rows for early stopping. watch has
-        other rows by name, as (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset), whose losses and scores
-        are recorded in history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter.
-        offset, of shape (rows) or (rows, outputs), is the raw score that the model of a row is added to, such as
-        log(exposure) for a loss with a log link; offset_val is that of X_val. Rows that do not fit into memory can be
-        passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y, sample_weight and offset may be names
-        of columns.
+        Infinite values in X are the largest and the smallest number. Text in y raises an error, even if it shows
+        numbers. The loss of several outputs is the sum of their losses. With loss="cross_entropy", y and the
+        predictions are probabilities from 0 to 1. X_val, y_val and sample_weight_val are validation rows for early
+        stopping. watch has other rows by name, as (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset), whose
+        losses and scores are recorded in history_. Integers in sample_weight are numbers of repetitions; for floats,
+        only ratios matter. offset, of shape (rows) or (rows, outputs), is the raw score that the model of a row is
+        added to, such as log(exposure) for a loss with a log link; offset_val is that of X_val. Rows that do not fit
+        into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y, sample_weight and
+        offset may be names of columns.
         """
         refuse_arguments(unknown)
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
@@ -242,16 +243,16 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
     ) -> Self:  # fmt: skip
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
-        y has one class per row or, for several labels per row (multi-label), is a matrix (rows, labels) of 0 and 1,
-        which may be sparse. Every label then has its own log-odds, and their losses add up. With loss="cross_entropy",
-        y are probabilities (rows, classes) of the classes 0, 1, ..., or the probability of the second of two classes.
-        X_val, y_val and sample_weight_val are validation rows for early stopping. watch has other rows by name, as
-        (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset), whose losses and scores are recorded in
-        history_. Integers in sample_weight are numbers of repetitions; for floats, only ratios matter. offset is the
-        raw score that the model of a row is added to: log-odds of shape (rows), or scores of shape (rows, classes) for
-        more than two classes; offset_val is that of X_val. Rows that do not fit into memory can be passed as
-        agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y, sample_weight and offset may be names of
-        columns.
+        Infinite values in X are the largest and the smallest number. y has one class per row or, for several labels per
+        row (multi-label), is a matrix (rows, labels) of 0 and 1, which may be sparse. Every label then has its own
+        log-odds, and their losses add up. With loss="cross_entropy", y are probabilities (rows, classes) of the classes
+        0, 1, ..., or the probability of the second of two classes. X_val, y_val and sample_weight_val are validation
+        rows for early stopping. watch has other rows by name, as (X, y), (X, y, sample_weight) or (X, y, sample_weight,
+        offset), whose losses and scores are recorded in history_. Integers in sample_weight are numbers of repetitions;
+        for floats, only ratios matter. offset is the raw score that the model of a row is added to: log-odds of shape
+        (rows), or scores of shape (rows, classes) for more than two classes; offset_val is that of X_val. Rows that do
+        not fit into memory can be passed as agbm.Batches or as a pyarrow.dataset.Dataset; for a dataset, y,
+        sample_weight and offset may be names of columns.
         """
         refuse_arguments(unknown)
         validation = Given(X_val, y_val, sample_weight_val, offset_val)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._core.losses import Array, CrossEntropy, Loss, MultinomialCrossEntropy, classification_loss
 from ._core.together import anywhere, largest, smallest
-from ._core.weights import refuse_dates
+from ._core.weights import refuse_dates, refuse_text
 from ._data.blocks import dense
 from ._data.rows import check_y_val, some_of
 from ._labels import Classes, Labels
@@ -148,6 +148,7 @@ class SoftClasses(Classes):
     def check(y: Any) -> None:
         """See Labels."""
         refuse_dates(y, "y")
+        refuse_text(y, "y")
 
     @classmethod
     def learn(cls, y: NDArray[Any], known: Any) -> tuple[Self, Array]:

@@ -26,7 +26,7 @@ from ._core.losses import (
 )
 from ._core.objective import Outputs, of_each_output
 from ._core.together import distinct
-from ._core.weights import class_factors, refuse_dates
+from ._core.weights import class_factors, refuse_dates, refuse_text
 from ._data.hold_out import strata_of_numbers
 from ._data.offsets import RawScores, check_offset
 from ._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
@@ -228,6 +228,7 @@ class Numbers(Labels):
     def check(y: Any) -> None:
         """See Labels."""
         refuse_dates(y, "y")
+        refuse_text(y, "y", " For classes, use AGBMClassifier.")
 
     @classmethod
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
@@ -255,10 +256,7 @@ class Numbers(Labels):
         return encoded.T if self.shape else encoded.ravel()
 
     def _outputs_first(self, y: NDArray[Any]) -> Array:
-        try:
-            numbers = np.asarray(y, dtype=np.float64)
-        except ValueError as error:
-            raise ValueError(f"y of a regressor must contain numbers: {error}.") from error
+        numbers = np.asarray(y, dtype=np.float64)
         return numbers.ravel() if self.score_signs else np.ascontiguousarray(numbers.reshape(len(y), -1).T)
 
     def loss_of(self, name: str) -> Loss:

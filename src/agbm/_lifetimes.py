@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 
 from ._core.losses import Array, Cox, LifetimeLoss, Loss, has_event, is_survival_loss, survival_loss
 from ._core.together import anywhere, distinct
-from ._core.weights import refuse_dates
+from ._core.weights import refuse_dates, refuse_text
 from ._data.rows import check_y_val, some_of
 from ._data.tables import column_names
 from ._labels import Labels
@@ -69,6 +69,7 @@ class Lifetimes(Labels):
     def check(y: Any) -> None:
         """See Labels."""
         refuse_dates(y, "y")
+        refuse_text(y, "y")
 
     @classmethod
     def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
-from ._migration.foreign import of_estimator
+from ._migration.foreign import of_attribute, of_estimator, of_loss
 
 
 class KnowsNames(RemembersNames):
     """An estimator that accepts `method__fade=0.3`, and whose errors say where to put `fade=0.3` or `num_leaves=31`."""
 
     method: str | Method
+    loss: Any
+    verbose: Any
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         for name, value in parameters.items():
@@ -45,3 +47,23 @@ class KnowsNames(RemembersNames):
         if instead:
             raise ValueError(instead)
         return cast(Self, super().set_params(**parameters))
+
+    def _validate_params(self) -> None:
+        """Check parameters as scikit-learn does; for values that other libraries have, errors name ours."""
+        found = of_loss(self.loss) if isinstance(self.loss, str) else None
+        if found is not None:
+            estimator, loss = found
+            here = f"loss={loss!r}" if type(self).__name__.endswith(estimator) else f"{estimator}(loss={loss!r})"
+            raise ValueError(f"{type(self).__name__} has no loss {self.loss!r}; use {here}.")
+        if isinstance(self.verbose, int) and self.verbose < 0:
+            raise ValueError(f"verbose={self.verbose!r} must be 0, which shows nothing, or 1.")
+        super()._validate_params()
+
+    if not TYPE_CHECKING:  # type checkers would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            instead = of_attribute(name)
+            if instead is None:
+                return super().__getattribute__(name)  # raises the error once more
+            message = f"{type(self).__name__} has no attribute {name!r}; {instead}."
+            raise AttributeError(message, name=name, obj=self)

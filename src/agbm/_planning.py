@@ -215,14 +215,14 @@ class Planning:
         `first` is the number of the first row, where other processes have other rows.
         """
         rows.y.setflags(write=False)  # a user-defined loss must not change it
-        for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:  # the training labels, then all labels
-            for checked in (of_output[..., :n_train], of_output):
+        for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:
+            for checked in (of_output[..., : rows.n_given], of_output):  # without those of X_val, then all labels
                 if checked.shape[-1] or is_built_in(plan.loss):  # a user-defined check need not expect no rows
                     plan.loss.check(checked)
         start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
         scores = rows.start
         if isinstance(start, str):
-            start = _start_constants(start, plan.loss, labels, rows, n_train, first)
+            start = _start_constants(start, plan, labels, rows, n_train, first)
             scores = start_function(start, scores, rows.n)
         joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
         return start, LocalObjective(
@@ -326,21 +326,24 @@ def checkpoints_of(settings: Any) -> list[Checkpoint]:
     return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
 
 
-def _start_constants(init: str, loss: Loss, labels: Labels, rows: Rows, n_train: int, first: int) -> Array:
+def _start_constants(init: str, plan: Plan, labels: Labels, rows: Rows, n_train: int, first: int) -> Array:
     """The constants of the start function, given the offsets of the training rows."""
     if init == "zero":
         return np.zeros(labels.n_outputs)
-    y, weight = rows.y[..., :n_train], None if rows.weights is None else rows.weights.total[:n_train]
-    offset = None if rows.start is None else rows.start[:, :n_train]
-    given = _TrainingRows(first, y, weight, offset)
-    if is_built_in(loss):
-        return _best_constants(loss, labels.one_for_all_outputs, [given])
-    # A user-defined loss expects all rows.
-    return np.asarray(combined([given], add, partial(_best_constants, loss, labels.one_for_all_outputs)))
+    training, given = _LabelsHere.of(rows, n_train, first), _LabelsHere.of(rows, rows.n_given, first)
+    constants = partial(_best_constants, plan.loss, labels.one_for_all_outputs)
+    if not is_built_in(plan.loss):  # it expects all rows
+        return np.asarray(combined([training], add, constants))
+    if plan.held_out:
+        try:
+            return constants([training])
+        except ValueError:  # a member has held out all labels of a kind that the loss needs, such as positive ones
+            pass
+    return constants([given])
 
 
-class _TrainingRows(NamedTuple):
-    """The labels of the training rows of one process."""
+class _LabelsHere(NamedTuple):
+    """The labels of the first rows of one process."""
 
     first: int
     """The number of the first row."""
@@ -348,15 +351,25 @@ class _TrainingRows(NamedTuple):
     weight: Array | None
     offset: Array | None
 
+    @classmethod
+    def of(cls, rows: Rows, n: int, first: int) -> _LabelsHere:
+        weight = None if rows.weights is None else rows.weights.total[:n]
+        return cls(first, rows.y[..., :n], weight, None if rows.start is None else rows.start[:, :n])
 
-def _best_constants(loss: Loss, one_for_all_outputs: bool, parts: Sequence[_TrainingRows]) -> Array:
+
+def _best_constants(loss: Loss, one_for_all_outputs: bool, parts: Sequence[_LabelsHere]) -> Array:
     _, *vectors = zip(*sorted(parts, key=lambda part: part.first), strict=True)
     y, weight, offset = (None if part[0] is None else np.concatenate(part, axis=-1) for part in vectors)
     assert y is not None
     if one_for_all_outputs:
-        return np.asarray(best_constant_with(loss, y, weight, offset), dtype=np.float64)
+        return np.asarray(_best_constant(loss, y, weight, offset), dtype=np.float64)
     offsets = [None] * len(y) if offset is None else list(offset)
-    return np.array([float(best_constant_with(loss, *one)) for one in zip(y, [weight] * len(y), offsets, strict=True)])
+    return np.array([float(_best_constant(loss, *one)) for one in zip(y, [weight] * len(y), offsets, strict=True)])
+
+
+def _best_constant(loss: Loss, y: Array, weight: Array | None, offset: Array | None) -> float | Array:
+    loss.check(y)
+    return best_constant_with(loss, y, weight, offset)
 
 
 class Units(NamedTuple):

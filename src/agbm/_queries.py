@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from ._core.weights import refuse_dates
+from ._core.weights import refuse_dates, refuse_text
 from ._data.rows import Given, some_of
 from ._data.tables import missing
 
@@ -68,6 +68,7 @@ def _check_no_queries(y: Any, position: Any, suffix: str) -> None:
 
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:
     refuse_dates(values, name)
+    refuse_text(values, name)
     try:
         column: NDArray[Any] = column_or_1d(np.asarray(values))
         return np.asarray(column, dtype=np.float64)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
+from inspect import signature
+from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -50,7 +52,7 @@ def _scorer(name: str, given: Any, of_rankings: bool) -> Scorer:
     if name == "loss":
         raise ValueError("scoring: 'loss' is always recorded; to stop on it, use scoring=None.")
     if callable(given):
-        return cast(Scorer, given)
+        return _checked_scorer(given)
     if of_rankings:
         return _ranking_scorer(str(given))
     from sklearn.metrics import get_scorer, get_scorer_names  # slow to import
@@ -62,6 +64,26 @@ def _scorer(name: str, given: Any, of_rankings: bool) -> Scorer:
         hint = f"similar names: {', '.join(similar)}" if similar else "sklearn.metrics.get_scorer_names() lists all"
         raise ValueError(f"scoring={given!r} must be a callable or the name of a scorer of scikit-learn; {hint}.")
     return cast(Scorer, get_scorer(given))
+
+
+def _checked_scorer(given: Any) -> Scorer:
+    """A callable that can be called like a scorer; metrics, also those of other libraries, have other arguments."""
+    try:
+        arguments = signature(given)
+    except ValueError:  # some callables have no signature
+        return cast(Scorer, given)
+    try:
+        arguments.bind(None, None, None)
+    except TypeError as error:
+        raise TypeError(_not_a_scorer(given, f"its arguments are {arguments}")) from error
+    return cast(Scorer, given)
+
+
+def _not_a_scorer(given: Any, why: str) -> str:
+    return (
+        f"scoring={given!r} must be a scorer(estimator, X, y) that returns a number, the larger the better; {why}. For "
+        "a metric(y_true, y_pred), use sklearn.metrics.make_scorer(metric, greater_is_better=False), or True."
+    )
 
 
 def _ranking_scorer(name: str) -> Scorer:
@@ -166,8 +188,15 @@ class Scores:
         X = np.arange(len(part.y))[:, np.newaxis]
         weights = {} if part.weight is None else {"sample_weight": part.weight}
         return {
-            f"{part.name}_{name}": float(scorer(model, X, part.y, **weights)) for name, scorer in self._scorers.items()
+            f"{part.name}_{name}": _number(scorer, scorer(model, X, part.y, **weights))
+            for name, scorer in self._scorers.items()
         }
+
+
+def _number(scorer: Scorer, score: Any) -> float:
+    if not isinstance(score, Real | np.ndarray):
+        raise TypeError(_not_a_scorer(scorer, f"it returned {score!r}"))
+    return float(score)
 
 
 def _mean_score(of_members: Sequence[float]) -> float:

@@ -554,6 +554,11 @@ class TestNames:
 
 
 class TestBadTables:
+    @pytest.mark.parametrize("make", [lambda: pd.DataFrame(index=range(600)), lambda: np.empty((600, 0))])
+    def test_no_columns(self, make):
+        with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(600, 0\)\) .*: X has no columns\."):
+            AGBMRegressor().fit(make(), np.arange(600.0))
+
     def test_columns(self, mixed):
         columns, y = mixed
         dates = {"number": np.array(["2020-01-01"] * 600, dtype="datetime64[s]")}

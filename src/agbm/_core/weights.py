@@ -107,10 +107,27 @@ def refuse_dates(given: Any, name: str) -> None:
         raise ValueError(f"{name} has dates or times ({array.dtype}); pass numbers, such as differences in seconds.")
 
 
+def refuse_text(given: Any, name: str, instead: str = "") -> None:
+    """Raise ValueError for text, even if it shows numbers; `instead` is a sentence for the error."""
+    if getattr(getattr(given, "dtype", None), "kind", "O") in "biuf":  # also of arrays that are not in memory
+        return
+    array = np.asarray(given)
+    if array.dtype.kind not in "OSTU":
+        return
+    place = next((i for i, value in enumerate(array.flat) if isinstance(value, str | bytes)), None)
+    if place is not None:
+        row, text = place // (array.size // len(array)), str(array.flat[place])
+        raise ValueError(
+            f"{name} has text, such as {text!r} in row {row:,}; convert it to numbers, with astype(float) if it shows "
+            f"numbers.{instead}"
+        )
+
+
 def check_sample_weight(sample_weight: Any, X: Any) -> NDArray[Any]:
     """Validate sample weights as scikit-learn does. Integers become int64; others become float64, at most 1."""
     given = np.asarray(sample_weight)
     refuse_dates(given, "sample_weight")
+    refuse_text(given, "sample_weight")
     try:
         weight: Array = np.zeros(len(given))
         if has_all_rows() or np.any(given):  # otherwise, the rows of other processes may have weights

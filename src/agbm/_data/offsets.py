@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.losses import Array
-from .._core.weights import refuse_dates
+from .._core.weights import refuse_dates, refuse_text
 
 
 def check_offset(offset: Any, n_rows: int, n_outputs: int, for_each: bool, name: str = "offset") -> Array:
     """Offsets as scores (output, row). `for_each`: one offset per row is not enough for several outputs."""
     refuse_dates(offset, name)
+    refuse_text(offset, name)
     given: NDArray[Any] = np.asarray(offset)
     try:
         numbers = np.asarray(given, dtype=np.float64)

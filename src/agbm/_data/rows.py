@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._core.losses import Array
 from .._core.ring import Ring, RingPart
 from .._core.together import count, distinct
-from .._core.weights import Weights, refuse_dates
+from .._core.weights import Weights, refuse_dates, refuse_text
 
 # How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
 MOST_SHOWN = 10
@@ -97,6 +97,11 @@ class Rows:
         """Number of rows."""
         return int(self.y.shape[-1])
 
+    @property
+    def n_given(self) -> int:
+        """Number of rows that are not in `followers`: training rows, and those that are held out of them."""
+        return self.n - sum(rows.n for rows in self.followers)
+
     def arrays(self) -> list[NDArray[Any] | None]:
         """All arrays of the rows, for digests."""
         parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [np.asarray(self.X)]
@@ -117,8 +122,7 @@ class Rows:
 
     def take(self, order: NDArray[np.intp]) -> Rows:
         """The rows with the given indices, in their order, and the followers."""
-        first = self.n - sum(rows.n for rows in self.followers)
-        everything = np.concatenate([order, np.arange(first, self.n)]) if self.followers else order
+        everything = np.concatenate([order, np.arange(self.n_given, self.n)]) if self.followers else order
         return Rows(
             self.X[everything],
             self.y[..., everything],
@@ -199,6 +203,7 @@ def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) 
     """Check the labels of validation rows; `shape` is the shape of the label of one row."""
     if numeric:
         refuse_dates(y_val, "y_val")
+        refuse_text(y_val, "y_val")
     try:
         y = check_array(y_val, ensure_2d=False, dtype="numeric" if numeric else None, input_name="y_val")
     except ValueError as error:

@@ -460,9 +460,13 @@ def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueErro
         ]
         more = f"; and {len(moved) - 5} more" if len(moved) > 5 else ""
         return ValueError(f"{text}\nX: {'; '.join(moved[:5])}{more}.")
+    if "at least one array or dtype is required" in text or "0 feature(s)" in text:
+        return ValueError(
+            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required: X has no columns."
+        )
     if "could not convert string" in text and "X: column" not in text:
         return ValueError(
-            f"X, and y of a regressor, must contain numbers: {text}. Columns of X that contain only text are "
-            "categorical: list them in categorical_features, or use 'from_dtype', the default."
+            f"X must contain numbers: {text}. Columns of X that contain only text are categorical: list them in "
+            "categorical_features, or use 'from_dtype', the default."
         )
     return error

@@ -7,8 +7,9 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
+from .._core.losses import is_loss_name
 from .libraries import LIBRARIES
-from .library import Library
+from .library import CLASSIFICATION, Library
 
 # Arguments of fit in other libraries.
 _OF_FIT = {
@@ -30,6 +31,69 @@ _OF_FIT = {
     "feature_name": "the names of columns are used",
     "weight": "pass sample_weight",
 }
+
+# Objectives that from_params does not translate: other estimators have these losses.
+_LOSSES = {
+    **dict.fromkeys(("lambdarank", "rank:ndcg"), ("AGBMRanker", "ndcg")),
+    "rank:map": ("AGBMRanker", "map"),
+    **dict.fromkeys(("rank:pairwise", "pairlogit"), ("AGBMRanker", "pairwise")),
+    **dict.fromkeys(("rank_xendcg", "queryrmse", "querysoftmax"), ("AGBMRanker", "listwise")),
+    "survival:cox": ("AGBMSurvival", "cox"),
+    "survival:aft": ("AGBMSurvival", "aft:normal"),
+}
+_WITH_A_NUMBER = {"quantile": 0.9, "huber": 1.5, "tweedie": 1.5}
+"""Losses that need a number, with an example."""
+
+_BEST_SCORE = "history_['validation_loss'][best_iteration_]"
+_STATE = "the fitted state is model_; agbm.export translates it, to_lightgbm for example"
+# Attributes and methods of fitted models in other libraries.
+_ATTRIBUTES = {
+    **dict.fromkeys(("booster_", "get_booster", "estimators_"), _STATE),
+    **dict.fromkeys(
+        (
+            "evals_result_",
+            "evals_result",
+            "evals_result_dict_",
+            "get_evals_result",
+            "train_score_",
+            "validation_score_",
+        ),
+        "use history_, which has one entry per iteration, the initial function first",
+    ),
+    **dict.fromkeys(("best_score_", "best_score", "get_best_score"), f"use {_BEST_SCORE}"),
+    **dict.fromkeys(("best_iteration", "best_ntree_limit", "get_best_iteration"), "use best_iteration_"),
+    **dict.fromkeys(("n_estimators_", "tree_count_"), "use n_iter_ (iterations) or n_trees_"),
+    **dict.fromkeys(("save_model", "save_raw"), "use save(path)"),
+    "load_model": "use agbm.load(path), which returns the model",
+    **dict.fromkeys(("dump_model", "get_dump"), "use agbm.export.export_text(model)"),
+    **dict.fromkeys(
+        ("feature_importance", "get_feature_importance", "get_score", "get_fscore"),
+        "use feature_importances_ (gains) or split_counts_",
+    ),
+    **dict.fromkeys(("feature_name_", "feature_name", "feature_names_"), "use feature_names_in_"),
+    "objective_": "use resolved_params_['loss']",
+}
+
+
+def of_attribute(name: str) -> str | None:
+    """What to use instead of an attribute of another library's models; None if it has none with that name."""
+    return _ATTRIBUTES.get(name)
+
+
+def of_loss(name: str) -> tuple[str, str] | None:
+    """The estimator and its loss for the name of an objective in another library; None for all other names."""
+    lower = name.lower()
+    if is_loss_name(name) or name in _WITH_A_NUMBER:  # without its number, which another error is about
+        return None
+    if lower in _LOSSES:
+        return _LOSSES[lower]
+    for library in LIBRARIES.values():
+        for theirs, (task, loss) in library.objectives.items():
+            if theirs.lower() == lower:
+                estimator = "AGBMClassifier" if task == CLASSIFICATION else "AGBMRegressor"
+                kinds = [f"{kind}:{number}" for kind, number in _WITH_A_NUMBER.items() if kind in lower]
+                return estimator, kinds[0] if callable(loss) else loss
+    return None
 
 
 def of_estimator(name: str, value: Any, known: list[str]) -> str | None:

@@ -48,7 +48,9 @@ def from_params(library: str, params: Any, *, task: str | None = None) -> AGBMCl
     >>> agbm.from_params("sklearn", HistGradientBoostingRegressor(max_iter=50)).max_iter
     50
     """
-    if library not in LIBRARIES:
+    if isinstance(params, str) and not isinstance(library, str):
+        raise TypeError(f"library and params are swapped; use from_params({params!r}, {library!r}).")
+    if not isinstance(library, str) or library not in LIBRARIES:
         raise ValueError(f"library={library!r} must be one of {', '.join(map(repr, LIBRARIES))}.")
     if task not in (None, CLASSIFICATION, REGRESSION):
         raise ValueError(f"task={task!r} must be {CLASSIFICATION!r}, {REGRESSION!r} or None.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any
 
 from ..sums import Array
@@ -34,6 +36,7 @@ _REGRESSION: dict[str, Callable[[], Loss]] = {
 }
 _WITH_A_NUMBER: dict[str, Callable[[float], Loss]] = {"quantile": Quantile, "huber": Huber, "tweedie": Tweedie}
 """Losses whose name is followed by a number, as in "quantile:0.9"."""
+_EXAMPLES = ("quantile:0.9", "quantile:0.05,0.5,0.95", "huber:1.5", "tweedie:1.5", "distribution:normal")
 
 _CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "auto": LogLoss,
@@ -86,11 +89,11 @@ def regression_loss(name: str) -> Loss:
             raise ValueError(f"loss={name!r}: 'distribution:' must be followed by one of {_listed(DISTRIBUTIONS)}.")
         return DISTRIBUTIONS[number]()
     if kind not in _WITH_A_NUMBER:
-        raise ValueError(f"loss={name!r} must be one of {_listed(_REGRESSION)}, {_examples()}, or a loss object.")
+        raise _unknown(name, [*_REGRESSION, *_EXAMPLES])
     try:
         values = [float(one) for one in number.split(",")]
     except ValueError:
-        raise ValueError(f"loss={name!r} needs a number after a colon, as in {_examples()}.") from None
+        raise ValueError(f"loss={name!r} needs a number after a colon, as in {_listed(_EXAMPLES)}.") from None
     if len(values) == 1:
         return _WITH_A_NUMBER[kind](values[0])
     if kind != "quantile":
@@ -101,7 +104,7 @@ def regression_loss(name: str) -> Loss:
 def classification_loss(name: str) -> Loss:
     """The loss of a classifier of two classes with a name."""
     if name not in _CLASSIFICATION:
-        raise ValueError(f"loss={name!r} must be one of {_listed(_CLASSIFICATION)}, or a loss object.")
+        raise _unknown(name, _CLASSIFICATION)
     return _CLASSIFICATION[name]()
 
 
@@ -111,7 +114,7 @@ def ranking_loss(name: str) -> Loss:
         return _RANKING[name]()
     metric, _, cut = name.partition(":")
     if metric not in ("ndcg", "map", "mrr"):
-        raise ValueError(f"loss={name!r} must be one of {_listed([*_RANKING, 'ndcg:10'])}, or a loss object.")
+        raise _unknown(name, [*_RANKING, "ndcg:10"])
     if not cut.isascii() or not cut.isdigit() or int(cut) == 0:
         raise ValueError(f"loss={name!r} needs a number of positions after the colon, as in 'ndcg:10'.")
     return LambdaRank(metric, int(cut))
@@ -120,8 +123,17 @@ def ranking_loss(name: str) -> Loss:
 def survival_loss(name: str) -> Cox | LifetimeLoss:
     """The loss of survival analysis with a name."""
     if name not in _SURVIVAL:
-        raise ValueError(f"loss={name!r} must be one of {_listed(_SURVIVAL)}, or a loss object.")
+        raise _unknown(name, _SURVIVAL)
     return _SURVIVAL[name]()
+
+
+def is_loss_name(name: str) -> bool:
+    """Whether an estimator has a loss with this name."""
+    for named in (regression_loss, classification_loss, ranking_loss, survival_loss):
+        with suppress(ValueError):
+            named(name)
+            return True
+    return False
 
 
 def is_survival_loss(loss: object) -> bool:
@@ -133,8 +145,11 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _examples() -> str:
-    return _listed(("quantile:0.9", "quantile:0.05,0.5,0.95", "huber:1.5", "tweedie:1.5", "distribution:normal"))
+def _unknown(name: str, known: Iterable[str]) -> ValueError:
+    known = list(known)
+    similar = get_close_matches(name.lower(), known, n=1)
+    hint = f" Did you mean {similar[0]!r}?" if similar else ""
+    return ValueError(f"loss={name!r} must be one of {_listed(known)}, or a loss object.{hint}")
 
 
 _BUILT_IN = {
