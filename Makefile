@@ -1,6 +1,6 @@
 # make demo   build the library, then train the paper's four methods and the default, and draw their convergence
 # make test   set up, lint, check types, run the tests; with AGBM_DATA=folder also those that need LIBSVM's files
-# make test-fast  the tests that take little time, for the inner loop: a minute with two cores
+# make test-fast  the tests that take little time, for the inner loop
 # make browser  find a Chromium for the tests of reports, or download one; a part of make test
 # make test-kills  fits on a Dask cluster that lose a worker each at a random moment: more and longer ones than make test has
 # make test-ray  install Ray, which the tests do without otherwise, and run those of examples/on_ray.py

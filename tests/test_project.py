@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+import agbm
+from documents import DOCUMENTS
+
 ROOT = Path(__file__).parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
+PAGES = [*DOCUMENTS, "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -106,9 +110,43 @@ def test_links_lead_somewhere(name):
             assert part in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], link
 
 
-def test_make_targets_that_are_named_exist():
-    targets = set(re.findall(r"^([a-z-]+):", makefile(), re.MULTILINE))
-    for name in ("README.md", "CONTRIBUTING.md"):
-        named = set(re.findall(r"`make ([a-z-]+)", (ROOT / name).read_text()))
-        assert named
-        assert named <= targets, name
+def code_spans(name):
+    """The pieces of code within the text of a page."""
+    return [re.sub(r"\s+", " ", span) for span in re.findall(r"`([^`\n]+\n?[^`\n]*)`", (ROOT / name).read_text())]
+
+
+def has(found, names):
+    for name in names:
+        found = getattr(found, name, None)
+    return found is not None
+
+
+def test_names_in_pages_exist():
+    """Make targets, files and public names of agbm; a name of which only the last part is missing is a file."""
+    targets = {*re.findall(r"^([a-z-]+):", makefile(), re.MULTILINE), "bench-"}
+    missing, n_seen = [], 0
+    for page in PAGES:
+        for span in code_spans(page):
+            makes = re.findall(r"\bmake ([a-z-]+)", span)
+            files = re.findall(r"(?<![\w/])(?:benchmarks|docs|examples|native|release|src|tests)/[\w./-]*\w", span)
+            names = re.findall(r"(?<![\w./])agbm(?:\.\w+)+", span)
+            missing += [(page, name) for name in makes if name not in targets]
+            missing += [(page, name) for name in files if not (ROOT / name).exists()]
+            missing += [(page, name) for name in names if not has(agbm, name.split(".")[1:])]
+            n_seen += len(makes) + len(files) + len(names)
+    assert n_seen > 200
+    assert missing == []
+
+
+def test_targets_are_described():
+    described = (ROOT / "CONTRIBUTING.md").read_text()
+    targets = re.search(r"^\.PHONY:((?:.+\\\n)*.+)", makefile(), re.MULTILINE)[1].replace("\\", "").split()
+    unknown = [name for name in targets if not re.search(rf"`(make )?{name}`", described)]
+    assert [name for name in unknown if not name.startswith(("bench-", "sanitize-"))] == []
+
+
+def test_extras_are_on_the_page_that_installs():
+    of_developers = {"bench", "docs", "test"}
+    table = re.search(r"^\| extra \|.+?(?=\n\n)", (ROOT / "docs" / "start.md").read_text(), re.DOTALL | re.MULTILINE)[0]
+    named = {name for line in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert named == set(PROJECT["optional-dependencies"]) - of_developers

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import agbm
 import slow
 
 ROOT = Path(__file__).parent.parent
@@ -192,6 +193,29 @@ def test_what_is_documented_is_public(module, name):
     found = getattr(imported, first)
     for part in rest:
         found = getattr(found, part)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("AGBMClassifier", set()),
+        ("AGBMRanker", {"calibrate"}),
+        ("AGBMRegressor", set()),
+        ("AGBMSurvival", {"calibrate"}),
+    ],
+)
+def test_methods_of_estimators_are_documented(name, refused):
+    """Those of agbm; attributes are described with the parameters."""
+    kind = getattr(agbm, name)
+    own = {member for base in kind.__mro__ if base.__module__.startswith("agbm.") for member in vars(base)}
+    methods = {m for m in own if not m.startswith(("_", "get_", "set_")) and callable(getattr(kind, m))}
+    listed = {member.partition(".")[2] for module, member in documented() if member.startswith(f"{name}.")}
+    assert methods - listed == refused
+
+
+def test_public_modules_are_named_in_the_versioning_policy():
+    policy = re.search(r"\*\*Public API\*\*:(.+?);", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)[1]
+    assert re.findall(r"`([\w.]+)`", policy) == PUBLIC
 
 
 @pytest.mark.parametrize("module", PUBLIC)
