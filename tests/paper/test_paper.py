@@ -1,6 +1,7 @@
 """The paper's experiments, on small data sets of scikit-learn."""
 
 import json
+import os
 import re
 import sys
 from dataclasses import replace
@@ -20,6 +21,7 @@ from agbm._paper.data_sets import DataSet
 from agbm._paper.printed import PRINTED, SETS, TREES
 from agbm._paper.protocol import METHODS, Conventions, Outcome
 from agbm._paper.table import Table, Unit
+from documents import ROOT
 from variants import made
 
 QUICK = Conventions(draws=1)
@@ -297,6 +299,37 @@ class TestProof:
             cosines = np.nanmin([track.columns["cosine_residual"], track.columns["cosine_corrected"]], axis=0)
             assert track.smallest_cosine == cosines.min()
             assert {len(column) for column in track.columns.values()} == {10}
+
+
+PAGE = ROOT / "docs" / "paper.md"
+
+
+@pytest.mark.skipif(not os.environ.get(data.VARIABLE), reason=f"{data.VARIABLE} is not set")
+@pytest.mark.skipif(not PAGE.is_file(), reason="there is no folder docs")
+class TestDigitsOfThePage:
+    """Cells of the page that take seconds: it is stale if a run has other digits."""
+
+    @staticmethod
+    def row(heading, title):
+        """The cells of the first row of this title after a heading of the page."""
+        _, found, text = PAGE.read_text().partition(f"\n{heading}\n")
+        assert found, heading
+        line = re.search(rf"^\| {re.escape(title)} \|(.+)\|$", text, re.MULTILINE)
+        return [cell.strip() for cell in line[1].split("|")]
+
+    def test_a_row_of_the_table(self):
+        housing = data.load("housing")
+        outcomes = [protocol.run(housing, k, METHODS["default"], Conventions()) for k in range(protocol.N_SPLITS)]
+        losses = np.mean([[outcome.test_loss for outcome in of_split] for of_split in outcomes], axis=0)
+        rows = "| housing | 30 trees | 50 | 100 |"
+        assert [f"{loss:.4f}" for loss in losses] == self.row(rows, "default of this library, not tuned")
+
+    @pytest.mark.parametrize("line", [curves.GBM_LINE, *curves.agbm_lines([1.0])[:1]], ids=lambda line: line.title)
+    def test_a_cell_of_the_curves(self, line):
+        plan, _, _ = curves.PLANS
+        found = curves.curve(plan, data.load("a1a"), plan.steps[0], line, 0)
+        shown = f"{found.lowest_test:.3f} ({found.trees_at_lowest}); {found.train[-1]:.3g}"
+        assert shown == self.row("## Training loss, test loss, overfitting", line.title)[0]
 
 
 class Tags(HTMLParser):
