@@ -79,10 +79,10 @@ class Contestant(Protocol):
 
 
 def our_parameters(method: str | None, trees: int, n_jobs: int | None = None) -> dict[str, Any]:
-    """Parameters of plain boosting (method "gbm") or of the default (None)."""
+    """Parameters of plain boosting (method "gbm") or of one member of the default (None)."""
     parameters: dict[str, Any] = {
         "max_iter": trees, "max_depth": DEPTH, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS,
-        "learning_rate": RATE, "early_stopping": False, "n_jobs": n_jobs,
+        "learning_rate": RATE, "early_stopping": False, "n_members": 1, "n_jobs": n_jobs,
     }  # fmt: skip
     plain = {"method": method, "second_order": True, "l2_regularization": 0.0}
     return parameters if method is None else parameters | plain
@@ -149,12 +149,12 @@ class XGBoostOnDask:
         return lambda rows: np.asarray(booster.inplace_predict(rows))
 
 
-PLAIN, DEFAULT, LIGHTGBM, XGBOOST = "agbm, plain", "agbm, default", "LightGBM", "XGBoost"
+PLAIN, ONE_MEMBER, LIGHTGBM, XGBOOST = "agbm, plain", "agbm, one member", "LightGBM", "XGBoost"
 
 
 def contestants() -> dict[str, Contestant]:
     """All contestants: agbm and the installed peers. Prints the names of peers that are not installed."""
-    found: dict[str, Contestant] = {PLAIN: OnDask("gbm"), DEFAULT: OnDask(None)}
+    found: dict[str, Contestant] = {PLAIN: OnDask("gbm"), ONE_MEMBER: OnDask(None)}
     for name, package, kind in ((LIGHTGBM, "lightgbm", LightGBMOnDask), (XGBOOST, "xgboost", XGBoostOnDask)):
         try:
             __import__(f"{package}.dask")
@@ -437,7 +437,7 @@ def on_cluster(asked: Asked, n_workers: int, report: dict[str, Any]) -> None:
         for contestant in contestants().values():
             contestant.fit(*small, 2)  # imports modules that are loaded lazily
         report["results"] += summary(asked, where, compete(asked, contestants(), X, y))
-        for name, method in ((PLAIN, "gbm"), (DEFAULT, None)):
+        for name, method in ((PLAIN, "gbm"), (ONE_MEMBER, None)):
             with timed_rounds(client) as rounds:
                 OnDask(method).fit(X, y, asked.few + 10)
             report["rounds"][f"{where}, {name}"] = breakdown(rounds)
@@ -502,7 +502,7 @@ def on_arrays(asked: Asked, report: dict[str, Any]) -> None:
     X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     del parts
     for n_jobs in (1, 2):
-        taking_part: dict[str, Contestant] = {PLAIN: Local("gbm", n_jobs), DEFAULT: Local(None, n_jobs)}
+        taking_part: dict[str, Contestant] = {PLAIN: Local("gbm", n_jobs), ONE_MEMBER: Local(None, n_jobs)}
         where = f"one process, n_jobs={n_jobs}"
         print(where, flush=True)
         report["results"] += summary(asked, where, compete(asked, taking_part, X, y))
