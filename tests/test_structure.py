@@ -166,6 +166,16 @@ def test_no_file_and_no_function_is_long():
     assert long == LONG_BY_DESIGN
 
 
+def test_files_are_in_the_list_of_modules():
+    """That of docs/design.md, which names the files of some folders one by one."""
+    text = (ROOT / "docs" / "design.md").read_text()
+    (listed,) = re.findall(r"^src/agbm/\n(.+?)^```", text, re.DOTALL | re.MULTILINE)
+    folders = [PACKAGE, *(PACKAGE / name for name in ("_core", "_data", "_device", "_storage"))]
+    files = [path.name for folder in folders for path in folder.glob("*.py") if not path.name.startswith("__")]
+    headers = [path.stem for path in (ROOT / "native").glob("*.hpp") if not path.stem.startswith("python_")]
+    assert [name for name in (*files, *headers) if not re.search(rf"(?<!\w){re.escape(name)}\b", listed)] == []
+
+
 def documented():
     """Pairs of a public module and a name that docs/api.md documents, and members with a class in front."""
     current = None
