@@ -122,8 +122,11 @@ class TestTrainingRowsWithoutSomeLabels:
             model = AGBMRegressor(
                 loss=loss, max_iter=3, early_stopping=True, validation_fraction=0.9, random_state=seed, n_jobs=1
             ).fit(X, y)
-            assert np.isfinite(model.predict(X)).all()
+            predicted = model.predict(X)
+            assert np.isfinite(predicted).all()
             assert np.isfinite(model.history_["validation_loss"]).all()
+            batches = Batches(lambda: [(X[:5], y[:5]), (X[5:], y[5:])])
+            assert np.array_equal(model.fit(batches).predict(X), predicted)
 
     def test_the_start_is_that_of_all_rows_only_where_it_must_be(self):
         """Of two training rows; no pair of these labels has the mean of all."""

@@ -309,7 +309,7 @@ class TestMistakes:
             (1.0, r"offset has shape \(\)"),
             (np.full(600, np.nan), "offset has 600 values that are missing or infinite"),
             (np.append(np.ones(599), -np.inf), "offset has 1 values"),
-            (["a"] * 600, "offset must contain numbers"),
+            (["a"] * 600, "offset has text, such as 'a' in row 0; convert it to numbers"),
             (pd.date_range("2026-01-01", periods=600), "offset has dates"),
         ],
     )

@@ -162,7 +162,7 @@ def test_weights_are_those_of_queries():
         ({"qid": np.array([1, "a"] * len(X), dtype=object)[: len(X)]}, "several types"),
         ({"y": -Y, "qid": QID}, "at least 0"),
         ({"y": np.where(QID == 3, np.nan, Y), "qid": QID}, "NaN"),
-        ({"y": ["good"] * len(X), "qid": QID}, "vector of numbers"),
+        ({"y": ["good"] * len(X), "qid": QID}, "y has text, such as 'good' in row 0"),
         ({"y": Y[:, np.newaxis] + [[0, 0]], "qid": QID}, "vector of numbers"),
         ({"y": np.ones(len(X)), "qid": QID}, "nothing to learn"),
         ({"y": QID * 1.0, "qid": QID}, "nothing to learn"),

@@ -214,7 +214,11 @@ def test_exports(n_classes):
         (lambda y: y * 2, {}, "between 0 and 1 with loss='cross_entropy'; got values from"),
         (lambda y: y - 0.5, {}, "between 0 and 1 with loss='cross_entropy'"),
         (lambda y: y / 2, {}, r"must add up to 1 .* row 0 add up to 0\.5.*AGBMRegressor"),
-        (lambda y: np.where(y > 0.5, "a", "b"), {}, "probabilities of classes with loss='cross_entropy'.*'log_loss'"),
+        (
+            lambda y: np.where(y > 0.5, "a", "b"),
+            {},
+            "y has text, such as 'b' .* probabilities; for classes, use loss='log_loss'",
+        ),
         (lambda y: y.argmax(axis=1), {}, "got values from 0.0 to 2.0"),
         (lambda y: y, {"class_weight": "balanced"}, "class_weight='balanced' needs one class per row; y has prob"),
         (lambda y: y, {"loss": CrossEntropy()}, r"loss=CrossEntropy\(\) does not match y, which has prob"),

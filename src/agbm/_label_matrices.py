@@ -148,7 +148,7 @@ class SoftClasses(Classes):
     def check(y: Any) -> None:
         """See Labels."""
         refuse_dates(y, "y")
-        refuse_text(y, "y")
+        refuse_text(y, "y", " With loss='cross_entropy', it has probabilities; for classes, use loss='log_loss'.")
 
     @classmethod
     def learn(cls, y: NDArray[Any], known: Any) -> tuple[Self, Array]:
@@ -183,13 +183,7 @@ class SoftClasses(Classes):
 
     def _probabilities(self, y: NDArray[Any], name: str) -> Array:
         """Probabilities (class, row) that add up to 1, or (1, row) of the second one of two classes."""
-        try:
-            numbers = np.asarray(y, dtype=np.float64)
-        except ValueError as error:
-            raise ValueError(
-                f"{name} must contain probabilities of classes with loss='cross_entropy': {error}. For one class per "
-                "row, use loss='log_loss'."
-            ) from error
+        numbers = np.asarray(y, dtype=np.float64)
         least, most = smallest(numbers), largest(numbers)
         if least < 0.0 or most > 1.0:
             raise ValueError(

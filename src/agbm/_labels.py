@@ -327,7 +327,7 @@ class Classes(Labels):
     @staticmethod
     def exact(y: Any, name: str = "y") -> Any:
         """See Labels: scikit-learn makes floats of the integers of pandas' own types."""
-        kind = getattr(y, "dtype", None)
+        kind: Any = getattr(y, "dtype", None)
         return (
             np.asarray(y, kind.numpy_dtype) if getattr(kind, "kind", "") in "iu" and hasattr(kind, "numpy_dtype") else y
         )

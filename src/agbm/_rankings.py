@@ -75,7 +75,8 @@ class Relevances(Labels):
             numbers = np.searchsorted(combined([found], add, _of_whole_queries), found)[numbers]
         except TypeError as error:
             raise TypeError(f"{name} has queries of several types, which cannot be sorted; use one type.") from error
-        return np.column_stack([labels[:, 0], numbers, labels[:, 2:]])
+        others = _numbers(labels[:, [0, *range(2, labels.shape[1])]], name)  # they may be text because of the queries
+        return np.column_stack([others[:, 0], numbers, others[:, 1:]])
 
     @staticmethod
     def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
@@ -117,11 +118,8 @@ class Relevances(Labels):
             raise ValueError(f"{name} has shape {y.shape}; a ranker needs {COLUMNS}, or pass qid or group.")
         if y.shape[1] > self.n_parts:
             raise ValueError(f"{name} has positions, but the training rows have none; pass position, too.")
-        try:
-            parts = np.zeros((self.n_parts, len(y)))
-            parts[: y.shape[1]] = np.asarray(y, dtype=np.float64).T
-        except ValueError as error:
-            raise ValueError(f"{name} of a ranker must contain numbers: {error}.") from error
+        parts = np.zeros((self.n_parts, len(y)))
+        parts[: y.shape[1]] = _numbers(y, name).T
         if parts[0].min(initial=0.0) < 0.0:
             raise ValueError(
                 f"{name} must contain relevances of at least 0; got {parts[0].min()}. Only their order, or their gain, "
@@ -180,6 +178,13 @@ class Relevances(Labels):
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model.")
         return model.predict  # type: ignore[no-any-return]
+
+
+def _numbers(y: NDArray[Any], name: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"{name} of a ranker must contain numbers: {error}.") from error
 
 
 def _of_whole_queries(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

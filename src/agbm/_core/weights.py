@@ -8,6 +8,7 @@ scale of all weights.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -116,7 +117,7 @@ def refuse_text(given: Any, name: str, instead: str = "") -> None:
         return
     place = next((i for i, value in enumerate(array.flat) if isinstance(value, str | bytes)), None)
     if place is not None:
-        row, text = place // (array.size // len(array)), str(array.flat[place])
+        row, text = place // math.prod(array.shape[1:]), str(array.flat[place])
         raise ValueError(
             f"{name} has text, such as {text!r} in row {row:,}; convert it to numbers, with astype(float) if it shows "
             f"numbers.{instead}"
