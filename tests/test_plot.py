@@ -164,7 +164,7 @@ def test_convergence_says_what_is_wrong(models):
     exact = AGBMRegressor(method="gbm", learning_rate=1.0, max_iter=3, l2_regularization=0.0, max_depth=3)
     exact.fit([[0.0], [1.0]] * 10, [0.0, 1.0] * 10)
     with pytest.raises(
-        ValueError, match=r"log=True needs positive losses, but the training loss of 'gbm' reaches 0; use log=F"
+        ValueError, match=r"log=True needs positive values, but the training loss of 'gbm' reaches 0; use log=F"
     ):
         plot.convergence(exact, log=True)
 

@@ -175,6 +175,35 @@ class TestSeen:
         with pytest.raises(ValueError, match="metric='r2': 'fading' has not recorded it; fit with scoring='r2'"):
             agbm.plot.convergence(model, metric="r2")
 
+    def test_scores_whose_names_end_like_losses_or_others_are_not_drawn_as_these(self, halves):
+        X, y, X_val, y_val = halves
+        scoring = {"neg_log_loss": "neg_log_loss", "auc": "roc_auc", "pr_auc": "average_precision"}
+        rows = {"new": (X_val, y_val), "new_neg_log": (X, y)}
+        model = AGBMClassifier(scoring=scoring, **FEW)
+        with pytest.raises(ValueError, match=r"'new' and 'new_neg_log' would both have the column 'new_neg_log_loss'"):
+            model.fit(X, y, watch=rows)
+        model.fit(X, y, watch={"new": rows["new"], "neg_log": rows["new_neg_log"]})
+        drawn = {
+            "loss": ["train", "new", "neg_log", "validation"],
+            "neg_log_loss": ["new", "neg_log", "validation"],
+            "auc": ["new", "neg_log", "validation"],
+        }
+        for metric, names in drawn.items():
+            ax = agbm.plot.convergence(model, "iterations", metric=metric)
+            lines = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 13]
+            np.testing.assert_array_equal(lines, [model.history_[f"{name}_{metric}"] for name in names])
+        assert min(model.history_["validation_neg_log_loss"]) < 0.0 < min(model.history_["validation_loss"])
+        for metric in ("log_loss", "c"):
+            with pytest.raises(ValueError, match=f"metric='{metric}': 'fading' has not recorded it"):
+                agbm.plot.convergence(model, metric=metric)
+        with pytest.raises(ValueError, match=r"log=True needs positive values, but the new neg_log_loss of 'fading'"):
+            agbm.plot.convergence(model, metric="neg_log_loss", log=True)
+        result = agbm.cv(AGBMClassifier(scoring=scoring, **FEW), X, y, cv=2)
+        ax = agbm.plot.convergence(result, "iterations")
+        lines = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) > 1]
+        wanted = [result.history[f"{name}_loss_mean"] for name in ("train", "validation")]
+        np.testing.assert_array_equal(lines, wanted)
+
 
 class TestFiles:
     def test_scores_are_kept(self, halves, tmp_path):
@@ -229,6 +258,7 @@ class TestErrors:
         ("watch", "message"),
         [
             ({"validation": (1, 2)}, "watch: the name 'validation' must be text other than"),
+            ({"train_2": (1, 2)}, r"watch: the name 'train_2' must be .* not begin with 'train_' or 'validation_'"),
             ({3: (1, 2)}, "watch: the name 3 must be text"),
             ({"new": 1}, r"watch\['new'\] must be \(X, y\), .* or \(X, y, sample_weight, offset\); got int"),
             ({"new": (np.ones((2, 4)), [0, 1])}, r"watch\['new'\]: X has 4 features"),

@@ -279,8 +279,11 @@ def watched_rows(watch: Any) -> dict[str, Given]:
     """The rows of the argument `watch` of fit, by name."""
     rows: dict[str, Given] = {}
     for name, given in ({} if watch is None else dict(watch)).items():
-        if not isinstance(name, str) or name in ("train", "validation"):
-            raise ValueError(f"watch: the name {name!r} must be text other than 'train' and 'validation'.")
+        if not isinstance(name, str) or f"{name}_".startswith(("train_", "validation_")):
+            raise ValueError(
+                f"watch: the name {name!r} must be text other than 'train' and 'validation', and must not begin with "
+                "'train_' or 'validation_', as other columns of history_ do."
+            )
         if not isinstance(given, tuple) or len(given) not in (2, 3, 4):
             raise ValueError(
                 f"watch[{name!r}] must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset); got "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
 from inspect import signature
@@ -129,6 +129,19 @@ class _Part(NamedTuple):
         return f[..., first : first + len(self.y)]
 
 
+def row_sets(history: Collection[str]) -> list[str]:
+    """The sets of rows whose losses are columns of a history: "train", "validation", and names of `watch`.
+
+    The name of a metric may end like that of a loss: "validation_neg_log_loss" is a score of the validation rows.
+    """
+    sets = ["train", "validation"]
+    metrics = [column.removeprefix(f"{name}_") for name in sets for column in history if column.startswith(f"{name}_")]
+    for column in history:  # the loss of a set comes before its scores
+        if column.endswith("_loss") and column not in {f"{name}_{metric}" for name in sets for metric in metrics}:
+            sets.append(column.removesuffix("_loss"))
+    return sets
+
+
 class Scores:
     """Computes the scores of an iteration, named after the rows and the metric: "validation_roc_auc".
 
@@ -151,6 +164,7 @@ class Scores:
         for watched in run.watched:
             self._watched.append(self._part(watched.name, self._objective, left, watched.n, watched.weight))
             left -= watched.n
+        _check_distinct([watched.name for watched in run.watched], scorers)
 
     def _stopping_rows(self, objective: LocalObjective) -> _Part:
         """The rows whose scores early stopping uses."""
@@ -202,6 +216,19 @@ def _number(scorer: Scorer, score: Any) -> float:
 def _mean_score(of_members: Sequence[float]) -> float:
     defined = [score for score in of_members if not math.isnan(score)]
     return mean_of(defined) if defined else math.nan
+
+
+def _check_distinct(watched: Sequence[str], metrics: Iterable[str]) -> None:
+    """Raise ValueError if two columns of the history would have the same name."""
+    owners: dict[str, str] = {}
+    for name in watched:
+        for column in (f"{name}_{metric}" for metric in ("loss", *metrics)):
+            if column in owners:
+                raise ValueError(
+                    f"watch: {owners[column]!r} and {name!r} would both have the column {column!r} of history_; rename "
+                    "one of them."
+                )
+            owners[column] = name
 
 
 def _mean(part: _Part, functions: Sequence[Array]) -> Array:

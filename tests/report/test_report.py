@@ -35,6 +35,7 @@ import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor, _cli
 from agbm._report import Column, Findings, describe_columns, loss_name, predictions_of, to_html, tried_from_model, write
 from agbm._report.markup import number, percent, seconds
+from agbm._report.models import losses_of
 from agbm._study.evaluation import Metric, Tried
 from agbm._study.tasks import task_of
 from agbm.export import export_text
@@ -556,6 +557,19 @@ class TestTraining:
         ]
         assert frame.model.resolved_params_["n_members"] == 5
         assert "means over its members" in text(part)
+
+    def test_losses_of_watched_rows_have_the_same_unit_and_scores_are_not_drawn(self):
+        X = np.random.default_rng(0).normal(size=(200, 2))
+        y = 3.0 * X[:, 0]
+        model = AGBMRegressor(max_iter=3, scoring={"neg_half_loss": lambda model, X, y: -1.0})
+        model.fit(X, y, watch={"later": (X, y)})
+        curve = tried_from_model("m", model, [], 0.25).curve
+        for name in ("train", "validation", "later"):
+            np.testing.assert_array_equal(curve[f"{name}_loss"], 2.0 * model.history_[f"{name}_loss"])
+        drawn = losses_of(Tried("m", curve=curve), "RMSE")
+        assert list(drawn) == ["training", "later", "validation"]
+        rmse = float(np.sqrt(np.mean((y - model.predict(X)) ** 2)))
+        assert drawn["later"][model.best_iteration_] == pytest.approx(rmse)
 
     def test_log_losses_are_as_they_are(self, cancer):
         part, history = section(cancer, "convergence"), cancer.model.history_

@@ -18,6 +18,7 @@ from .._data.derivation import Derivation, look
 from .._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
 from .._estimators import AGBMClassifier, AGBMRegressor
 from .._ranker import AGBMRanker
+from .._scoring import row_sets
 from .._study.evaluation import Metric, Tried
 from .._study.tasks import task_of
 from .._survival import AGBMSurvival
@@ -126,7 +127,7 @@ def tried_from_model(name: str, model: Estimator, metrics: Sequence[Metric], sec
     """Return the results of a fitted model."""
     curve = {column: values.tolist() for column, values in model.history_.items()}
     if loss_name(model) == "RMSE":  # history_ has half the squared error
-        for column in ("train_loss", "validation_loss"):
+        for column in (f"{name}_loss" for name in row_sets(model.history_)):
             curve[column] = (2.0 * model.history_[column]).tolist()
     return Tried(
         name=name,

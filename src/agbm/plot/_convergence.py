@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from .._core.losses import Array
 from .._cross_validation import CrossValidation
+from .._scoring import row_sets
 from ._arguments import named_models
 from ._style import GREY, add_legend, line_style, new_axes, plain_numbers
 
@@ -39,7 +40,7 @@ def convergence(models: Any, against: str = "trees", *, metric: str = "loss", lo
         if not np.isfinite(named[name].history[column]).any():
             raise ValueError(f"against={against!r}: {name!r} comes from a file, which has no seconds; use 'trees'.")
     if log:
-        _check_positive(dict(zip(named, losses, strict=True)))
+        _check_positive(dict(zip(named, losses, strict=True)), metric)
     curves = {
         name: Curve(run.history[column], found, run.best, run.spread.get(metric))
         for (name, run), found in zip(named.items(), losses, strict=True)
@@ -110,21 +111,21 @@ def _line_of(kind: str) -> tuple[float, str]:
 
 
 def finite_losses(history: Mapping[str, Any], metric: str = "loss") -> dict[str, Array]:
-    """The losses of a history that are known, with NaN for values that cannot be drawn; the validation loss is last."""
-    rows = [name.removesuffix(f"_{metric}") for name in history if name.endswith(f"_{metric}")]
+    """The known values of a metric by rows, with NaN for values that cannot be drawn; the validation rows are last."""
+    rows = [name for name in row_sets(history) if f"{name}_{metric}" in history]
     rows.sort(key=lambda name: (name == "validation", name != "train"))
     losses = {"training" if name == "train" else name: history[f"{name}_{metric}"] for name in rows}
     finite = {kind: np.where(np.isfinite(loss), loss, np.nan) for kind, loss in losses.items()}
     return {kind: loss for kind, loss in finite.items() if not np.isnan(loss).all()}
 
 
-def _check_positive(losses: Mapping[str, Mapping[str, Array]]) -> None:
+def _check_positive(losses: Mapping[str, Mapping[str, Array]], metric: str) -> None:
     for name, kinds in losses.items():
         for kind, loss in kinds.items():
             if np.nanmin(loss) <= 0.0:
                 raise ValueError(
-                    f"log=True needs positive losses, but the {kind} loss of {name!r} reaches {np.nanmin(loss):.4g}; "
-                    "use log=False."
+                    f"log=True needs positive values, but the {kind} {metric} of {name!r} reaches "
+                    f"{np.nanmin(loss):.4g}; use log=False."
                 )
 
 
