@@ -198,6 +198,26 @@ class TestResolved:
         found = AGBMClassifier().fit(X, y, X_val=X, y_val=1 - y).resolved_params_  # stops soon
         assert (found["max_iter"], found["early_stopping"], found["l2_regularization"]) == (1000, True, 7.0)
 
+    def test_outer_quantiles(self, regression):
+        def found(loss, **given):
+            model = AGBMRegressor(loss=loss, max_iter=1, early_stopping=False, **given).fit(X, y)
+            return [model.resolved_params_[name] for name in ("min_samples_leaf", "colsample_bynode")]
+
+        X, y = np.tile(regression[0], (12, 1))[:5_000], np.tile(regression[1], 12)[:5_000]
+        assert found("quantile:0.5") == found("absolute_error") == [10, 0.5]
+        assert found("quantile:0.1") == [22, pytest.approx(0.82)]
+        assert found("quantile:0.9") == [22, pytest.approx(0.82)]
+        assert found("quantile:0.99") == [113, pytest.approx(0.9802)]
+        assert found("quantile:0.1,0.5,0.9") == [15, pytest.approx(1.0 - 0.5 * (0.36 + 1.0 + 0.36) / 3.0)]
+        assert found("quantile:0.99", method="gbm") == [113, 1.0]
+        assert found("quantile:1e-300")[0] == 5_000  # no more than there are rows
+        l2 = [
+            AGBMRegressor(loss=loss, max_iter=1).fit(X, y).resolved_params_["l2_regularization"]
+            for loss in (Quantile(0.9), Quantile([0.9]))
+        ]
+        by_hand = AGBMRegressor(loss=Quantile(0.9), max_iter=1, l2_regularization=7.0 * 0.36).fit(X, y)
+        assert l2[0] == l2[1][0] == pytest.approx(by_hand.resolved_params_["l2_regularization"])
+
     def test_given_values_stay(self, regression):
         given = {"max_depth": 2, "min_samples_leaf": 7, "l2_regularization": 0.5, "max_iter": 3, "second_order": False}
         given |= {"n_members": 2, "colsample_bynode": 0.7, "max_leaf_nodes": 3, "early_stopping": False}

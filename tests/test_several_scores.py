@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.metrics import d2_pinball_score, mean_pinball_loss
 from sklearn.model_selection import cross_val_score
@@ -221,6 +222,16 @@ class TestQuantiles:
         expected = np.mean([d2_pinball_score(y, predicted[:, k], alpha=level) for k, level in enumerate(LEVELS)])
         assert model.score(X, y) == pytest.approx(expected)
         assert cross_val_score(model, X, y, cv=2).shape == (2,)
+
+    def test_an_outer_quantile_of_skewed_labels(self):
+        """The pinball loss is near that of the quantile that the labels were drawn with, and so is the coverage."""
+        X = np.random.default_rng(0).normal(size=(8_000, 5))
+        mean = 2.0 * X[:, 0] + X[:, 1] ** 2
+        y = mean + 0.3 * np.random.default_rng(1).normal(size=8_000)
+        best = mean_pinball_loss(y[3_000:], (mean + 0.3 * ndtri(0.99))[3_000:], alpha=0.99)
+        found = AGBMRegressor(loss="quantile:0.99").fit(X[:3_000], y[:3_000]).predict(X[3_000:])
+        assert mean_pinball_loss(y[3_000:], found, alpha=0.99) < 2.5 * best
+        assert 0.97 < (y[3_000:] <= found).mean() < 0.995
 
     def test_monotone_quantiles(self):
         X, y = rows()

@@ -14,6 +14,7 @@ from ._core.losses import (
     LogLoss,
     Loss,
     Multinomial,
+    Quantile,
 )
 from ._core.methods import Method
 from ._core.objective import LocalObjective
@@ -61,6 +62,21 @@ L2_ROWS_OF_TIMES = 30.0
 L2_ROWS_OF_TIME_SHAPES = 300.0
 L2_OF_CLASSES = 7.0
 L2_HESSIAN = 0.05
+
+# The gradient of a quantile q has the variance q (1 - q); v = 4 q (1 - q) is this variance relative to that of the
+# median. Near 0 and 1, few rows are beyond the quantile: more splits are due to chance, and the value of a small leaf,
+# a quantile of its rows, is not far enough out for other rows. Hence min_samples_leaf is divided by v^(3/4), and v is a
+# factor of L2_ROWS and of the share of the features that a node may not be split on.
+
+
+def _noise(loss: Any) -> float:
+    """The variance of the gradient of a quantile relative to the median; the mean for a list, 1 for other losses."""
+    levels = loss.levels if isinstance(loss, Quantile) else (0.5,)
+    return math.fsum(_variance(level) for level in levels) / len(levels)
+
+
+def _variance(level: float) -> float:
+    return 4.0 * level * (1.0 - level)
 
 
 def _scores_of_a_label(loss: Any) -> bool:
@@ -123,9 +139,9 @@ def vector_leaves(given: str, loss: Loss, constraints_differ: bool) -> bool:
     return given == "multi_output_tree"
 
 
-def colsample_bynode(given: float | str, method: Method) -> float:
+def colsample_bynode(given: float | str, method: Method, loss: Loss) -> float:
     """The fraction of features that each node may be split on."""
-    return method.colsample_bynode if isinstance(given, str) else given
+    return 1.0 - _noise(loss) * (1.0 - method.colsample_bynode) if isinstance(given, str) else given
 
 
 def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
@@ -135,13 +151,16 @@ def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
     leaves, (fewest, most) = LEAVES, MIN_SAMPLES_LEAF
     if isinstance(loss, DistributionLoss):
         leaves, (fewest, most) = LEAVES_OF_DISTRIBUTIONS, MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS
-    return min(max(n_rows // leaves, fewest), most)
+    root = math.sqrt(_noise(loss))
+    return round(min(min(max(n_rows // leaves, fewest), most) / (root * math.sqrt(root)), max(n_rows, 1)))
 
 
 def _rows_of_scores(loss: Any) -> list[float]:
     """L2_ROWS for each score of a label, more for those of spreads and shapes; the first score of times is neither."""
     if isinstance(loss, LifetimeLoss):
         return [L2_ROWS_OF_TIMES] + [L2_ROWS_OF_TIME_SHAPES] * (loss.n_scores - 1)
+    if isinstance(loss, Quantile):
+        return [L2_ROWS * _variance(level) for level in loss.levels]
     return [L2_ROWS if sign != 0 else L2_ROWS_OF_SPREAD for sign in loss.mean_signs]
 
 
@@ -166,4 +185,4 @@ def l2_regularization(given: float | str, objective: LocalObjective) -> float | 
         return number * mean
     if isinstance(objective.loss, (LogLoss, Exponential, Multinomial)):
         return L2_OF_CLASSES * min(1.0, mean / L2_HESSIAN)
-    return L2_ROWS * mean
+    return L2_ROWS * _noise(objective.loss) * mean

@@ -56,15 +56,15 @@ _PARAMETERS = """
         that is larger, up to 63 (15,876 rows). For Cox's loss, the lower bound is 4.
     min_samples_leaf : int or "auto", default="auto"
         The minimum number of training rows per leaf. "auto": 1/500 of the training rows, but between 2 and 10 (10 from
-        5,000 rows on). With integer sample weights, a row counts as often as it is repeated; otherwise every row counts
-        once.
+        5,000 rows on); for a quantile q, divided by (4 q (1 - q))^(3/4). With integer sample weights, a row counts as
+        often as it is repeated; otherwise every row counts once.
     l2_regularization : float or "auto", default="auto"
         Added to the sum of hessians in the denominator of leaf values and gains; for the squared error and with
         second_order=False, added to the number of rows instead. For quantiles and the absolute error, whose hessians
         have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
         number of rows as well. "auto": 3 if it is added to the number of rows; otherwise 7 times the mean hessian at
         the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
-        the mean hessian is below 0.05.
+        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q).
     min_split_gain : float, default=0.0
         A split is made only if its gain exceeds this value. The gain is
         G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.
@@ -91,7 +91,7 @@ _PARAMETERS = """
         The fraction of features that each tree may use.
     colsample_bynode : float in (0, 1] or "auto", default="auto"
         The fraction of the features of the tree that each node may be split on. "auto": 0.5 for "fading", 1 for the
-        algorithms of the paper.
+        algorithms of the paper; for a quantile q, the rest to 1 is multiplied by 4 q (1 - q).
     dropout : float in [0, 1), default=0.0
         In each iteration, the learners of each earlier iteration are left out with this probability (DART). If k
         iterations are left out, their learners keep k / (k + 1) of their weight, and the new learners get 1 / (k + 1)

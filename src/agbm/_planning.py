@@ -276,7 +276,7 @@ class Planning:
             interactions=self._interactions(reader),
             subsample=settings.subsample,
             colsample_bytree=settings.colsample_bytree,
-            colsample_bynode=_auto.colsample_bynode(settings.colsample_bynode, plan.method),
+            colsample_bynode=_auto.colsample_bynode(settings.colsample_bynode, plan.method, plan.loss),
             seed=seed,
             n_threads=plan.n_threads,
         )
