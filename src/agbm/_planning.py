@@ -102,6 +102,7 @@ class Planning:
             rows = weighted_rows(of_class, "class_weight")
             kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
             sample_weight = None if sample_weight is None else sample_weight[rows]
+        weights = Weights.of(sample_weight, of_class)
         if self._updated is not None:
             encoded = self._updated.labels.encode(y[kept])
             if self._alone:
@@ -111,10 +112,9 @@ class Planning:
             labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
             loss = self._loss(labels)
             if _learns(loss) and self._known is None and self._learned is None:
-                weight = None if sample_weight is None else sample_weight.astype(np.float64)
-                self._learned = cast(Any, loss).learned_from(encoded, weight)
+                self._learned = cast(Any, loss).learned_from(encoded, None if weights is None else weights.total)
             labels, encoded = labels.scored_by(self._loss(labels), encoded)
-        return kept, Weights.of(sample_weight, of_class), labels, encoded
+        return kept, weights, labels, encoded
 
     def _loss(self, labels: Labels) -> Loss:
         given = self._settings.loss

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 from scipy.optimize import minimize
 
 from agbm import _native, losses
 from agbm._core.losses import DISTRIBUTIONS, DistributionLoss, best_constant_with
-from agbm._core.losses.frozen import Binned, ZeroInflated
+from agbm._core.losses.frozen import ZeroInflated
 
 HISTOGRAM = losses.HistogramDistribution([-1.0, 2.0, 4.0, 7.0, 60.0])
 WITH_SPREAD = [kind() for name, kind in DISTRIBUTIONS.items() if name != "histogram"]
@@ -192,34 +192,195 @@ def test_no_other_class_is_a_distribution():
         _native.loss_value("cauchy", 0.0, np.ones(2), np.ones(2), np.ones(2), 1)
 
 
+def labels_of_all_kinds(n=3_000):
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=n)
+    return {
+        "skewed": np.exp(normal),
+        "very skewed": np.exp(1.5 * normal),
+        "one outlier": np.append(10.0 + normal[1:], 1e6),
+        "zeros": np.where(rng.random(n) < 0.9, 0.0, rng.exponential(1.0, n)),
+        "zeros and large amounts": np.where(rng.random(n) < 0.6, 0.0, 500.0 + 100.0 * np.exp(normal)),
+        "uniform": rng.random(n),
+        "capped": np.clip(normal, -2.1, 2.1),
+        "two peaks": np.where(rng.random(n) < 0.3, -50.0, 50.0) + normal,
+        "integers": rng.integers(0, 6, n).astype(float),
+        "counts": rng.poisson(0.2, n).astype(float),
+        "many counts": rng.poisson(30.0, n).astype(float),
+        "a code among numbers": np.where(
+            rng.random(n) < 0.01, -999.0, np.where(rng.random(n) < 0.5, 0.0, np.exp(normal))
+        ),
+        "tied in tails": np.where(rng.random(n) < 0.02, np.where(normal > 0, 9.0, -9.0), normal),
+        "two values": np.where(normal > 1.0, 7.0, -2.0),
+        "few labels": normal[:15],
+    }
+
+
+KINDS = labels_of_all_kinds()
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def learned(kind, bins=20, weight=None):
+    return losses.HistogramDistribution(bins).learned_from(KINDS[kind], weight)
+
+
+def one_row(loss, seed):
+    """The distribution with random scores."""
+    return loss.frozen(np.random.default_rng(seed).normal(size=(len(loss.mean_signs), 1)))
+
+
+def whole(loss, y):
+    """The distribution of all labels, which a fit starts with."""
+    return loss.frozen(loss.best_constant(y, None)[:, np.newaxis])
+
+
+def integrated(found, pieces, function, below=np.inf):
+    """The integral up to a number of a function times the density, plus the sum over atoms."""
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    total = sum(function(p.low) * found.pdf(p.low)[0] for p in pieces if p.low == p.high <= below)
+    for p in pieces:
+        ends = [p.low, p.mean, p.high]
+        if p.low == -np.inf:
+            ends = p.high - np.arange(60, -1, -1) * (p.high - p.mean)
+        if p.high == np.inf:
+            ends = p.low + np.arange(61) * (p.mean - p.low)
+        ends = np.minimum(ends, below)
+        x = (0.5 * (ends[:-1] + ends[1:]) + 0.5 * np.diff(ends) * nodes[:, np.newaxis]).ravel()
+        sizes = (0.5 * np.diff(ends) * weights[:, np.newaxis]).ravel()
+        total += (sizes[sizes > 0.0] * (function(x) * found.pdf(x[:, np.newaxis])[:, 0])[sizes > 0.0]).sum()
+    return total
+
+
 class TestHistogram:
-    def test_bins_have_as_many_labels(self):
-        y = np.random.default_rng(0).gamma(2.0, size=1_000)
-        learned = losses.HistogramDistribution(10).learned_from(y, None)
-        assert len(learned.bins) == 11
-        assert (learned.bins[0], learned.bins[-1]) == (y.min(), y.max())
-        counts = np.histogram(y, learned.bins)[0]
-        assert counts.min() >= 99
-        assert counts.max() <= 101
-        assert learned.learned_from(y[:10], None) is learned
-        repeats = np.random.default_rng(1).integers(1, 4, 1_000)
-        weighted = losses.HistogramDistribution(10).learned_from(y, repeats.astype(float))
-        assert weighted.bins == losses.HistogramDistribution(10).learned_from(np.repeat(y, repeats), None).bins
+    @every_kind
+    def test_methods_agree_with_the_density(self, kind):
+        loss = learned(kind)
+        found, pieces = one_row(loss, seed=1), loss.pieces
+        mean, std = found.mean()[0], found.std()[0]
+        np.testing.assert_allclose(integrated(found, pieces, np.ones_like), 1.0)
+        np.testing.assert_allclose(integrated(found, pieces, lambda x: x), mean, atol=1e-7 * std)
+        np.testing.assert_allclose(integrated(found, pieces, lambda x: (x - mean) ** 2), std**2)
+        for x in found.ppf(np.array([[0.003], [0.2], [0.5], [0.77], [0.995]])).ravel():
+            np.testing.assert_allclose(integrated(found, pieces, np.ones_like, below=x), found.cdf(x)[0])
 
-    def test_equal_labels(self):
-        y = np.array([0.0] * 50 + [1.0, 2.0, 3.0])
-        assert losses.HistogramDistribution([0.0, 1.0, 3.0]).learned_from(y, None).bins == (0.0, 1.0, 3.0)
-        assert losses.HistogramDistribution(53).learned_from(y, None).bins == (0.0, 1.0, 2.0, 3.0)
-        with pytest.raises(ValueError, match="too few values for bins"):
-            losses.HistogramDistribution(5).learned_from(np.array([0.0, 0.0, 1.0]), None)
+    @every_kind
+    def test_quantiles_invert_probabilities(self, kind):
+        loss = learned(kind)
+        found = one_row(loss, seed=2)
+        shares = np.random.default_rng(3).random((2_000, 1))
+        at = found.ppf(shares)
+        assert (found.cdf(at) >= shares - 1e-12).all()
+        assert (found.cdf(np.nextafter(at, -np.inf)) <= shares + 1e-9).all()
+        np.testing.assert_array_equal(found.isf(1.0 - shares), found.ppf(1.0 - (1.0 - shares)))
+        assert (np.diff(found.ppf(np.sort(shares, axis=0)), axis=0) >= 0.0).all()
+        np.testing.assert_allclose(found.cdf(at) + found.sf(at), 1.0)
+        assert (found.ppf(0.0)[0], found.isf(0.0)[0]) == (-np.inf, np.inf)
+        drawn = found.rvs(size=(50_000, 1), random_state=0)
+        for x in np.quantile(drawn, [0.1, 0.4, 0.9]):
+            assert abs((drawn <= x).mean() - found.cdf(x)[0]) < 0.01
 
-    def test_methods_agree_with_scipy(self):
-        edges, shares = np.array([-1.0, 0.0, 0.5, 4.0]), np.array([[0.2, 0.5, 0.3], [0.1, 0.0, 0.9]])
-        found = Binned(edges, shares)
+    @every_kind
+    def test_the_loss_is_the_negative_log_density(self, kind):
+        loss, y = learned(kind), KINDS[kind]
+        f = np.random.default_rng(4).normal(size=(len(loss.mean_signs), len(y)))
+        np.testing.assert_allclose(loss.value(y, f), -loss.frozen(f).logpdf(y), rtol=1e-12, atol=1e-12)
+
+    @every_kind
+    def test_a_fit_starts_with_the_distribution_of_all_labels(self, kind):
+        y = KINDS[kind]
+        loss = learned(kind)
+        found = whole(loss, y)
+        np.testing.assert_allclose(loss.inverse_link(loss.best_constant(y, None)[:, np.newaxis])[0], found.mean()[0])
+        np.testing.assert_allclose(found.mean()[0], y.mean(), rtol=1e-3 if kind == "many counts" else 1e-9)
+        for share in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99):
+            at, room = found.ppf(share)[0], {"few labels": 0.05, "many counts": 0.02}.get(kind, 0.004)
+            assert (y < at).mean() - room <= share <= (y <= at).mean() + room
+
+    @pytest.mark.parametrize("kind", ["skewed", "uniform", "two peaks", "one outlier"])
+    def test_bins_have_as_many_labels(self, kind):
+        y, loss = KINDS[kind], learned(kind)
+        codes = loss._codes(y)
+        counts = np.bincount(codes.astype(int))
+        assert len(counts) == 20
+        assert counts.min() >= 149
+        assert counts.max() <= 151
+        assert loss.learned_from(y[:10], None) is loss
+        assert len(losses.HistogramDistribution(20).learned_from(y[:500], None).mean_signs) == 10  # 50 labels each
+
+    def test_tails(self):
+        """Of an outermost bin with 150 labels, a tail has ten or fewer; its mean distance is that of the labels."""
+        y = np.sort(KINDS["skewed"])
+        first, last = learned("skewed").pieces[0], learned("skewed").pieces[-1]
+        assert (first.low, last.high) == (-np.inf, np.inf)
+        assert 5 <= (y < first.high).sum() <= 10
+        assert 5 <= (y >= last.low).sum() <= 10
+        np.testing.assert_allclose([first.mean, last.mean], [y[y < first.high].mean(), y[y >= last.low].mean()])
+        beyond = np.array([last.low, last.low + 3.0 * (last.mean - last.low)])
+        density = whole(learned("skewed"), y).logpdf(beyond[:, np.newaxis])[:, 0]
+        np.testing.assert_allclose(density[0] - density[1], 3.0)
+
+    def test_atoms(self):
+        def atoms(kind):
+            return [piece.low for piece in learned(kind).pieces if piece.low == piece.high]
+
+        assert atoms("zeros") == [0.0]
+        assert atoms("zeros and large amounts") == [0.0]
+        assert atoms("capped") == [-2.1, 2.1]  # 1.8 % each, less than half a bin: the outermost pieces
+        assert atoms("a code among numbers") == [-999.0, 0.0]
+        assert atoms("tied in tails") == [-9.0, 9.0]
+        assert atoms("integers") == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+        assert atoms("counts") == np.unique(KINDS["counts"]).tolist()
+        assert atoms("two values") == [-2.0, 7.0]
+        assert atoms("skewed") == atoms("one outlier") == atoms("few labels") == []
+        zeros = whole(learned("zeros"), KINDS["zeros"])
+        assert zeros.pdf(0.0)[0] == pytest.approx((KINDS["zeros"] == 0.0).mean())
+        assert zeros.cdf(0.0)[0] == pytest.approx((KINDS["zeros"] == 0.0).mean())
+        assert zeros.cdf(-1e-9)[0] == 0.0
+        assert whole(learned("integers"), KINDS["integers"]).pdf(2.5)[0] == 0.0
+
+    def test_one_outlier_affects_only_the_tail(self):
+        found = whole(learned("one outlier"), KINDS["one outlier"])
+        np.testing.assert_allclose(found.mean()[0], KINDS["one outlier"].mean())
+        assert found.ppf(0.99)[0] == pytest.approx(12.33, abs=0.15)
+        assert found.median()[0] == pytest.approx(np.median(KINDS["one outlier"]), abs=0.01)
+
+    @every_kind
+    @pytest.mark.parametrize("bins", [20, [-30.0, 0.0, 0.5, 4.0, 70.0]], ids=["number", "edges"])
+    def test_weights_are_repetitions(self, kind, bins):
+        y, repeats = KINDS[kind], np.random.default_rng(1).integers(1, 4, len(KINDS[kind]))
+        weighted = learned(kind, bins, repeats.astype(float))
+        assert weighted.pieces == losses.HistogramDistribution(bins).learned_from(np.repeat(y, repeats), None).pieces
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        st.lists(st.floats(-1e9, 1e9) | st.sampled_from([-3.0, 0.0, 0.25, 7.0]), min_size=2, max_size=120),
+        st.integers(2, 12),
+    )
+    def test_any_labels(self, given_labels, n):
+        y = np.array(given_labels)
+        assume(y.min() < y.max())
+        loss = losses.HistogramDistribution(n).learned_from(y, None)  # whose pieces are checked
+        found = whole(loss, y)
+        np.testing.assert_allclose(found.mean()[0], y.mean(), atol=0.01 * np.ptp(y))
+        assert np.isfinite(found.logpdf(y[:, np.newaxis])).all()
+        shares = np.linspace(0.01, 0.99, 25)[:, np.newaxis]
+        assert (found.cdf(found.ppf(shares)) >= shares - 1e-9).all()
+
+    def test_given_edges(self):
+        y = np.array([-9.0, 0.25, 0.25, 1.0, 1.0, 2.0, 90.0])
+        loss = losses.HistogramDistribution([0.0, 1.0, 3.0, 4.0, 5.0]).learned_from(y, None)
+        expected = [0.5 / 3.0, (1.0 + 1.0 + 2.0) / 3.0, 3.5, 4.99]  # outside counts as the edge, with 1 % of room
+        np.testing.assert_allclose(loss.bin_means(), expected)
+        assert loss._codes(y).tolist() == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 3.0]
+        assert loss.frozen(np.zeros((4, 2))).pdf(np.array([-0.1, 5.1])).tolist() == [0.0, 0.0]
+        assert loss.frozen(np.zeros((4, 1))).cdf(5.0)[0] == 1.0
+
+    def test_bins_of_given_edges_are_uniform_without_labels(self):
+        edges, f = np.array([-1.0, 0.0, 0.5, 4.0]), np.log([[0.2, 0.1], [0.5, 0.05], [0.3, 0.85]])
+        found = losses.HistogramDistribution(edges).frozen(f)
         for row in range(2):
-            other = stats.rv_histogram((shares[row], edges), density=False)
-            np.testing.assert_allclose(found.mean()[row], other.mean())
-            np.testing.assert_allclose(found.std()[row], other.std())
+            other = stats.rv_histogram((np.exp(f[:, row]), edges), density=False)
+            np.testing.assert_allclose([found.mean()[row], found.std()[row]], [other.mean(), other.std()])
             for x in (-2.0, -0.5, 0.0, 0.3, 3.0, 5.0):
                 np.testing.assert_allclose(found.cdf(x)[row], other.cdf(x), atol=1e-12)
                 np.testing.assert_allclose(found.sf(x)[row], other.sf(x), atol=1e-12)
@@ -227,11 +388,40 @@ class TestHistogram:
             for q in (0.05, 0.3, 0.65, 0.99):
                 np.testing.assert_allclose(found.ppf(q)[row], other.ppf(q))
                 np.testing.assert_allclose(found.isf(q)[row], other.isf(q))
-        assert np.array_equal(found.ppf(0.0), [-np.inf, -np.inf])
-        drawn = found.rvs(size=(50_000, 2), random_state=0)
-        np.testing.assert_allclose(drawn.mean(axis=0), found.mean(), rtol=0.03)
+
+    def test_labels_that_no_bin_contains(self):
+        """They count as the nearest ones; predicted distributions give them no probability."""
+        loss, f = learned("two values"), np.array([[0.3], [-0.2]])
+        y = np.array([-50.0, -2.0, 2.4, 2.6, 7.0, 90.0])
+        found = loss.value(y, np.repeat(f, 6, axis=1))
+        assert found.tolist() == found[[1, 1, 1, 4, 4, 4]].tolist()
+        assert (loss.frozen(f).pdf(y[:, np.newaxis])[[0, 2, 3, 5]] == 0.0).all()
+
+    def test_labels_that_do_not_vary(self):
+        with pytest.raises(ValueError, match=r"y has only one value, 2\.0; a histogram needs labels that vary"):
+            losses.HistogramDistribution(5).learned_from(np.full(9, 2.0), None)
 
     @pytest.mark.parametrize("wrong", [1, 0, True, 2_000, [1.0, 2.0], [1.0, 1.0, 2.0], [0.0, np.inf, 1.0], "20", None])
     def test_wrong_bins(self, wrong):
         with pytest.raises(ValueError, match=r"bins=.* must be a number of bins"):
             losses.HistogramDistribution(wrong)
+
+    def test_wrong_pieces(self):
+        good = [
+            (0, -np.inf, 1.0, 0.0, 0.5),
+            (0, 1.0, 1.0, 1.0, 0.5),
+            (1, 1.0, 3.0, 2.5, 1.0),
+            (2, 3.0, np.inf, 4.0, 1.0),
+        ]
+        assert losses.HistogramDistribution(3, good).bin_means().tolist() == [0.5, 2.5, 4.0]
+        for at, wrong in (
+            (0, (0, -np.inf, 1.0, 1.0, 0.5)), (0, (0, -np.inf, 1.0, 0.0, 0.4)), (0, (1, -np.inf, 1.0, 0.0, 0.5)),
+            (1, (0, 1.0, 1.0, 1.5, 0.5)), (2, (1, 1.0, np.inf, 2.5, 1.0)), (2, (1, 0.9, 3.0, 2.5, 1.0)),
+            (2, (1, 1.0, 3.0, np.nan, 1.0)), (3, (3, 3.0, np.inf, 4.0, 1.0)), (3, (2, 3.0, np.inf, np.inf, 1.0)),
+            (3, (2, 3.0, 4.0)), (3, (2, 3.0, 5.0, 4.0, -1.0)), (3, "x"), (3, None),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match="pieces must be those of a fitted loss"):
+                losses.HistogramDistribution(3, [*good[:at], wrong, *good[at + 1 :]])
+        for wrong in ([], 3, good[:2], "pieces"):
+            with pytest.raises(ValueError, match="pieces must be those of a fitted loss"):
+                losses.HistogramDistribution(3, wrong)

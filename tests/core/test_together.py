@@ -149,12 +149,18 @@ def check_constants(loss, y, rng, n_parts, weighted, shifted):
         same_bits(found, expected)
 
 
-def test_bins_of_a_histogram_distribution():
-    rng = np.random.default_rng(0)
-    y, loss = rng.normal(size=50), HistogramDistribution(6)
-    expected = loss.learned_from(y, None).bins
-    for found in everywhere(lambda y: loss.learned_from(y, None).bins, divided([10, 10, 35], y)):
-        assert found == expected
+@given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), edges=st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_bins_of_a_histogram_distribution(seed, n_parts, weighted, edges):
+    rng = np.random.default_rng(seed)
+    loss = HistogramDistribution([-2.0, 0.0, 0.5, 3.0] if edges else 6)
+    weight = rng.integers(1, 4, 90).astype(float) if weighted else None
+    of_numbers = rng.normal(size=90)
+    for y in (of_numbers, np.exp(2.0 * of_numbers), np.maximum(of_numbers, 0.0), np.rint(of_numbers)):
+        expected = loss.learned_from(y, weight).pieces
+        parts = divided(cuts_of(rng, 90, n_parts), y, weight)
+        for found in everywhere(lambda y, weight: loss.learned_from(y, weight).pieces, parts):
+            assert found == expected
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), counts=st.booleans(), balanced=st.booleans())

@@ -252,7 +252,7 @@ class TestFilesOfEarlierVersions:
         np.testing.assert_array_equal(found, expected)
 
     def test_there_are_some(self):
-        assert {"1-regressor", "1-classifier"} <= {path.stem for path in KEPT.glob("*.agbm")}
+        assert {"1-regressor", "1-classifier", "1-histogram"} <= {path.stem for path in KEPT.glob("*.agbm")}
 
 
 class TestSaving:

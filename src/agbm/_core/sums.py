@@ -119,6 +119,20 @@ def exact_means(vectors: Callable[[], Iterable[Array]], weight: Array | None = N
     return [x / weights for x, weights in zip(total[::2], total[1::2], strict=True)]
 
 
+def sums_of_parts(parts: Sequence[tuple[Array, Array | None]]) -> list[tuple[ExactSum, ExactSum]]:
+    """For each part of the rows (numbers and their weights), the weighted sum and the sum of the weights."""
+
+    def sums() -> list[ExactSum]:
+        found: list[ExactSum] = []
+        for x, weight in parts:
+            of_weights = ExactSum.of_count(len(x)) if weight is None else _sum_here(weight, None, 1)
+            found += [_sum_here(x, weight, 1), of_weights]
+        return found
+
+    total = combined_lazily(sums, each_added)
+    return list(zip(total[::2], total[1::2], strict=True))
+
+
 def each_added(a: Sequence[ExactSum], b: Sequence[ExactSum]) -> list[ExactSum]:
     """The sums of two lists, one by one."""
     return [x + y for x, y in zip(a, b, strict=True)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
@@ -137,28 +137,31 @@ def ranked(x: NDArray[Any], wanted: ArrayLike, weight: NDArray[Any] | None = Non
     if has_all_rows() and weight is None:
         places = np.array(wanted, dtype=np.intp) - 1
         return np.asarray(np.partition(x, places)[places])
-    order = np.argsort(x)
-    numbers = x[order]
-    total = np.arange(len(x) + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
     if has_all_rows():
+        numbers, total = _in_order(x, weight)
         return np.asarray(numbers[np.searchsorted(total[1:], wanted)])
     left = np.array(wanted, dtype=np.float64)
     known = np.zeros(len(left), dtype=np.uint64)
     for shift in range(64 - DIGIT_BITS, -1, -DIGIT_BITS):
-        tallies = np.cumsum(combined(_tallies(numbers, total, known, shift), add), axis=1)
+        tallies = np.cumsum(combined_lazily(partial(_tallies, x, weight, known, shift), add), axis=1)
         digit = (tallies < left[:, np.newaxis]).sum(axis=1)
         before = np.where(digit > 0, tallies[np.arange(len(left)), digit - 1], 0.0)
         known, left = known << np.uint64(DIGIT_BITS) | digit.astype(np.uint64), left - before
     return known
 
 
-def _tallies(
-    numbers: NDArray[np.uint64], total: NDArray[np.float64], known: NDArray[np.uint64], shift: int
-) -> NDArray[np.float64]:
-    """The weight of the numbers that begin with known bits, by the bits that follow: (known bits, following bits).
+def _in_order(x: NDArray[Any], weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """The numbers in ascending order, and the sums of the weights of the first ones."""
+    order = np.argsort(x)
+    total = np.arange(len(x) + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
+    return x[order], total
 
-    `numbers` are in ascending order, and `total` are the sums of the weights of the first ones.
-    """
+
+def _tallies(
+    x: NDArray[np.uint64], weight: NDArray[Any] | None, known: NDArray[np.uint64], shift: int
+) -> NDArray[np.float64]:
+    """The weight of the numbers that begin with known bits, by the bits that follow: (known bits, following bits)."""
+    numbers, total = _in_order(x, weight)
     first = known[:, np.newaxis] << np.uint64(DIGIT_BITS) | np.arange(2**DIGIT_BITS, dtype=np.uint64)
     last = first << np.uint64(shift) | np.uint64((1 << shift) - 1)
     below = np.searchsorted(numbers, first[:, :1] << np.uint64(shift))

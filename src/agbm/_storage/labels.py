@@ -121,8 +121,8 @@ def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
         fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
     else:
         fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial | RankingLoss))
-    if isinstance(loss, HistogramDistribution) and isinstance(loss.bins, int):
-        raise ModelFileError("loss: the edges of the bins are missing")
+    if isinstance(loss, HistogramDistribution) and not loss.is_learned:
+        raise ModelFileError("loss: the bins are missing")
     if not fits:
         raise ModelFileError(f"loss: {loss} does not match the labels")
 

@@ -405,7 +405,7 @@ def _encode(name: str, value: Any) -> Any:
         return {"map": [[_encode(name, key), _encode(name, entry)] for key, entry in value.items()]}
     if is_built_in(value):
         made_of = inspect.signature(type(value)).parameters
-        return {"loss": type(value).__name__, "made_of": {part: getattr(value, part) for part in made_of}}
+        return {"loss": type(value).__name__, "made_of": _encode_all({part: getattr(value, part) for part in made_of})}
     if type(value) in _METHODS.values():
         return {"method": type(value).__name__, "made_of": _encode_all(value.get_params(deep=False))}
     if hasattr(value, "__array__") and not isinstance(value, np.generic):  # pandas, polars, arrow; not long double
@@ -444,19 +444,21 @@ def _decode(encoded: Any) -> Any:
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
     # Names of metrics, gains and distributions, ways to treat ties, and None for what there is no value of.
-    texts = (str, type(None)) if name in ("LambdaRank", "ListwiseCrossEntropy", "Cox", "AcceleratedFailureTime") else ()
-    if name not in _LOSSES or not all(isinstance(value, texts) or _is_simple(value) for value in made_of.values()):
+    named = "LambdaRank", "ListwiseCrossEntropy", "Cox", "AcceleratedFailureTime", "HistogramDistribution"
+    texts = (str, type(None)) if name in named else ()
+    decoded = _decode_all(made_of)
+    if name not in _LOSSES or not all(isinstance(value, texts) or _is_simple(value) for value in decoded.values()):
         parameters = model_file.shortened(dict(made_of))
         raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:
-        return cast(BuiltInLoss, _LOSSES[name](**made_of))
+        return cast(BuiltInLoss, _LOSSES[name](**decoded))
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"loss: {error}") from error
 
 
 def _is_simple(value: Any) -> bool:
-    """Whether a value is a number, or a list of numbers."""
-    return all(type(number) in (int, float) for number in (value if isinstance(value, list) else [value]))
+    """Whether a value is a number, or a list of numbers, or of such lists."""
+    return all(map(_is_simple, value)) if isinstance(value, list) else type(value) in (int, float)
 
 
 def _method(name: str, made_of: Mapping[str, Any]) -> Method:

@@ -101,7 +101,7 @@ _RISK = """\
 """
 _MEAN_OF_BINS = """\
   out[0] = 0.0;
-  for ($index k = 0; k < $n; ++k) out[0] += shares[k] * ${p}middles[k];
+  for ($index k = 0; k < $n; ++k) out[0] += shares[k] * ${p}means[k];
 """
 
 
@@ -135,9 +135,8 @@ def finish_of(fitted: View) -> Finish:
     if isinstance(loss, Quantile) and loss.several:
         return Finish(_SORTED, n)
     if isinstance(loss, HistogramDistribution):
-        middles = [0.5 * (low + high) for low, high in zip(loss.bins[:-1], loss.bins[1:], strict=True)]
         body = Template(_SOFTMAX).safe_substitute(shares="shares") + _MEAN_OF_BINS
-        return Finish(body, 1, ("exp",), {"middles": middles}, n)
+        return Finish(body, 1, ("exp",), {"means": loss.bin_means()}, n)
     if isinstance(loss, PiecewiseExponential):
         return Finish(_RISK, 1, ("exp", "log"), {"weights": loss.risk_weights()})
     if isinstance(loss, (DistributionLoss, AcceleratedFailureTime)):
