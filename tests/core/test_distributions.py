@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 from scipy.optimize import minimize
@@ -356,6 +356,8 @@ class TestHistogram:
         st.lists(st.floats(-1e9, 1e9) | st.sampled_from([-3.0, 0.0, 0.25, 7.0]), min_size=2, max_size=120),
         st.integers(2, 12),
     )
+    @example([0.0, 1.0, -1.0, -2.0] * 4 + [2.0, 2.0, 5e-324, 5e-324], 2)  # no number between two of them
+    @example([1.0, 2.0, -3.0, -4.0] * 4 + [1.0 + 2.0**-52] * 2 + [1.0 + 2.0**-51] * 2, 2)
     def test_any_labels(self, given_labels, n):
         y = np.array(given_labels)
         assume(y.min() < y.max())

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from ..sums import Array
@@ -173,7 +173,7 @@ class Bins:
         self._falling, self._rising = np.isinf(self._high), np.isinf(self._low)
         """Whether a segment is the upper tail, and the lower one."""
         self.n = int(self._bin[-1]) + 1
-        self.means = np.bincount([piece.bin for piece in pieces], [piece.share * piece.mean for piece in pieces])
+        self.means = _sums_of([piece.bin for piece in pieces], [piece.share * piece.mean for piece in pieces])
         before = np.cumsum(self._share) - self._share
         self._begin = self._bin + np.maximum(before - before[np.diff(self._bin, prepend=-1) > 0][self._bin], 0.0)
         """The places where segments begin."""
@@ -186,7 +186,7 @@ class Bins:
         """The variances of the bins."""
         of_segment = self._scale**2 / np.where(self._falling | self._rising, 1.0, 12.0)
         off = self._mean - self.means[self._bin]
-        return np.bincount(self._bin, self._share * (of_segment + off**2))
+        return _sums_of(self._bin, self._share * (of_segment + off**2))
 
     def _segment(self, x: Array) -> NDArray[np.intp]:
         """The last segment that does not begin after x."""
@@ -230,7 +230,7 @@ class Bins:
             within = np.where(self._scale[at] > 0.0, (x - self._low[at]) / self._scale[at], x >= self._low[at])
         within = np.where(self._rising[at], np.exp(-excess), np.clip(within, 0.0, 1.0))
         within = np.where(self._falling[at], -np.expm1(-excess), within)
-        return np.minimum(self._begin[at] + self._share[at] * within, self._bin[at] + 1.0)
+        return np.asarray(np.minimum(self._begin[at] + self._share[at] * within, self._bin[at] + 1.0))
 
     def number(self, place: Array) -> Array:
         """The smallest number with at least this place."""
@@ -239,7 +239,12 @@ class Bins:
         within = np.clip((place - self._begin[at]) / self._share[at], 0.0, 1.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             found = np.where(self._falling[at], low - scale * np.log1p(-within), np.minimum(low + scale * within, high))
-            return np.where(self._rising[at], high + scale * np.log(within), found)
+            return np.asarray(np.where(self._rising[at], high + scale * np.log(within), found))
+
+
+def _sums_of(bins: ArrayLike, x: ArrayLike) -> Array:
+    """The sum of the numbers of each bin."""
+    return np.bincount(bins, x).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
