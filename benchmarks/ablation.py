@@ -1,7 +1,7 @@
 """What each part of the default is worth: one part is changed at a time, on the tables of suite.py.
 
-All settings of agbm are fitted under the protocol `given` of suite.py. The page has losses, trees and seconds relative
-to the default. An interrupted run can be resumed.
+All settings of agbm are fitted under the protocol `early stopping` of suite.py. The page has losses, trees and seconds
+relative to the default. An interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agbm.methods import AGBM, VAGBM, Fading
 from document import table
 from records import read
 from suite import Benchmark
-from suite_contestants import GIVEN, PLAIN, ours
+from suite_contestants import EARLY_STOPPING, PLAIN, ours
 from suite_report import METRICS, Record, Results
 from suite_statistics import geometric_mean, ratios
 
@@ -89,7 +89,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=5_000, help="maximum number of training rows")
     parser.add_argument("--iterations", type=int, default=2_000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.set_defaults(protocols=[GIVEN], retry=False)
+    parser.set_defaults(protocols=[EARLY_STOPPING], retry=False, processes=1)
     return parser.parse_args()
 
 
@@ -97,8 +97,8 @@ def main() -> None:
     """Measure what is missing and write the page."""
     args = arguments()
     warnings.simplefilter("ignore")
-    Benchmark(args, [ours(name, (GIVEN,), **parameters) for name, parameters in SETTINGS.items()]).run()
-    results = Results(read(args.out / "results.jsonl", Record), GIVEN, args.rows, args.iterations)
+    Benchmark(args, [ours(name, (EARLY_STOPPING,), **parameters) for name, parameters in SETTINGS.items()]).run()
+    results = Results(read(args.out / "results.jsonl", Record), EARLY_STOPPING, args.rows, args.iterations)
     lines = page(results, args.rows)
     (args.out / "ablation.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

@@ -8,6 +8,11 @@ Every result is appended to a file as soon as it is measured, so an interrupted 
 measured again if the version of its library, the parameters (including defaults) of agbm, `--rows` or `--iterations`
 change. Use a new folder `--out` after other changes of agbm.
 
+`--processes` measures several tables at a time, in the order of `--only`, each on cores of its own. All tables are
+measured with the first split before the second begins. `--report` needs the file of results alone, and can therefore
+be run on another machine; `--document docs/quality.md` inserts the results into that page, from which `make figures`
+takes the first table and the first figure of the README.
+
 `--choose` compares settings: it chooses among them on one half of the tables and reports the result on the other half.
 """
 
@@ -20,11 +25,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from document import fill_in
+from measure import machine
+from pinned import in_processes
 from records import append, read
-from suite_contestants import PROTOCOLS, Contestant, Run, built_in, from_text
+from suite_contestants import EARLY_STOPPING, PROTOCOLS, Contestant, Run, built_in, from_text
 from suite_report import Record, Results, choice, page
 from suite_statistics import halves
-from suite_tables import Problem, Rows, Task, all_tasks, loss, split
+from suite_tables import Problem, Task, all_tasks, loss, split
 
 
 def measured(record: Record, contestant: Contestant, problem: Problem, run: Run) -> Record:
@@ -40,7 +48,8 @@ def measured(record: Record, contestant: Contestant, problem: Problem, run: Run)
     validation = None if math.isnan(outcome.validation_loss) else outcome.validation_loss
     return replace(
         record, loss=test_loss, validation_loss=validation, trees=outcome.trees, kept_iterations=outcome.iterations,
-        seconds=outcome.seconds, staged_losses=[float(f"{value:.7g}") for value in outcome.staged_losses] or None,
+        seconds=outcome.seconds, prediction_seconds=outcome.prediction_seconds, models=outcome.models,
+        staged_losses=[float(f"{value:.7g}") for value in outcome.staged_losses] or None,
     )  # fmt: skip
 
 
@@ -66,25 +75,30 @@ class Benchmark:
         for contestant, version in self._contestants:
             if version is None:
                 print(f"{contestant.name} is skipped: {contestant.package} is not installed")
+        facts = machine()
+        self._machine = f"{facts.get('processor', 'unknown processor')}, {facts['cores']} cores, {facts['system']}"
         self._path: Path = args.out / "results.jsonl"
         self._done = {r.key for r in read(self._path, Record) if r.error is None or not args.retry}
 
     def run(self) -> None:
-        """Measure everything that is not stored yet, one fit at a time."""
-        for name in self._args.only or self._tasks:
-            task = self._tasks[name]
-            rows: Rows | None = None
-            for seed in range(self._args.seeds):
-                pending = list(self._pending(task, seed))
-                if not pending:
-                    continue
-                rows = rows or task.load()
-                problem = split(task, rows, seed, self._args.rows)
-                for contestant, record in pending:
-                    run = Run(record.protocol, self._args.iterations, seed, self._args.threads)
-                    record = measured(record, contestant, problem, run)
-                    append(self._path, record)
-                    print(progress(record), flush=True)
+        """Measure everything that is not stored yet."""
+        n_processes = self._args.processes
+        splits = [(seed, name) for seed in range(self._args.seeds) for name in self._args.only or self._tasks]
+        splits = [(seed, name) for seed, name in splits if any(self._pending(self._tasks[name], seed))]
+        one_after_another = (record for split in splits for record in self._measured(split))
+        at_a_time = in_processes(self._measured, splits, n_processes, self._args.threads)
+        for record in one_after_another if n_processes == 1 else at_a_time:
+            append(self._path, record)
+            print(progress(record), flush=True)
+
+    def _measured(self, seed_and_name: tuple[int, str]) -> Iterator[Record]:
+        """The records of a split that are not stored yet, one fit at a time."""
+        seed, name = seed_and_name
+        task = self._tasks[name]
+        problem = split(task, task.load(), seed, self._args.rows)
+        for contestant, record in self._pending(task, seed):
+            run = Run(record.protocol, self._args.iterations, seed, self._args.threads)
+            yield measured(record, contestant, problem, run)
 
     def _pending(self, task: Task, seed: int) -> Iterator[tuple[Contestant, Record]]:
         """The records of a split, without results, that are not stored yet."""
@@ -95,7 +109,8 @@ class Benchmark:
                 record = Record(
                     task=task.name, kind=task.kind, half=self._halves[task.name], seed=seed, protocol=protocol,
                     contestant=contestant.name, settings=contestant.settings, version=version, rows=self._args.rows,
-                    iterations=self._args.iterations if protocol == PROTOCOLS[0] else 0, threads=self._args.threads,
+                    iterations=self._args.iterations if protocol == EARLY_STOPPING else 0, threads=self._args.threads,
+                    machine=self._machine,
                 )  # fmt: skip
                 if record.key not in self._done:
                     yield contestant, record
@@ -112,11 +127,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--protocols", nargs="*", default=list(PROTOCOLS), choices=PROTOCOLS)
     parser.add_argument("--seeds", type=int, default=3, help="number of splits")
     parser.add_argument("--rows", type=int, default=15_000, help="maximum number of training rows")
-    parser.add_argument("--iterations", type=int, default=2_000, help="maximum number of iterations for `given`")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--iterations", type=int, default=2_000, help="maximum number for early stopping")
+    parser.add_argument("--threads", type=int, default=2, help="threads of every fit")
+    parser.add_argument("--processes", type=int, default=1, help="tables that are measured at a time")
     parser.add_argument("--retry", action="store_true", help="repeat fits that failed")
     parser.add_argument("--report", action="store_true", help="only write the page")
-    parser.add_argument("--reference", default="CatBoost", help="contestant that losses are relative to")
+    parser.add_argument("--document", type=Path, help="page with a marker that the results are inserted into")
     parser.add_argument("--halves", action="store_true", help="also summarise both halves of the tables")
     parser.add_argument("--choose", nargs="*", default=[], metavar="NAME", help="choose among these contestants")
     args = parser.parse_args()
@@ -138,13 +154,17 @@ def chosen_contestants(args: argparse.Namespace) -> list[Contestant]:
 def report(args: argparse.Namespace) -> None:
     """Write the page, and print what --choose asks for."""
     records = read(args.out / "results.jsonl", Record)
+    lines = page(records, PROTOCOLS, args.rows, args.iterations, args.halves)
     path = args.out / "suite.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(records, PROTOCOLS, args.rows, args.iterations, args.reference, args.halves))
+    path.write_text("\n".join(["# Default settings on many tables", "", *lines]))
     print(f"wrote {path}")
+    if args.document:
+        fill_in(args.document, {"suite": lines})
+        print(f"filled {args.document} in")
     for protocol in args.protocols if args.choose else ():
         results = Results(records, protocol, args.rows, args.iterations)
-        print("\n".join([f"\n{protocol}", *choice(results, args.choose, args.reference)]))
+        print("\n".join([f"\n{protocol}", *choice(results, args.choose)]))
 
 
 def main() -> None:

@@ -1,22 +1,27 @@
 """The contestants of suite.py: default settings of agbm and of other libraries, under two protocols.
 
-`given`: every library gets the same validation rows for early stopping, with the same patience and the same maximum
-number of iterations. Everything else is its default, except that XGBoost's learning rate is 0.1 instead of 0.3.
+Under both, every contestant gets the same rows: training and validation rows of the split, four to one.
 
-`out of the box`: `fit(X, y)` on training and validation rows with the defaults of the constructor.
+`early stopping`: the same patience and the same maximum number of iterations. Single models are trained on the training
+rows and stop on the validation rows. Averages of five models hold out further rows for each model: the default of agbm
+a tenth, by its own rule, `five LightGBMs` and `five XGBoosts` one of five folds. Each of their models thus trains on 90
+and 80 % of the rows, and all five together have seen all of them. `agbm, one hold-out set` has five models as well, but
+all of them are trained on the training rows of the single models. Everything else is the default of each library,
+except that XGBoost's learning rate is 0.1 instead of 0.3.
+
+`out of the box`: `fit(X, y)` on all of the rows with the defaults of the constructor.
 
 Under both, the loss for counts, the number of threads and the seed are set, and categorical columns are passed as each
 library expects them. Differences between libraries that remain:
 
-* agbm with several members gets training and validation rows as training rows: each member holds out its own part of
-  them, as users could let it.
 * HistGradientBoosting accepts at most 255 categories per column. The 254 most frequent are kept; the others are merged.
 * HistGradientBoosting would predict with all iterations after early stopping, the others with those up to the best
-  one. Under `given` its later iterations are removed, since the patience is not its own.
+  one. Under `early stopping` its later iterations are removed, since the patience is not its own.
 * The exposures of validation rows are not known to ChimeraBoost, whose validation rows have weight 1.
 * CatBoost chooses its learning rate from the numbers of rows and iterations, but not for counts (0.03).
 * `agbm, plain` is plain boosting with the trees of agbm's default: the same sizes, l2 and column sampling.
 * CatBoost and ChimeraBoost grow one tree per iteration for all classes, the others one per class.
+* agbm averages scores before the link function, `five LightGBMs` and `five XGBoosts` predictions.
 """
 
 from __future__ import annotations
@@ -34,11 +39,13 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from suite_tables import Array, Problem, Rows, loss
+from measure import clocked
+from suite_tables import Array, Problem, Rows, loss, stratified_order
 
-GIVEN, OUT_OF_THE_BOX = "given", "out of the box"
-PROTOCOLS = (GIVEN, OUT_OF_THE_BOX)
+EARLY_STOPPING, OUT_OF_THE_BOX = "early stopping", "out of the box"
+PROTOCOLS = (EARLY_STOPPING, OUT_OF_THE_BOX)
 PATIENCE = 50
+FOLDS = 5
 RATES = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3)
 PLAIN: dict[str, Any] = {"method": "gbm", "second_order": True, "colsample_bynode": 0.5}
 """Plain boosting with the trees of the default."""
@@ -47,7 +54,7 @@ MAX_CATEGORIES_OF_SKLEARN = 255
 
 @dataclass(frozen=True)
 class Run:
-    """How to fit: a protocol, the maximum number of iterations for `given`, a seed and a number of threads."""
+    """How to fit: a protocol, the maximum number of iterations for early stopping, a seed and a number of threads."""
 
     protocol: str
     iterations: int
@@ -55,9 +62,9 @@ class Run:
     threads: int
 
     @property
-    def given(self) -> bool:
-        """Whether validation rows are given."""
-        return self.protocol == GIVEN
+    def stops_early(self) -> bool:
+        """Whether training stops early."""
+        return self.protocol == EARLY_STOPPING
 
 
 @dataclass(frozen=True)
@@ -71,8 +78,12 @@ class Outcome:
     """Trees and iterations of the model that predicts."""
     seconds: float
     """Time of the fit, including the iterations that early stopping discards."""
+    prediction_seconds: float
+    """Time of the predictions for the test rows."""
     validation_loss: float
     """NaN if the validation rows were used for training."""
+    models: int = 1
+    """Number of models whose average predicts."""
     staged_losses: tuple[float, ...] = ()
     """Test losses after each iteration, if they were measured."""
 
@@ -104,10 +115,12 @@ def _outcome(
     adapt: Callable[[pd.DataFrame], pd.DataFrame] = lambda X: X,
 ) -> Outcome:  # fmt: skip
     """The outcome of a fitted model; `adapt` prepares features for its library."""
+    X = adapt(problem.test.X)
+    prediction_seconds = clocked(lambda: predict(X), least=3, seconds=0.05)()
     validation = float("nan")
-    if run.given:
+    if run.stops_early:
         validation = loss(problem.kind, predict(adapt(problem.validation.X)), problem.validation)
-    return Outcome(predict(adapt(problem.test.X)), int(trees), int(iterations), seconds, validation)
+    return Outcome(predict(X), int(trees), int(iterations), seconds, prediction_seconds, validation)
 
 
 def _timed(fit: Callable[..., object], *args: Any, **keywords: Any) -> float:
@@ -118,7 +131,7 @@ def _timed(fit: Callable[..., object], *args: Any, **keywords: Any) -> float:
 
 def _rows(problem: Problem, run: Run) -> Rows:
     """The rows that the protocol passes as training rows."""
-    return problem.train if run.given else problem.both
+    return problem.train if run.stops_early else problem.both
 
 
 def _method(problem: Problem, model: Any) -> Callable[[pd.DataFrame], Array]:
@@ -131,41 +144,81 @@ def _of_kind(problem: Problem, module: str, name: str) -> Any:
     return getattr(import_module(module), name + ("Classifier" if problem.classifies else "Regressor"))
 
 
-def fit_ours(problem: Problem, run: Run, *, staged: bool = False, **parameters: Any) -> Outcome:
-    """Fit agbm; `staged`: measure the test loss after each iteration."""
-    if run.given:
+def fit_ours(
+    problem: Problem, run: Run, *, staged: bool = False, one_hold_out: bool = False, **parameters: Any
+) -> Outcome:
+    """Fit agbm.
+
+    `staged`: measure the test loss after each iteration. `one_hold_out`: several members stop on the validation rows,
+    as a single model does, instead of on rows that each of them holds out.
+    """
+    if run.stops_early:
         parameters = {"max_iter": run.iterations, "n_iter_no_change": PATIENCE, **parameters}
     if problem.kind == "count":
         parameters = {"loss": "poisson", **parameters}
     model = _of_kind(problem, "agbm", "AGBM")(random_state=run.seed, n_jobs=run.threads).set_params(**parameters)
-    rows, held_out = _rows(problem, run), {}
-    if run.given and _has_members(model):
+    rows, held_out, models = _rows(problem, run), {}, _n_members(model)
+    if run.stops_early and models > 1 and not one_hold_out:
         rows = problem.both
         model.set_params(early_stopping=True)
-    elif run.given:
+    elif run.stops_early:
         validation = problem.validation
         held_out = {"X_val": validation.X, "y_val": validation.y, "sample_weight_val": validation.weight}
     seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, **held_out)
     outcome = _outcome(problem, run, seconds, _method(problem, model), model.n_trees_, model.best_iteration_)
+    outcome = replace(outcome, models=models, validation_loss=outcome.validation_loss if held_out else float("nan"))
     if not staged:
         return outcome
     predictions = (model.staged_predict_proba if problem.classifies else model.staged_predict)(problem.test.X)
     return replace(outcome, staged_losses=tuple(loss(problem.kind, p, problem.test) for p in predictions))
 
 
-def _has_members(model: Any) -> bool:
+def _n_members(model: Any) -> int:
     from agbm._auto import n_members
     from agbm._core.methods import method_of
 
-    return n_members(model.n_members, method_of(model.method), uses_trees=True) > 1
+    return n_members(model.n_members, method_of(model.method), uses_trees=True)
 
 
 def fit_ours_with_best_rate(problem: Problem, run: Run, **parameters: Any) -> Outcome:
     """The fit with the lowest validation loss of those with the learning rates RATES; seconds are those of all fits."""
     found = [fit_ours(problem, run, **{**parameters, "learning_rate": rate}) for rate in RATES]
     best = min(found, key=lambda outcome: outcome.validation_loss)
-    seconds = sum(outcome.seconds for outcome in found)
-    return Outcome(best.predicted, best.trees, best.iterations, seconds, best.validation_loss)
+    return replace(best, seconds=sum(outcome.seconds for outcome in found))
+
+
+def cross_fitted(fit: Fit) -> Fit:
+    """Five models, each of which stops on another fifth of all rows and is trained on the others, averaged.
+
+    In other words:
+
+        folds = KFold(5, shuffle=True).split(X)
+        models = [LGBMRegressor(...).fit(X[a], y[a], eval_set=[(X[b], y[b])], ...) for a, b in folds]
+        predicted = np.mean([model.predict(X_test) for model in models], axis=0)
+    """
+
+    def fit_them(problem: Problem, run: Run) -> Outcome:
+        found = [fit(fold, replace(run, seed=run.seed + i)) for i, fold in enumerate(_folds(problem, run.seed))]
+
+        def total(field: str) -> Any:
+            return sum(getattr(outcome, field) for outcome in found)
+
+        return Outcome(
+            total("predicted") / FOLDS, total("trees"), total("iterations") // FOLDS, total("seconds"),
+            total("prediction_seconds"), total("validation_loss") / FOLDS, FOLDS,
+        )  # fmt: skip
+
+    return fit_them
+
+
+def _folds(problem: Problem, seed: int) -> Iterator[Problem]:
+    """The problem with each fifth of training and validation rows as validation rows, stratified by class."""
+    both = problem.both
+    strata = both.y if problem.classifies else np.zeros(len(both.y))
+    order = stratified_order(strata, np.random.default_rng(seed))
+    for held_out in np.array_split(order, FOLDS):
+        rest = np.setdiff1d(order, held_out)
+        yield replace(problem, train=both[rest], validation=both[np.sort(held_out)])
 
 
 def fit_lightgbm(problem: Problem, run: Run) -> Outcome:
@@ -176,7 +229,7 @@ def fit_lightgbm(problem: Problem, run: Run) -> Outcome:
     if problem.kind == "count":
         parameters["objective"] = "poisson"
     rows, keywords = _rows(problem, run), {}
-    if run.given:
+    if run.stops_early:
         parameters["n_estimators"] = run.iterations
         held_out = problem.validation
         keywords = {
@@ -186,7 +239,7 @@ def fit_lightgbm(problem: Problem, run: Run) -> Outcome:
         }
     model = _of_kind(problem, "lightgbm", "LGBM")(**parameters)
     seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, **keywords)
-    iterations = model.best_iteration_ if run.given else model.n_estimators_
+    iterations = model.best_iteration_ if run.stops_early else model.n_estimators_
     return _outcome(problem, run, seconds, _method(problem, model), iterations * problem.n_outputs, iterations)
 
 
@@ -196,7 +249,7 @@ def fit_xgboost(problem: Problem, run: Run) -> Outcome:
     if problem.kind == "count":
         parameters["objective"] = "count:poisson"
     rows, keywords = _rows(problem, run), {}
-    if run.given:
+    if run.stops_early:
         parameters |= {"n_estimators": run.iterations, "learning_rate": 0.1, "early_stopping_rounds": PATIENCE}
         held_out = problem.validation
         keywords = {
@@ -205,7 +258,7 @@ def fit_xgboost(problem: Problem, run: Run) -> Outcome:
         }
     model = _of_kind(problem, "xgboost", "XGB")(**parameters)
     seconds = _timed(model.fit, rows.X, rows.y, sample_weight=rows.weight, verbose=False, **keywords)
-    iterations = model.best_iteration + 1 if run.given else model.get_booster().num_boosted_rounds()
+    iterations = model.best_iteration + 1 if run.stops_early else model.get_booster().num_boosted_rounds()
     return _outcome(problem, run, seconds, _method(problem, model), iterations * problem.n_outputs, iterations)
 
 
@@ -227,19 +280,19 @@ def fit_catboost(problem: Problem, run: Run) -> Outcome:
     }  # fmt: skip
     if problem.kind == "count":
         parameters["loss_function"] = "Poisson"
-    if run.given:
+    if run.stops_early:
         parameters |= {"iterations": run.iterations, "early_stopping_rounds": PATIENCE}
 
     def pool(rows: Rows) -> Any:
         return catboost.Pool(with_text(rows.X), rows.y, weight=rows.weight, cat_features=problem.categorical)
 
     model = _of_kind(problem, "catboost", "CatBoost")(**parameters)
-    keywords = {"eval_set": pool(problem.validation)} if run.given else {}
+    keywords = {"eval_set": pool(problem.validation)} if run.stops_early else {}
     seconds = _timed(model.fit, pool(_rows(problem, run)), **keywords)
     form = "Probability" if problem.classifies else "Exponent" if problem.kind == "count" else "RawFormulaVal"
 
     def predict(X: pd.DataFrame) -> Array:
-        return model.predict(X, prediction_type=form)  # type: ignore[no-any-return]
+        return model.predict(X, prediction_type=form, thread_count=run.threads)  # type: ignore[no-any-return]
 
     return _outcome(problem, run, seconds, predict, model.tree_count_, model.tree_count_, with_text)
 
@@ -269,14 +322,14 @@ def fit_sklearn(problem: Problem, run: Run) -> Outcome:
         parameters["loss"] = "poisson"
     rows, held_out, keywords = _rows(problem, run), problem.validation, {}
     adapt = merging(rows.X)
-    if run.given:
+    if run.stops_early:
         parameters |= {"max_iter": run.iterations, "n_iter_no_change": PATIENCE, "early_stopping": True}
         keywords = {"X_val": adapt(held_out.X), "y_val": held_out.y, "sample_weight_val": held_out.weight}
     model = _of_kind(problem, "sklearn.ensemble", "HistGradientBoosting")(**parameters)
     X = adapt(rows.X)
     with threadpool_limits(run.threads):
         seconds = _timed(model.fit, X, rows.y, sample_weight=rows.weight, **keywords)
-        if run.given:
+        if run.stops_early:
             del model._predictors[int(np.argmax(model.validation_score_)) :]  # the first score is that of no trees
         trees = model.n_iter_ * model.n_trees_per_iteration_
         return _outcome(problem, run, seconds, _method(problem, model), trees, model.n_iter_, adapt)
@@ -295,7 +348,7 @@ def fit_chimeraboost(problem: Problem, run: Run) -> Outcome:
         parameters["loss"] = "Poisson"
     rows, held_out = _rows(problem, run), problem.validation
     keywords: dict[str, Any] = {"sample_weight": rows.weight, "cat_features": problem.categorical}
-    if run.given:
+    if run.stops_early:
         parameters |= {"n_estimators": run.iterations, "early_stopping_rounds": PATIENCE}
         keywords["eval_set"] = (with_text(held_out.X), held_out.y)
     kind = _of_kind(problem, "chimeraboost", "ChimeraBoost")
@@ -307,7 +360,10 @@ def fit_chimeraboost(problem: Problem, run: Run) -> Outcome:
     return _outcome(problem, run, seconds, _method(problem, model), trees, trees, with_text)
 
 
+REFERENCE = "LightGBM"
+"""Figures of the report are divided by its figures."""
 OURS = "agbm"
+ONE_HOLD_OUT = "agbm, one hold-out set"
 ONE_OF_OURS = "agbm, one model"
 PLAIN_OURS = "agbm, plain"
 TUNED_PLAIN = "agbm, plain, best rate"
@@ -333,11 +389,14 @@ def _settings(parameters: dict[str, Any]) -> str:
 def built_in() -> Iterator[Contestant]:
     """The contestants that are always there."""
     yield ours(OURS)
+    yield ours(ONE_HOLD_OUT, (EARLY_STOPPING,), partial(fit_ours, one_hold_out=True))
     yield ours(ONE_OF_OURS, fit=partial(fit_ours, staged=True), n_members=1)
     yield ours(PLAIN_OURS, **PLAIN)
-    yield ours(TUNED_PLAIN, (GIVEN,), fit_ours_with_best_rate, **PLAIN)
-    yield Contestant("LightGBM", fit_lightgbm, "lightgbm")
+    yield ours(TUNED_PLAIN, (EARLY_STOPPING,), fit_ours_with_best_rate, **PLAIN)
+    yield Contestant(REFERENCE, fit_lightgbm, "lightgbm")
+    yield Contestant("five LightGBMs", cross_fitted(fit_lightgbm), "lightgbm", protocols=(EARLY_STOPPING,))
     yield Contestant("XGBoost", fit_xgboost, "xgboost-cpu")
+    yield Contestant("five XGBoosts", cross_fitted(fit_xgboost), "xgboost-cpu", protocols=(EARLY_STOPPING,))
     yield Contestant("CatBoost", fit_catboost, "catboost")
     yield Contestant("HistGradientBoosting", fit_sklearn, "scikit-learn")
     yield Contestant("ChimeraBoost", fit_chimeraboost, "chimeraboost")

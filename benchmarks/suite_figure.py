@@ -1,31 +1,38 @@
-"""Draws the first figure of the README from the tables of docs/quality.md, for light and for dark pages.
+"""Writes the first table of the README, and draws its first figure, from the tables of docs/quality.md.
 
     python benchmarks/suite_figure.py        (make figures)
 
-It writes docs/comparison-light.svg and docs/comparison-dark.svg. Every dot is a data set: the test loss of agbm divided
-by that of another library. The files are written without matplotlib: they are small, their text is text, and the same
-page always gives the same bytes.
+The table, with a sentence about where agbm loses, is inserted into README.md and docs/index.md. The figure is written
+to docs/comparison-light.svg and docs/comparison-dark.svg, for light and for dark pages. Every dot is a data set: the
+test loss of agbm divided by that of another contestant. The files are written without matplotlib: they are small, their
+text is text, and the same page always gives the same bytes.
 """
 
 from __future__ import annotations
 
 import math
-import sys
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 
 from agbm.plot._style import BLACK, BLUE, ORANGE, RED, SKY
+from document import fill_in, table
+from suite_contestants import EARLY_STOPPING, OURS, OUT_OF_THE_BOX, PLAIN_OURS, TUNED_PLAIN
+from suite_report import EXTREME
 
 ROOT = Path(__file__).parent.parent
-LIBRARIES = ("LightGBM", "XGBoost", "CatBoost", "ChimeraBoost")
-"""Those that ran on the same three splits as agbm. HistGradientBoosting ran on one."""
-EXTREME = "shuttle"
-"""Its losses are tiny, and its ratios would dominate a mean."""
+LIBRARIES = ("LightGBM", "five LightGBMs", "XGBoost", "five XGBoosts", "CatBoost", "ChimeraBoost")
+"""Those of them that the page has are drawn."""
+ONLY_ON_THE_PAGE = (PLAIN_OURS, TUNED_PLAIN)
+"""Contestants that are about methods of boosting, not in the first table."""
+WORDS = {EARLY_STOPPING: "With early stopping", OUT_OF_THE_BOX: "With `fit(X, y)` alone"}
+"""The protocols in the README."""
 
-WIDTH, HEIGHT, STRIP = 600, 436, 88
-LEFT, RIGHT, TOP = 12, 588, 60
+WIDTH, STRIP = 600, 88
+LEFT, RIGHT, TOP, BOTTOM = 12, 588, 60, 24
 LOWEST, HIGHEST = 0.55, 1.5
 TICKS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4)
 RADIUS, SPREAD = 4.3, 26.0
@@ -66,26 +73,63 @@ class Strip:
         return math.exp(sum(logs) / len(logs))
 
 
-def rows_below(page: str, *headings: str) -> list[dict[str, str]]:
-    """The first table below the last of some headings, each of which is looked for below the one before."""
+def below(page: str, *headings: str) -> str:
+    """What follows the last of some headings, each of which is looked for below the one before."""
     for heading in headings:
         _, found, page = page.partition(f"\n{heading}\n")
         if not found:
             raise ValueError(f"docs/quality.md has no heading {heading!r}.")
-    lines = [line for line in page.partition("\n#")[0].splitlines() if line.startswith("|")]
+    return page
+
+
+def rows_below(page: str, *headings: str) -> list[dict[str, str]]:
+    """The first table below the last of some headings."""
+    lines = [line for line in below(page, *headings).partition("\n#")[0].splitlines() if line.startswith("|")]
     head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [dict(zip(head, cells, strict=True)) for cells in body]
 
 
+def _heading(protocol: str) -> str:
+    return f"## Protocol: {protocol}"
+
+
+def first_table(page: str) -> list[str]:
+    """The contestants with early stopping, best first; a cell is empty if something was not measured."""
+    plain = {row["contestant"]: row["test loss"] for row in rows_below(page, _heading(OUT_OF_THE_BOX))}
+    found = [row for row in rows_below(page, _heading(EARLY_STOPPING)) if row["contestant"] not in ONLY_ON_THE_PAGE]
+    heads = ["LightGBM = 1, lower is better", "models", "test loss", "of `fit(X, y)`", "fit time", "prediction time"]
+    rows = []
+    for row in sorted(found, key=lambda row: float(row["test loss"])):
+        name = row["contestant"]
+        ratios = (row["test loss"], plain.get(name, ""), row["fit time"], row["prediction time"])
+        rows.append([f"**{name}**" if name == OURS else name, row["models"], *map(_two_digits, ratios)])
+    return table(heads, rows)
+
+
+def _two_digits(ratio: str) -> str:
+    return f"{float(ratio):.2f}" if ratio else ""
+
+
+def where_it_loses(page: str) -> list[str]:
+    """What the page says about the data sets on which agbm is far behind, under both protocols."""
+    found = []
+    for protocol, words in WORDS.items():
+        sentence = re.search(r"^agbm is more than .+$", below(page, _heading(protocol)), re.MULTILINE)
+        if sentence is None:
+            raise ValueError(f"docs/quality.md does not say where agbm is behind under {protocol!r}.")
+        found.append(f"{words}, {sentence[0]}")
+    return wrap(" ".join(found), 120, break_on_hyphens=False)
+
+
 def strips(page: str) -> list[Strip]:
     """One strip per library."""
-    losses = rows_below(page, "## Protocol: given", "### Test loss")
-    compared = rows_below(page, "## Protocol: given", "### agbm compared with each contestant")
+    losses = rows_below(page, _heading(EARLY_STOPPING), "### Test loss")
+    compared = rows_below(page, _heading(EARLY_STOPPING), "### agbm compared with each contestant")
     records = {row["agbm against"]: row["wins / ties / losses"] for row in compared}
     found = []
-    for library in LIBRARIES:
+    for library in (library for library in LIBRARIES if library in records):
         wins, ties, worse = map(int, records[library].split("/"))
-        ratios = {row["set"]: float(row["agbm"]) / float(row[library]) for row in losses}
+        ratios = {row["set"]: float(row["agbm"]) / float(row[library]) for row in losses if row[library]}
         found.append(Strip(library, ratios, (wins, ties, worse)))
     return found
 
@@ -113,11 +157,11 @@ def text(x: float, y: float, words: str, fill: str, size: int = 16, **more: str)
     return f'<text x="{x:g}" y="{y:g}" fill="{fill}" font-size="{size}"{attributes}>{escape(words)}</text>'
 
 
-def frame(theme: Theme, n_sets: int) -> Iterator[str]:
+def frame(theme: Theme, n_sets: int, n_strips: int) -> Iterator[str]:
     """Title and axis."""
     yield text(LEFT, 24, f"Test loss of agbm / test loss of each library, {n_sets} data sets", theme.text, 17,
                font_weight="600")  # fmt: skip
-    one, bottom = place(1.0), TOP + len(LIBRARIES) * STRIP
+    one, bottom = place(1.0), TOP + n_strips * STRIP
     yield text(one - 10, 49, "◀ agbm is better", theme.better, 15, text_anchor="end")
     yield text(one + 10, 49, "agbm is worse ▶", theme.worse, 15)
     for tick in TICKS:
@@ -165,22 +209,27 @@ def drawn(strip: Strip, top: float, theme: Theme) -> Iterator[str]:
 def svg(page: str, theme: Theme) -> str:
     """The figure."""
     shown = strips(page)
-    elements = list(frame(theme, len(shown[0].ratios)))
+    elements = list(frame(theme, len(shown[0].ratios), len(shown)))
+    height = TOP + len(shown) * STRIP + BOTTOM
     for number, strip in enumerate(shown):
         elements += drawn(strip, TOP + number * STRIP, theme)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
         f' font-family="{FONT}" role="img">\n' + "\n".join(elements) + "\n</svg>\n"
     )
 
 
-def main(folder: Path = ROOT / "docs") -> None:
-    """Write both files."""
-    page = (ROOT / "docs" / "quality.md").read_text()
+def main(root: Path = ROOT) -> None:
+    """Write the table into both pages, and both files of the figure."""
+    page = (root / "docs" / "quality.md").read_text()
+    for document in ("README.md", "docs/index.md"):
+        fill_in(root / document, {"suite": first_table(page), "where it loses": where_it_loses(page)})
+        print(f"filled {root / document} in")
     for name, theme in THEMES.items():
-        (folder / f"comparison-{name}.svg").write_text(svg(page, theme))
-        print(f"wrote {folder / f'comparison-{name}.svg'}")
+        path = root / "docs" / f"comparison-{name}.svg"
+        path.write_text(svg(page, theme))
+        print(f"wrote {path}")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main()

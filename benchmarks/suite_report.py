@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import cast
 
 from document import table
-from suite_contestants import GIVEN, ONE_OF_OURS, OURS, PLAIN_OURS, TUNED_PLAIN
+from suite_contestants import EARLY_STOPPING, ONE_OF_OURS, OURS, REFERENCE, TUNED_PLAIN
 from suite_statistics import (
     BySet,
     bootstrap_interval,
@@ -23,7 +25,10 @@ from suite_statistics import (
 METRICS = {
     "binary": "log loss", "multiclass": "log loss", "regression": "mean squared error", "count": "Poisson deviance",
 }  # fmt: skip
-BASES_OF_TIME = ("LightGBM", "CatBoost")
+EXTREME = "shuttle"
+"""Its losses are tiny, and its ratios would dominate a mean."""
+FAR_BEHIND = 0.03
+TIMES = ("seconds", "prediction_seconds")
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,15 @@ class Record:
     iterations: int
     """Maximum number of iterations; 0 for `out of the box`, where each library has its own."""
     threads: int
+    machine: str
+    models: int = 1
+    """Number of models whose average predicts."""
     loss: float | None = None
     validation_loss: float | None = None
     trees: int | None = None
     kept_iterations: int | None = None
     seconds: float | None = None
+    prediction_seconds: float | None = None
     staged_losses: list[float] | None = None
     """Test losses after each iteration, for some contestants."""
     error: str | None = None
@@ -65,11 +74,12 @@ class Record:
 class Results:
     """The records of one protocol with the same limits on rows and iterations.
 
-    If a contestant was measured with several versions or settings, only those of its last record count.
+    If a contestant was measured with several versions or settings, only those of its last record count. Times are those
+    of one machine: the one with most records.
     """
 
     def __init__(self, records: Sequence[Record], protocol: str, rows: int, iterations: int) -> None:
-        limit = iterations if protocol == GIVEN else 0
+        limit = iterations if protocol == EARLY_STOPPING else 0
         records = [r for r in records if (r.protocol, r.rows, r.iterations) == (protocol, rows, limit)]
         last = {record.contestant: record.variant for record in records}
         current = [record for record in records if record.variant == last[record.contestant]]
@@ -79,12 +89,16 @@ class Results:
         self.kinds = {record.task: record.kind for record in records}
         self.halves = {record.task: record.half for record in records}
         self.contestants = list(dict.fromkeys(record.contestant for record in records))
+        self.models = {record.contestant: record.models for record in self.records}
+        self.machine = next((name for name, _ in Counter(r.machine for r in self.records).most_common(1)), "")
 
     def of(self, contestant: str, field: str, sets: Sequence[str] | None = None) -> BySet:
         """A figure of a contestant by set and seed, bounded below so that it has ratios: a model may have no trees."""
         least = 1.0 if field == "trees" else 1e-12
         found: dict[str, dict[int, float]] = {}
         for record in self.records:
+            if field in TIMES and record.machine != self.machine:
+                continue
             if record.contestant == contestant and (sets is None or record.task in sets):
                 found.setdefault(record.task, {})[record.seed] = max(float(getattr(record, field)), least)
         return found
@@ -103,25 +117,26 @@ def _ratio(value: float, digits: int = 4) -> str:
     return "" if value != value else f"{value:.{digits}f}"
 
 
-def _relative(results: Results, who: str, other: str, field: str, sets: Sequence[str] | None, digits: int) -> str:
-    """The geometric mean of the ratios of a figure to that of another contestant."""
-    found = ratios(results.of(who, field, sets), results.of(other, field, sets))
+def _relative(results: Results, who: str, field: str, sets: Sequence[str], digits: int) -> str:
+    """The geometric mean of the ratios of a figure to that of the reference."""
+    found = ratios(results.of(who, field, sets), results.of(REFERENCE, field, sets))
     return _ratio(geometric_mean(list(found.values())), digits)
 
 
-def summary(results: Results, reference: str, sets: Sequence[str] | None = None) -> list[str]:
-    """A table with one row per contestant, over the given sets or all of them."""
+def summary(results: Results, sets: Sequence[str]) -> list[str]:
+    """A table with one row per contestant, over the given sets; means leave the extreme one out."""
     losses = results.losses(sets)
     ranks, n_common = mean_ranks(losses), len(common_sets(losses))
+    sets = [name for name in sets if name != EXTREME]
     heads = [
-        "contestant", "sets", f"loss / {reference}", f"mean rank ({n_common} sets)",
-        *(f"seconds / {base}" for base in BASES_OF_TIME), f"trees / {PLAIN_OURS}",
+        "contestant", "models", "sets", "test loss", f"mean rank ({n_common} sets)", "fit time", "prediction time",
+        "trees",
     ]  # fmt: skip
     rows = [
         [
-            who, str(len(losses[who])), _relative(results, who, reference, "loss", sets, 4), _ratio(ranks[who], 2),
-            *(_relative(results, who, base, "seconds", sets, 2) for base in BASES_OF_TIME),
-            _relative(results, who, PLAIN_OURS, "trees", sets, 2),
+            who, str(results.models[who]), str(len(losses[who].keys() & set(sets))),
+            _relative(results, who, "loss", sets, 4), _ratio(ranks[who], 2),
+            *(_relative(results, who, field, sets, 2) for field in (*TIMES, "trees")),
         ]
         for who in sorted(losses, key=lambda who: (ranks[who], who))
     ]  # fmt: skip
@@ -130,18 +145,34 @@ def summary(results: Results, reference: str, sets: Sequence[str] | None = None)
 
 def pairs(results: Results, mine: str) -> list[str]:
     """A table of one contestant compared with each other one."""
-    heads = [f"{mine} against", "sets", "loss ratio", "95 % interval", "wins / ties / losses", "worst set"]
+    heads = [f"{mine} against", "sets", "loss ratio", "95 % interval", "median", "wins / ties / losses", "worst set"]
     rows = []
     for who in results.contestants:
         found = compare(results.of(mine, "loss"), results.of(who, "loss"))
-        if who == mine or not found.by_set:
+        usual = [ratio for name, ratio in found.by_set.items() if name != EXTREME]
+        if who == mine or not usual:
             continue
-        low, high = bootstrap_interval(list(found.by_set.values()))
+        low, high = bootstrap_interval(usual)
         rows.append([
-            who, str(len(found.by_set)), _ratio(found.ratio), f"{low:.4f} to {high:.4f}",
-            f"{found.wins} / {found.ties} / {found.losses}", f"{found.worst} ({found.by_set[found.worst]:.3f})",
+            who, str(len(found.by_set)), _ratio(geometric_mean(usual)), f"{low:.4f} to {high:.4f}",
+            _ratio(median(found.by_set.values())), f"{found.wins} / {found.ties} / {found.losses}",
+            f"{found.worst} ({found.by_set[found.worst]:.3f})",
         ])  # fmt: skip
     return table(heads, rows)
+
+
+def where_behind(results: Results, mine: str) -> str:
+    """A sentence about the sets on which a contestant is far behind the best other library."""
+    worst: dict[str, tuple[float, str]] = {}
+    for who in (who for who in results.contestants if not who.startswith(OURS)):
+        for name, ratio in ratios(results.of(mine, "loss"), results.of(who, "loss")).items():
+            worst[name] = max(worst.get(name, (0.0, "")), (ratio, who))
+    behind = sorted(
+        ((ratio, name, who) for name, (ratio, who) in worst.items() if ratio > 1 + FAR_BEHIND), reverse=True
+    )
+    named = ", ".join(f"{name} ({100 * ratio - 100:.0f} %, {who})" for ratio, name, who in behind)
+    where = f"{len(behind)} of {len(worst)} data sets" + (f": {named}" if behind else "")
+    return f"{mine} is more than {100 * FAR_BEHIND:g} % behind the best other library on {where}."
 
 
 def trees_to_reach(results: Results, mine: str, other: str) -> Iterator[str]:
@@ -179,7 +210,8 @@ def every_set(results: Results) -> Iterator[str]:
     lead = {name: [name, kind, results.halves[name]] for name, kind in results.kinds.items()}
     shown: tuple[tuple[str, str, Callable[[float], str]], ...] = (
         ("Test loss", "loss", lambda value: f"{value:.5g}"),
-        ("Seconds", "seconds", lambda value: f"{value:.2f}"),
+        ("Seconds of a fit", "seconds", lambda value: f"{value:.2f}"),
+        ("Milliseconds of the predictions", "prediction_seconds", lambda value: f"{1000 * value:.1f}"),
         ("Trees", "trees", lambda value: f"{value:.0f}"),
     )
     for title, field, show in shown:
@@ -194,58 +226,64 @@ def failures(results: Results) -> Iterator[str]:
         yield from (*table(["contestant", "set", "seed", "error"], rows, left=4), "")
 
 
-def section(results: Results, protocol: str, reference: str, with_halves: bool) -> Iterator[str]:
+def section(results: Results, protocol: str, with_halves: bool) -> Iterator[str]:
     """The part of the page about one protocol."""
     threads = sorted({record.threads for record in results.records})
     seeds = len({record.seed for record in results.records})
     yield from (
         f"## Protocol: {protocol}", "",
-        f"{len(results.kinds)} sets, up to {seeds} splits each, threads: {', '.join(map(str, threads))}.", "",
-        *summary(results, reference), "",
+        f"{len(results.kinds)} sets, up to {seeds} splits each, threads: {', '.join(map(str, threads))}. Times: "
+        f"{results.machine}.", "",
+        *summary(results, list(results.kinds)), "",
     )  # fmt: skip
     for half in "AB" if with_halves else "":
         sets = results.in_half(half)
-        yield from (f"### Half {half} ({len(sets)} sets)", "", *summary(results, reference, sets), "")
+        yield from (f"### Half {half} ({len(sets)} sets)", "", *summary(results, sets), "")
     if OURS in results.contestants:
         yield from (f"### {OURS} compared with each contestant", "", *pairs(results, OURS), "")
+        yield from (where_behind(results, OURS), "")
     yield from (*trees_to_reach(results, ONE_OF_OURS, TUNED_PLAIN), "")
     yield from failures(results)
     yield from every_set(results)
 
 
 def page(
-    records: Sequence[Record], protocols: Sequence[str], rows: int, iterations: int, reference: str, with_halves: bool
-) -> str:
-    """The whole page, in Markdown."""
+    records: Sequence[Record], protocols: Sequence[str], rows: int, iterations: int, with_halves: bool
+) -> list[str]:
+    """The lines of the page, in Markdown."""
+    versions = {r.contestant: f"{r.contestant} {r.version}" for r in records if not r.contestant.startswith("five ")}
+    metrics = ", ".join(f"{metric} ({kind})" for kind, metric in METRICS.items())
     lines = [
-        "# Default settings on many tables", "",
-        f"At most {rows:,} training rows per set. Protocol `given`: early stopping on the same validation rows for all "
-        f"libraries, at most {iterations:,} iterations. Protocol `out of the box`: the defaults of each library. "
-        "benchmarks/suite_contestants.py describes both.", "",
-        f"Losses are on test rows: {', '.join(f'{metric} ({kind})' for kind, metric in METRICS.items())}. Ratios are "
-        "geometric means over sets, below 1 is better; on each set, the ratio is the geometric mean over the splits. "
-        "A win (loss) is a set on which the 95 % interval of the mean log ratio over the splits lies below (above) 0, "
-        "or, for a single split, a difference of more than 0.1 %. Intervals of ratios are from a bootstrap over sets. "
-        "Seconds are those of the whole fit, trees those of the model that predicts.", "",
+        f"At most {rows:,} training rows per set, a quarter as many validation rows, and the same rows for all "
+        f"contestants. Protocol `early stopping`: at most {iterations:,} iterations; single models stop on the "
+        "validation rows, and the models of averages on rows that each of them holds out. Protocol `out of the box`: "
+        "the defaults of each library on all of these rows. `benchmarks/suite_contestants.py` describes both. "
+        f"Versions: {', '.join(versions.values())}.", "",
+        f"Losses are on test rows: {metrics}. In summaries, losses, times and numbers of trees are relative to "
+        f"{REFERENCE}: geometric means over sets, without {EXTREME}, below 1 is better; on each set, the ratio is the "
+        "geometric mean over the splits. \"Models\" is the number of models whose average predicts. A win (loss) is a "
+        "set on which the 95 % interval of the mean log ratio over the splits lies below (above) 0, or, for a single "
+        "split, a difference of more than 0.1 %. Intervals of ratios are from a bootstrap over sets. Fit times are "
+        "those of whole fits, prediction times those of all test rows, and trees those of the models that predict.", "",
     ]  # fmt: skip
     for protocol in protocols:
         results = Results(records, protocol, rows, iterations)
         if results.records:
-            lines += section(results, protocol, reference, with_halves)
-    return "\n".join(lines)
+            lines += section(results, protocol, with_halves)
+    return lines
 
 
-def choice(results: Results, names: Sequence[str], reference: str) -> Iterator[str]:
+def choice(results: Results, names: Sequence[str]) -> Iterator[str]:
     """Lines about a choice between contestants, verified across the halves."""
     losses = {who: results.of(who, "loss") for who in names}
-    base = results.of(reference, "loss")
-    if not common_sets({**losses, reference: base}):
-        yield f"no set was measured for all of {', '.join([*names, reference])}"
+    base = results.of(REFERENCE, "loss")
+    if not common_sets({**losses, REFERENCE: base}):
+        yield f"no set was measured for all of {', '.join([*names, REFERENCE])}"
         return
     found = choose(losses, base, results.halves)
     for who in names:
         of_half = [f"{half} {found.ratios[half][who]:.4f}" for half in "AB"]
-        yield f"{who}: loss / {reference} on {', '.join(of_half)}"
+        yield f"{who}: loss / {REFERENCE} on {', '.join(of_half)}"
     for half, other in ("AB", "BA"):
         who = found.chosen[half]
         yield f"chosen on {half}: {who} ({found.ratios[half][who]:.4f}), on {other} {found.ratios[other][who]:.4f}"

@@ -41,7 +41,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from records import append, read
-from suite_contestants import GIVEN, Run
+from suite_contestants import EARLY_STOPPING, Run
 from suite_tables import Problem, Rows, Task, all_tasks, split
 from uncertainty_parts import Contestant, Part
 from uncertainty_report import Record, page
@@ -108,7 +108,7 @@ class Benchmark:
                     continue
                 rows = rows or task.load()
                 problem = split(task, rows, seed, int(SHARE_FOR_TRAINING * self._args.rows))
-                run = Run(GIVEN, self._args.iterations, seed, self._args.threads)
+                run = Run(EARLY_STOPPING, self._args.iterations, seed, self._args.threads)
                 for contestant, record in pending:
                     record = measured(record, self._part, contestant, problem, run)
                     append(self._path, record)
