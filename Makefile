@@ -14,7 +14,7 @@
 # make release-check  all of it, with versions, changelog and documentation; prints what was done, skipped, and why
 # make test-install  whether what the README and the pages install is enough for what they run, in environments made for it
 # make docs   set up, build the documentation, write out/docs/index.html; warnings are errors
-# make figures  draw the first figure of the README from docs/quality.md, and those of docs/examples.md from its code
+# make figures  the first table and figure of the README from docs/quality.md, and those of docs/examples.md from its code
 # make paper  set up, rerun the experiments of the paper, write out/paper/index.html; AGBM_DATA=folder as above
 # make bench  set up with other libraries, compare speed, write docs/benchmarks.md; DATA=folder adds the data sets (see
 #             benchmarks/speed.py for the files)
@@ -25,8 +25,8 @@
 #             (benchmarks/classes.py); fills docs/measurements.md in
 # make bench-kernels  what the native kernels reach of the limits of the machine
 # make bench-ablation DATA=folder  what each part of the default is worth (benchmarks/ablation.py)
-# make bench-suite DATA=folder  compare default settings of libraries on 43 real tables, write out/suite/suite.md; resumes
-#             (see benchmarks/suite.py for the folder and for more options)
+# make bench-suite DATA=folder  compare default settings of libraries on 43 real tables; resumes; fills docs/quality.md in
+#             (PROCESSES=n tables at a time, on two cores each; see benchmarks/suite.py for the folder and for more options)
 # make bench-uncertainty DATA=folder  compare intervals, quantiles, sets of classes and distributions on the same tables, write
 #             out/uncertainty/uncertainty.md; resumes (see benchmarks/uncertainty.py)
 # make bench-counts DATA=folder  compare Poisson models of counts with exposure, write out/counts/counts.md; resumes
@@ -177,7 +177,7 @@ bench-ablation: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/ablation.py --data $(DATA)
 
 bench-suite: $(BENCH_SET_UP)
-	$(BIN)/python benchmarks/suite.py --data $(DATA) --halves
+	$(BIN)/python benchmarks/suite.py --data $(DATA) $(if $(PROCESSES),--processes $(PROCESSES)) --halves --document docs/quality.md
 
 # lifelines, which ngboost imports, names pandas < 3 but works with pandas 3: installed without dependencies, so that the
 # pandas of the tests stays.
