@@ -60,7 +60,7 @@ def _facts(model: Model) -> dict[str, Any]:
 def _missing_text(model: Model) -> dict[str, list[str]]:
     """Return the columns of dates or numbers in text that have other values, and these, which count as missing."""
     derivation = model.model_.reader.derivation
-    unread = {f: column.unread for f, column in derivation.dates.items()} | derivation.numbers
+    unread = {f: column.unread for f, column in derivation.dates.items()} | dict(derivation.numbers)
     names = feature_names(model, list(unread))
     return {name: list(texts) for name, texts in zip(names, unread.values(), strict=True) if texts}
 
