@@ -50,3 +50,60 @@ def test_iterations_that_are_not_kept(iteration):
     model = AGBMRegressor(max_iter=5, early_stopping=False).fit(X, y)
     with pytest.raises(ValueError, match=f"iteration={iteration} must be between 0 and best_iteration_=5"):
         model.at_iteration(iteration)
+
+
+class TestTrial:
+    """Early stopping finds the number of iterations of one member, which is fitted to all rows."""
+
+    N = 2000
+
+    @pytest.fixture
+    def data(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(self.N, 4))
+        return X, np.sin(2 * X[:, 0]) + rng.normal(size=self.N)
+
+    def test_is_the_fit_with_this_number(self, data, tmp_path):
+        X, y = data
+        told = []
+        model = AGBMRegressor(n_members=1, callbacks=[lambda record: told.append(record.iteration)]).fit(X, y)
+        stopped = AGBMRegressor(n_members=1, early_stopping=True).fit(X, y)
+        n = stopped.best_iteration_
+        assert 0 < n < stopped.n_iter_
+        whole = AGBMRegressor(n_members=1, early_stopping=False, max_iter=n).fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+        assert told == list(range(n + 1))
+        assert (model.resolved_params_["early_stopping"], model.resolved_params_["max_iter"]) == (False, n)
+        assert (model.early_stopping, model.max_iter) == ("auto", "auto")
+        model.set_params(callbacks=None).save(tmp_path / "model.agbm")
+        loaded = agbm.load(tmp_path / "model.agbm")
+        assert not loaded.verify(X, y).differences
+        assert (loaded.early_stopping, loaded.max_iter) == ("auto", "auto")
+        np.testing.assert_array_equal(loaded.update(X, y, mode="all").predict(X), whole.predict(X))
+
+    def test_without_a_seed(self, data, tmp_path):
+        model = AGBMRegressor(n_members=1, random_state=None, max_iter=20, colsample_bynode=0.5).fit(*data)
+        model.save(tmp_path / "model.agbm")
+        assert not agbm.load(tmp_path / "model.agbm").verify(*data).differences
+
+    def test_in_batches(self, data):
+        X, y = data
+        model = AGBMRegressor(n_members=1, max_iter=30).fit(X, y)
+        parts = AGBMRegressor(n_members=1, max_iter=30).fit(agbm.Batches(lambda: iter([X[:300], X[300:]])), y)
+        np.testing.assert_array_equal(parts.predict(X), model.predict(X))
+
+    @pytest.mark.parametrize(
+        ("parameters", "n_rows", "stops_early"),
+        [
+            ({}, N - 1, False),  # too few rows
+            ({"warm_start": True}, N, False),  # the next fit must have the same rows
+            ({"loss": "distribution:normal"}, N, True),  # the spread needs the held-out rows
+            ({"early_stopping": True}, N, True),
+        ],
+    )
+    def test_there_is_none(self, parameters, n_rows, stops_early, data):
+        X, y = data[0][:n_rows], data[1][:n_rows]
+        model = AGBMRegressor(n_members=1, max_iter=3, **parameters).fit(X, y)
+        assert model.resolved_params_["early_stopping"] is stops_early
+        assert model.model_.held_out is stops_early
+        assert model.resolved_params_["max_iter"] == 3

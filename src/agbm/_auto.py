@@ -21,8 +21,10 @@ from ._core.objective import LocalObjective
 from ._core.sums import exact_mean
 
 # early_stopping="auto": True from this number of rows on. In smaller data sets, a single model needs all rows for
-# training; several members use every row anyway.
+# training; several members use every row anyway. From TRIAL_ROWS on, a trial with early stopping finds the number of
+# iterations for a single model, which is then fitted to all rows.
 EARLY_STOPPING_ROWS = 10_000
+TRIAL_ROWS = 2_000
 EARLY_STOPPING_ROWS_OF_MEMBERS = 75
 
 # The same for groups of rows, such as queries.
@@ -95,10 +97,15 @@ def early_stopping(given: bool | str, n_units: int, of_groups: bool, has_validat
     """Whether training stops early; units are rows, or groups of rows that are held out as a whole."""
     if not isinstance(given, str):
         return bool(given)
-    alone, of_members = EARLY_STOPPING_ROWS, EARLY_STOPPING_ROWS_OF_MEMBERS
+    alone, of_members = TRIAL_ROWS, EARLY_STOPPING_ROWS_OF_MEMBERS
     if of_groups:
         alone, of_members = EARLY_STOPPING_GROUPS, EARLY_STOPPING_GROUPS_OF_MEMBERS
     return has_validation or n_units >= (alone if n_members == 1 else of_members)
+
+
+def is_trial(given: bool | str, n_units: int, of_groups: bool, n_members: int) -> bool:
+    """Whether a run that holds out rows only finds the number of iterations."""
+    return isinstance(given, str) and n_members == 1 and not of_groups and n_units < EARLY_STOPPING_ROWS
 
 
 def max_iter(given: int | str, stops_early: bool) -> int:

@@ -23,7 +23,7 @@ from ._core.training import Watcher
 from ._data.rows import Given
 from ._device import predictions_on_device, rows_of_device
 from ._explanation import explanation
-from ._fit import check_continues, train
+from ._fit import check_continues, settled, train
 from ._labels import Labels
 from ._model import FittedModel
 from ._parameter_names import KnowsNames
@@ -31,6 +31,7 @@ from ._parameters import check_combinations, watched_rows
 from ._planning import checkpoints_of
 from ._predictor import Predictor, finish_of
 from ._preparation import Preparation, RowSource
+from ._run import Run
 from ._storage import model as storage
 from ._update import Wanted, updated
 from ._verification import ALL, Replay, Verification
@@ -139,12 +140,15 @@ class BaseAGBM(KnowsNames, ABC):
                 raise ValueError(f"device={self.device!r}: workers of a cluster grow trees on their CPUs; use 'cpu'.")
             source = rows_of_device(self.device)
         replay = self._replay
-        preparation = Preparation(self, self._kind, earlier, source, seed=None if replay is None else replay.seed)
-        run = preparation.run(given, None if validation.X is None else validation, watched)
+
+        def prepare(settings: Any, seed: int | None) -> Run:
+            preparation = Preparation(settings, self._kind, earlier, source, seed=seed)
+            return preparation.run(given, None if validation.X is None else validation, watched)
+
         if replay is not None:
-            replay.run(run, self)
+            replay.run(*settled(prepare, self, replay.seed))
             return self
-        return self._keep(train(run, self), notes={})
+        return self._keep(train(prepare, self), notes={})
 
     def _read(self, given: Given, name: str = "y") -> Given:
         """The rows in a form that a fit can use; `name` is that of y in errors."""

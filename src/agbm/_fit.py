@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -54,9 +55,27 @@ class Trained(NamedTuple):
     """For each member, the level of its spread at the best iteration; see SpreadLevels."""
 
 
-def train(run: Run, settings: Any) -> FittedModel:
-    """Train a model on a prepared run; `settings` is the estimator with its parameters."""
-    return finished(run, settings, follow(run, settings, members_of(run, settings)))
+def settled(prepare: Callable[[Any, int | None], Run], settings: Any, seed: int | None = None) -> tuple[Run, Any]:
+    """The run of an estimator, and its settings, after a trial has found the number of iterations if there is one.
+
+    `prepare` makes a run of settings and a seed.
+    """
+    run = prepare(settings, seed)
+    if not run.plan.is_trial:
+        return run, settings
+    trial, final = copy(settings), copy(settings)
+    trial.callbacks = None  # they are told of the model that is kept
+    trained = follow(run, trial, members_of(run, trial))
+    final.early_stopping, final.max_iter = False, max(len(trained.ensembles[0]), 1)
+    return prepare(final, run.plan.seed), final
+
+
+def train(prepare: Callable[[Any, int | None], Run], settings: Any) -> FittedModel:
+    """Train a model; `settings` is the estimator with its parameters, of which `prepare` makes a run."""
+    run, final = settled(prepare, settings)
+    model = finished(run, final, follow(run, final, members_of(run, final)))
+    parameters = shaping_parameters(settings)
+    return replace(model, parameters=parameters, fingerprints=_known_fingerprints(parameters))
 
 
 def members_of(run: Run, settings: Any) -> list[MemberRun]:

@@ -15,10 +15,11 @@ from . import _auto, _threads
 from ._constraints import interaction_groups, monotone_outputs
 from ._core.ensemble import Ensemble
 from ._core.learners import Learner, RegressorLearner
-from ._core.losses import Array, BuiltInLoss, Loss, best_constant_with, is_built_in
+from ._core.losses import Array, BuiltInLoss, Cox, Loss, best_constant_with, is_built_in
 from ._core.methods import method_of
 from ._core.objective import LocalObjective, start_function
 from ._core.ring import Ring
+from ._core.spread_level import spread_of
 from ._core.together import combined, count
 from ._core.weights import Weights
 from ._data.blocks import (
@@ -133,14 +134,26 @@ class Planning:
         n_members = _auto.n_members(settings.n_members, method, settings.learner is None)
         stops_early = _auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
         held_out = stops_early and not has_validation and settings.validation_fraction is not None
-        earlier, seed = self._earlier_run(reader, labels, held_out, identity)
+        is_trial = held_out and self._needs_no_held_out_rows(loss)
+        is_trial = is_trial and _auto.is_trial(settings.early_stopping, *units, n_members)
+        if is_trial and settings.warm_start:  # its next fit must have the same training rows
+            stops_early = held_out = is_trial = False
+        seed = seed_of(settings.random_state) if self._seed is None else self._seed
+        earlier: Sequence[Ensemble] = ()
+        if not is_trial:
+            earlier, seed = self._earlier_run(reader, labels, held_out, seed, identity)
         if earlier and len(earlier) != n_members:
             raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
         at_once, n_threads = self._divided_threads(loss, n_members)
         return Plan(
             method, loss, _auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
-            held_out, n_members, at_once, n_threads, earlier, seed,
+            held_out, is_trial, n_members, at_once, n_threads, earlier, seed,
         )  # fmt: skip
+
+    def _needs_no_held_out_rows(self, loss: Loss) -> bool:
+        """Whether nothing but the number of iterations is found from held-out rows."""
+        scales = getattr(self._settings, "temperature_scaling", False)
+        return not scales and spread_of(loss) is None and not isinstance(loss, Cox)
 
     def _divided_threads(self, loss: Loss, n_members: int) -> tuple[int, int]:
         """How many members are trained at the same time, and the number of threads of each."""
@@ -161,11 +174,11 @@ class Planning:
         return wanted
 
     def _earlier_run(
-        self, reader: TableReader, labels: Labels, held_out: bool, identity: Callable[[dict[str, str]], str]
-    ) -> tuple[Sequence[Ensemble], int]:
+        self, reader: TableReader, labels: Labels, held_out: bool, seed: int,
+        identity: Callable[[dict[str, str]], str],
+    ) -> tuple[Sequence[Ensemble], int]:  # fmt: skip
         """The ensembles of the run to resume, from warm_start or a checkpoint, and its seed."""
         ensembles: Sequence[Ensemble] = ()
-        seed = seed_of(self._settings.random_state) if self._seed is None else self._seed
         if self._earlier is not None:
             if held_out != self._earlier.held_out:
                 held, given = ("no rows", "not given") if held_out else ("some rows", "given")

@@ -29,6 +29,8 @@ class Plan(NamedTuple):
     stops_early: bool
     held_out: bool
     """Whether validation rows are held out of the given rows."""
+    is_trial: bool
+    """Whether the run only finds the number of iterations of another one, without held-out rows."""
     n_members: int
     members_at_once: int
     """How many members are trained at the same time, on threads of their own."""

@@ -109,7 +109,11 @@ def updated(
     settings = settings_of(estimator, model, wanted.max_iter)
     check_combinations(settings, validation, checkpoints_of(settings))
     if wanted.mode == "all":
-        return replace(train(rows.run(settings, model), settings), origin=None)  # its columns are those of other rows
+
+        def prepare(settings: Any, seed: int | None) -> Run:
+            return rows.run(settings, model, seed=seed)
+
+        return replace(train(prepare, settings), origin=None)  # its columns are those of other rows
     if wanted.mode == "trees":
         return _with_more_trees(model, settings, rows)
     known = _known(model, settings, rows)
