@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from .._core.losses import Array
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
@@ -53,7 +54,7 @@ class Look(NamedTuple):
 
 def look(X: Any, weights: NDArray[Any] | None = None) -> Look:
     """Look at the columns of a table, before anything is known about them; rows of weight zero do not count."""
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    n_rows = _n_rows(X)
     if not has_more_than_numbers(X):
         return Look(n_rows, {}, {}, {}, frozenset())
     rows = np.arange(n_rows)
@@ -244,6 +245,14 @@ def _one_order(orders: Sequence[list[Any]], f: int) -> list[Any]:
             f"{next(order for order in orders if order != orders[0])}; use one order for all."
         )
     return orders[0]
+
+
+def _n_rows(X: Any) -> int:
+    """Number of rows; 0 for what is no table, which scikit-learn's checks report."""
+    try:
+        return int(_num_samples(X))
+    except TypeError:
+        return 0
 
 
 def has_more_than_numbers(X: Any) -> bool:
