@@ -162,7 +162,8 @@ _PARAMETERS = """
         The number of trees (or other learners) in that model.
     history_ : dict of arrays
         One entry per iteration, including the initial function as iteration 0: iteration, trees, train_loss,
-        validation_loss, theta, momentum, cosine_residual, cosine_corrected, restart, seconds.
+        validation_loss, theta, momentum, cosine_residual, cosine_corrected, restart, seconds; scores and losses of
+        `scoring` and `watch`; spread_level, if a loss has a spread and there are validation rows.
     feature_importances_ : array of shape (n_features,)
         Total gain of the splits on each feature, with each tree multiplied by its weight in the model; normalised to
         sum to 1. Only with trees.
