@@ -61,9 +61,15 @@ def test_a_small_unit_of_labels_loses_nothing():
         np.testing.assert_allclose(small, score if 1.0 < y < 3.0 else 2.0**-80 * score, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_distributions(name):
-    loss = losses.HistogramDistribution([-4.0, 0.0, 1.0, 9.0]) if name == "histogram" else DISTRIBUTIONS[name]()
+ZEROS_AND_MORE = np.maximum(np.random.default_rng(0).normal(size=900), 0.0)
+LOSSES = {name: kind() for name, kind in DISTRIBUTIONS.items()} | {
+    "histogram": losses.HistogramDistribution([-4.0, 0.0, 1.0, 9.0]),
+    "histogram with an atom": losses.HistogramDistribution(6).learned_from(ZEROS_AND_MORE, None),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_distributions(loss):
     measure = measure_of_distribution(loss)
     rng = np.random.default_rng(1)
     raw = rng.normal(0.5, 0.4, (len(loss.mean_signs), 300))
