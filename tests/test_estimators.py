@@ -466,7 +466,9 @@ class TestLosses:
         mean = np.where(high, 1000.0, np.where(middle, 8.0, 1.0))
         y = mean * rng.gamma(4.0, 0.25, size=4000)
         for method in METHODS:
-            model = AGBMRegressor(**like_default(method), loss=loss, learning_rate=0.2, max_iter=200)
+            model = AGBMRegressor(
+                **like_default(method), loss=loss, learning_rate=0.2, max_iter=200, early_stopping=False
+            )
             predicted = model.fit(X, y).predict(X)
             found = [np.mean(predicted[part]) for part in (high, middle, ~high & ~middle)]
             np.testing.assert_allclose(found, [1000, 8, 1], rtol=0.3)
@@ -787,7 +789,7 @@ class TestBadInput:
             ("max_depth", "auto"), ("max_leaf_nodes", "few"), ("colsample_bynode", "half"),
             ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
             ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),
-            ("tol", -1.0), ("learner", "tree"), ("callbacks", print), ("verbose", -1), ("random_state", "seed"),
+            ("tol", -1.0), ("learner", "tree"), ("callbacks", print), ("random_state", "seed"),
             ("n_jobs", 1.5), ("n_jobs", 0), ("warm_start", "yes"), ("multi_strategy", "both"), ("subsample", 0.0),
             ("subsample", 1.5), ("colsample_bytree", 0.0), ("colsample_bynode", 2.0), ("dropout", 1.0),
             ("dropout", -0.1), ("categorical_features", "all"), ("monotonic_cst", "up"), ("interaction_cst", "none"),
@@ -884,7 +886,7 @@ class TestBadInput:
             ({"X_val": [[1.0, 2.0]], "y_val": [1.0]}, ["X_val", "2 features", "1 features"]),
             ({"X_val": [[1.0]], "y_val": [np.inf]}, ["y_val", "infinity"]),
             ({"X_val": [[1.0]], "y_val": [[1.0, 2.0]]}, ["y_val", "1d array"]),
-            ({"X_val": [[1.0]], "y_val": ["a"]}, ["y_val", "numeric"]),
+            ({"X_val": [[1.0]], "y_val": ["a"]}, ["y_val", "text", "astype"]),
             ({"y": [1e200, 0.0, 2.0]}, ["not finite", "y", "scale"]),
             ({"X_val": [[1.0]], "y_val": [1e200]}, ["not finite", "y_val", "scale"]),
             ({"X_val": [[1.0]], "y_val": [1.0, 2.0]}, ["y_val", "2", "1"]),
@@ -986,6 +988,7 @@ class TestDivergence:
             second_order=True,
             learning_rate=0.3,
             max_iter=200,
+            early_stopping=False,
             l2_regularization=0.0,
             colsample_bytree=1.0,
         )

@@ -82,7 +82,7 @@ class TestUnit:
             quantile = {"absolute": 0.5, "low quantile": 0.05, "high quantile": 0.9}[loss]
             losses = [Quantile(quantile).value(y, found).mean() for found in (one, other)]
             stops = "early_stopping" in VARIANTS[variant]  # at another iteration of nearly the same loss
-            assert losses[0] == pytest.approx(losses[1], rel=0.15 if stops else 0.05)
+            assert losses[0] == pytest.approx(losses[1], rel=0.25 if stops else 0.05)
 
     @pytest.mark.parametrize("variant", ["default", "early stopping", "agbm"])
     @pytest.mark.parametrize("unit", [1e-30, 1e-12, 0.01, 100.0, 1e20])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import UndefinedMetricWarning
 
 from ._core.losses import Array, Loss
 from ._core.objective import LocalObjective
@@ -201,10 +203,12 @@ class Scores:
         model.model_ = _KnownScores(self._labels, self._loss, np.ascontiguousarray(raw))
         X = np.arange(len(part.y))[:, np.newaxis]
         weights = {} if part.weight is None else {"sample_weight": part.weight}
-        return {
-            f"{part.name}_{name}": _number(scorer, scorer(model, X, part.y, **weights))
-            for name, scorer in self._scorers.items()
-        }
+        with warnings.catch_warnings():  # of iterations; if a metric is never defined, early stopping raises an error
+            warnings.simplefilter("ignore", UndefinedMetricWarning)
+            return {
+                f"{part.name}_{name}": _number(scorer, scorer(model, X, part.y, **weights))
+                for name, scorer in self._scorers.items()
+            }
 
 
 def _number(scorer: Scorer, score: Any) -> float:
