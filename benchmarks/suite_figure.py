@@ -21,7 +21,7 @@ from textwrap import wrap
 from agbm.plot._style import BLACK, BLUE, ORANGE, RED, SKY
 from document import fill_in, table
 from suite_contestants import EARLY_STOPPING, OURS, OUT_OF_THE_BOX, PLAIN_OURS, TUNED_PLAIN
-from suite_report import EXTREME
+from suite_report import EXTREME, RATIOS
 
 ROOT = Path(__file__).parent.parent
 LIBRARIES = ("LightGBM", "five LightGBMs", "XGBoost", "five XGBoosts", "CatBoost", "ChimeraBoost")
@@ -123,13 +123,13 @@ def where_it_loses(page: str) -> list[str]:
 
 def strips(page: str) -> list[Strip]:
     """One strip per library."""
-    losses = rows_below(page, _heading(EARLY_STOPPING), "### Test loss")
+    by_set = rows_below(page, _heading(EARLY_STOPPING), RATIOS)
     compared = rows_below(page, _heading(EARLY_STOPPING), "### agbm compared with each contestant")
     records = {row["agbm against"]: row["wins / ties / losses"] for row in compared}
     found = []
     for library in (library for library in LIBRARIES if library in records):
         wins, ties, worse = map(int, records[library].split("/"))
-        ratios = {row["set"]: float(row["agbm"]) / float(row[library]) for row in losses if row[library]}
+        ratios = {row["set"]: float(row[library]) for row in by_set if row[library]}
         found.append(Strip(library, ratios, (wins, ties, worse)))
     return found
 

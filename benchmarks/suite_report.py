@@ -29,6 +29,8 @@ EXTREME = "shuttle"
 """Its losses are tiny, and its ratios would dominate a mean."""
 FAR_BEHIND = 0.03
 TIMES = ("seconds", "prediction_seconds")
+RATIOS = f"### Test loss of {OURS} / test loss of each contestant"
+"""The heading of a table."""
 
 
 @dataclass(frozen=True)
@@ -195,19 +197,20 @@ def trees_to_reach(results: Results, mine: str, other: str) -> Iterator[str]:
         )
 
 
-def _wide(results: Results, field: str, show: Callable[[float], str], lead: Mapping[str, list[str]]) -> list[str]:
-    """A table with one row per set and one column per contestant: means over the seeds."""
-    by_contestant = {who: means(results.of(who, field)) for who in results.contestants}
+def _wide(results: Results, figures: Mapping[str, Mapping[str, float]], show: Callable[[float], str]) -> list[str]:
+    """A table with one row per set and one column per contestant."""
     rows = []
     for name in sorted(results.kinds, key=lambda name: (results.kinds[name], name)):
-        figures = [show(own[name]) if name in own else "" for own in by_contestant.values()]
-        rows.append([*lead[name], *figures])
-    return table(["set", "kind", "half", *by_contestant], rows, left=3)
+        own = [show(of[name]) if name in of else "" for of in figures.values()]
+        rows.append([name, results.kinds[name], results.halves[name], *own])
+    return table(["set", "kind", "half", *figures], rows, left=3)
 
 
 def every_set(results: Results) -> Iterator[str]:
-    """Tables with the losses, seconds and trees of every set."""
-    lead = {name: [name, kind, results.halves[name]] for name, kind in results.kinds.items()}
+    """Tables with the figures of every set: means over the splits, and ratios of losses on the same splits."""
+    mine, others = results.of(OURS, "loss"), [who for who in results.contestants if who != OURS]
+    figures = {who: ratios(mine, results.of(who, "loss")) for who in others}
+    yield from (RATIOS, "", *_wide(results, figures, lambda ratio: f"{ratio:.4f}"), "")
     shown: tuple[tuple[str, str, Callable[[float], str]], ...] = (
         ("Test loss", "loss", lambda value: f"{value:.5g}"),
         ("Seconds of a fit", "seconds", lambda value: f"{value:.2f}"),
@@ -215,7 +218,8 @@ def every_set(results: Results) -> Iterator[str]:
         ("Trees", "trees", lambda value: f"{value:.0f}"),
     )
     for title, field, show in shown:
-        yield from (f"### {title}", "", *_wide(results, field, show, lead), "")
+        figures = {who: means(results.of(who, field)) for who in results.contestants}
+        yield from (f"### {title}", "", *_wide(results, figures, show), "")
 
 
 def failures(results: Results) -> Iterator[str]:

@@ -95,12 +95,18 @@ def common_sets(losses: Mapping[str, BySet]) -> list[str]:
 
 
 def mean_ranks(losses: Mapping[str, BySet]) -> dict[str, float]:
-    """Mean rank (1 is the lowest loss; equal losses share ranks) over the sets that all contestants have."""
-    sets = common_sets(losses)
-    if not sets:
+    """Mean rank (1 is the lowest loss; equal losses share ranks) over the sets that all contestants have.
+
+    The loss of a set is the mean over the seeds that all contestants have.
+    """
+    columns = []
+    for name in common_sets(losses):
+        seeds = set.intersection(*(set(by_set[name]) for by_set in losses.values()))
+        if seeds:
+            columns.append([np.mean([by_set[name][seed] for seed in seeds]) for by_set in losses.values()])
+    if not columns:
         return dict.fromkeys(losses, float("nan"))
-    table = np.array([[means(by_set)[name] for name in sets] for by_set in losses.values()])
-    return dict(zip(losses, np.mean(rankdata(table, axis=0), axis=1).tolist(), strict=True))
+    return dict(zip(losses, np.mean(rankdata(columns, axis=1), axis=0).tolist(), strict=True))
 
 
 def halves(kinds: Mapping[str, str]) -> dict[str, str]:

@@ -68,6 +68,13 @@ def test_ranks_are_over_the_sets_of_all_contestants():
     assert statistics.mean_ranks(losses) == {"a": 1.75, "b": 2.25, "c": 2.0}
 
 
+def test_ranks_are_over_the_seeds_of_all_contestants():
+    """One that was measured with an easy seed alone is not better for it."""
+    losses = {"a": {"p": {0: 1.0, 1: 9.0}}, "b": {"p": {0: 2.0}}}
+    assert statistics.mean_ranks(losses) == {"a": 1.0, "b": 2.0}
+    assert np.isnan(statistics.mean_ranks({"a": {"p": {0: 1.0}}, "b": {"p": {1: 1.0}}})["a"])
+
+
 def test_halves_are_balanced_within_each_kind_whatever_the_order():
     kinds = {"e": "binary", "a": "binary", "c": "binary", "b": "count", "d": "count"}
     expected = {"a": "A", "c": "B", "e": "A", "b": "B", "d": "A"}
