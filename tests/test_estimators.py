@@ -886,7 +886,7 @@ class TestBadInput:
             ({"X_val": [[1.0, 2.0]], "y_val": [1.0]}, ["X_val", "2 features", "1 features"]),
             ({"X_val": [[1.0]], "y_val": [np.inf]}, ["y_val", "infinity"]),
             ({"X_val": [[1.0]], "y_val": [[1.0, 2.0]]}, ["y_val", "1d array"]),
-            ({"X_val": [[1.0]], "y_val": ["a"]}, ["y_val", "text", "astype"]),
+            ({"X_val": [[1.0]], "y_val": ["a"]}, ["y_val", "numbers", "'a'"]),
             ({"y": [1e200, 0.0, 2.0]}, ["not finite", "y", "scale"]),
             ({"X_val": [[1.0]], "y_val": [1e200]}, ["not finite", "y_val", "scale"]),
             ({"X_val": [[1.0]], "y_val": [1.0, 2.0]}, ["y_val", "2", "1"]),

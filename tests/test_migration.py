@@ -451,7 +451,7 @@ class TestForeignNames:
                 assert is_loss_name(found[1])
 
     def test_of_verbose(self):
-        with pytest.raises(ValueError, match=r"verbose=-1 must be 0, which shows nothing, or 1\."):
+        with pytest.raises(ValueError, match=r"'verbose' parameter of AGBMRegressor must be 0, .*, or 1\. Got -1"):
             AGBMRegressor(verbose=-1).fit([[1.0], [2.0]], [0.0, 1.0])
 
     @pytest.mark.parametrize(

@@ -56,7 +56,10 @@ class KnowsNames(RemembersNames):
             here = f"loss={loss!r}" if type(self).__name__.endswith(estimator) else f"{estimator}(loss={loss!r})"
             raise ValueError(f"{type(self).__name__} has no loss {self.loss!r}; use {here}.")
         if isinstance(self.verbose, int) and self.verbose < 0:
-            raise ValueError(f"verbose={self.verbose!r} must be 0, which shows nothing, or 1.")
+            raise ValueError(
+                f"The 'verbose' parameter of {type(self).__name__} must be 0, which shows nothing, or 1. Got "
+                f"{self.verbose!r} instead."
+            )
         super()._validate_params()
 
     if not TYPE_CHECKING:  # type checkers would accept any name
