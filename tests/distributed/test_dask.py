@@ -374,6 +374,18 @@ def test_text_of_numbers_and_dates(two_workers, tmp_path):
     assert_same(found, expected, tmp_path)
 
 
+def test_members_without_positive_labels(two_workers):
+    """The start of a member whose training rows lack what the loss needs is that of all rows."""
+    table = frame()[:30]
+    y, cuts = np.where(np.arange(30) % 2, 2.0 ** (np.arange(30) // 6), 0.0), cuts_of(30, 3)
+    held_out = {"early_stopping": True, "validation_fraction": 0.95, "max_iter": 3}
+    for seed in range(3):
+        expected = AGBMRegressor(loss="poisson", **held_out, random_state=seed).fit(table, y)
+        model = on_dask(expected).fit(frames(table, cuts), series(y, cuts))
+        assert model.fingerprint_ == expected.fingerprint_
+        assert np.array_equal(model.history_["validation_loss"], expected.history_["validation_loss"])
+
+
 def test_files(two_workers, tmp_path):
     """Dask would put small columns of several files together: those of y, but not those of X."""
     table = frame()
