@@ -73,6 +73,8 @@ class TestTable:
             assert mean == pytest.approx(found, abs=0.004), who
         (ours,) = [row for row in figure.rows_below(page, heading) if row["contestant"] == "agbm"]
         assert float(ours["test loss"]) == means["LightGBM"]
+        assert len(by_set) == int(ours["sets"])
+        assert all(f"geometric mean of {len(by_set)} tables" in read(name) for name in PAGES)
 
 
 class TestFigure:
