@@ -191,6 +191,7 @@ TESTS = {
         "test_intervals_hold_the_truth_in_95_percent_of_samples",
         "test_many_unknown_labels_are_counted",
     },
+    "study/test_suite.py": {"test_command"},
     "study/test_tuning.py": {
         "test_a_killed_search_goes_on",
         "test_hopeless_trials_are_given_up",
