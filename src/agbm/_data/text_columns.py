@@ -121,7 +121,7 @@ def as_text(value: Any) -> str | None:
     """Text and numbers as text; None for other values."""
     if isinstance(value, str):
         return value
-    return repr(float(value)) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else None
+    return repr(float(value)) if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) else None
 
 
 def _reading(texts: Sequence[tuple[str, int]], form: str) -> Reading | None:
