@@ -6,7 +6,7 @@ import pytest
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Batches
-from agbm._cli import main
+from agbm._apps.cli import main
 
 SMALL = {"max_iter": 4, "n_members": 1, "early_stopping": False, "min_samples_leaf": 5}
 FORMS = [

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 import installed_docs
-from agbm import _cli as cli
+from agbm._apps import cli
 from agbm._migration import LIBRARIES
 from documents import BLOCK, DOCUMENTS, ROOT, blocks, commands
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._core.sums import ExactSum
+from agbm._base.sums import ExactSum
 from agbm.losses import HalfSquaredError
 
 SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False}

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._core.losses import is_loss_name
+from agbm._losses import is_loss_name
 from agbm._migration import CLASSIFICATION, LIBRARIES, REGRESSION
 from agbm._migration.foreign import of_loss
 from agbm.losses import Huber, Quantile, Tweedie

@@ -13,7 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 import agbm
 from agbm import AGBMClassifier, Batches, Checkpoint, ModelFileError
-from agbm._cli import main
+from agbm._apps.cli import main
 from agbm.export import encode, export_text, to_lightgbm, to_onnx, to_treelite
 from agbm.losses import Exponential
 from toys import rewrite

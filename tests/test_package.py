@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import agbm
-from agbm import _estimators as estimators
 from agbm import _native
+from agbm._estimators import base as estimators
 
 
 def test_import_is_light():

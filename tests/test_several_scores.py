@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 import agbm
 from agbm import AGBMRegressor, Batches, Checkpoint
-from agbm._core.losses import DISTRIBUTIONS
+from agbm._losses import DISTRIBUTIONS
 from agbm.export import encode, to_lightgbm, to_onnx, to_treelite
 from agbm.losses import HistogramDistribution, NormalDistribution, Poisson, Quantile
 from toys import rewrite

@@ -6,7 +6,7 @@ import pytest
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Batches, ModelFileError
-from agbm._cli import main
+from agbm._apps.cli import main
 from agbm.export import encode, to_lightgbm, to_onnx, to_treelite
 from agbm.losses import CrossEntropy, LogLoss, MultinomialCrossEntropy
 from toys import rewrite

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 
 import agbm
 from agbm import AGBMClassifier, Batches, Checkpoint
-from agbm._core.temperature import LARGEST_FACTOR, lowest
+from agbm._fit.temperature import LARGEST_FACTOR, lowest
 from agbm.export import to_lightgbm
 
 SMALL = {"max_iter": 15, "max_leaf_nodes": 8, "n_members": 2, "n_iter_no_change": 5, "learning_rate": 0.3}

@@ -11,9 +11,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, Batches
-from agbm._base_estimator import loaded
-from agbm._cli import main
-from agbm._differences import Content, of_iterations
+from agbm._apps.cli import main
+from agbm._estimators.base import loaded
+from agbm._life.differences import Content, of_iterations
 from toys import rewrite
 
 N = 300

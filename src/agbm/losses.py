@@ -1,6 +1,6 @@
 """Loss functions, for the parameter `loss` of the estimators."""
 
-from ._core.losses import (
+from ._losses import (
     AbsoluteError,
     AcceleratedFailureTime,
     Cox,

@@ -17,12 +17,12 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 import agbm
-from agbm import _cli as cli
-from agbm._cli import _data
-from agbm._cli import _files as files
+from agbm._apps import cli
+from agbm._apps.cli import _data
+from agbm._apps.cli import _files as files
+from agbm._apps.study import comparison
+from agbm._apps.study.evaluation import metrics_of_classes, metrics_of_values
 from agbm._data.hold_out import hold_out, seed_of
-from agbm._study import comparison
-from agbm._study.evaluation import metrics_of_classes, metrics_of_values
 from agbm.methods import AGBM
 from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run
 
@@ -565,7 +565,7 @@ class TestCompare:
         assert re.search(r"(?m)^  fading +\d+ trees, [\d.e-]+ s$", said)
 
     def test_a_library_that_is_not_there_is_said(self, here, capsys, monkeypatch):
-        monkeypatch.setattr("agbm._cli.compare.installed_peers", lambda: [])
+        monkeypatch.setattr("agbm._apps.cli.commands.compare.installed_peers", lambda: [])
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
         assert "pip install lightgbm" in line
 
@@ -598,7 +598,7 @@ class TestCompare:
             yield from itertools.islice(comparison.compare(*given, **options), 2)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("agbm._cli.compare.compare", two_and_no_more)
+        monkeypatch.setattr("agbm._apps.cli.commands.compare.compare", two_and_no_more)
         assert cli.main(["compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--json"]) == 130
         said = capsys.readouterr()
         assert {contender["name"] for contender in json.loads(said.out)["contenders"]} == {"fading", "gbm"}

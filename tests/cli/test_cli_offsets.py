@@ -8,7 +8,7 @@ import pytest
 
 import agbm
 from agbm import AGBMRegressor
-from agbm import _cli as cli
+from agbm._apps import cli
 from commands import ONE, fails, run
 
 CLAIMS = ["train", "claims.csv", "--target", "claims", "--task", "regression", "--out", "claims.agbm", *ONE]

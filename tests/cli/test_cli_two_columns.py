@@ -9,7 +9,7 @@ import pytest
 
 import agbm
 from agbm import AGBMRanker, AGBMSurvival
-from agbm import _cli as cli
+from agbm._apps import cli
 
 FEW = ["--set", "max_iter=8", "n_members=2", "max_leaf_nodes=6", "--quiet"]
 

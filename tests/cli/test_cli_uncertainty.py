@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import agbm
-from agbm._cli import main
+from agbm._apps.cli import main
 
 
 @pytest.fixture(scope="module")

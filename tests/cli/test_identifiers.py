@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import agbm
-from agbm._cli import _files as files
-from agbm._cli._files import open_table
-from agbm._cli._identifiers import identifiers, is_name_of_identifier
+from agbm._apps.cli import _files as files
+from agbm._apps.cli.reading.files import open_table
+from agbm._apps.cli.reading.identifiers import identifiers, is_name_of_identifier
 from commands import ONE, fails, run
 
 N = 60

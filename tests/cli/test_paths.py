@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import agbm
-from agbm import _cli as cli
-from agbm._cli import _data
-from agbm._cli import _files as files
+from agbm._apps import cli
+from agbm._apps.cli import _data
+from agbm._apps.cli import _files as files
 from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run
 
 SOLD_FROM = ["train", "--target", "sold", "--drop", "price", "id", *FEW, "--quiet"]
@@ -78,7 +78,7 @@ class TestNothingIsOverwritten:
     )  # fmt: skip
     def test_refused_before_anything_is_read(self, arguments, message, trained, capsys, monkeypatch):
         monkeypatch.setattr(_data, "open_table", None)
-        monkeypatch.setattr("agbm._cli._model.open_table", None)
+        monkeypatch.setattr("agbm._apps.cli.model.open_table", None)
         before = contents(trained)
         assert message in fails(capsys, *arguments)
         assert contents(trained) == before
@@ -109,7 +109,7 @@ class TestWhatCannotBeWrittenIsSaidFirst:
     def untrained(self, trained, monkeypatch):
         """Where nothing may be read or trained any more."""
         monkeypatch.setattr(_data, "open_table", None)
-        monkeypatch.setattr("agbm._cli._model.open_table", None)
+        monkeypatch.setattr("agbm._apps.cli.model.open_table", None)
         return trained
 
     @pytest.mark.parametrize(

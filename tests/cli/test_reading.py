@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import agbm
-from agbm._cli import _sources as sources
-from agbm._cli._files import Column, open_table
-from agbm._cli._options import Form
-from agbm._cli._text_numbers import Mixed
+from agbm._apps.cli import _sources as sources
+from agbm._apps.cli.options import Form
+from agbm._apps.cli.reading.files import Column, open_table
+from agbm._apps.cli.reading.text_numbers import Mixed
 from commands import FEW, ONE, SOLD, fails, mixed, run
 
 LINES = "größe;menge;stadt\n1,5;10;Köln\n?;-999;?\n2,25;30;Düren\n"

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from agbm import _cli as cli
-from agbm._auto import ITERATIONS
-from agbm._cli import _parsers as parsers
-from agbm._cli import export
-from agbm._cli._status import status
+from agbm._apps import cli
+from agbm._apps.cli import _parsers as parsers
+from agbm._apps.cli import export
+from agbm._apps.cli.status import status
+from agbm._fit.auto import ITERATIONS
 from commands import SOLD, fails, mixed
 
 # The package itself is a stub, whatever its own __init__.py imports.
@@ -24,7 +24,7 @@ import sys, types
 package = types.ModuleType("agbm")
 package.__path__ = [sys.argv[1]]
 sys.modules["agbm"] = package
-from agbm._cli import main
+from agbm._apps.cli import main
 for words in (["--version"], ["--help"], *([word, "--help"] for word in sys.argv[2:])):
     try:
         main(words)
@@ -163,7 +163,7 @@ class TestMessagesSpeakOfOptions:
         assert re.search(message, fails(capsys, command, "mixed.csv", "--target", "price", "--quiet", *more))
 
     def test_libraries_that_are_not_installed(self, here, capsys, monkeypatch):
-        monkeypatch.setattr("agbm._cli.compare.installed_peers", lambda: ["HistGradientBoosting"])
+        monkeypatch.setattr("agbm._apps.cli.commands.compare.installed_peers", lambda: ["HistGradientBoosting"])
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "CatBoost")
         assert line == "agbm: --peers LightGBM CatBoost: not installed; run: pip install lightgbm catboost"
         assert cli.main(["compare", "mixed.csv", "--target", "price", "--methods", "gbm", "--max-iter", "2"]) == 0

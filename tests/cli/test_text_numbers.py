@@ -11,10 +11,10 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import agbm
-from agbm import _cli as cli
-from agbm._cli import _files as files
-from agbm._cli._files import Column, open_table
-from agbm._cli._text_numbers import Mixed, Tally, tally, to_numbers
+from agbm._apps import cli
+from agbm._apps.cli import _files as files
+from agbm._apps.cli.reading.files import Column, open_table
+from agbm._apps.cli.reading.text_numbers import Mixed, Tally, tally, to_numbers
 from commands import fails, run
 
 CELLS = {
@@ -52,7 +52,7 @@ def test_what_looks_like_numbers(numbers, others, looks_like_numbers):
 
 
 def test_columns_that_are_surely_text_are_not_looked_at_to_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("agbm._cli._text_numbers.ENOUGH_TEXT", 20)
+    monkeypatch.setattr("agbm._apps.cli.reading.text_numbers.ENOUGH_TEXT", 20)
     assert Tally(plain=19, others=20).is_surely_text
     assert not Tally(plain=20, others=20).is_surely_text
     assert not Tally(others=19).is_surely_text

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import agbm
-from agbm._cli import update as command
+from agbm._apps.cli import update as command
+from agbm._apps.study.evaluation import metrics_of_classes, metrics_of_values
 from agbm._data.hold_out import hold_out
-from agbm._study.evaluation import metrics_of_classes, metrics_of_values
 from commands import fails, run
 
 

@@ -9,11 +9,11 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import paper_twin as twin
+from agbm._base.weights import Weights
 from agbm._core import boosting
 from agbm._core.learners import DivergedError, RegressorLearner
 from agbm._core.schedules import FadingSchedule, PaperSchedule
 from agbm._core.theory import admissible_momentum, rate_bound
-from agbm._core.weights import Weights
 from agbm._tree import TreeLearner
 from agbm.losses import HalfSquaredError, LogLoss
 from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agbm._core.conformal import (
+from agbm._uncertainty.conformal import (
     ClassShare,
     Residual,
     SortedScores,
@@ -105,7 +105,7 @@ def test_many_rows_are_computed_in_pieces(monkeypatch):
     raws = [rng.normal(size=(1, 100)) for _ in range(3)]
     given = (lists, 1, Fraction(4, 5), MEASURES["distance"], raws)
     whole = intervals(*given)
-    monkeypatch.setattr("agbm._core.conformal.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("agbm._uncertainty.conformal.ROWS_AT_ONCE", 7)
     np.testing.assert_array_equal(intervals(*given), whole)
 
 

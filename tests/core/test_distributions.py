@@ -8,8 +8,8 @@ from scipy import special, stats
 from scipy.optimize import minimize
 
 from agbm import _native, losses
-from agbm._core.losses import DISTRIBUTIONS, DistributionLoss, best_constant_with
-from agbm._core.losses.frozen import ZeroInflated
+from agbm._losses import DISTRIBUTIONS, DistributionLoss, best_constant_with
+from agbm._losses.frozen import ZeroInflated
 
 HISTOGRAM = losses.HistogramDistribution([-1.0, 2.0, 4.0, 7.0, 60.0])
 WITH_SPREAD = [kind() for name, kind in DISTRIBUTIONS.items() if name != "histogram"]

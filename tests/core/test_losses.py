@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from agbm import _native
-from agbm._core.losses import exp, has_kernels, log
+from agbm._losses import exp, has_kernels, log
 from agbm.losses import (
     AbsoluteError,
     Exponential,

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import losses
-from agbm._core.losses import DISTRIBUTIONS
-from agbm._core.nested_intervals import NestedQuantiles, Standardised, TailProbability, measure_of_distribution
+from agbm._losses import DISTRIBUTIONS
+from agbm._uncertainty.nested_intervals import NestedQuantiles, Standardised, TailProbability, measure_of_distribution
 
 LISTS = [[0.5], [0.05, 0.95], [0.1, 0.5, 0.9], [0.01, 0.3, 0.6, 0.99], [0.05, 0.25, 0.5, 0.75, 0.95]]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from agbm._core.losses import best_constant_with
+from agbm._losses import best_constant_with
 from agbm.losses import (
     AbsoluteError,
     Exponential,

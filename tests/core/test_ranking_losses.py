@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 from tests.support import ranking_twin as twin
 
-from agbm._core.losses import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic, ranking_loss
-from agbm._core.ranking_metrics import RankingMetric
+from agbm._losses import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic, ranking_loss
+from agbm._losses.ranking_metrics import RankingMetric
 
 queries = st.integers(2, 6).flatmap(
     lambda n: st.tuples(

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agbm import _native
+from agbm._base.sums import ExactSum, exact_mean, exact_sum, inner_sums, rounded_inner_sums, weight_sum
+from agbm._base.weights import Weights
 from agbm._core.objective import LocalObjective
-from agbm._core.sums import ExactSum, exact_mean, exact_sum, inner_sums, rounded_inner_sums, weight_sum
-from agbm._core.weights import Weights
 from agbm.losses import AbsoluteError, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial, Poisson, Quantile
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import optimize, special
 
 import survival_twin as twin
-from agbm._core.concordance import concordance
-from agbm._core.losses import AcceleratedFailureTime, Cox, PiecewiseExponential
-from agbm._core.losses import cox as cox_module
+from agbm._losses import AcceleratedFailureTime, Cox, PiecewiseExponential
+from agbm._losses import cox as cox_module
+from agbm._losses.concordance import concordance
 from agbm.losses import NormalDistribution
 
 DISTRIBUTIONS = ["normal", "logistic", "extreme"]

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agbm._core.losses import (
+from agbm._base.together import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
+from agbm._base.weights import Weights, check_sample_weight, class_factors
+from agbm._data.hold_out import held_out_rows, strata_of_numbers
+from agbm._losses import (
     AbsoluteError,
     Exponential,
     Gamma,
@@ -30,10 +33,7 @@ from agbm._core.losses import (
     ZeroInflatedPoissonDistribution,
     best_constant_with,
 )
-from agbm._core.losses import AcceleratedFailureTime as Aft
-from agbm._core.together import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
-from agbm._core.weights import Weights, check_sample_weight, class_factors
-from agbm._data.hold_out import held_out_rows, strata_of_numbers
+from agbm._losses import AcceleratedFailureTime as Aft
 
 AMOUNTS = [HalfSquaredError(), AbsoluteError(), Quantile(0.3), Quantile([0.1, 0.5, 0.9]), Huber(0.7), Poisson(),
            Gamma(), Tweedie(1.4), NormalDistribution(), StudentTDistribution(), GammaDistribution(),

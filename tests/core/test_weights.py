@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._base.sums import ExactSum, exact_mean, exact_sum, inner_sums
+from agbm._base.weights import MOST_REPEATS, Weights, check_sample_weight
 from agbm._core import losses
-from agbm._core.sums import ExactSum, exact_mean, exact_sum, inner_sums
-from agbm._core.weights import MOST_REPEATS, Weights, check_sample_weight
 
 LOSSES = [
     "squared_error", "absolute_error", "poisson", "gamma", losses.Quantile(0.2), losses.Huber(1.0), losses.Tweedie(1.4),

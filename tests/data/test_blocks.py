@@ -22,7 +22,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint, _native
-from agbm._core.sums import step_of_sums, weight_step, whole_weights
+from agbm._base.sums import step_of_sums, weight_step, whole_weights
 from agbm._data import batches
 from agbm._data.blocks import UNUSED, BlockReader, Places, gather
 from agbm._storage import container as model_file

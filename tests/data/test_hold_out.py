@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor
-from agbm._cli import _data
-from agbm._cli import _files as files
+from agbm._apps.cli import _data
+from agbm._apps.cli import _files as files
 from agbm._data.hold_out import held_out_rows, hold_out, seed_of, strata_of_numbers, strata_of_queries
 from commands import mixed, run
 

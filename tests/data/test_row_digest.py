@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csc_array, csr_array
 
-from agbm._core.weights import Weights
-from agbm._data.row_digest import MOST_BLOCKS, RowDigest, Shape, digest_of_table, taken, vectors_of
+from agbm._base.weights import Weights
+from agbm._data.digest import MOST_BLOCKS, RowDigest, Shape, digest_of_table, taken, vectors_of
 from agbm._data.rows import VALIDATION, Rows, RowSet
 
 ALL = 2**64 - 1

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agbm._device.bins import GROUP_COLUMNS, DeviceBins
-from agbm._device.matrix import DeviceMatrix
-from agbm._device.table import rounded_down, table_to_device
+from agbm._engines.device.bins import GROUP_COLUMNS, DeviceBins
+from agbm._engines.device.matrix import DeviceMatrix
+from agbm._engines.device.table import rounded_down, table_to_device
 from agbm._tree.bins import Bins, GroupedCategories
 from devices import a_device
 from forests import LAYOUTS
@@ -78,7 +78,7 @@ def test_codes(seed, n_rows, n_features, most_thresholds, narrow, layout, n_proc
     matrix = DeviceMatrix(device, [table])
     np.testing.assert_array_equal(device.to_host(on_device.encode(matrix)), expected)
     rows = rng.integers(0, max(n_rows, 1), size=min(n_rows, rng.integers(1, 700)))
-    with patch("agbm._device.matrix.BYTES_AT_ONCE", int(rng.integers(X.nbytes // 5, X.nbytes + 2))):
+    with patch("agbm._engines.device.matrix.BYTES_AT_ONCE", int(rng.integers(X.nbytes // 5, X.nbytes + 2))):
         np.testing.assert_array_equal(device.to_host(on_device.encode(matrix[rows])), expected[:, rows])
         np.testing.assert_array_equal(device.to_host(on_device.encode(LAYOUTS[layout](X))), expected)
 

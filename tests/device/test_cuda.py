@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agbm._device import cuda
+from agbm._engines.device import cuda
 
 
 class CudaRuntimeError(Exception):

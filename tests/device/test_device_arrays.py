@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival
-from agbm._device.matrix import DeviceMatrix, blocks_on, matrix_of
+from agbm._engines.device.matrix import DeviceMatrix, blocks_on, matrix_of
 from devices import a_device, is_on_device
 
 SMALL = {"max_iter": 3, "n_members": 1, "max_leaf_nodes": 4, "early_stopping": False, "max_bins": 20}
@@ -60,7 +60,7 @@ def test_a_fit_is_that_of_the_host(data, device, dtype, order, tmp_path):
 
 def test_tables_are_not_copied_to_the_host(data, device, no_copies, monkeypatch):
     monkeypatch.setattr("agbm._tree.bins.MAX_SAMPLE", 100)
-    monkeypatch.setattr("agbm._data.row_digest.ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("agbm._data.digest.ROWS_AT_ONCE", 100)
     X, y = device.to_device(data[0]), data[1]
     model = AGBMRegressor(**CUDA).fit(X, y)
     assert is_on_device(model.predict(X))
@@ -225,7 +225,7 @@ def test_rows_of_matrices(tables, data, bytes_at_once):
             matrix, expected = matrix[rows], expected[rows]
         wide = data.draw(st.sampled_from([np.float32, np.float64]))
         matrix, expected = matrix.followed_by(table.astype(wide)), np.concatenate([expected, table.astype(wide)])
-    with patch("agbm._device.matrix.BYTES_AT_ONCE", bytes_at_once):
+    with patch("agbm._engines.device.matrix.BYTES_AT_ONCE", bytes_at_once):
         found = np.asarray(matrix)
         blocks = [device.to_host(block) for block in blocks_on(device, matrix)]
     assert found.dtype == expected.dtype

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agbm._device import cuda
+from agbm._engines.device import cuda
 from emulated_device import CLEAR, KERNELS, LAUNCH, EmulatedDevice
 
 

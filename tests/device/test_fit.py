@@ -156,7 +156,7 @@ def test_a_checkpoint_of_one_device_is_resumed_on_another(data, tmp_path):
 
 def test_predictions_of_several_blocks_of_rows(data, monkeypatch):
     X, y = data
-    monkeypatch.setattr("agbm._device.matrix.BYTES_AT_ONCE", 50 * X.shape[1] * 8)
+    monkeypatch.setattr("agbm._engines.device.matrix.BYTES_AT_ONCE", 50 * X.shape[1] * 8)
     model = AGBMClassifier(**SMALL).fit(X, y)
     for table in (X, np.asfortranarray(X), X.astype(np.float32), X[:1]):
         expected = model.set_params(device="cpu").predict_proba(table)

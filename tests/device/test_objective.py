@@ -5,13 +5,13 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 from agbm import losses
+from agbm._base.weights import Weights
 from agbm._core import boosting
-from agbm._core.conformal import Residual
 from agbm._core.learners import Newton, RegressorLearner
 from agbm._core.objective import LocalObjective, of_each_output
 from agbm._core.schedules import FadingSchedule, PaperSchedule
-from agbm._core.weights import Weights
-from agbm._device.objective import DeviceObjective
+from agbm._engines.device.objective import DeviceObjective
+from agbm._uncertainty.conformal import Residual
 from devices import a_device, is_on_device
 
 N_TRAIN, N_VALIDATION, N_WATCHED = 300, 70, 31

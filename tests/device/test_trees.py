@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from agbm import _native
+from agbm._base.weights import Weights
 from agbm._core.learners import DivergedError, Newton
 from agbm._core.ring import RingPart
-from agbm._core.weights import Weights
-from agbm._device.bins import GROUP_COLUMNS
-from agbm._device.fitter import DeviceFitter, DeviceWeights
-from agbm._device.rows import BinnedRows
+from agbm._engines.device.bins import GROUP_COLUMNS
+from agbm._engines.device.fitter import DeviceFitter, DeviceWeights
+from agbm._engines.device.rows import BinnedRows
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
 from agbm._tree.learner import CodedRows, TreeFitter

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import _native
-from agbm._core.sums import exact_sum, inner_sums
-from agbm._device import vectors
-from agbm._device.vectors import Quantity, Sums
+from agbm._base.sums import exact_sum, inner_sums
+from agbm._engines.device import vectors
+from agbm._engines.device.vectors import Quantity, Sums
 from agbm.losses import HalfSquaredError
 from devices import a_device
 

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier, AGBMRegressor, _native
+from agbm._base.sums import of_ordered_bits, ordered_bits, weight_step
+from agbm._base.weights import MOST_REPEATS_IN_ALL
 from agbm._core.objective import LocalObjective
-from agbm._core.sums import of_ordered_bits, ordered_bits, weight_step
-from agbm._core.weights import MOST_REPEATS_IN_ALL
 from agbm._data.blocks import Block, LocalBlocks
-from agbm._distributed.growth import ClusterFitter
-from agbm._distributed.log import Log
-from agbm._distributed.messages import START, Message, Order, Reply, add_up
-from agbm._distributed.objective import ClusterObjective, Facts
-from agbm._distributed.shard import Shard
-from agbm._preparation import LocalRows
+from agbm._engines.distributed.growth import ClusterFitter
+from agbm._engines.distributed.log import Log
+from agbm._engines.distributed.messages import START, Message, Order, Reply, add_up
+from agbm._engines.distributed.objective import ClusterObjective, Facts
+from agbm._engines.distributed.shard import Shard
+from agbm._fit.preparation import LocalRows
 from agbm._tree.bins import Bins
 from agbm.losses import HalfSquaredError, Quantile
 from toys import category_counts

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from dask.delayed import delayed
 
-from agbm._distributed import dask_workers
-from agbm._distributed.dask_shards import DaskShards, Held
-from agbm._distributed.dask_workers import Restart, Wait, Workers
+from agbm._engines.distributed import dask_workers
+from agbm._engines.distributed.dask_shards import DaskShards, Held
+from agbm._engines.distributed.dask_workers import Restart, Wait, Workers
 from agbm.dask import DaskAGBMRanker, DaskAGBMRegressor
 from agbm.losses import HalfSquaredError
 from dask_cluster import frame, labels, wait_until

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from agbm import AGBMRegressor
-from agbm._distributed import dask_events, dask_shards
-from agbm._distributed.dask_workers import Workers
+from agbm._engines.distributed import dask_events, dask_shards
+from agbm._engines.distributed.dask_workers import Workers
 from agbm.dask import DaskAGBMRegressor
 from agbm.losses import HalfSquaredError
 from dask_cluster import cuts_of, frame, in_parts, labels, wait_until

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agbm._distributed.shard import MOST_ROWS, Shard
+from agbm._engines.distributed.shard import MOST_ROWS, Shard
 from agbm._tree.sampling import RowSample
 
 FAR = [2**32 - 3, 2**32, 10**10, 2**40 + 7, 2**62]

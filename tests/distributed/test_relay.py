@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agbm._distributed.dask_shards import DaskShard, branches
-from agbm._distributed.messages import Message, Reply
+from agbm._engines.distributed.dask_shards import DaskShard, branches
+from agbm._engines.distributed.messages import Message, Reply
 
 N_SHARDS = 30
 MESSAGE = Message(1, [])

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_matrix, issparse
 from sklearn.datasets import dump_svmlight_file, load_iris
 
-from agbm._paper import data_sets as data
+from agbm._apps.paper import data_sets as data
 
 
 @pytest.fixture

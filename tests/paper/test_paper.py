@@ -14,13 +14,13 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabet
 from sklearn.metrics import log_loss
 from sklearn.model_selection import ParameterSampler, cross_val_score
 
-from agbm import _cli as cli
-from agbm._paper import curves, page, proof, protocol, results, sections, table
-from agbm._paper import data_sets as data
-from agbm._paper.data_sets import DataSet
-from agbm._paper.printed import PRINTED, SETS, TREES
-from agbm._paper.protocol import METHODS, Conventions, Outcome
-from agbm._paper.table import Table, Unit
+from agbm._apps import cli
+from agbm._apps.paper import curves, page, proof, protocol, results, sections, table
+from agbm._apps.paper import data_sets as data
+from agbm._apps.paper.data_sets import DataSet
+from agbm._apps.paper.printed import PRINTED, SETS, TREES
+from agbm._apps.paper.protocol import METHODS, Conventions, Outcome
+from agbm._apps.paper.table import Table, Unit
 from documents import ROOT
 from variants import made
 
@@ -350,7 +350,7 @@ class Tags(HTMLParser):
 
 class TestPage:
     def test_parts_come_together(self, classes, numbers, tmp_path):
-        from agbm._paper import figures
+        from agbm._apps.paper import figures
 
         made = results.made_by("agbm paper all", 0)
         results.save_table(Table(Conventions(), outcomes_of(lambda u, t: (0.1, 0.2 + 0.01 * u.split))), made, tmp_path)
@@ -420,8 +420,8 @@ class TestCommand:
 
     def test_without_matplotlib(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.delitem(sys.modules, "agbm._paper.figures", raising=False)
-        monkeypatch.delattr("agbm._paper.figures", raising=False)
+        monkeypatch.delitem(sys.modules, "agbm._apps.paper.figures", raising=False)
+        monkeypatch.delattr("agbm._apps.paper.figures", raising=False)
         for part in ("figures", "theory", "all"):
             assert cli.main(["paper", part, "--data", str(tmp_path)]) == 1
             assert "figures need matplotlib" in (error := capsys.readouterr().err)
@@ -438,7 +438,7 @@ class TestCommand:
         import argparse
 
         parser = argparse.ArgumentParser()
-        from agbm._paper import command
+        from agbm._apps.paper import command
 
         command.add_to(parser.add_subparsers())
         asked = parser.parse_args(["paper", "table", "--released", "--keep", "best", "--seed", "3"])

@@ -33,11 +33,20 @@ from sklearn.model_selection import train_test_split
 
 import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor, _cli
-from agbm._report import Column, Findings, describe_columns, loss_name, predictions_of, to_html, tried_from_model, write
-from agbm._report.markup import number, percent, seconds
-from agbm._report.models import losses_of
-from agbm._study.evaluation import Metric, Tried
-from agbm._study.tasks import task_of
+from agbm._apps.report import (
+    Column,
+    Findings,
+    describe_columns,
+    loss_name,
+    predictions_of,
+    to_html,
+    tried_from_model,
+    write,
+)
+from agbm._apps.report.markup import number, percent, seconds
+from agbm._apps.report.models import losses_of
+from agbm._apps.study.evaluation import Metric, Tried
+from agbm._apps.study.tasks import task_of
 from agbm.export import export_text
 from agbm.methods import AGBM
 

@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._report import Findings, predictions_of, to_html, what_if
+from agbm._apps.report import Findings, predictions_of, to_html, what_if
 from agbm.export._view import view
 
 N_ROWS = 300

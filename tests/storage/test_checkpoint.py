@@ -23,8 +23,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
+from agbm._base.identity import fingerprint
 from agbm._storage.container import ModelFileError
-from agbm._storage.identity import fingerprint
 from agbm.losses import HalfSquaredError
 from toys import damage, rewrite, stop_at
 from variants import made, methods, shared, strategies

@@ -10,7 +10,7 @@ import pytest
 
 import agbm
 from agbm import AGBMRegressor, ModelFileError, _threads
-from agbm._cli import main
+from agbm._apps.cli import main
 from agbm._core.ensemble import Ensemble
 from agbm._storage import values as stored_values
 from agbm._storage.columns import category_arrays
@@ -88,7 +88,8 @@ def test_memory_of_loading(claim, small):
 def peak_of_inspect(path):
     """Bytes that `agbm inspect` takes at its peak, in a process of its own."""
     code = (
-        "import resource, sys; from agbm._cli import main; status = main(['inspect', sys.argv[1], *sys.argv[2:]]); "
+        "import resource, sys; from agbm._apps.cli import main; "
+        "status = main(['inspect', sys.argv[1], *sys.argv[2:]]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(status)"
     )
     peaks = []

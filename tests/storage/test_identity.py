@@ -22,8 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from agbm import AGBMRegressor, Checkpoint
+from agbm._base.identity import UnidentifiedError, fingerprint
 from agbm._storage import identity
-from agbm._storage.identity import UnidentifiedError, fingerprint
 from agbm.losses import HalfSquaredError, Quantile
 
 FACTOR = 1.0
@@ -332,7 +332,7 @@ SCRIPT = """
     import helpers
     from helpers import change
     from dataclasses import dataclass
-    from agbm._storage.identity import fingerprint
+    from agbm._base.identity import fingerprint
 
     WORDS = {"one", "two", "three", "four"}
     class Mine:

@@ -26,7 +26,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Checkpoint, ModelFileError
 from agbm._core import losses
-from agbm._labels import Classes
+from agbm._labels.base import Classes
 from agbm._storage import container as model_file
 from agbm._storage import model as saving
 from agbm._storage import values as stored_values

@@ -18,13 +18,13 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.metrics import log_loss, mean_squared_error
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._apps.study.evaluation import Metric, Split
+from agbm._apps.study.tasks import Classification, Regression
+from agbm._apps.study.tuning import search, tune
+from agbm._apps.study.tuning.fits import Fits
+from agbm._apps.study.tuning.space import Points
+from agbm._apps.study.tuning.study_file import STUDY
 from agbm._core.training import Record
-from agbm._study.evaluation import Metric, Split
-from agbm._study.tasks import Classification, Regression
-from agbm._study.tuning import search, tune
-from agbm._study.tuning.fits import Fits
-from agbm._study.tuning.space import Points
-from agbm._study.tuning.study_file import STUDY
 from toys import three_parts
 
 
@@ -137,10 +137,10 @@ def test_a_killed_search_goes_on(classes, tmp_path):
     code = f"""
 import time
 import numpy as np
-from agbm._study.evaluation import Split
-from agbm._study.tuning import tune
-from agbm._study.tasks import Classification
-from agbm._study.tuning.space import Points
+from agbm._apps.study.evaluation import Split
+from agbm._apps.study.tuning import tune
+from agbm._apps.study.tasks import Classification
+from agbm._apps.study.tuning.space import Points
 
 def hang(self, record):
     print("hangs", flush=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from agbm import _cli as cli
+from agbm._apps import cli
 
 
 def mixed(n=400, seed=0):

@@ -38,7 +38,7 @@ def a_device(n_processors=1):
     """A device; the number of processors is that of the emulation."""
     if not GPU:
         return EmulatedDevice(n_processors)
-    from agbm._device.cuda import cuda_device
+    from agbm._engines.device.cuda import cuda_device
 
     return RecordedDevice(cuda_device())
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agbm._device.device import DriverCalls
+from agbm._engines.device.device import DriverCalls
 
 ROOT = Path(__file__).parent.parent.parent
 NATIVE = ROOT / "tests" / "native"

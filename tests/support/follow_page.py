@@ -24,7 +24,7 @@ def follow(document, steps, full_python):
 
 def agbm(arguments):
     """Run the command in this process, since most of its time would be spent on imports."""
-    from agbm._cli import main
+    from agbm._apps.cli import main
 
     return main(arguments)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csc_array, csr_array
 
 from agbm import _native
+from agbm._base.weights import Weights
 from agbm._core.learners import Newton
-from agbm._core.losses import enough
 from agbm._core.ring import RingPart
-from agbm._core.weights import Weights
+from agbm._losses import enough
 from agbm._tree.bins import MAX_SAMPLE, Bins, GroupedCategories, LeafRows, feature_thresholds
 from agbm._tree.forest import NODE, fold
 from agbm._tree.learner import CodedRows, TreeFitter, TreeLearner

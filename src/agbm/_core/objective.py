@@ -10,13 +10,13 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .. import _native
-from .conformal import Nonconformity, scores_of_labels
+from .._base.sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
+from .._base.together import largest
+from .._base.weights import Weights
+from .._losses import BuiltInLoss, JointLoss, Loss, Quantile, has_kernels, is_built_in
+from .._uncertainty.conformal import Nonconformity, scores_of_labels
 from .learners import Fit, Model, Newton, V, explained_by, fit_of
-from .losses import BuiltInLoss, JointLoss, Loss, Quantile, has_kernels, is_built_in
-from .sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
 from .theory import cosine
-from .together import largest
-from .weights import Weights
 
 # The squares of smaller residuals underflow: no split would gain anything.
 SMALLEST_RESIDUAL = 1e-140

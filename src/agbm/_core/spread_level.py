@@ -13,9 +13,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from .losses import BuiltInLoss, is_built_in
+from .._base.sums import Array
+from .._losses import BuiltInLoss, is_built_in
 from .objective import Objective
-from .sums import Array
 
 LARGEST_LEVEL = 3.0
 """Levels are clipped to this distance from 0: a factor of 20."""

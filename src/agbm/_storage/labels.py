@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from .._core.losses import (
+from .._labels.base import Classes, Labels, Numbers
+from .._labels.lifetimes import MOST_TIMES, Lifetimes, is_survival
+from .._labels.matrices import LabelSets, SoftClasses
+from .._labels.relevances import Relevances, ranks
+from .._losses import (
     BuiltInLoss,
     CrossEntropy,
     Exponential,
@@ -21,10 +25,6 @@ from .._core.losses import (
     RankingLoss,
     is_survival_loss,
 )
-from .._label_matrices import LabelSets, SoftClasses
-from .._labels import Classes, Labels, Numbers
-from .._lifetimes import MOST_TIMES, Lifetimes, is_survival
-from .._rankings import Relevances, ranks
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored

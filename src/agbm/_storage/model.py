@@ -15,19 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError
 
-from .. import _native, _threads
-from .._core import losses
+from .. import _losses as losses
+from .. import _native
+from .._base import threads
+from .._base.identity import library_version
+from .._base.sums import Array
 from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
-from .._core.losses import Array, BuiltInLoss, is_built_in
 from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
 from .._core.training import Record
 from .._data.reader import TableReader
 from .._data.tables import Categories
-from .._labels import Labels
-from .._lifetimes import Lifetimes
-from .._model import FittedModel, Origin
-from .._parameters import shaping_parameters
+from .._labels.base import Labels
+from .._labels.lifetimes import Lifetimes
+from .._losses import BuiltInLoss, is_built_in
+from .._model.fitted import FittedModel, Origin
+from .._model.settings import shaping_parameters
 from .._tree import Forest
 from .._tree.forest import Stack
 from . import calibration as stored_calibration
@@ -39,7 +42,6 @@ from .columns import category_arrays, described_derivation, restored_categories,
 from .container import ModelFileError, Stored
 from .digests import chain, chain_section, fingerprint, restored_chain
 from .ensemble import ensembles_of, model_updates_of, stack_of, to_arrays
-from .identity import library_version
 
 KIND = "model"
 
@@ -246,7 +248,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     model = FittedModel(
         reader=reader,
         labels=labels,
-        loss=cast(losses.Loss, loss.with_threads(_threads.resolve(estimator.n_jobs))),
+        loss=cast(losses.Loss, loss.with_threads(threads.resolve(estimator.n_jobs))),
         start=start,
         ensembles=ensembles,
         folded=folded,

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .. import _native
+from .._base.sums import Array
+from .._base.weights import Weights
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
-from .._core.losses import Array
 from .._core.ring import RingPart
-from .._core.weights import Weights
 from .bins import NO_CATEGORIES, Bins, GroupedCategories, LeafRows, category_weight, sample_of
 from .forest import NODE, Forest, fold, one_output_each
 from .sampling import Sample, Shares

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
+from .._base.sums import Array
+from .._base.weights import Weights
 from .._core.ensemble import Ensemble
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
-from .._core.losses import Array, enough
-from .._core.weights import Weights
+from .._losses import enough
 from .forest import NODE, Forest
 from .learner import TreeLearner, as_forest, weighted
 from .sampling import RowSample

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Template
 
-from .._core.losses import (
+from .._base.sums import Array
+from .._losses import (
     AcceleratedFailureTime,
-    Array,
     DistributionLoss,
     GammaDistribution,
     HistogramDistribution,

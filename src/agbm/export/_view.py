@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._base_estimator import BaseAGBM
-from .._core.losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
-from .._label_matrices import LabelSets
+from .._base.sums import Array
+from .._estimators.base import BaseAGBM
+from .._labels.matrices import LabelSets
+from .._losses import Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
 from .._tree import Forest
 
 

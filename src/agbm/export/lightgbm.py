@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.losses import (
+from .._losses import (
     AbsoluteError,
     Exponential,
     Gamma,

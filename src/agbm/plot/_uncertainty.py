@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from .._core.losses import Array, Quantile
-from .._core.weights import refuse_dates
+from .._base.sums import Array
+from .._base.weights import refuse_dates
 from .._data.rows import some_of
-from .._estimators import AGBMClassifier
+from .._estimators.classifier import AGBMClassifier
+from .._losses import Quantile
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_labels, feature_position
 from ._style import BLACK, BLUE, GREY, ORANGE, SKY, add_legend, line_style, new_axes, plain_numbers, shortened
