@@ -60,9 +60,10 @@ AGBM_DATA ?= $(abspath $(wildcard ../shared/data))
 export AGBM_DATA
 # Without bytecode files, every one of the many processes that the tests start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-KERNELS := src/agbm/_device/kernels
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/* $(KERNELS)/*.hpp)
-NATIVE_SOURCES := $(wildcard native/* $(KERNELS)/* tests/native/*.cpp tests/native/*.hpp) benchmarks/kernels.cpp
+KERNELS := src/agbm/_kernels
+HEADERS := $(wildcard native/*/*.hpp $(KERNELS)/formulas/*.hpp)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp) $(HEADERS)
+NATIVE_SOURCES := $(wildcard native/*/*.cpp $(KERNELS)/cuda/* tests/native/*.cpp tests/native/*.hpp) $(HEADERS) benchmarks/kernels.cpp
 
 .PHONY: demo test test-fast test-gpu test-kills test-container test-ray test-install lint docs figures paper bench bench-quick bench-small bench-classes bench-kernels bench-ablation bench-dask \
   bench-cores bench-gpu bench-many-rows bench-latency bench-programs bench-sparse bench-suite bench-uncertainty bench-counts bench-ranking bench-survival \
@@ -168,7 +169,7 @@ bench-classes: $(BENCH_SET_UP)
 bench-quick: $(BENCH_SET_UP)
 	$(BIN)/python benchmarks/speed.py --quick --out out/bench-quick $(if $(DATA),--data $(DATA))
 
-bench-kernels: benchmarks/kernels.cpp $(wildcard native/*.hpp $(KERNELS)/*.hpp)
+bench-kernels: benchmarks/kernels.cpp $(HEADERS)
 	mkdir -p out/bench
 	$(CXX) -std=c++20 -O3 -ffp-contract=off -Wall -Wextra -Inative -I$(KERNELS) -pthread benchmarks/kernels.cpp -o out/bench/kernels
 	out/bench/kernels out/bench/kernels.json
@@ -255,7 +256,7 @@ build/%/.installed: $(TEST_SET_UP) $(NATIVE) $(wildcard src/agbm/*.py src/agbm/*
 
 FUZZ_TARGET := tests/native/fuzz_model_file.cpp
 FUZZ_SEEDS := tests/native/corpus tests/model_files
-FUZZ_FLAGS := -std=c++20 -O1 -g -I$(KERNELS) -Wno-psabi -fno-sanitize-recover=all -Wall -Wextra -pthread
+FUZZ_FLAGS := -std=c++20 -O1 -g -Inative -I$(KERNELS) -Wno-psabi -fno-sanitize-recover=all -Wall -Wextra -pthread
 
 fuzz-short: build/mutate
 	ASAN_OPTIONS=max_allocation_size_mb=64 build/mutate 100000 $(wildcard $(addsuffix /*.agbm,$(FUZZ_SEEDS)))
@@ -268,7 +269,7 @@ fuzz: build/mutate
 	    build/fuzz-corpus $(FUZZ_SEEDS); \
 	else echo "No clang++ with libFuzzer here: without it, nothing was guided by coverage."; fi
 
-build/mutate: $(FUZZ_TARGET) tests/native/mutate.cpp $(wildcard native/*.hpp $(KERNELS)/*.hpp)
+build/mutate: $(FUZZ_TARGET) tests/native/mutate.cpp $(HEADERS)
 	mkdir -p build
 	$(CXX) $(FUZZ_FLAGS) -fsanitize=address,undefined $(FUZZ_TARGET) tests/native/mutate.cpp -o $@
 

@@ -8,12 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "bin.hpp"
-#include "histogram.hpp"
-#include "node_features.hpp"
-#include "partition.hpp"
-#include "predict.hpp"
-#include "quantise.hpp"
+#include "bins/bin.hpp"
+#include "forest/predict.hpp"
+#include "tree/histogram.hpp"
+#include "tree/node_features.hpp"
+#include "tree/partition.hpp"
+#include "tree/quantise.hpp"
 
 namespace agbm {
 namespace {

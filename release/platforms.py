@@ -16,7 +16,7 @@ import zig
 SOURCE = zig.ROOT / "tests" / "native" / "kernel_digests.cpp"
 OTHERS = ("x86_64-windows-gnu", "aarch64-windows-gnu", "x86_64-macos", "aarch64-macos")
 TARGETS = (*map(zig.linux, zig.ARCHITECTURES), *OTHERS)
-# Limits of the instructions that kernels use on x86-64 (native/simd.hpp); elsewhere they have no effect.
+# Limits of the instructions that kernels use on x86-64 (native/base/simd.hpp); elsewhere they have no effect.
 INSTRUCTIONS = ("plain", "avx2", "all")
 
 

@@ -17,7 +17,7 @@ ZIG = [sys.executable, "-I", "-m", "ziglang"]
 GLIBC = (2, 28)
 """The oldest glibc that wheels work with; Debian 10, Ubuntu 20.04 and RHEL 8 have it."""
 OPTIONS = ["-std=c++20", "-O3", "-ffp-contract=off", "-Wall", "-Wextra"]
-INCLUDES = [f"-I{ROOT / 'native'}", f"-I{ROOT / 'src' / 'agbm' / '_device' / 'kernels'}"]
+INCLUDES = [f"-I{ROOT / 'native'}", f"-I{ROOT / 'src' / 'agbm' / '_kernels'}"]
 
 
 def linux(architecture: str) -> str:

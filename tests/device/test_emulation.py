@@ -115,7 +115,7 @@ def test_mistakes_of_native_code_are_errors(device, capfd):
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_kernels_compile_for_gpus(tmp_path):
     command = ["nvcc", *cuda.COMPILER_OPTIONS, "-Werror", "all-warnings", "-arch=sm_90", "-cubin"]
-    subprocess.run([*command, KERNELS / "agbm.cu", "-o", tmp_path / "agbm.cubin"], check=True)
+    subprocess.run([*command, KERNELS / "cuda" / "agbm.cu", "-o", tmp_path / "agbm.cubin"], check=True)
 
 
 def nvrtc():
@@ -145,6 +145,6 @@ def test_the_source_changes_with_its_headers(tmp_path, monkeypatch):
     monkeypatch.setattr(cuda, "KERNELS", tmp_path / "kernels")
     before = cuda.source()
     assert before == cuda.source()
-    with (tmp_path / "kernels" / "portable.hpp").open("a") as header:
+    with (tmp_path / "kernels" / "formulas" / "portable.hpp").open("a") as header:
         header.write("// changed\n")
     assert cuda.source() != before

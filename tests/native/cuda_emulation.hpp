@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "portable.hpp"
+#include "formulas/portable.hpp"
 
 #define __global__
 #define __device__

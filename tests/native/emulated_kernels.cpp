@@ -1,7 +1,7 @@
 // The kernels for GPUs, compiled for the CPU, and kernels that test the emulation itself.
 #include "cuda_emulation.hpp"
 // After the emulation, which defines what kernels need.
-#include "agbm.cu"
+#include "cuda/agbm.cu"
 
 AGBM_EMULATE(agbm_best_splits)
 AGBM_EMULATE(agbm_clear)

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "../../native/model_file.hpp"
-#include "../../native/predict.hpp"
-#include "../../native/shap.hpp"
+#include "forest/model_file.hpp"
+#include "forest/predict.hpp"
+#include "forest/shap.hpp"
 
 namespace {
 

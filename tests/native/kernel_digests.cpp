@@ -13,15 +13,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "bin.hpp"
-#include "binned_trees.hpp"
-#include "grow.hpp"
-#include "histogram_search.hpp"
-#include "loss.hpp"
-#include "reuse.hpp"
-#include "shap.hpp"
-#include "tree_rows.hpp"
-#include "vectors.hpp"
+#include "base/reuse.hpp"
+#include "base/vectors.hpp"
+#include "bins/bin.hpp"
+#include "forest/shap.hpp"
+#include "losses/loss.hpp"
+#include "tree/binned_trees.hpp"
+#include "tree/grow.hpp"
+#include "tree/histogram_search.hpp"
+#include "tree/tree_rows.hpp"
 
 namespace agbm {
 namespace {

@@ -18,7 +18,7 @@ from agbm._engines.device.device import DriverCalls
 
 ROOT = Path(__file__).parent.parent.parent
 NATIVE = ROOT / "tests" / "native"
-KERNELS = ROOT / "src" / "agbm" / "_device" / "kernels"
+KERNELS = ROOT / "src" / "agbm" / "_kernels"
 BUILD = ROOT / "build" / "emulation"
 GUARD = 256
 """Bytes before and after every array that must not change."""
@@ -49,7 +49,8 @@ class EmulatedArray(np.ndarray):
 @cache
 def library():
     """The compiled kernels. Several processes of the tests may ask at once, of which one compiles."""
-    sources = sorted([*KERNELS.iterdir(), NATIVE / "cuda_emulation.hpp", NATIVE / "emulated_kernels.cpp"])
+    kernels = [*KERNELS.glob("*/*.hpp"), *KERNELS.glob("*/*.cu")]
+    sources = sorted([*kernels, NATIVE / "cuda_emulation.hpp", NATIVE / "emulated_kernels.cpp"])
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     BUILD.mkdir(parents=True, exist_ok=True)
     built = BUILD / f"{digest}.so"

@@ -34,7 +34,7 @@ C = {
 }  # fmt: skip
 JAVASCRIPT = {"real": "const", "sum": "let", "index": "let", "function": "function", "arg": "", "numbers": "const"}
 
-# As in src/agbm/_device/kernels/elementary.hpp, where the reasons are. exp_scale(shifted) is 2^n.
+# As in src/agbm/_kernels/formulas/elementary.hpp, where the reasons are. exp_scale(shifted) is 2^n.
 _EXP = """
 /* exp(x), with x clipped to [-700, 700]. */
 $function ${p}exp(${arg}x) {

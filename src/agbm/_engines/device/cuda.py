@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..._base.whole_file import check_can_replace, replacing
+from ..._kernels import KERNELS
 from .device import DeviceArray, DriverCalls
 
-KERNELS = Path(__file__).parents[2] / "_device" / "kernels"
 LEAST_CAPABILITY = 70
 """Compute capability 7.0 (Volta): the threads of a warp of older cards cannot wait for each other."""
 
@@ -40,9 +40,9 @@ COMPILER_OPTIONS = ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
 def source() -> str:
     """The source of all kernels, with a digest of its headers, by which compiled kernels are found again."""
     digest = hashlib.sha256()
-    for header in sorted(KERNELS.glob("*.hpp")):
+    for header in sorted(KERNELS.glob("*/*.hpp")):
         digest.update(header.read_bytes())
-    return f"// headers: {digest.hexdigest()}\n" + (KERNELS / "agbm.cu").read_text()
+    return f"// headers: {digest.hexdigest()}\n" + (KERNELS / "cuda" / "agbm.cu").read_text()
 
 
 class CudaDevice:

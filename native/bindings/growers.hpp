@@ -1,0 +1,264 @@
+// The growers of trees that Python uses: on rows of this process, and on rows of others.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bindings/python_arrays.hpp"
+#include "bindings/tree_inputs.hpp"
+#include "bindings/tree_records.hpp"
+#include "bins/layout.hpp"
+#include "tree/binned_trees.hpp"
+#include "tree/grow.hpp"
+#include "tree/histogram_search.hpp"
+#include "tree/tree.hpp"
+#include "tree/tree_rows.hpp"
+
+namespace agbm {
+
+// Lets Ctrl-C interrupt a growth between batches. Signals are checked at most twenty times per second, because
+// acquiring the GIL may have to wait.
+class InterruptCheck {
+ public:
+  void operator()() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(50)) return;
+    last_ = now;
+    nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Splits as they are sent to other processes: (split, word), with the node, its left child, the feature and the four
+// words of the codes that go left.
+constexpr std::size_t kSplitWords = 7;
+
+// The common part of both growers: the conversion of trees for Python, and of arguments from Python.
+class GrowerBase {
+ protected:
+  // thresholds: those of all features, concatenated.
+  GrowerBase(const BinnedMatrix& m, const Vector<double>& thresholds, int n_threads)
+      : matrix_(m), n_threads_(n_threads), thresholds_(thresholds) {
+    require_thresholds(m.n_bins, thresholds);
+    std::size_t first = 0;
+    for (int n : m.n_bins) {
+      first_threshold_.push_back(first);
+      first += n - 1;
+    }
+  }
+
+  // The nodes of a tree (records, as bytes), the codes that go left in each, and their values.
+  nb::tuple parts_of(const GrownTree& tree) const {
+    std::vector<std::uint64_t> left_codes;
+    for (const CodeSet& codes : tree.left_codes)
+      left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
+    const std::size_t n = tree.n_nodes();
+    return nb::make_tuple(records_of(tree), to_numpy(std::move(left_codes), n, 4),
+                          to_numpy(std::vector<double>(tree.value), n, tree.n_values));
+  }
+
+  FeatureSample make_sample(const std::optional<Vector<std::uint8_t>>& features, double node_share,
+                            std::uint64_t seed) const {
+    require(node_share > 0.0 && node_share <= 1.0, "node_share: must be from 0 (excluded) to 1");
+    require(!features || static_cast<int>(features->size()) == matrix_.n_features,
+            "features: must have one entry for each feature");
+    return {features ? features->data() : nullptr, node_share, seed};
+  }
+
+  const BinnedMatrix& matrix_;
+  int n_threads_;
+
+ private:
+  nb::ndarray<nb::numpy, std::uint8_t> records_of(const GrownTree& tree) const {
+    std::vector<std::uint8_t> bytes(tree.n_nodes() * sizeof(NodeRecord));
+    for (std::size_t i = 0; i < tree.n_nodes(); ++i) {
+      NodeRecord record{0.0,          tree.gain[i], tree.count[i],       tree.feature[i], tree.bin[i],
+                        tree.left[i], -1,           tree.missing_left[i]};
+      if (tree.left[i] >= 0) {
+        // The last bin has no upper threshold: a split after it sends all values left and only missing values right.
+        const bool open = parts_missing_only(tree.bin[i], matrix_.n_bins[tree.feature[i]]);
+        record.threshold = open ? std::numeric_limits<double>::infinity()
+                                : thresholds_.data()[first_threshold_[tree.feature[i]] + tree.bin[i]];
+      }
+      std::memcpy(bytes.data() + i * sizeof record, &record, sizeof record);
+    }
+    return to_numpy(std::move(bytes), tree.n_nodes() * sizeof(NodeRecord));
+  }
+
+  const Vector<double> thresholds_;           // a reference, not a copy: there may be millions
+  std::vector<std::size_t> first_threshold_;  // per feature
+};
+
+// What is known here of rows that are elsewhere.
+inline TreeInputs inputs_of_others(std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
+                                   int n_quantiles, double min_hessian_leaf,
+                                   const std::vector<double>& l2_regularization) {
+  TreeInputs inputs;
+  inputs.n_residuals = n_residuals;
+  inputs.n_hessians = static_cast<int>(max.size()) - n_residuals;
+  require(n_residuals > 0 && inputs.n_hessians >= 0, "max: must have an entry for each residual");
+  require(n_repeated > 0, "n_repeated: must be positive");
+  inputs.n_repeated = static_cast<std::size_t>(n_repeated);
+  inputs.max = max;
+  set_regularization(inputs, min_hessian_leaf, l2_regularization);
+  require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
+          "n_quantiles: must be 0 or the number of outputs");
+  inputs.quantiles.n_outputs = n_quantiles;
+  return inputs;
+}
+
+// Grows trees on the rows of a matrix, which it keeps alive.
+class Grower : GrowerBase {
+ public:
+  Grower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
+      : GrowerBase(m, thresholds, n_threads),
+        rows_(m, n_threads),
+        search_(m, rules, rows_, &rows_, n_threads),
+        grower_(m, rules, search_) {}
+
+  // A tree for the residuals of the first rows, and its values on all rows.
+  nb::tuple grow(const Vectors& residuals, const std::optional<RowMajor<double>>& hessians,
+                 const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances,
+                 const std::vector<double>& shares, const std::optional<Vector<std::int64_t>>& steps,
+                 const std::optional<Vector<Row>>& rows, const Ring& ring,
+                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
+                 double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+    TreeInputs inputs = make_inputs(matrix_, residuals, hessians, repeats, ring, n_threads_);
+    inputs.quantiles = make_quantiles(distances, shares, steps, inputs.n_rows, inputs.n_residuals);
+    set_regularization(inputs, min_hessian_leaf, l2_regularization);
+    const FeatureSample sample = make_sample(features, node_share, seed);
+    require(!rows || rows->size() > 0, "rows: none");
+    const Row* chosen = chosen_rows(rows, inputs);
+    const std::size_t n_rows = matrix_.n_rows;
+    nb::ndarray<nb::numpy, double> row_values = empty({static_cast<std::size_t>(inputs.n_residuals), n_rows});
+    double* values = row_values.data();
+    {
+      nb::gil_scoped_release release;
+      rows_.start(inputs, chosen, rows ? rows->size() : 0);
+      grower_.grow(inputs, sample, InterruptCheck{});
+      const GrownTree& tree = grower_.tree();
+      const std::size_t known = chosen == nullptr ? inputs.n_rows : 0;
+      if (known > 0) rows_.values(tree.leaves(), tree.value.data(), values, n_rows);
+      binned_values_at(matrix_, inputs.ring, tree, known, n_rows, values, n_rows, n_threads_);
+    }
+    const nb::tuple parts = parts_of(grower_.tree());
+    return nb::make_tuple(parts[0], parts[1], parts[2], row_values);
+  }
+
+ private:
+  TreeRows rows_;
+  HistogramSearch search_;
+  TreeGrower grower_;
+};
+
+// Sums over the rows of other processes, which a Python object adds up.
+class PythonSums : public RowSums {
+ public:
+  void begin(const nb::object& others, std::size_t n_cells, const TreeInputs& inputs) {
+    others_ = others;
+    n_cells_ = n_cells;
+    n_sums_ = inputs.n_sums();
+    n_outputs_ = inputs.quantiles.n_outputs;
+    splits_.clear();
+  }
+  void end() { others_ = nb::none(); }
+
+  // Splits are sent with the next request.
+  void split(const std::vector<NodeSplit>& splits) override {
+    for (const NodeSplit& s : splits) {
+      splits_.insert(splits_.end(), {s.node, s.left, s.feature});
+      for (std::uint64_t word : s.codes.words) splits_.push_back(static_cast<std::int64_t>(word));
+    }
+  }
+
+  void build(const std::vector<NodeCells>& wanted) override {
+    if (wanted.empty()) return;
+    std::vector<std::int32_t> nodes;
+    for (const NodeCells& node : wanted) nodes.push_back(node.node);
+    nb::gil_scoped_acquire gil;
+    const Vector<std::int64_t> sums = ask("histograms", std::move(nodes), wanted.size() * n_cells_);
+    for (std::size_t i = 0; i < wanted.size(); ++i) std::copy_n(sums.data() + i * n_cells_, n_cells_, wanted[i].cells);
+  }
+
+  std::vector<std::int64_t> noise() override {
+    nb::gil_scoped_acquire gil;
+    return as_vector(checked(others_.attr("noise")(), n_sums_));
+  }
+
+  std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) override {
+    nb::gil_scoped_acquire gil;
+    return as_vector(ask("leaf_sums", std::vector<std::int32_t>(leaves), leaves.size() * n_sums_));
+  }
+
+  // All splits were sent with the request for the leaf sums.
+  std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override {
+    nb::gil_scoped_acquire gil;
+    const std::size_t n_leaves = leaves.size();
+    const nb::object given = others_.attr("leaf_quantiles")(to_numpy(std::vector<std::int32_t>(leaves), n_leaves));
+    const auto found = nb::cast<Vector<double>>(given);
+    require(found.size() == n_leaves * n_outputs_, "leaf_quantiles: wrong size");
+    return {found.data(), found.data() + found.size()};
+  }
+
+ private:
+  Vector<std::int64_t> ask(const char* method, std::vector<std::int32_t>&& nodes, std::size_t size) {
+    const std::size_t n_nodes = nodes.size(), n_splits = splits_.size() / kSplitWords;
+    nb::object given = others_.attr(method)(to_numpy(std::exchange(splits_, {}), n_splits, kSplitWords),
+                                            to_numpy(std::move(nodes), n_nodes));
+    return checked(given, size);
+  }
+  static Vector<std::int64_t> checked(const nb::object& given, std::size_t size) {
+    const auto sums = nb::cast<Vector<std::int64_t>>(given);
+    require(sums.size() == size, "sums: wrong size");
+    return sums;
+  }
+  static std::vector<std::int64_t> as_vector(const Vector<std::int64_t>& sums) {
+    return {sums.data(), sums.data() + sums.size()};
+  }
+
+  nb::object others_ = nb::none();
+  std::size_t n_cells_ = 0, n_sums_ = 0, n_outputs_ = 0;
+  std::vector<std::int64_t> splits_;
+};
+
+// Grows trees on the rows of other processes. Its matrix has no rows, but the same columns as theirs.
+class RemoteGrower : GrowerBase {
+ public:
+  RemoteGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
+      : GrowerBase(m, thresholds, n_threads),
+        search_(m, rules, sums_, nullptr, n_threads),
+        grower_(m, rules, search_) {}
+
+  nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
+                 int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
+                 std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+    const TreeInputs inputs =
+        inputs_of_others(n_repeated, max, n_residuals, n_quantiles, min_hessian_leaf, l2_regularization);
+    const FeatureSample sample = make_sample(features, node_share, seed);
+    sums_.begin(sums, matrix_.n_cells() * channels_of(inputs).n(), inputs);
+    try {
+      nb::gil_scoped_release release;
+      grower_.grow(inputs, sample, InterruptCheck{});
+    } catch (...) {
+      sums_.end();
+      throw;
+    }
+    sums_.end();
+    return parts_of(grower_.tree());
+  }
+
+ private:
+  PythonSums sums_;
+  HistogramSearch search_;
+  TreeGrower grower_;
+};
+
+}  // namespace agbm

@@ -1,0 +1,344 @@
+// The rows of a tree that grows on a device: which node each belongs to, histograms, and the best splits.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "bindings/python_arrays.hpp"
+#include "device/calls.hpp"
+#include "tree/quantise.hpp"
+#include "tree/split.hpp"
+#include "tree/tree.hpp"
+
+namespace agbm {
+
+// What stays the same from tree to tree: the table, with addresses on the device; see BinnedRows in Python.
+struct DeviceTable {
+  int n_processors = 0;
+  std::int64_t n_rows = 0;
+  int n_features = 0, group_columns = 0;
+  std::int64_t n_cells = 0, widest_group = 0;  // cells of a histogram, and of the group of columns with most of them
+  std::int64_t first_cells = 0;                // of the first column
+  Address codes = 0, first_cell = 0, n_bins = 0, n_categories = 0;
+  Address monotone = 0;  // zero: no constraints
+};
+
+// Vectors over the training rows, on the device.
+struct DeviceInputs {
+  std::int64_t n_train = 0;
+  RowRing ring;
+  std::vector<Address> residuals, hessians;
+  Address repeats = 0;  // zero: no row is repeated
+  Address chosen = 0;   // the rows of the matrix that the tree is grown on; zero: all that vectors have
+  std::int64_t n = 0;   // number of these
+
+  Address residual_or_hessian(std::size_t k) const {
+    return k < residuals.size() ? residuals[k] : hessians[k - residuals.size()];
+  }
+  std::size_t n_sums() const { return residuals.size() + hessians.size(); }
+};
+
+// A message of 64-bit words, and where its parts begin.
+struct SearchMessage {
+  static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
+
+  std::vector<std::int64_t> words;
+  std::size_t numbers = 0, splits = 0, families = 0, slots = 0, totals = 0, bounds = kAbsent, masks = kAbsent;
+  std::size_t n_splits = 0, n_families = 0, n_candidates = 0;
+};
+
+// Rows and histograms of one tree after the other. Python allocates all memory of the device and keeps it.
+class DeviceRows {
+ public:
+  // Words of a split in a reply: gain, feature, bin, missing_left, the codes that go left; sums follow.
+  static constexpr std::size_t kRecordWords = 8;
+  static constexpr std::size_t kSplitWords = 7;  // node, left child, feature, the codes that go left
+
+  DeviceRows(DriverFunctions functions, const DeviceTable& table) : calls_(std::move(functions)), table_(table) {}
+
+  // memory(name, n_words, keep): the address of a larger buffer, with the words of the smaller one if they are kept.
+  // Until end(): an object of Python that refers to this one would never be freed.
+  void begin(const nb::object& memory, Address stream, DeviceInputs&& inputs) {
+    memory_ = memory;
+    calls_.set_stream(stream);
+    inputs_ = std::move(inputs);
+  }
+  void end() { memory_ = nb::none(); }
+
+  // The largest absolute values of residuals and hessians.
+  std::vector<double> largest() {
+    const std::size_t n = inputs_.n_sums();
+    const Address found = at_least(sums_, 2 * n);
+    calls_.clear(found, 2 * n);
+    for (std::size_t k = 0; k < n; ++k) {
+      calls_.launch(Kernel::kLargest, blocks_for(inputs_.n_train, kThreads), kThreads, 0,
+                    inputs_.residual_or_hessian(k), 0, 1, inputs_.n_train, word(found, k), word(found, n + k));
+    }
+    read(found, 2 * n);
+    std::vector<double> largest;
+    for (std::size_t k = 0; k < n; ++k) {
+      largest.push_back(std::bit_cast<double>(reply_[k]));
+      const bool is_hessian = k >= inputs_.residuals.size();
+      if (!is_hessian && !std::isfinite(largest[k])) throw std::overflow_error("residuals: not finite");
+      require(std::isfinite(largest[k]) && (!is_hessian || reply_[n + k] == 0),
+              "loss: hessian must give numbers that are finite and not negative.");
+    }
+    return largest;
+  }
+
+  // Begins a tree: its rows as integers, and the histogram of the root. Returns the sums of the root.
+  std::vector<std::int64_t> start(const Channels& channels, const GrowthRules& rules) {
+    channels_ = &channels;
+    rules_ = &rules;
+    form_ = RowForm(channels, inputs_.repeats != 0);
+    histogram_words_ = static_cast<std::size_t>(table_.n_cells) * channels.n();
+    const std::size_t list_words = (static_cast<std::size_t>(inputs_.n_train) + 1) / 2;  // of 32-bit numbers
+    at_least(list_, list_words);
+    at_least(sorted_, list_words);
+    at_least(begin_, kMostNodes);
+    at_least(end_, kMostNodes);
+    at_least(counters_, 2 * kMostNodes);
+    at_least(histograms_, histogram_words_);
+    std::vector<std::int64_t> message = {0, 0, -1, -1, -1};  // the root as a family
+    for (int c = 0; c < form_.n; ++c) {
+      const bool counts_only = c >= static_cast<int>(inputs_.n_sums());
+      message.push_back(as_word(counts_only ? 0.0 : std::ldexp(1.0, channels.exponent[c])));
+    }
+    const Address root = send(message);
+    pack(word(root, kFamilyWords));
+    calls_.launch(Kernel::kFirstRows, blocks_for(inputs_.n, kThreads), kThreads, 0, inputs_.chosen, list_.address,
+                  inputs_.n, inputs_.ring.begin, inputs_.ring.end, inputs_.ring.first, begin_.address, end_.address);
+    clear(root, 1, 0);
+    build(root, 1);
+    const Address total = at_least(sums_, channels.n());
+    calls_.launch(Kernel::kTotals, 1, kThreads, 0, histograms_.address, table_.first_cells, channels.n(), total);
+    return read(total, channels.n());
+  }
+
+  // Splits nodes, builds the histograms of children, and returns the records of the best splits.
+  const std::vector<std::int64_t>& search(const SearchMessage& message, std::size_t n_slots, std::size_t n_nodes) {
+    const Address sent = send(message.words), families = word(sent, message.families);
+    at_least(histograms_, n_slots * histogram_words_, true);
+    clear(families, message.n_families, std::min(message.n_splits, kMostNodes));
+    split(word(sent, message.splits), message.n_splits, n_nodes);
+    if (message.n_families > 0) build(families, message.n_families);
+    scan(message, sent);
+    const std::size_t n_words = message.n_candidates * (kRecordWords + channels_->n());
+    const Address found = at_least(sums_, n_words);
+    calls_.launch(Kernel::kBestSplits, static_cast<std::int64_t>(message.n_candidates), kPlaces, 0,
+                  word(sent, message.slots), table_.n_features, rules_->min_split_gain, table_.first_cell,
+                  table_.n_bins, histograms_.address, histogram_words_, channels_->n(), records_.address, found);
+    return read(found, n_words);
+  }
+
+  // Sums of hessians, then of squares of residuals; see noise_sums.
+  std::vector<std::int64_t> noise(const std::vector<int>& exponents) {
+    const std::size_t n = exponents.size(), n_hessians = inputs_.hessians.size();
+    const Address sums = at_least(sums_, n);
+    calls_.clear(sums, n);
+    for (std::size_t k = 0; k < n; ++k) {
+      const bool is_hessian = k < n_hessians;
+      calls_.launch(Kernel::kSumOfPowers, blocks_for(inputs_.n_train, kThreads), kThreads, 0,
+                    is_hessian ? inputs_.hessians[k] : inputs_.residuals[k - n_hessians], std::ldexp(1.0, exponents[k]),
+                    is_hessian ? 1 : 2, inputs_.repeats, inputs_.n_train, word(sums, k));
+    }
+    return read(sums, n);
+  }
+
+  // Sums over the rows of leaves, (leaf, residual or hessian), flat, after some splits.
+  std::vector<std::int64_t> leaf_sums(const std::vector<std::int64_t>& splits, std::size_t n_nodes,
+                                      const std::vector<std::int32_t>& leaves, const std::vector<int>& exponents) {
+    std::vector<std::int64_t> message = splits;
+    message.insert(message.end(), leaves.begin(), leaves.end());
+    const Address sent = send(message), nodes = word(sent, splits.size());
+    const std::size_t n_splits = splits.size() / kSplitWords, n = exponents.size();
+    if (n_splits > 0) clear(0, 0, std::min(n_splits, kMostNodes));
+    split(sent, n_splits, n_nodes);
+    const Address sums = at_least(sums_, leaves.size() * n);
+    calls_.clear(sums, leaves.size() * n);
+    for (std::size_t first = 0; first < leaves.size(); first += kMostNodes) {
+      for (std::size_t k = 0; k < n; ++k) {
+        calls_.launch(Kernel::kLeafSums, blocks_over_rows(), kThreads, 0, word(nodes, first),
+                      std::min(kMostNodes, leaves.size() - first), begin_.address, end_.address, list_.address,
+                      inputs_.residual_or_hessian(k), std::ldexp(1.0, exponents[k]), inputs_.repeats,
+                      inputs_.ring.begin, inputs_.ring.end, inputs_.ring.first, k, n, word(sums, first * n));
+      }
+    }
+    return read(sums, leaves.size() * n);
+  }
+
+  // Writes the values (value, row) of a tree on all rows.
+  void values(const GrownTree& tree, Address out) {
+    std::vector<std::int64_t> message = {0};  // the root, and the first column of the values
+    for (std::size_t i = 0; i < tree.n_nodes(); ++i) {
+      message.insert(message.end(), {tree.left[i], tree.feature[i]});
+      for (std::uint64_t codes : tree.left_codes[i].words) message.push_back(static_cast<std::int64_t>(codes));
+    }
+    const std::size_t n_words = message.size();
+    for (double value : tree.value) message.push_back(as_word(value));
+    const Address sent = send(message);
+    calls_.launch(Kernel::kTreeValues, blocks_for(table_.n_rows, kThreads), kThreads, 0, word(sent, 1),
+                  word(sent, n_words), tree.n_values, sent, sent, 1, table_.codes, table_.n_rows, inputs_.ring.begin,
+                  inputs_.ring.end, inputs_.ring.first, out);
+  }
+
+  static std::int64_t as_word(double x) { return std::bit_cast<std::int64_t>(x); }
+
+ private:
+  static constexpr int kThreads = 256;
+  static constexpr int kHistogramThreads = 1024;  // atomics wait long: 512 threads take 7 % longer with 10^7 rows
+  static constexpr int kPlaces = 256;             // threads of the blocks that scan histograms
+  static constexpr int kChannelsAtOnce = 4;       // of a row, which a thread adds
+  static constexpr std::size_t kMostNodes = 256;  // of a launch; a batch of growth has no more
+  static constexpr std::size_t kFamilyWords = 5;
+  // Bytes of shared memory of a block: two blocks of the histogram kernel fit a multiprocessor; scans that need more use
+  // other memory.
+  static constexpr std::int64_t kHistogramBytes = 100'000, kScanBytes = 48'000;
+  // A block of the kernels over the rows of nodes gets about this many rows, or more.
+  static constexpr std::int64_t kRowsPerBlock = 4096;
+
+  struct Buffer {
+    const char* name;
+    Address address = 0;
+    std::size_t n_words = 0;
+  };
+
+  static Address word(Address first, std::size_t number) { return first + number * sizeof(std::int64_t); }
+
+  // The address of a buffer, which is made larger if necessary.
+  Address at_least(Buffer& buffer, std::size_t n_words, bool keep = false) {
+    if (n_words > buffer.n_words) {
+      const std::size_t wanted = std::max(n_words, 2 * buffer.n_words);
+      nb::gil_scoped_acquire gil;
+      buffer.address = nb::cast<Address>(memory_(buffer.name, wanted, keep));
+      buffer.n_words = wanted;
+    }
+    return buffer.address;
+  }
+
+  // The device reads a message after the kernels before it, so one buffer is enough for all.
+  Address send(const std::vector<std::int64_t>& message) {
+    const Address to = at_least(message_, message.size());
+    calls_.copy_to_device(to, message.data(), message.size());
+    return to;
+  }
+
+  const std::vector<std::int64_t>& read(Address from, std::size_t n_words) {
+    reply_.resize(n_words);
+    calls_.copy_to_host(reply_.data(), from, n_words);
+    return reply_;
+  }
+
+  // Blocks for a loop over n items: enough to occupy the device, and none without an item.
+  std::int64_t blocks_for(std::int64_t n, std::int64_t per_block) const {
+    return std::max<std::int64_t>(1, std::min<std::int64_t>((n + per_block - 1) / per_block, 8 * table_.n_processors));
+  }
+  std::int64_t blocks_over_rows() const { return blocks_for(inputs_.n, kRowsPerBlock); }
+
+  // Writes the integers of all training rows.
+  void pack(Address scales) {
+    const int n = form_.n;
+    const Address packed = at_least(packed_, static_cast<std::size_t>(inputs_.ring.limit(inputs_.n_train)) * n);
+    for (int first = 0; first < n; first += kChannelsAtOnce) {
+      Address x[kChannelsAtOnce];
+      for (int c = 0; c < kChannelsAtOnce; ++c) {
+        const std::size_t k = static_cast<std::size_t>(first + c);
+        x[c] = inputs_.residual_or_hessian(k < inputs_.n_sums() ? k : 0);  // counts alone need no numbers
+      }
+      calls_.launch(Kernel::kPack, blocks_for(inputs_.n_train, kThreads), kThreads, 0, x[0], x[1], x[2], x[3], scales,
+                    std::min(kChannelsAtOnce, n - first), first, n, form_.count_bits, inputs_.repeats, packed,
+                    inputs_.n_train, inputs_.ring.begin, inputs_.ring.end, inputs_.ring.first);
+    }
+  }
+
+  // Sets the histograms of the first nodes of families, and the counters of splits, to zero.
+  void clear(Address families, std::size_t n_families, std::size_t n_splits) {
+    const std::int64_t n = static_cast<std::int64_t>(std::max<std::size_t>(1, n_families * histogram_words_));
+    calls_.launch(Kernel::kClear, blocks_for(n, kThreads), kThreads, 0, families, n_families, histograms_.address,
+                  histogram_words_, counters_.address, 2 * n_splits);
+  }
+
+  // Sends the rows of nodes to their children; the counters of the first splits are zero. None of the nodes is a child of
+  // another one: children of a split that has not been sent may not be split.
+  void split(Address splits, std::size_t n_splits, std::size_t n_nodes) {
+    if (n_splits == 0) return;
+    at_least(begin_, n_nodes, true);
+    at_least(end_, n_nodes, true);
+    for (std::size_t first = 0; first < n_splits; first += kMostNodes) {
+      const Address some = word(splits, first * kSplitWords);
+      const std::size_t n = std::min(kMostNodes, n_splits - first);
+      if (first > 0) clear(0, 0, n);
+      calls_.launch(Kernel::kPartition, blocks_over_rows(), kThreads, 0, some, n, begin_.address, end_.address,
+                    list_.address, table_.codes, table_.n_rows, sorted_.address, counters_.address);
+      calls_.launch(Kernel::kSettle, blocks_over_rows(), kThreads, 0, some, n, begin_.address, end_.address,
+                    sorted_.address, list_.address, counters_.address);
+    }
+  }
+
+  // The histograms of the first nodes of families.
+  void build(Address families, std::size_t n_families) {
+    const std::int64_t n_groups = (table_.n_features + table_.group_columns - 1) / table_.group_columns;
+    const std::int64_t most = std::max<std::int64_t>(1, kHistogramBytes / (8 * table_.widest_group));
+    const std::int64_t at_once = std::min<std::int64_t>({form_.n, kChannelsAtOnce, most});
+    const std::int64_t counted = static_cast<std::int64_t>(kCountedRows);
+    const std::int64_t least = form_.in_blocks() ? (inputs_.n + counted - 1) / counted : 1;
+    const std::int64_t n_parts =
+        std::max<std::int64_t>(least, std::min(blocks_over_rows(), 2 * table_.n_processors / n_groups));
+    const std::int64_t n_blocks = n_parts * n_groups * ((form_.n + at_once - 1) / at_once);
+    calls_.launch(Kernel::kHistograms, n_blocks, kHistogramThreads,
+                  static_cast<std::size_t>(8 * table_.widest_group * at_once), families, n_families, begin_.address,
+                  end_.address, list_.address, table_.codes, table_.n_rows, table_.n_features, table_.first_cell,
+                  packed_.address, form_.n, at_once, form_.n_cell, form_.count_bits, histograms_.address,
+                  histogram_words_, n_parts);
+  }
+
+  // The best split of each feature of the candidates.
+  void scan(const SearchMessage& message, Address sent) {
+    const auto part = [&](std::size_t at) { return at == SearchMessage::kAbsent ? 0 : word(sent, at); };
+    at_least(records_, message.n_candidates * table_.n_features * kRecordWords);
+    const std::size_t n_families = std::max<std::size_t>(1, message.n_families);
+    const std::int64_t n_tasks = static_cast<std::int64_t>(n_families) * table_.n_features;
+    const std::int64_t scratch_words = channels_->n() * (kPlaces + 1);
+    const bool spills = 8 * scratch_words > kScanBytes;
+    const std::int64_t n_blocks = spills ? std::min<std::int64_t>(n_tasks, 4 * table_.n_processors) : n_tasks;
+    if (spills) at_least(spill_, static_cast<std::size_t>(n_blocks * scratch_words));
+    calls_.launch(scan_kernel(), n_blocks, kPlaces, spills ? 0 : static_cast<std::size_t>(8 * scratch_words),
+                  part(message.families), n_families, table_.n_features, part(message.totals), part(message.bounds),
+                  part(message.masks), (table_.n_features + 63) / 64, table_.first_cell, table_.n_bins,
+                  table_.n_categories, table_.monotone, channels_->n_residuals, channels_->n_hessians, channels_->n(),
+                  channels_->count_bits, part(message.numbers), rules_->min_samples_leaf, rules_->min_category_rows(),
+                  histograms_.address, histogram_words_, spills ? spill_.address : 0, records_.address);
+  }
+
+  // The usual numbers of residuals and hessians have kernels of their own.
+  Kernel scan_kernel() const {
+    const int n = channels_->n_residuals;
+    const bool has_hessian = channels_->n_hessians > 0;
+    if (n > 2 || channels_->n_hessians > 1 || channels_->counts_alone) {
+      return has_hessian ? Kernel::kScanAnyHessian : Kernel::kScanAny;
+    }
+    if (n == 2) return has_hessian ? Kernel::kScan2Hessian : Kernel::kScan2;
+    return has_hessian ? Kernel::kScan1Hessian : Kernel::kScan1;
+  }
+
+  DeviceCalls calls_;
+  const DeviceTable table_;
+  nb::object memory_ = nb::none();
+  DeviceInputs inputs_;  // of the tree that is being grown
+  const Channels* channels_ = nullptr;
+  RowForm form_;
+  const GrowthRules* rules_ = nullptr;
+  std::size_t histogram_words_ = 0;
+  std::vector<std::int64_t> reply_;
+  Buffer list_{"list"}, sorted_{"sorted"};  // rows by node
+  Buffer begin_{"begin"}, end_{"end"};      // per node: where its rows are in the list
+  Buffer counters_{"counters"}, packed_{"packed"}, histograms_{"histograms"}, records_{"records"}, spill_{"spill"};
+  Buffer message_{"message"}, sums_{"sums"};
+};
+
+}  // namespace agbm

@@ -1,0 +1,51 @@
+// What the growth of a tree needs of the rows of its nodes: the best splits, and sums.
+//
+// Where the rows and their histograms are is not known here: in this process, in others, or on a device.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tree/quantise.hpp"
+#include "tree/split.hpp"
+#include "tree/tree_rows.hpp"
+
+namespace agbm {
+
+// Two children of a node, of which the larger may be split. The histogram of the smaller is built from its rows, that of
+// the larger is the difference to the parent's.
+struct Siblings {
+  std::int32_t parent, small, large;
+  bool small_too;  // whether the smaller may be split as well
+};
+
+// A node whose best split is wanted.
+struct Candidate {
+  std::int32_t node;
+  const std::vector<int>* features;  // that it may be split on, ordered by column
+  const std::int64_t* total;         // sums of its rows, per channel
+  Bounds bounds;
+  Split best;  // at first none, with the gain that a split must exceed
+};
+
+class NodeSearch {
+ public:
+  virtual ~NodeSearch() = default;
+  // Begins a tree and returns the sums of its root. Both arguments stay valid until the next tree.
+  virtual std::vector<std::int64_t> start(const TreeInputs& inputs, const Channels& channels) = 0;
+  // Sends the rows of nodes to their children.
+  virtual void split(const std::vector<NodeSplit>& splits) = 0;
+  // Sums of the left child of a node that was split by the best split found for it; `total`: those of the node.
+  virtual std::vector<std::int64_t> left_total(std::int32_t node, std::int32_t left, const Split& split,
+                                               const std::int64_t* total) = 0;
+  // Sets the best splits of candidates: of the root, or of the children of some nodes that were split.
+  virtual void search(const std::vector<Siblings>& families, std::vector<Candidate>& candidates) = 0;
+  // The node will not be split, or its children will not be.
+  virtual void forget(std::int32_t node) = 0;
+  // See RowSums.
+  virtual std::vector<std::int64_t> noise() = 0;
+  virtual std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) = 0;
+  virtual std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) = 0;
+};
+
+}  // namespace agbm
