@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._core import losses
+from agbm import _losses as losses
 from agbm.methods import AGBM, GBM, VAGBM, Fading, Method
+
+pytestmark = pytest.mark.slow
 
 N_ROWS = 40
 FEW = {"max_iter": 2, "min_samples_leaf": 1, "n_jobs": 1}
