@@ -6,12 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self, cast
 
+import distributed
 import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-
-import distributed
 
 from ._base.weights import refuse_dates
 from ._data.blocks import is_rounded
@@ -28,7 +27,7 @@ from ._estimators.survival import AGBMSurvival
 from ._labels.lifetimes import as_matrix
 from ._labels.matrices import LabelSets
 from ._life.update import Wanted
-from ._losses import Quantile
+from ._losses import traits_of
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
 
@@ -210,9 +209,9 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
         return super().predict_interval(X, coverage, offset)
 
     def _predicted(self, method: str) -> Predicted:
-        loss = self.model_.loss
-        if isinstance(loss, Quantile) and loss.several:
-            return Predicted(list(loss.levels), np.float64)
+        levels = traits_of(self.model_.loss).listed_quantiles
+        if levels:
+            return Predicted(list(levels), np.float64)
         return Predicted(list(range(self.model_.n_outputs)) if self._labels.shape else None, np.float64)
 
 

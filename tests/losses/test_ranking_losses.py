@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from agbm._losses.ranking_metrics import RankingMetric
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 import ranking_twin as twin
 from agbm._losses import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic, ranking_loss
-from agbm._losses.ranking_metrics import RankingMetric
 
 queries = st.integers(2, 6).flatmap(
     lambda n: st.tuples(

@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from agbm._losses.concordance import concordance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
@@ -11,7 +12,6 @@ from scipy import optimize, special
 import survival_twin as twin
 from agbm._losses import AcceleratedFailureTime, Cox, PiecewiseExponential
 from agbm._losses import cox as cox_module
-from agbm._losses.concordance import concordance
 from agbm.losses import NormalDistribution
 
 DISTRIBUTIONS = ["normal", "logistic", "extreme"]

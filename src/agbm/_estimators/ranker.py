@@ -14,7 +14,7 @@ from .._data.rows import Given
 from .._labels.queries import Asked, with_queries
 from .._labels.relevances import RANKER, Relevances
 from .._life.update import Wanted
-from .._losses.ranking_metrics import RankingMetric
+from .._losses.metrics import RankingMetric
 from .._migration.foreign import refuse_arguments
 from .._model.predictor import Predictor
 from .base import ESTIMATORS, BaseAGBM

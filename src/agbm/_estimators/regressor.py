@@ -13,7 +13,7 @@ from .._base.sums import Array
 from .._base.weights import refuse_dates
 from .._data.rows import Given
 from .._labels.base import Numbers
-from .._losses import Quantile, frozen_distribution
+from .._losses import frozen_distribution, traits_of
 from .._migration.foreign import refuse_arguments
 from .._model.calibration import predicted_intervals
 from .._model.predictor import Predictor
@@ -106,12 +106,12 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
         refuse_dates(y, "y")
         refuse_dates(sample_weight, "sample_weight")
-        loss = self.model_.loss if self.__sklearn_is_fitted__() else None
-        if not isinstance(loss, Quantile) or not loss.several:
+        levels = traits_of(self.model_.loss).listed_quantiles if self.__sklearn_is_fitted__() else ()
+        if not levels:
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import d2_pinball_score  # slow to import
 
-        of_levels = zip(self.predict(X).T, loss.levels, strict=True)
+        of_levels = zip(self.predict(X).T, levels, strict=True)
         scores = [d2_pinball_score(y, found, sample_weight=sample_weight, alpha=level) for found, level in of_levels]
         return float(sum(scores) / len(scores))
 

@@ -15,7 +15,7 @@ from .._base.weights import check_sample_weight, refuse_dates
 from .._data.rows import Given
 from .._labels.lifetimes import SURVIVAL, Lifetimes, as_matrix
 from .._losses import exp
-from .._losses.concordance import concordance
+from .._losses.metrics import concordance
 from .._migration.foreign import refuse_arguments
 from .._model.predictor import Predictor
 from .._model.survival_functions import StepFunction, cumulative_hazards, quantiles

@@ -8,17 +8,7 @@ from typing import Any
 from .._base.sums import exact_mean
 from .._core.methods import Method
 from .._core.objective import LocalObjective
-from .._losses import (
-    Cox,
-    DistributionLoss,
-    Exponential,
-    HalfSquaredError,
-    LifetimeLoss,
-    LogLoss,
-    Loss,
-    Multinomial,
-    Quantile,
-)
+from .._losses import Loss, traits_of
 
 # early_stopping="auto": True from this number of rows on. In smaller data sets, a single model needs all rows for
 # training; several members use every row anyway. From TRIAL_ROWS on, a trial with early stopping finds the number of
@@ -73,7 +63,7 @@ L2_HESSIAN = 0.05
 
 def _noise(loss: Any) -> float:
     """The variance of the gradient of a quantile relative to the median; the mean for a list, 1 for other losses."""
-    levels = loss.levels if isinstance(loss, Quantile) else (0.5,)
+    levels = traits_of(loss).quantiles or (0.5,)
     return math.fsum(_variance(level) for level in levels) / len(levels)
 
 
@@ -83,7 +73,7 @@ def _variance(level: float) -> float:
 
 def _scores_of_a_label(loss: Any) -> bool:
     """Whether the loss has several scores for each label: quantiles, or the parameters of a distribution."""
-    return bool(getattr(loss, "mean_signs", ()))
+    return traits_of(loss).several
 
 
 def n_members(given: int | str, method: Method, uses_trees: bool) -> int:
@@ -127,11 +117,12 @@ def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: 
     if max_depth is not None:
         return None
     fewest, most = MAX_LEAF_NODES
-    if isinstance(loss, HalfSquaredError):
+    rule = traits_of(loss).trees
+    if rule == "larger":
         most = min(max(math.isqrt(n_rows) // 2, most), MAX_LEAF_NODES_OF_SQUARES)
-    if isinstance(loss, DistributionLoss):
+    if rule == "of_spread":
         most = MAX_LEAF_NODES_OF_DISTRIBUTIONS
-    if isinstance(loss, Cox):
+    if rule == "of_events":
         fewest = FEWEST_LEAF_NODES_OF_COX
     return min(max(n_rows // ROWS_PER_LEAF, fewest), most)
 
@@ -156,7 +147,7 @@ def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
     if not isinstance(given, str):
         return given
     leaves, (fewest, most) = LEAVES, MIN_SAMPLES_LEAF
-    if isinstance(loss, DistributionLoss):
+    if traits_of(loss).trees == "of_spread":
         leaves, (fewest, most) = LEAVES_OF_DISTRIBUTIONS, MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS
     root = math.sqrt(_noise(loss))
     return round(min(min(max(n_rows // leaves, fewest), most) / (root * math.sqrt(root)), max(n_rows, 1)))
@@ -164,11 +155,12 @@ def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
 
 def _rows_of_scores(loss: Any) -> list[float]:
     """L2_ROWS for each score of a label, more for those of spreads and shapes; the first score of times is neither."""
-    if isinstance(loss, LifetimeLoss):
-        return [L2_ROWS_OF_TIMES] + [L2_ROWS_OF_TIME_SHAPES] * (loss.n_scores - 1)
-    if isinstance(loss, Quantile):
-        return [L2_ROWS * _variance(level) for level in loss.levels]
-    return [L2_ROWS if sign != 0 else L2_ROWS_OF_SPREAD for sign in loss.mean_signs]
+    traits = traits_of(loss)
+    if traits.l2 == "times":
+        return [L2_ROWS_OF_TIMES] + [L2_ROWS_OF_TIME_SHAPES] * (traits.n_scores - 1)
+    if traits.quantiles:
+        return [L2_ROWS * _variance(level) for level in traits.quantiles]
+    return [L2_ROWS if sign != 0 else L2_ROWS_OF_SPREAD for sign in traits.score_signs]
 
 
 def l2_regularization(given: float | str, objective: LocalObjective) -> float | list[float]:
@@ -190,6 +182,6 @@ def l2_regularization(given: float | str, objective: LocalObjective) -> float | 
     mean = exact_mean(hessian, objective.train_weight, objective.n_threads)
     if number is not None:
         return number * mean
-    if isinstance(objective.loss, (LogLoss, Exponential, Multinomial)):
+    if traits_of(objective.loss).l2 == "classes":
         return L2_OF_CLASSES * min(1.0, mean / L2_HESSIAN)
     return L2_ROWS * _noise(objective.loss) * mean

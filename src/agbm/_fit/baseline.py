@@ -10,7 +10,7 @@ import numpy as np
 from .._base.sums import Array
 from .._core.objective import LocalObjective
 from .._labels.lifetimes import Lifetimes
-from .._losses import Cox, has_event
+from .._losses import has_event, traits_of
 from .run import Run
 
 
@@ -21,9 +21,9 @@ def baseline_of_fit(run: Run, functions: Sequence[Array]) -> Array | None:
     the model was trained on are too far apart, so the rows that the members have held out are used, all together; the
     given validation rows if there are any; the training rows only if there are no others with an event.
     """
-    if not isinstance(run.plan.loss, Cox):
+    if not traits_of(run.plan.loss).has_baseline:
         return None
-    loss, times = run.plan.loss, cast(Lifetimes, run.labels).times
+    loss, times = cast(Any, run.plan.loss), cast(Lifetimes, run.labels).times
     y, f, weight = _rows_for_baseline(run, functions)
     at, hazard = loss.baseline(y, f, weight)
     place = np.searchsorted(at, times, side="right")

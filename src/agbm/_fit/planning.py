@@ -28,7 +28,7 @@ from .._data.reader import TableReader
 from .._data.rows import Rows, weighted_rows
 from .._labels.base import Labels
 from .._labels.matrices import kind_of
-from .._losses import BuiltInLoss, Cox, Loss, best_constant_with, is_built_in
+from .._losses import BuiltInLoss, Loss, best_constant_with, is_built_in, traits_of
 from .._model.fitted import FittedModel
 from .._model.settings import shaping_parameters
 from .._storage.checkpoint import Checkpoint
@@ -153,7 +153,7 @@ class Planning:
     def _needs_no_held_out_rows(self, loss: Loss) -> bool:
         """Whether nothing but the number of iterations is found from held-out rows."""
         scales = getattr(self._settings, "temperature_scaling", False)
-        return not scales and spread_of(loss) is None and not isinstance(loss, Cox)
+        return not scales and spread_of(loss) is None and not traits_of(loss).has_baseline
 
     def _divided_threads(self, loss: Loss, n_members: int) -> tuple[int, int]:
         """How many members are trained at the same time, and the number of threads of each."""
@@ -278,7 +278,7 @@ class Planning:
             max_depth=settings.max_depth,
             max_leaf_nodes=auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
             min_samples_leaf=auto.min_samples_leaf(settings.min_samples_leaf, n, plan.loss),
-            min_leaf_hessian=getattr(plan.loss, "min_leaf_hessian", 0.0),
+            min_hessian_leaf=traits_of(plan.loss).min_hessian_leaf,
             l2_regularization=l2,
             min_split_gain=settings.min_split_gain,
             max_bins=settings.max_bins,
@@ -327,7 +327,7 @@ class Planning:
 
 
 def _learns(loss: object) -> bool:
-    return isinstance(loss, BuiltInLoss) and loss.learns_from_labels
+    return traits_of(loss).learns_from_labels
 
 
 def _with_threads(loss: Any, n_threads: int) -> Loss:

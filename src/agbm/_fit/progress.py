@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol, TextIO
 
 from .._core.training import Record, Watcher
-from .._losses import HalfSquaredError, Loss
+from .._losses import Loss, traits_of
 
 _clock = time.monotonic
 
@@ -45,7 +45,7 @@ def progress(
     if not verbose:
         yield None
         return
-    best, roots = _Best(score), isinstance(loss, HalfSquaredError)
+    best, roots = _Best(score), traits_of(loss).shows_roots
     with _shown(description, stream) as show:
 
         def update(record: Record) -> None:

@@ -21,7 +21,7 @@ from .._core.training import mean_of
 from .._labels.base import Labels
 from .._labels.relevances import ranks
 from .._losses import Loss
-from .._losses.ranking_metrics import RankingMetric
+from .._losses.metrics import RankingMetric
 from .run import Run
 
 Scorer = Callable[..., float]

@@ -30,7 +30,7 @@ from .._core.training import (
     watch,
 )
 from .._data.blocks import naming
-from .._losses import Cox
+from .._losses import traits_of
 from .._model.fitted import FittedModel, Origin
 from .._model.settings import shaping_parameters
 from .baseline import baseline_of_fit
@@ -86,7 +86,7 @@ def members_of(run: Run, settings: Any) -> list[MemberRun]:
 def finished(run: Run, settings: Any, trained: Trained) -> FittedModel:
     """The model of a run, with everything that follows from its rows after the last iteration."""
     model = fitted_model(run, settings, trained)
-    if isinstance(run.plan.loss, Cox):
+    if traits_of(run.plan.loss).has_baseline:
         pairs = zip(run.members, trained.functions, strict=True)
         functions = [cast(Any, member.objective).to_host(f) for member, f in pairs]  # they may be on a device
         return replace(model, baseline=baseline_of_fit(run, functions))
@@ -125,7 +125,7 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     ensembles = [member.ensemble for member in members]
     objectives = [member.objective for member in members]
     scales = _scales(settings, has_validation)
-    has_baseline = isinstance(plan.loss, Cox)
+    has_baseline = traits_of(plan.loss).has_baseline
     keeps = plan.held_out or scales or has_baseline
     kept = KeptFunctions(objectives, criterion, whole=scales or has_baseline)
     spread = spread_of(plan.loss) if has_validation else None

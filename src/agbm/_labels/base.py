@@ -22,7 +22,7 @@ from .._data.hold_out import strata_of_numbers
 from .._data.offsets import RawScores, check_offset
 from .._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
 from .._data.tables import missing
-from .._losses import LogLoss, Loss, Multinomial, Tweedie, classification_loss, is_survival_loss, regression_loss
+from .._losses import Loss, named_loss, traits_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Labels(ABC):
         values = np.asarray(self._raw_score_of(start, loss)(X), dtype=np.float64)
         scores = values[np.newaxis] if values.ndim == 1 else values.T
         if scores.shape != (self.n_outputs, n_rows) or not np.isfinite(scores).all():
-            log_link = ", positive because of the log link" if isinstance(loss, Tweedie) else ""
+            log_link = ", positive because of the log link" if traits_of(loss).prediction == "exp" else ""
             raise ValueError(
                 f"init={start!r} must predict {self.n_outputs} finite numbers per row{log_link}; got an array of shape "
                 f"{values.shape} with {np.count_nonzero(~np.isfinite(scores))} invalid numbers."
@@ -206,7 +206,7 @@ class Numbers(Labels):
 
     def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
         """See Labels."""
-        signs = getattr(loss, "mean_signs", ())
+        signs = traits_of(loss).score_signs
         if not signs:
             return self, encoded
         if self.shape:
@@ -253,11 +253,11 @@ class Numbers(Labels):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        return regression_loss(name)
+        return named_loss("regression", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
         """See Labels."""
-        if is_survival_loss(loss):
+        if traits_of(loss).labels == "times":
             raise ValueError(f"loss={loss!r} is for censored times; use AGBMSurvival.")
 
     def predictions(self, loss: Loss, raw: Array) -> Array:
@@ -401,13 +401,8 @@ class Classes(Labels):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        loss = classification_loss(name)
-        if self.n_outputs == 1:
-            return loss
-        if not isinstance(loss, LogLoss):
-            n = len(self.classes)
-            raise ValueError(f"loss={name!r} supports only two classes, y has {n}; use loss='log_loss'.")
-        return Multinomial(len(self.classes))
+        loss = named_loss("classification", name)
+        return loss if self.n_outputs == 1 else loss.for_classes(len(self.classes))  # type: ignore[no-any-return]
 
     def check_monotone(self, given: Any) -> None:
         """See Labels."""

@@ -16,7 +16,7 @@ from .._base.together import anywhere, distinct
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import check_y_val, some_of
 from .._data.tables import column_names
-from .._losses import Cox, LifetimeLoss, Loss, has_event, is_survival_loss, survival_loss
+from .._losses import Loss, has_event, named_loss, traits_of
 from .base import Labels
 
 SURVIVAL = "survival"
@@ -63,8 +63,8 @@ class Lifetimes(Labels):
 
     def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
         """See Labels."""
-        signs: tuple[int, ...] = loss.risk_signs  # type: ignore[attr-defined]
-        return replace(self, signs=signs), encoded
+        traits = traits_of(loss)
+        return replace(self, signs=traits.score_signs or (-1 if traits.prediction == "minus_first" else 1,)), encoded
 
     @staticmethod
     def check(y: Any) -> None:
@@ -114,17 +114,17 @@ class Lifetimes(Labels):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        return survival_loss(name)
+        return named_loss("survival", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
         """See Labels."""
-        if not is_survival_loss(loss):
+        if traits_of(loss).labels != "times":
             raise ValueError(
                 f"loss={loss!r} is not a loss of survival analysis; use 'cox', 'aft:normal', 'piecewise_exponential' "
                 "or another one of AGBMSurvival."
             )
 
-    def predictions(self, loss: Cox | LifetimeLoss, raw: Array) -> Array:
+    def predictions(self, loss: Loss, raw: Array) -> Array:
         """The risk of each row."""
         return np.ascontiguousarray(loss.inverse_link(raw))
 

@@ -14,11 +14,14 @@ from .._base.together import anywhere, largest, smallest
 from .._base.weights import refuse_dates, refuse_text
 from .._data.blocks import dense
 from .._data.rows import check_y_val, some_of
-from .._losses import CrossEntropy, Loss, MultinomialCrossEntropy, classification_loss
+from .._losses import Loss, named_loss, traits_of
 from .base import Classes, Labels
 
 # By how much the probabilities of a row may differ from a sum of 1, as they do if they have been rounded.
 ROUNDING = 1e-3
+
+SHARES = "share", "shares_of_classes"
+"""Kinds of labels that are probabilities."""
 
 
 def kind_of(kind: type[Labels], y: Any, loss: Any) -> type[Labels]:
@@ -28,7 +31,7 @@ def kind_of(kind: type[Labels], y: Any, loss: Any) -> type[Labels]:
     """
     if not issubclass(kind, Classes):
         return kind
-    if loss == "cross_entropy" or isinstance(loss, (CrossEntropy, MultinomialCrossEntropy)):
+    if loss == "cross_entropy" or traits_of(loss).labels in SHARES:
         return SoftClasses
     try:
         matrix = np.asarray(y)
@@ -117,7 +120,7 @@ class LabelSets(Labels):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        return classification_loss(name)
+        return named_loss("classification", name)  # type: ignore[no-any-return]
 
     def scores(self, loss: Loss, raw: Array) -> Array:
         """The decision function: log-odds (row, label)."""
@@ -220,12 +223,14 @@ class SoftClasses(Classes):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        return CrossEntropy() if self.n_outputs == 1 else MultinomialCrossEntropy(self.n_classes)
+        loss = named_loss("classification", "cross_entropy")
+        return loss if self.n_outputs == 1 else loss.for_classes(self.n_classes)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
         """See Labels."""
-        n_classes = loss.n_classes if isinstance(loss, MultinomialCrossEntropy) else 2
-        if n_classes != self.n_classes or isinstance(loss, CrossEntropy) != (self.n_outputs == 1):
+        traits = traits_of(loss)
+        n_classes = traits.n_scores if traits.labels == "shares_of_classes" else 2
+        if n_classes != self.n_classes or (traits.labels == "share") != (self.n_outputs == 1):
             raise ValueError(
                 f"loss={loss!r} does not match y, which has probabilities of {self.n_classes} classes; use "
                 "loss='cross_entropy'."

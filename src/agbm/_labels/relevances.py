@@ -18,7 +18,7 @@ from .._data.blocks import exact, is_rounded
 from .._data.hold_out import strata_of_queries
 from .._data.rows import check_y_val
 from .._data.tables import missing
-from .._losses import JointLoss, Loss, ranking_loss
+from .._losses import Loss, named_loss, traits_of
 from .base import Labels
 
 RANKER = "ranker"
@@ -161,11 +161,11 @@ class Relevances(Labels):
 
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
-        return ranking_loss(name)
+        return named_loss("ranking", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
         """See Labels."""
-        if not isinstance(loss, JointLoss):
+        if traits_of(loss).labels != "relevances":
             raise ValueError(
                 f"loss={loss!r} sees one row at a time; a ranker needs a loss of queries: agbm.losses.LambdaRank, "
                 "ListwiseCrossEntropy or PairwiseLogistic, or a name such as 'ndcg:10' or 'listwise'."

@@ -29,7 +29,7 @@ from .._fit.preparation import Preparation, RowSource
 from .._fit.run import Run
 from .._fit.train import Trained, follow, member_run, train
 from .._labels.base import Labels
-from .._losses import JointLoss
+from .._losses import traits_of
 from .._model.fitted import FittedModel
 from .._storage.checkpoint import Checkpoint
 from .._tree import TreeLearner
@@ -281,7 +281,7 @@ class _KnownModel:
     @property
     def _has_level(self) -> bool:
         """Whether the start function is a constant that the labels determine."""
-        return isinstance(self.model.start, np.ndarray) and not isinstance(self.model.loss, JointLoss)
+        return isinstance(self.model.start, np.ndarray) and traits_of(self.model.loss).rows == "apart"
 
     def _starting_from(self, start: Any) -> LocalObjective:
         """The objective of the rows, with a start function of the model."""

@@ -5,79 +5,30 @@ the methods of `Loss` can be used. Native kernels compute the values and derivat
 `_base` only.
 """
 
-from .._base.sums import Array
-from .best_constants import enough
-from .built_in import BuiltInLoss, has_kernels
-from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
-from .cox import Cox
-from .distributions import (
-    DistributionLoss,
-    GammaDistribution,
-    LogNormalDistribution,
-    NegativeBinomialDistribution,
-    NormalDistribution,
-    StudentTDistribution,
-    ZeroInflatedGammaDistribution,
-    ZeroInflatedPoissonDistribution,
-)
+from .base import LOSS_METHODS, LOSSES, BuiltInLoss, JointLoss, Loss, Prediction, Traits, has_kernels
+from .constants import enough
 from .elementary import exp, log
-from .histogram import HistogramDistribution
-from .joint import JointLoss
-from .lifetimes import AcceleratedFailureTime, LifetimeLoss, PiecewiseExponential, has_event
-from .loss import LOSS_METHODS, Loss
 from .names import (
-    DISTRIBUTIONS,
-    classification_loss,
+    best_constant_with,
     frozen_distribution,
     is_built_in,
     is_loss_name,
-    is_survival_loss,
-    ranking_loss,
-    regression_loss,
-    survival_loss,
+    loss_names,
+    named_loss,
+    prediction_of,
+    traits_of,
 )
-from .offset_constants import best_constant_with
-from .ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic, RankingLoss
-from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
+from .survival import has_event
 
 __all__ = [
-    "DISTRIBUTIONS",
+    "LOSSES",
     "LOSS_METHODS",
-    "AbsoluteError",
-    "AcceleratedFailureTime",
-    "Array",
     "BuiltInLoss",
-    "Cox",
-    "CrossEntropy",
-    "DistributionLoss",
-    "Exponential",
-    "Gamma",
-    "GammaDistribution",
-    "HalfSquaredError",
-    "HistogramDistribution",
-    "Huber",
     "JointLoss",
-    "LambdaRank",
-    "LifetimeLoss",
-    "ListwiseCrossEntropy",
-    "LogLoss",
-    "LogNormalDistribution",
     "Loss",
-    "Multinomial",
-    "MultinomialCrossEntropy",
-    "NegativeBinomialDistribution",
-    "NormalDistribution",
-    "PairwiseLogistic",
-    "PiecewiseExponential",
-    "Poisson",
-    "Quantile",
-    "RankingLoss",
-    "StudentTDistribution",
-    "Tweedie",
-    "ZeroInflatedGammaDistribution",
-    "ZeroInflatedPoissonDistribution",
+    "Prediction",
+    "Traits",
     "best_constant_with",
-    "classification_loss",
     "enough",
     "exp",
     "frozen_distribution",
@@ -85,9 +36,9 @@ __all__ = [
     "has_kernels",
     "is_built_in",
     "is_loss_name",
-    "is_survival_loss",
     "log",
-    "ranking_loss",
-    "regression_loss",
-    "survival_loss",
+    "loss_names",
+    "named_loss",
+    "prediction_of",
+    "traits_of",
 ]

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from operator import add
+from typing import ClassVar
 
 import numpy as np
 
 from .. import _native
 from .._base.sums import Array, ExactSum, exact_mean, exact_means, exact_sum, rows_together
 from .._base.together import anywhere, combined, largest, smallest
-from .best_constants import weight_in_steps
-from .built_in import BuiltInLoss
+from .base import BuiltInLoss, Task, Traits
+from .constants import class_scores, weight_in_steps
 from .elementary import exp, log, sigmoid
 
 # Keeps probabilities away from 0 and 1.
 _TINY = 1e-12
 
 
-class _Binary(BuiltInLoss):
+class _Binary(BuiltInLoss, family=True):
     """Losses of labels 0 and 1."""
+
+    tasks: ClassVar[tuple[Task, ...]] = ("classification",)
 
     def check(self, y: Array) -> None:
         """Labels are encoded: nothing to check."""
@@ -42,11 +46,21 @@ class LogLoss(_Binary):
     logistic regression", 2000). Otherwise, confidently misclassified rows would dominate.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("log_loss",)
     _kernel = "logistic"
-    link_kernel = "sigmoid"
     smoothness = 0.25
-    min_leaf_hessian = 0.1
-    constant_hessian = False
+
+    @property
+    def traits(self) -> Traits:
+        """What other parts of the library ask of the loss."""
+        return Traits(
+            "two_classes", prediction="sigmoid", l2="classes", min_hessian_leaf=0.1, shown_as="log loss",
+            lightgbm="binary sigmoid:1",
+        )  # fmt: skip
+
+    def for_classes(self, n_classes: int) -> BuiltInLoss:
+        """Multinomial."""
+        return Multinomial(n_classes)
 
     def inverse_link(self, f: Array) -> Array:
         """The probability of label 1."""
@@ -56,6 +70,18 @@ class LogLoss(_Binary):
 class CrossEntropy(LogLoss):
     """LogLoss for labels that are probabilities, y in [0, 1]: the cross-entropy of y and the predicted probability."""
 
+    tasks: ClassVar[tuple[Task, ...]] = ("regression", "classification")
+    names: ClassVar[tuple[str, ...]] = ("cross_entropy",)
+
+    @property
+    def traits(self) -> Traits:
+        """Those of LogLoss, for shares."""
+        return replace(super().traits, labels="share", label_range=(0.0, 1.0), shown_as="cross-entropy")
+
+    def for_classes(self, n_classes: int) -> BuiltInLoss:
+        """MultinomialCrossEntropy."""
+        return MultinomialCrossEntropy(n_classes)
+
     def check(self, y: Array) -> None:
         """Labels must be probabilities."""
         _check_probabilities(y, self)
@@ -64,10 +90,14 @@ class CrossEntropy(LogLoss):
 class Exponential(_Binary):
     """l(y, f) = exp(-f) for label 1 and exp(f) for label 0, the loss of AdaBoost; f is half the log-odds."""
 
+    names: ClassVar[tuple[str, ...]] = ("exponential",)
     _kernel = "exponential"
-    link_kernel = "sigmoid_of_double"
     smoothness = math.inf
-    constant_hessian = False
+
+    @property
+    def traits(self) -> Traits:
+        """What other parts of the library ask of the loss."""
+        return Traits("two_classes", prediction="sigmoid_of_double", l2="classes", lightgbm="binary sigmoid:2")
 
     def link(self, prediction: Array) -> Array:
         """Half the log-odds."""
@@ -88,15 +118,21 @@ class Multinomial(BuiltInLoss):
     """
 
     _kernel = "multinomial"
-    link_kernel = "softmax"
     smoothness = 0.5  # the largest eigenvalue of diag(p) - p p^T
-    min_leaf_hessian = 0.2
-    constant_hessian = False
 
     def __init__(self, n_classes: int) -> None:
         if n_classes < 2 or n_classes != int(n_classes):
             raise ValueError(f"n_classes={n_classes!r} must be an integer of at least 2.")
         self.n_classes = int(n_classes)
+
+    @property
+    def traits(self) -> Traits:
+        """Scores of classes."""
+        n = self.n_classes
+        return Traits(
+            "classes", prediction="softmax", n_scores=n, l2="classes", min_hessian_leaf=0.2,
+            shown_as="log loss", lightgbm=f"multiclass num_class:{n}",
+        )  # fmt: skip
 
     @property
     def _parameter(self) -> float:
@@ -120,6 +156,10 @@ class Multinomial(BuiltInLoss):
         share = combined(np.bincount(y.astype(np.intp), weight_in_steps(weight), self.n_classes), add)
         return self.link(share / share.sum())
 
+    def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Array:
+        """The scores that make the expected shares of classes equal to their actual shares."""
+        return class_scores(self, y, weight, offset)
+
     def link(self, prediction: Array) -> Array:
         """The logarithms of the probabilities, less their mean over the classes."""
         score = log(np.maximum(prediction, _TINY), self.n_threads)
@@ -139,6 +179,11 @@ class MultinomialCrossEntropy(Multinomial):
     """
 
     _kernel = "shares_of_classes"
+
+    @property
+    def traits(self) -> Traits:
+        """Those of Multinomial, for shares."""
+        return replace(super().traits, labels="shares_of_classes", shown_as="cross-entropy")
 
     def value(self, y: Array, f: Array) -> Array:
         """The loss of each row."""

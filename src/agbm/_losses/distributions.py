@@ -11,8 +11,8 @@ import numpy as np
 
 from .._base.sums import Array, ExactSum, exact_mean, exact_means, exact_sum
 from .._base.together import anywhere, largest, smallest
-from .best_constants import quantile_of, weight_in_steps
-from .built_in import BuiltInLoss, check_amounts, check_positive, checked
+from .base import BuiltInLoss, Intervals, Prediction, Task, Traits, check_amounts, check_positive, checked
+from .constants import quantile_of, weight_in_steps
 from .elementary import exp, log, sigmoid
 
 # Newton steps for constants: their largest length, the length of the last one, and their number.
@@ -24,17 +24,27 @@ MOST_ITERATIONS = 200
 LARGE_LOG_SHAPE = 8.0
 
 
-class DistributionLoss(BuiltInLoss):
+class DistributionLoss(BuiltInLoss, family=True):
     """l(y, f) = -log p(y | f), with one score per parameter of the distribution: f is (K, n).
 
     Hessians are the Fisher information of the scores, the expectation of the second derivatives: a Newton step is the
     natural gradient (Duan et al., "NGBoost", 2020). Predictions are means.
     """
 
+    tasks: ClassVar[tuple[Task, ...]] = ("regression",)
     smoothness = math.inf
-    constant_hessian = False
-    mean_signs: ClassVar[tuple[int, ...]] = (1, 0)
+    signs: tuple[int, ...] = (1, 0)
     """For each score, whether the mean, or the location, increases (1) or decreases (-1) with it; 0 if neither."""
+    prediction: ClassVar[Prediction] = "first"
+    intervals: ClassVar[Intervals] = "tails"
+
+    @property
+    def traits(self) -> Traits:
+        """Several scores per label, whose spread needs more rows than its mean."""
+        return Traits(
+            prediction=self.prediction, n_scores=len(self.signs), score_signs=self.signs, intervals=self.intervals,
+            is_distribution=True, trees="of_spread",
+        )  # fmt: skip
 
     def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
         """See BuiltInLoss."""
@@ -84,6 +94,10 @@ class DistributionLoss(BuiltInLoss):
         """The unit of each score: 1 for logarithms and log-odds."""
         return np.ones(len(score))
 
+    def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Array:
+        """See best_constants."""
+        return self.best_constants(y, weight, offset)
+
     def link(self, prediction: Array) -> Array:
         """There is none: a mean does not determine the other parameters."""
         raise ValueError(f"init: a model cannot start a fit with loss={self!r}; use init='prior' or init='zero'.")
@@ -100,6 +114,8 @@ class DistributionLoss(BuiltInLoss):
 class NormalDistribution(DistributionLoss):
     """The normal distribution. The scores are the mean and the logarithm of the standard deviation."""
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:normal",)
+    intervals = "standardised"
     _kernel = "normal"
 
     def check(self, y: Array) -> None:
@@ -128,6 +144,9 @@ class NormalDistribution(DistributionLoss):
 class LogNormalDistribution(DistributionLoss):
     """The logarithm of the label has a normal distribution, whose mean and log standard deviation are the scores."""
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:lognormal",)
+    prediction = "log_normal_mean"
+    intervals = "standardised_logarithm"
     _kernel = "log_normal"
 
     def check(self, y: Array) -> None:
@@ -159,6 +178,8 @@ class StudentTDistribution(DistributionLoss):
     df, the degrees of freedom, is the same for all rows; the smaller, the heavier the tails.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:student_t",)
+    intervals = "standardised"
     _kernel = "student_t"
 
     def __init__(self, df: float = 4.0) -> None:
@@ -199,6 +220,8 @@ class GammaDistribution(DistributionLoss):
     The variance is mean^2 / k. The loss Gamma, with one score, has the same k for all rows.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:gamma",)
+    prediction = "exp_of_first"
     _kernel = "gamma_distribution"
 
     def check(self, y: Array) -> None:
@@ -228,6 +251,8 @@ class NegativeBinomialDistribution(DistributionLoss):
     The variance is m + m^2 / r: larger than that of the Poisson distribution with the same mean.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:negative_binomial",)
+    prediction = "exp_of_first"
     _kernel = "negative_binomial"
 
     def check(self, y: Array) -> None:
@@ -259,8 +284,10 @@ class ZeroInflatedPoissonDistribution(DistributionLoss):
     The scores are the log-odds of p and the logarithm of the mean of the counts.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:zero_inflated_poisson",)
+    prediction = "mean_unless_zero"
     _kernel = "zero_inflated_poisson"
-    mean_signs = (-1, 1)
+    signs = (-1, 1)
 
     def check(self, y: Array) -> None:
         """Labels must be counts."""
@@ -291,8 +318,10 @@ class ZeroInflatedGammaDistribution(DistributionLoss):
     The scores are the log-odds of p and the two scores of GammaDistribution.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:zero_inflated_gamma",)
+    prediction = "mean_unless_zero"
     _kernel = "zero_inflated_gamma"
-    mean_signs = (-1, 1, 0)
+    signs = (-1, 1, 0)
 
     def check(self, y: Array) -> None:
         """Labels must not be negative, and not all zero."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from .._base.sums import Array, ExactSum, sums_of_parts
 from .._base.together import distinct, largest, smallest
-from .best_constants import quantiles_of, weight_in_steps
+from .base import Traits
 from .classification import Multinomial
+from .constants import quantiles_of, weight_in_steps
 from .distributions import DistributionLoss
 from .frozen import Binned, Bins, Piece
 
@@ -45,23 +47,29 @@ class HistogramDistribution(DistributionLoss):
     count as the nearest ones that a bin contains. `pieces` is what fit has learned from the labels.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("distribution:histogram",)
+    prediction = "mean_of_bins"
     _kernel = "multinomial"
-    min_leaf_hessian = Multinomial.min_leaf_hessian
-    learns_from_labels = True
 
     def __init__(self, bins: int | Sequence[float] = 20, pieces: Sequence[Sequence[float]] | None = None) -> None:
         self.bins: Any = _checked(bins)
         self.pieces = None if pieces is None else _checked_pieces(pieces)
 
     @property
-    def mean_signs(self) -> tuple[int, ...]:  # type: ignore[override]
+    def traits(self) -> Traits:
+        """Those of a distribution; the scores are learned like those of classes."""
+        hessian = self._classes.traits.min_hessian_leaf
+        return replace(super().traits, min_hessian_leaf=hessian, learns_from_labels=True)
+
+    @property
+    def signs(self) -> tuple[int, ...]:  # type: ignore[override]
         """The mean has no fixed direction in any score."""
         if self.pieces is not None:
             return (0,) * (self.pieces[-1].bin + 1)
         return (0,) * (self.bins if isinstance(self.bins, int) else len(self.bins) - 1)
 
     @property
-    def is_learned(self) -> bool:
+    def is_learned(self) -> bool:  # type: ignore[override]
         """Whether the bins are known, from labels or from given edges."""
         return self.pieces is not None or not isinstance(self.bins, int)
 
@@ -85,7 +93,7 @@ class HistogramDistribution(DistributionLoss):
 
     @property
     def _classes(self) -> Multinomial:
-        return Multinomial(len(self.mean_signs)).with_threads(self.n_threads)
+        return Multinomial(len(self.signs)).with_threads(self.n_threads)
 
     def _codes(self, y: Array) -> Array:
         """The bin of each label."""

@@ -1,144 +1,107 @@
-"""The built-in losses by name."""
+"""Losses by name, and what is known about any loss. The registry follows from the classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from .._base.sums import Array
-from .classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
-from .cox import Cox
-from .distributions import (
-    DistributionLoss,
-    GammaDistribution,
-    LogNormalDistribution,
-    NegativeBinomialDistribution,
-    NormalDistribution,
-    StudentTDistribution,
-    ZeroInflatedGammaDistribution,
-    ZeroInflatedPoissonDistribution,
-)
-from .histogram import HistogramDistribution
-from .lifetimes import AcceleratedFailureTime, LifetimeLoss, PiecewiseExponential
-from .loss import Loss
-from .ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic
-from .regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
+from .._base.together import anywhere
+from . import classification, distributions, histogram, ranking, regression, survival
+from .base import LOSSES, BuiltInLoss, JointLoss, Loss, Prediction, Task, Traits
+from .constants import zero_slope
 
-_REGRESSION: dict[str, Callable[[], Loss]] = {
-    "auto": HalfSquaredError,
-    "squared_error": HalfSquaredError,
-    "absolute_error": AbsoluteError,
-    "poisson": Poisson,
-    "gamma": Gamma,
-    "cross_entropy": CrossEntropy,
+_FAMILIES = classification, distributions, histogram, ranking, regression, survival
+"""The modules whose classes are the registry."""
+
+_AUTO: dict[Task, Callable[[], BuiltInLoss]] = {
+    "regression": regression.HalfSquaredError,
+    "classification": classification.LogLoss,
+    "ranking": lambda: ranking.LambdaRank("ndcg", 10),
+    "survival": survival.Cox,
 }
-_WITH_A_NUMBER: dict[str, Callable[[float], Loss]] = {"quantile": Quantile, "huber": Huber, "tweedie": Tweedie}
-"""Losses whose name is followed by a number, as in "quantile:0.9"."""
-_EXAMPLES = ("quantile:0.9", "quantile:0.05,0.5,0.95", "huber:1.5", "tweedie:1.5", "distribution:normal")
-
-_CLASSIFICATION: dict[str, Callable[[], Loss]] = {
-    "auto": LogLoss,
-    "log_loss": LogLoss,
-    "exponential": Exponential,
-    "cross_entropy": CrossEntropy,
-}
-
-_RANKING: dict[str, Callable[[], Loss]] = {
-    "auto": lambda: LambdaRank("ndcg", 10),
-    "ndcg": lambda: LambdaRank("ndcg"),
-    "map": lambda: LambdaRank("map"),
-    "mrr": lambda: LambdaRank("mrr"),
-    "listwise": ListwiseCrossEntropy,
-    "pairwise": PairwiseLogistic,
-}
-
-DISTRIBUTIONS: dict[str, type[DistributionLoss]] = {
-    "normal": NormalDistribution,
-    "lognormal": LogNormalDistribution,
-    "student_t": StudentTDistribution,
-    "gamma": GammaDistribution,
-    "negative_binomial": NegativeBinomialDistribution,
-    "zero_inflated_poisson": ZeroInflatedPoissonDistribution,
-    "zero_inflated_gamma": ZeroInflatedGammaDistribution,
-    "histogram": HistogramDistribution,
-}
-"""By the name after "distribution:"."""
+"""The losses that "auto" stands for."""
 
 
-_SURVIVAL: dict[str, Callable[[], Cox | LifetimeLoss]] = {
-    "auto": Cox,
-    "cox": Cox,
-    "cox:breslow": Cox,
-    "cox:efron": lambda: Cox("efron"),
-    "aft:normal": AcceleratedFailureTime,
-    "aft:logistic": lambda: AcceleratedFailureTime("logistic"),
-    "aft:extreme": lambda: AcceleratedFailureTime("extreme"),
-    "piecewise_exponential": PiecewiseExponential,
-}
+def named_loss(task: Task, name: str) -> Any:
+    """The loss of a task with a name such as "auto", "poisson" or "quantile:0.9"."""
+    if name == "auto":
+        return _AUTO[task]()
+    word, colon, _ = name.partition(":")
+    kinds = [kind for kind in LOSSES.values() if task in kind.tasks]
+    for kind in kinds:
+        if name in kind.names or (colon and _takes_any(kind, word)):
+            return kind.named(name)
+    alternatives = [known for known in loss_names(task) if colon and known.startswith(f"{word}:")]
+    if alternatives:
+        raise ValueError(f"loss={name!r}: '{word}:' must be followed by one of {_listed(_after_colon(alternatives))}.")
+    raise _unknown(name, ["auto", *loss_names(task)])
 
 
-def regression_loss(name: str) -> Loss:
-    """The loss of a regressor with a name such as "poisson" or "quantile:0.9"."""
-    if name in _REGRESSION:
-        return _REGRESSION[name]()
-    kind, _, number = name.partition(":")
-    if kind == "distribution":
-        if number not in DISTRIBUTIONS:
-            raise ValueError(f"loss={name!r}: 'distribution:' must be followed by one of {_listed(DISTRIBUTIONS)}.")
-        return DISTRIBUTIONS[number]()
-    if kind not in _WITH_A_NUMBER:
-        raise _unknown(name, [*_REGRESSION, *_EXAMPLES])
-    try:
-        values = [float(one) for one in number.split(",")]
-    except ValueError:
-        raise ValueError(f"loss={name!r} needs a number after a colon, as in {_listed(_EXAMPLES)}.") from None
-    if len(values) == 1:
-        return _WITH_A_NUMBER[kind](values[0])
-    if kind != "quantile":
-        raise ValueError(f"loss={name!r} takes one number; only 'quantile:' takes several.")
-    return Quantile(values)
-
-
-def classification_loss(name: str) -> Loss:
-    """The loss of a classifier of two classes with a name."""
-    if name not in _CLASSIFICATION:
-        raise _unknown(name, _CLASSIFICATION)
-    return _CLASSIFICATION[name]()
-
-
-def ranking_loss(name: str) -> Loss:
-    """The loss of a ranker with a name such as "listwise" or "ndcg:10"."""
-    if name in _RANKING:
-        return _RANKING[name]()
-    metric, _, cut = name.partition(":")
-    if metric not in ("ndcg", "map", "mrr"):
-        raise _unknown(name, [*_RANKING, "ndcg:10"])
-    if not cut.isascii() or not cut.isdigit() or int(cut) == 0:
-        raise ValueError(f"loss={name!r} needs a number of positions after the colon, as in 'ndcg:10'.")
-    return LambdaRank(metric, int(cut))
-
-
-def survival_loss(name: str) -> Cox | LifetimeLoss:
-    """The loss of survival analysis with a name."""
-    if name not in _SURVIVAL:
-        raise _unknown(name, _SURVIVAL)
-    return _SURVIVAL[name]()
+def loss_names(task: Task) -> list[str]:
+    """Names of the losses of a task; numbers after a colon stand for any."""
+    names = [name for kind in LOSSES.values() if task in kind.tasks for name in kind.names]
+    return sorted(names, key=lambda name: ":" in name)
 
 
 def is_loss_name(name: str) -> bool:
     """Whether an estimator has a loss with this name."""
-    for named in (regression_loss, classification_loss, ranking_loss, survival_loss):
+    for task in get_args(Task):
         with suppress(ValueError):
-            named(name)
+            named_loss(task, name)
             return True
     return False
 
 
-def is_survival_loss(loss: object) -> bool:
-    """Whether a loss is one of survival analysis."""
-    return isinstance(loss, Cox | LifetimeLoss)
+def is_built_in(loss: object) -> bool:
+    """Whether a loss is a built-in one; a custom loss that is derived from one may have changed anything."""
+    return LOSSES.get(type(loss).__name__) is type(loss)
+
+
+def traits_of(loss: Any) -> Traits:
+    """The traits of any loss. Custom losses may have `min_hessian_leaf`; see docs/guides/custom-losses.md."""
+    if isinstance(loss, BuiltInLoss):
+        return loss.traits
+    return Traits(min_hessian_leaf=getattr(loss, "min_hessian_leaf", 0.0))
+
+
+def prediction_of(loss: object) -> Prediction | None:
+    """What makes predictions of scores, by name; None for custom losses."""
+    return loss.traits.prediction if isinstance(loss, BuiltInLoss) and is_built_in(loss) else None
+
+
+def frozen_distribution(loss: Any, f: Array) -> Any:
+    """The distributions of rows with scores f; raises ValueError for a loss that does not determine them."""
+    if traits_of(loss).is_distribution:
+        return loss.frozen(f)
+    names = _listed(name for name in loss_names("regression") if name.startswith("distribution:"))
+    raise ValueError(f"predict_dist() needs a loss that is a distribution: {names} or 'poisson'; got loss={loss!r}.")
+
+
+def best_constant_with(loss: Loss, y: Array, weight: Array | None, offset: Array | None) -> float | Array:
+    """The constant c with the smallest total loss of the scores c + offset; (K,) for offsets (K, row)."""
+    if offset is None or not anywhere(offset):
+        return loss.best_constant(y, weight)
+    if isinstance(loss, BuiltInLoss) and (is_built_in(loss) or isinstance(loss, JointLoss)):
+        found: float | Array = loss.best_constant_with(y, weight, offset)
+        return found
+    if offset.ndim == 2:
+        raise ValueError(
+            f"init='prior' with offsets: the best constants of loss={loss!r}, which has several scores per row, "
+            "are unknown; use init='zero', or add them to the offsets."
+        )
+    return zero_slope(loss, y, weight, offset)
+
+
+def _takes_any(kind: type[BuiltInLoss], word: str) -> bool:
+    """Whether any number may follow a word and a colon."""
+    return any(name.partition(":")[0] == word and name[-1].isdigit() for name in kind.names)
+
+
+def _after_colon(names: Iterable[str]) -> list[str]:
+    return [name.partition(":")[2] for name in names]
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -150,27 +113,3 @@ def _unknown(name: str, known: Iterable[str]) -> ValueError:
     similar = get_close_matches(name.lower(), known, n=1)
     hint = f" Did you mean {similar[0]!r}?" if similar else ""
     return ValueError(f"loss={name!r} must be one of {_listed(known)}, or a loss object.{hint}")
-
-
-_BUILT_IN = {
-    AbsoluteError, AcceleratedFailureTime, Cox, CrossEntropy, Exponential, Gamma, HalfSquaredError, Huber, LambdaRank,
-    ListwiseCrossEntropy, LogLoss, Multinomial, MultinomialCrossEntropy, PairwiseLogistic, PiecewiseExponential,
-    Poisson, Quantile, Tweedie, *DISTRIBUTIONS.values(),
-}  # fmt: skip
-
-
-def is_built_in(loss: object) -> bool:
-    """Whether a loss is a built-in one; a custom loss that is derived from one may have changed anything."""
-    return type(loss) in _BUILT_IN
-
-
-def frozen_distribution(loss: Any, f: Array) -> Any:
-    """The distributions of rows with scores f; raises ValueError for a loss that does not determine them."""
-    if isinstance(loss, DistributionLoss):
-        return loss.frozen(f)
-    if isinstance(loss, Poisson):
-        from scipy.stats import poisson
-
-        return poisson(loss.inverse_link(f[0]))
-    names = _listed(f"distribution:{name}" for name in DISTRIBUTIONS)
-    raise ValueError(f"predict_dist() needs a loss that is a distribution: {names} or 'poisson'; got loss={loss!r}.")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _native
-from .._base.sums import Array, ExactSum, exact_sum, rows_together
+from .._base.sums import Array, ExactSum, exact_sum, rows_together, step_of_sums
 from .._base.together import anywhere, count
-from .joint import JointLoss
-from .positions import position_biases
+from .base import JointLoss, Task, Traits
 
 NO_CUT = 2**31
 """A cut after more positions than a query can have."""
+BIAS_STEPS = 8
+BIAS_RIDGE = 1.0
+"""In queries: so many would have to show the opposite of a bias to undo it."""
 MOST_LABELS = 3
 """How many arrays of labels a loss keeps prepared: an iteration has training, validation and watched rows."""
 
@@ -41,14 +45,14 @@ def _place(array: Array | None) -> Any:
     return array.__array_interface__["data"][0], array.shape, array.strides
 
 
-class RankingLoss(JointLoss):
+class RankingLoss(JointLoss, family=True):
     """A loss of the documents of queries: labels are (relevance, number of the query), and maybe a position.
 
     The loss of a query is the term of its first row. The weights of the rows of a query are the same. With positions,
     clicks are explained by the score plus a bias per position, which is found again for each function.
     """
 
-    constant_hessian: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("ranking",)
     smoothness: float = np.inf
     _kernel: ClassVar[str]
     _of_pairs: ClassVar[bool] = False
@@ -66,6 +70,11 @@ class RankingLoss(JointLoss):
     def __repr__(self) -> str:
         made_of = {name: value for name, value in vars(self).items() if name not in ("n_threads", "_last", "_labels")}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in made_of.items())})"
+
+    @property
+    def traits(self) -> Traits:
+        """The documents of a query are scored together."""
+        return Traits("relevances", rows="groups", intervals="none", lightgbm="lambdarank")
 
     @property
     def cut_of_metric(self) -> int:
@@ -160,7 +169,7 @@ class RankingLoss(JointLoss):
         return out
 
 
-class _WithGain(RankingLoss):
+class _WithGain(RankingLoss, family=True):
     """A loss that depends on how much a relevant document gains."""
 
     def __init__(self, gain: str) -> None:
@@ -180,6 +189,7 @@ class LambdaRank(_WithGain):
     is not the gradient of a fixed function.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("ndcg", "ndcg:10", "map", "mrr")
     least_truncation: ClassVar[int] = 30
 
     def __init__(self, metric: str = "ndcg", cut: int | None = None, gain: str = "exponential") -> None:
@@ -190,6 +200,23 @@ class LambdaRank(_WithGain):
             raise ValueError(f"cut={cut!r} must be a positive integer, or None for all positions.")
         self.metric = metric
         self.cut = None if cut is None else int(cut)
+
+    @property
+    def traits(self) -> Traits:
+        """Those of all rankings."""
+        return replace(
+            super().traits, shown_as=f"1 - {self.metric.upper()}" + ("" if self.cut is None else f"@{self.cut}")
+        )
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The loss of a metric such as "map", with a number of positions after a colon."""
+        metric, colon, cut = name.partition(":")
+        if not colon:
+            return cls(metric)
+        if not cut.isascii() or not cut.isdigit() or int(cut) == 0:
+            raise ValueError(f"loss={name!r} needs a number of positions after the colon, as in 'ndcg:10'.")
+        return cls(metric, int(cut))
 
     @property
     def _kernel(self) -> str:  # type: ignore[override]
@@ -205,7 +232,7 @@ class LambdaRank(_WithGain):
         return NO_CUT if self.cut is None else max(self.cut, self.least_truncation)
 
 
-class _Convex(RankingLoss):
+class _Convex(RankingLoss, family=True):
     """A convex loss of one number per query."""
 
     smoothness = 0.5
@@ -218,6 +245,7 @@ class ListwiseCrossEntropy(_Convex, _WithGain):
     (2^relevance - 1) or "linear" (the relevance).
     """
 
+    names: ClassVar[tuple[str, ...]] = ("listwise",)
     _kernel = "listwise"
 
     def __init__(self, gain: str = "exponential") -> None:
@@ -230,5 +258,35 @@ class PairwiseLogistic(_Convex):
     It is convex. Its time grows with the square of the number of documents of a query.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("pairwise",)
     _kernel = "pairwise"
     _of_pairs = True
+
+
+def position_biases(y: Array, f: Array, weight: Array | None, n_threads: int) -> Array:
+    """For each row, the bias of the position that its document had when clicks were collected.
+
+    The biases minimise the pairwise logistic loss of f + bias, with a ridge penalty, by Newton steps from zero: what
+    scores do not explain of the clicks, but positions do. They depend on the function alone, so that a run that is
+    resumed needs no other state.
+    """
+    labels = _native.QueryLabels("pairwise", NO_CUT, NO_CUT, True, rows_together(y[0]), rows_together(y[1]))
+    f = rows_together(f)
+    positions, place = np.unique(y[2], return_inverse=True)
+    bias = np.zeros(len(positions))
+    pull, curvature = np.empty(f.shape), np.empty(f.shape)
+    for _ in range(BIAS_STEPS):
+        labels.derivatives(f + bias[place], pull, curvature, n_threads)
+        slope = sums_of_groups(pull, weight, place, len(bias))
+        steepness = sums_of_groups(curvature, weight, place, len(bias))
+        bias += (slope - BIAS_RIDGE * bias) / (
+            2.0 * steepness + BIAS_RIDGE
+        )  # all biases move at once: twice the curvature
+    return np.asarray(bias[place])
+
+
+def sums_of_groups(x: Array, weight: Array | None, group: NDArray[np.intp], n_groups: int) -> Array:
+    """Sums over groups of rows, with the same bits for any order of the rows."""
+    terms = x if weight is None else x * weight
+    step = step_of_sums(float(exact_sum(np.abs(terms))))
+    return np.asarray(np.bincount(group, np.rint(terms / step), n_groups) * step)

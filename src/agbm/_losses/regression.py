@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import _native
 from .._base.sums import Array, ExactSum, exact_mean, exact_means
 from .._base.together import anywhere, largest, smallest
-from .best_constants import quantile_of, quantiles_of, weight_in_steps, zero_crossing
-from .built_in import BuiltInLoss, check_amounts, check_positive, checked
+from .base import Argument, BuiltInLoss, Task, Traits, check_amounts, check_positive, checked
+from .constants import log_factor, quantile_of, quantiles_of, weight_in_steps, zero_crossing
 from .elementary import exp, log
 
 
-class _Identity(BuiltInLoss):
+class _Identity(BuiltInLoss, family=True):
     """Losses whose score is the prediction itself."""
 
-    link_kernel = "identity"
+    tasks: ClassVar[tuple[Task, ...]] = ("regression",)
 
     def check(self, y: Array) -> None:
         """All numbers are allowed."""
+
+    def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Any:
+        """The loss depends on y - f alone, so offsets are taken from the labels."""
+        return self.best_constant(y - offset, weight)
 
     def link(self, prediction: Array) -> Array:
         """The prediction."""
@@ -37,9 +42,15 @@ class _Identity(BuiltInLoss):
 class HalfSquaredError(_Identity):
     """l(y, f) = (y - f)^2 / 2."""
 
+    names: ClassVar[tuple[str, ...]] = ("squared_error",)
     _kernel = "squared_error"
     smoothness = 1.0
     constant_hessian = True
+
+    @property
+    def traits(self) -> Traits:
+        """What other parts of the library ask of the loss."""
+        return Traits(trees="larger", shown_as="RMSE")
 
     def best_constant(self, y: Array, weight: Array | None) -> float:
         """The mean."""
@@ -62,6 +73,8 @@ class Quantile(_Identity):
     probability curves without crossing", 2010).
     """
 
+    names: ClassVar[tuple[str, ...]] = ("quantile:0.9", "quantile:0.05,0.5,0.95")
+    argument: ClassVar[Argument] = "numbers"
     _kernel = "quantile"
     _distance_unit = 2.0  # the loss of the median is half the distance
     smoothness = math.inf
@@ -78,19 +91,21 @@ class Quantile(_Identity):
         return self.quantile if isinstance(self.quantile, tuple) else (self.quantile,)
 
     @property
-    def mean_signs(self) -> tuple[int, ...]:
-        """For each score of a list, that predictions increase with it; empty for a single quantile."""
-        return (1,) * len(self.levels) if self.several else ()
+    def traits(self) -> Traits:
+        """The predictions of a list are sorted and increase with their scores; a list has intervals."""
+        one = Traits(
+            quantiles=self.levels, intervals="distance" if self.levels == (0.5,) else "none",
+            lightgbm=f"quantile alpha:{self.quantile!r}",
+        )  # fmt: skip
+        if not self.several:
+            return one
+        n = len(self.levels)
+        return replace(one, prediction="sorted", n_scores=n, score_signs=(1,) * n, intervals="quantiles")
 
     @property
     def several(self) -> bool:
         """Whether there is a list of quantiles, with labels (row) and scores (quantile, row)."""
         return isinstance(self.quantile, tuple)
-
-    @property
-    def middle(self) -> int:
-        """The position of the median among the quantiles, or of the one that is closest to it."""
-        return min(range(len(self.levels)), key=lambda place: abs(self.levels[place] - 0.5))
 
     @property
     def _parameter(self) -> float:
@@ -153,6 +168,13 @@ class Quantile(_Identity):
         found = quantiles_of(y, self.levels, steps)
         return np.array(found) if self.several else found[0]
 
+    def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Any:
+        """The quantiles of y - offset, with one offset per quantile of a list."""
+        if not self.several:
+            return super().best_constant_with(y, weight, offset)
+        of_levels = zip(self.each, offset, strict=True)
+        return np.array([one.best_constant(y - of_level, weight) for one, of_level in of_levels])
+
     def inverse_link(self, f: Array) -> Array:
         """The score; the scores of a list of quantiles in ascending order."""
         return np.sort(f, axis=0) if self.several else f
@@ -172,9 +194,16 @@ def _checked_levels(given: Any) -> tuple[float, ...]:
 class AbsoluteError(Quantile):
     """l(y, f) = |y - f|, twice the loss of the median."""
 
+    names: ClassVar[tuple[str, ...]] = ("absolute_error",)
+    argument: ClassVar[Argument] = "none"
     _kernel = "absolute_error"
     _distance_unit = 1.0
     quantile = 0.5
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the median."""
+        return replace(super().traits, shown_as="MAE", lightgbm="regression_l1")
 
     def __init__(self) -> None:
         """No parameter."""
@@ -187,12 +216,19 @@ class Huber(_Identity):
     distance far from it.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("huber:1.5",)
+    argument: ClassVar[Argument] = "number"
     _kernel = "huber"
     smoothness = 1.0
     constant_hessian = False
 
     def __init__(self, delta: float) -> None:
         self.delta = checked("delta", delta, 0.0, math.inf, "; use the squared error in place of an infinite one")
+
+    @property
+    def traits(self) -> Traits:
+        """What other parts of the library ask of the loss."""
+        return Traits(lightgbm="huber")
 
     @property
     def _parameter(self) -> float:
@@ -215,13 +251,23 @@ class Tweedie(BuiltInLoss):
     most e^2. The same holds for Poisson and Gamma.
     """
 
-    link_kernel = "exp"
+    tasks: ClassVar[tuple[Task, ...]] = ("regression",)
+    names: ClassVar[tuple[str, ...]] = ("tweedie:1.5",)
+    argument: ClassVar[Argument] = "number"
     _kernel = "tweedie"
     smoothness = math.inf
     constant_hessian = False
 
     def __init__(self, power: float = 1.5) -> None:
         self.power = checked("power", power, 1.0, 2.0, "; use Poisson for 1 and Gamma for 2")
+
+    @property
+    def traits(self) -> Traits:
+        """Labels are not negative, and their variance grows with a power of their mean."""
+        return Traits(
+            prediction="exp", label_range=(0.0, math.inf), variance_power=self.power,
+            lightgbm=f"tweedie tweedie_variance_power:{self.power!r}",
+        )  # fmt: skip
 
     @property
     def _parameter(self) -> float:
@@ -235,6 +281,10 @@ class Tweedie(BuiltInLoss):
         """The logarithm of the mean."""
         return float(log(exact_mean(y, weight)))
 
+    def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Any:
+        """The logarithm of the best common factor of exp(offset)."""
+        return log_factor(self.power, y, weight, offset)
+
     def link(self, prediction: Array) -> Array:
         """The logarithm; it is not finite for predictions that are not positive."""
         return log(prediction, self.n_threads)
@@ -247,8 +297,21 @@ class Tweedie(BuiltInLoss):
 class Poisson(Tweedie):
     """l(y, f) = exp(f) - y f, log link; for counts."""
 
+    names: ClassVar[tuple[str, ...]] = ("poisson",)
+    argument: ClassVar[Argument] = "none"
     _kernel = "poisson"
     power = 1.0
+
+    @property
+    def traits(self) -> Traits:
+        """Those of power 1; counts have a Poisson distribution."""
+        return replace(super().traits, lightgbm="poisson", is_distribution=True)
+
+    def frozen(self, f: Array) -> Any:
+        """Poisson distributions with the predicted means."""
+        from scipy.stats import poisson
+
+        return poisson(self.inverse_link(f[0]))
 
     def __init__(self) -> None:
         """No parameter."""
@@ -257,8 +320,15 @@ class Poisson(Tweedie):
 class Gamma(Tweedie):
     """l(y, f) = f + y exp(-f), log link; for positive amounts."""
 
+    names: ClassVar[tuple[str, ...]] = ("gamma",)
+    argument: ClassVar[Argument] = "none"
     _kernel = "gamma"
     power = 2.0
+
+    @property
+    def traits(self) -> Traits:
+        """Those of power 2."""
+        return replace(super().traits, lightgbm="gamma")
 
     def __init__(self) -> None:
         """No parameter."""

@@ -23,7 +23,7 @@ from .._labels.base import Classes, Labels
 from .._labels.lifetimes import Lifetimes
 from .._labels.matrices import LabelSets, SoftClasses
 from .._labels.relevances import Relevances
-from .._losses import CrossEntropy, DistributionLoss, Loss, Quantile, Tweedie
+from .._losses import Loss, traits_of
 from .._uncertainty.conformal import (
     WEIGHT_UNITS,
     Calibration,
@@ -42,7 +42,7 @@ from .._uncertainty.conformal import (
     wanted_weight,
     whole_weights,
 )
-from .._uncertainty.nested_intervals import NestedQuantiles, measure_of_distribution
+from .._uncertainty.nested_intervals import NestedQuantiles, Standardised, TailProbability
 from .fitted import FittedModel
 
 MOST_KEPT = 50_000
@@ -61,20 +61,19 @@ def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
         raise ValueError("predict_set needs one class per row; the model was fitted to probabilities of classes.")
     if isinstance(labels, Classes):
         return ClassShare(loss, labels.n_outputs)
-    if isinstance(loss, DistributionLoss):
-        return measure_of_distribution(loss)
-    if isinstance(loss, Quantile) and len(loss.levels) == 1 and loss.levels != (0.5,):
+    traits = traits_of(loss)
+    if traits.intervals == "tails":
+        return TailProbability(loss)
+    if traits.intervals in ("standardised", "standardised_logarithm"):
+        return Standardised(traits.intervals == "standardised_logarithm")
+    if traits.intervals == "none":
         raise ValueError(
             f"loss={loss!r}: intervals around a single quantile are not meaningful. Use another loss, such as "
             "'squared_error' or 'absolute_error', or several quantiles: loss=Quantile([0.05, 0.5, 0.95])."
         )
-    if isinstance(loss, Quantile) and loss.several:
+    if traits.intervals == "quantiles":
         return NestedQuantiles(loss)
-    if isinstance(loss, Tweedie):
-        return Residual(loss, loss.power, lowest=0.0)
-    if isinstance(loss, CrossEntropy):
-        return Residual(loss, lowest=0.0, highest=1.0)
-    return Residual(loss)
+    return Residual(loss, traits.variance_power, *traits.label_range)
 
 
 def as_integers(weights: Sequence[NDArray[Any] | None], counts: bool) -> tuple[list[Integers | None], int]:
@@ -176,7 +175,8 @@ def _encoded(model: FittedModel, y: Any, n_rows: int) -> Array:
     encoded = labels.encode(y)
     for of_label in np.atleast_2d(encoded):
         # Rows that calibrate may all have the label zero, which a loss with a log link could not be fitted to.
-        zeros = isinstance(model.loss, Tweedie | DistributionLoss)
+        traits = traits_of(model.loss)
+        zeros = traits.prediction == "exp" or traits.is_distribution
         model.loss.check(np.append(of_label, 1.0) if zeros else of_label)
     return encoded
 

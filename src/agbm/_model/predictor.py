@@ -14,7 +14,7 @@ from .._base.sums import Array
 from .._core.learners import Model
 from .._data.rows import plain
 from .._labels.base import Classes, Labels, Numbers
-from .._losses import BuiltInLoss, Loss, is_built_in
+from .._losses import Loss, prediction_of
 from .._tree import Forest
 
 FLOATS = np.dtype(np.float64), np.dtype(np.float32)
@@ -34,7 +34,7 @@ class Finish(NamedTuple):
 
 def finish_of(labels: Labels, loss: Loss, method: str) -> Finish | None:
     """What a kernel does for a method of the labels, with the same bits; None if there is no kernel."""
-    link = loss.link_kernel if is_built_in(loss) and isinstance(loss, BuiltInLoss) else None
+    link = prediction_of(loss)
     if type(labels) is Numbers:
         return Finish(link or "", 0) if method == "predictions" and labels.single and link in LINKS else None
     if type(labels) is not Classes:

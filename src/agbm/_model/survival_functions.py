@@ -9,7 +9,7 @@ import numpy as np
 
 from .._base.sums import Array
 from .._labels.lifetimes import Lifetimes
-from .._losses import Cox, LifetimeLoss, exp
+from .._losses import exp, traits_of
 from .fitted import FittedModel
 
 
@@ -17,7 +17,7 @@ def cumulative_hazards(model: FittedModel, raw: Array, times: Array | None, name
     """The cumulative hazards (row, time) of rows with scores `raw`; `name` is the method that needs them."""
     loss: Any = model.loss
     known = cast(Lifetimes, model.labels).times
-    if not isinstance(loss, Cox):
+    if not traits_of(loss).has_baseline:
         return np.asarray(loss.cumulative_hazard(raw, known if times is None else times))
     baseline = _baseline_of(model, name)
     if times is not None:
@@ -28,8 +28,8 @@ def cumulative_hazards(model: FittedModel, raw: Array, times: Array | None, name
 def quantiles(model: FittedModel, raw: Array, share: float) -> Array:
     """The times by which rows have had their events with probability `share`; infinite if the model does not say."""
     loss: Any = model.loss
-    if isinstance(loss, LifetimeLoss):
-        return loss.quantile(raw, share)
+    if not traits_of(loss).has_baseline:
+        return np.asarray(loss.quantile(raw, share))
     known, baseline = cast(Lifetimes, model.labels).times, _baseline_of(model, "predict_time")
     wanted = -math.log1p(-share) * exp(-raw[0], loss.n_threads)
     return np.append(known, math.inf)[np.searchsorted(baseline, wanted)]

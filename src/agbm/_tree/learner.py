@@ -37,7 +37,7 @@ class TreeLearner:
     max_depth: int | None = 6
     max_leaf_nodes: int | None = None
     min_samples_leaf: int = 20
-    min_leaf_hessian: float = 0.0
+    min_hessian_leaf: float = 0.0
     """Smallest sum of hessians in a leaf, for Newton fits."""
     l2_regularization: float | Sequence[float] = 0.0
     """One for each output, or one for all."""
@@ -328,7 +328,7 @@ class TreesOfIterations(ABC, Generic[F]):
             "features": sample.draw_features(),
             "node_share": self._learner.colsample_bynode,
             "seed": sample.draw_seed(),
-            "min_hessian_leaf": 0.0 if newton is None else self._learner.min_leaf_hessian,
+            "min_hessian_leaf": 0.0 if newton is None else self._learner.min_hessian_leaf,
             "l2_regularization": self._learner.l2_of(outputs),
         }
 

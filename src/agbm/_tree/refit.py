@@ -134,7 +134,7 @@ class RefittingFitter:
         inputs = weighted(residuals, newton, range(first, first + n_outputs), self._weights)
         is_leaf = nodes["feature"] < 0
         old = np.stack([values[begin:end][is_leaf] for values in old_values], axis=-1).reshape(is_leaf.sum(), -1)
-        min_hessian = 0.0 if newton is None else self._learner.min_leaf_hessian
+        min_hessian = 0.0 if newton is None else self._learner.min_hessian_leaf
         statistics = LeafStatistics.of(inputs, leaf, len(old), self._learner.n_threads)
         prior = self._old_weight * nodes["count"][is_leaf]
         value = np.zeros((len(nodes), old.shape[1]))

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._base.sums import Array
-from .._losses import (
-    DistributionLoss,
-    HistogramDistribution,
-    LogNormalDistribution,
-    NormalDistribution,
-    Quantile,
-    StudentTDistribution,
-    exp,
-    log,
-)
+from .._losses import Loss, exp, log, traits_of
 from .conformal import ROUNDING, Nonconformity, covering_score, largest_score
 
 _LEAST_TAIL = math.log(np.finfo(np.float64).tiny)
@@ -37,17 +29,17 @@ class NestedQuantiles:
     the interval that the label is a bound of, linear between two intervals, less that of the outermost one.
     """
 
-    loss: Quantile
+    loss: Loss
 
     @property
     def n_scores(self) -> int:
         """Raw scores per label."""
-        return len(self.loss.levels)
+        return len(traits_of(self.loss).quantiles)
 
     @property
     def _places(self) -> list[float]:
         """The nonconformity of the bounds of the intervals, from the middle to the outermost one, where it is 0."""
-        levels = self.loss.levels
+        levels = traits_of(self.loss).quantiles
         coverages = [0.0, *(levels[-1 - pair] - levels[pair] for pair in reversed(range(len(levels) // 2)))]
         return [coverage - coverages[-1] for coverage in coverages]
 
@@ -144,12 +136,13 @@ class TailProbability:
     2021); logarithms keep those far out apart.
     """
 
-    loss: DistributionLoss
+    loss: Any
+    """A distribution."""
 
     @property
     def n_scores(self) -> int:
         """Raw scores per label."""
-        return len(self.loss.mean_signs)
+        return traits_of(self.loss).n_scores
 
     def summary(self, raw: Array) -> Array:
         """The raw scores."""
@@ -173,16 +166,9 @@ class TailProbability:
 
     def worst_score(self, y: Array, raw: Array, slack: Array) -> Array:
         """See Nonconformity. Probabilities of bins change by a factor of at most exp(2 slack)."""
-        if isinstance(self.loss, HistogramDistribution):
+        if traits_of(self.loss).prediction == "mean_of_bins":
             return np.asarray(self.score(y, raw) + 2.0 * slack.max(axis=0))
         return worst_corner(self, y, raw, slack)
-
-
-def measure_of_distribution(loss: DistributionLoss) -> Standardised | TailProbability:
-    """The nonconformity of a distribution."""
-    if isinstance(loss, NormalDistribution | LogNormalDistribution | StudentTDistribution):
-        return Standardised(isinstance(loss, LogNormalDistribution))
-    return TailProbability(loss)
 
 
 def _tail(threshold: Array) -> Array:

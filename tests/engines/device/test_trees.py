@@ -62,7 +62,7 @@ CASES = {
     "best first": {"newton": True, "missing": True, "max_depth": None, "max_leaf_nodes": 9, "min_samples_leaf": 5},
     "categories": {"categories": True, "missing": True, "max_depth": 4},
     "smallest hessians, l2": {
-        "categories": True, "newton": True, "max_depth": 4, "min_leaf_hessian": 10.0, "l2_regularization": 3.0,
+        "categories": True, "newton": True, "max_depth": 4, "min_hessian_leaf": 10.0, "l2_regularization": 3.0,
     },
     "two values per leaf": {
         "functions": 2, "shared_structure": True, "newton": True, "categories": True, "max_depth": 4,

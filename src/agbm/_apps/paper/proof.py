@@ -18,10 +18,10 @@ from ..._core.boosting import Step, agbm, gbm
 from ..._core.objective import LocalObjective
 from ..._core.schedules import PaperSchedule
 from ..._core.theory import ErrorTerm, admissible_momentum, potential, rate_bound
-from ..._losses import HalfSquaredError, LogLoss
 from ..._tree import TreeLearner
 from ..._tree.bins import Bins
 from ..._tree.learner import TreeFitter
+from ...losses import HalfSquaredError, LogLoss
 from .data_sets import DataSet
 
 ITERATIONS = 200

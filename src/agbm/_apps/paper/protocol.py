@@ -27,7 +27,7 @@ from sklearn.model_selection import GridSearchCV, ParameterSampler, ShuffleSplit
 
 from ..._estimators.classifier import AGBMClassifier
 from ..._estimators.regressor import AGBMRegressor
-from ..._losses import HalfSquaredError, LogLoss
+from ...losses import HalfSquaredError, LogLoss
 from ...methods import AGBM, GBM, VAGBM
 from .data_sets import DataSet
 from .printed import TREES

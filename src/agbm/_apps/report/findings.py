@@ -19,9 +19,7 @@ from ..._estimators.ranker import AGBMRanker
 from ..._estimators.regressor import AGBMRegressor
 from ..._estimators.survival import AGBMSurvival
 from ..._fit.scoring import row_sets
-from ..._losses import Cox, LambdaRank
-from ..._losses.classification import CrossEntropy, LogLoss, Multinomial, MultinomialCrossEntropy
-from ..._losses.regression import AbsoluteError, HalfSquaredError
+from ..._losses import traits_of
 from ..study.evaluation import Metric, Tried
 from ..study.tasks import task_of
 from .measured import Measured, Measuring
@@ -116,13 +114,7 @@ def whose(findings: Findings) -> str:
 def loss_name(model: Estimator) -> str:
     """Return the name of the loss that is shown for a model."""
     loss = model.resolved_params_["loss"]
-    if isinstance(loss, LambdaRank):
-        return f"1 - {loss.metric.upper()}" + ("" if loss.cut is None else f"@{loss.cut}")
-    if isinstance(loss, Cox):
-        return "partial likelihood loss"
-    names = {HalfSquaredError: "RMSE", AbsoluteError: "MAE", LogLoss: "log loss", Multinomial: "log loss"}
-    names |= {CrossEntropy: "cross-entropy", MultinomialCrossEntropy: "cross-entropy"}
-    return names.get(type(loss), f"loss {loss!r}")
+    return traits_of(loss).shown_as or f"loss {loss!r}"
 
 
 def tried_from_model(name: str, model: Estimator, metrics: Sequence[Metric], seconds: float) -> Tried:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
-from ..._losses import DistributionLoss, Loss, Poisson
+from ..._losses import Loss, traits_of
 
 # Intervals are predicted for each of 19 coverages, which takes milliseconds per row for some distributions, and so only
 # for a sample of the rows.
@@ -89,7 +89,8 @@ def sample_of(n_rows: int) -> NDArray[np.intp]:
 
 def has_distribution(loss: Loss, y: NDArray[Any]) -> bool:
     """Whether the predictions of a loss are distributions of the labels: the Poisson loss also fits amounts."""
-    return isinstance(loss, DistributionLoss) or (isinstance(loss, Poisson) and bool((np.floor(y) == y).all()))
+    traits = traits_of(loss)
+    return traits.is_distribution and (traits.several or bool((np.floor(y) == y).all()))
 
 
 def log_scores(distribution: Any, y: Array) -> Array:

@@ -14,7 +14,7 @@ from ..._core.methods import AGBM
 from ..._core.theory import admissible_momentum
 from ..._data.tables import missing
 from ..._estimators.classifier import AGBMClassifier
-from ..._losses import DistributionLoss, Quantile
+from ..._losses import traits_of
 from ...export._view import feature_names
 from ..study.evaluation import Tried
 from .figures import figures
@@ -96,11 +96,11 @@ def _explanations(model: Estimator, test: Predictions | None, about: str) -> lis
 
 def _main_score(model: Estimator) -> tuple[int | None, str]:
     """The score that is explained if a label has several, and a sentence on it: the median, or that of the mean."""
-    loss = model.resolved_params_["loss"]
-    if isinstance(loss, Quantile) and loss.several:
-        return loss.middle, f" The score is that of the {loss.levels[loss.middle]:g} quantile."
-    if isinstance(loss, DistributionLoss):
-        place = loss.mean_signs.index(1)
+    traits = traits_of(model.resolved_params_["loss"])
+    if traits.listed_quantiles:
+        return traits.middle, f" The score is that of the {traits.quantiles[traits.middle]:g} quantile."
+    if traits.is_distribution and traits.several:
+        place = traits.score_signs.index(1)
         return place, f" The score is parameter {place + 1} of the distribution, with which its mean increases."
     return None, ""
 

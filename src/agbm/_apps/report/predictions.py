@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
-from ..._losses.regression import Quantile
+from ..._losses import traits_of
 from ..study.evaluation import Tried
 from ..study.survival_metrics import at, kaplan_meier
 from ..study.tasks import Ranking, Survival, levels_of, task_of
@@ -85,9 +85,10 @@ def _constant_prediction(model: Estimator, y: NDArray[Any]) -> tuple[Any, str]:
 
 def _best_constant(model: Estimator, y: Array) -> tuple[float, str]:
     loss = model.resolved_params_["loss"]
-    if not isinstance(loss, Quantile):
+    traits = traits_of(loss)
+    if not traits.quantiles:
         return float(np.mean(y)), "mean"
-    level = loss.levels[loss.middle]
+    level = traits.quantiles[traits.middle]
     return float(np.quantile(y, level)), "median" if level == 0.5 else f"{level:g} quantile"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._base.sums import Array
-from ..._losses.ranking_metrics import RankingMetric
+from ..._losses.metrics import RankingMetric
 from .figures import figures
 from .findings import Predictions
 from .markup import Section, element, joined, number, percent, table

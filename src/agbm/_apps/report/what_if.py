@@ -12,6 +12,7 @@ import numpy as np
 
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
+from ..._losses import traits_of
 from ...export import to_js
 from ...export._view import View, feature_names, view
 from .findings import Estimator, Findings, Predictions, whose
@@ -140,12 +141,12 @@ def _step(width: float) -> float:
 
 def _output_names(model: Estimator, fitted: View) -> list[str]:
     """Names of what `finish` returns."""
-    loss = fitted.loss
     if isinstance(model, AGBMClassifier):
         return [str(label) for label in model.classes_.tolist()]
-    if getattr(loss, "several", False):
-        return [f"{level:g} quantile" for level in loss.levels]  # type: ignore[attr-defined]
-    n = fitted.n_outputs if fitted.link.name != "identity" or not getattr(loss, "mean_signs", ()) else 1
+    traits = traits_of(fitted.loss)
+    if traits.listed_quantiles:
+        return [f"{level:g} quantile" for level in traits.quantiles]
+    n = 1 if traits.several else fitted.n_outputs
     return ["prediction"] if n == 1 else [f"output {k}" for k in range(n)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
-from ..._losses.concordance import concordance
+from ..._losses.metrics import concordance
 from .evaluation import Metric, Z
 
 # For the interval of the concordance, each row is compared with at most this many others.

@@ -21,8 +21,8 @@ from ..._estimators.classifier import AGBMClassifier
 from ..._estimators.ranker import SCORE, AGBMRanker
 from ..._estimators.regressor import AGBMRegressor
 from ..._estimators.survival import AGBMSurvival
-from ..._losses import Cox, Quantile
-from ..._losses.ranking_metrics import RankingMetric
+from ..._losses import traits_of
+from ..._losses.metrics import RankingMetric
 from .evaluation import (
     Metric,
     Split,
@@ -266,7 +266,7 @@ def task_of(model: Any) -> Task:
 
 def _times_of(model: AGBMSurvival) -> list[float]:
     """Times, spread over the training events, at which survival functions are evaluated; none if there are no such."""
-    if isinstance(model.model_.loss, Cox) and model.model_.baseline is None:
+    if traits_of(model.model_.loss).has_baseline and model.model_.baseline is None:
         return []
     known: Array = model.unique_times_
     places = np.unique(np.linspace(0, len(known) - 1, MOST_TIMES).round().astype(np.intp))
@@ -275,5 +275,4 @@ def _times_of(model: AGBMSurvival) -> list[float]:
 
 def levels_of(model: Any) -> tuple[float, ...] | None:
     """The quantiles of a model that predicts a list of them for each row; None for all others."""
-    loss = model.model_.loss
-    return loss.levels if isinstance(loss, Quantile) and loss.several else None
+    return traits_of(model.model_.loss).listed_quantiles or None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._base.sums import Array
 from ..._labels.base import Classes, Labels, Numbers
-from ..._losses import BuiltInLoss, Loss, is_built_in
+from ..._losses import Loss, prediction_of
 from .device import Device, DeviceArray, blocks_for
 
 N_THREADS = 256
@@ -29,7 +29,7 @@ class Finish(NamedTuple):
 
 def finish_of(labels: Labels, loss: Loss, method: str) -> Finish | None:
     """What a method of the labels does with scores; None if there is no kernel for it."""
-    name = loss.link_kernel if is_built_in(loss) and isinstance(loss, BuiltInLoss) else None
+    name = prediction_of(loss)
     if type(labels) is Numbers:
         values = method == "predictions" and labels.single and name in LINKS
         return Finish("agbm_predicted_values", LINKS[name or ""], 0, None) if values else None

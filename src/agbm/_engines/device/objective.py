@@ -11,7 +11,7 @@ from ..._base.sums import Array, ExactSum
 from ..._core.learners import Fit, Model, Newton
 from ..._core.objective import LocalObjective
 from ..._core.theory import cosine
-from ..._losses import BuiltInLoss, Quantile, is_built_in
+from ..._losses import BuiltInLoss, is_built_in
 from ..._uncertainty.conformal import Nonconformity
 from . import vectors
 from .device import Device, DeviceArray
@@ -48,7 +48,7 @@ class DeviceObjective:
         """See Objective."""
         if not self.local.second_order or self.local.loss.constant_hessian:
             return None
-        if self._kernel is not None and not isinstance(self.local.loss, Quantile):
+        if self._kernel is not None and not self.local.quantiles:
             return Newton(self._of_training_rows(Quantity.HESSIAN, f))
         # The curvature of a quantile's loss depends on the median distance of all rows.
         newton = self.local.newton(self._training_scores(f))

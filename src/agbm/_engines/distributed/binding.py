@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._fit.preparation import BlockRows
-from ..._losses import Cox, Loss, is_built_in
+from ..._losses import Loss, is_built_in, traits_of
 from ..._tree import TreeLearner
 from .growth import ClusterFitter
 from .log import Log
@@ -17,7 +17,7 @@ from .shard_tasks import Recipe
 def recipe_of(rows: BlockRows) -> Recipe:
     """What all shards consist of besides their rows; ValueError if the loss needs all rows in one place."""
     loss, start = rows.plan.loss, rows.begun.start
-    if isinstance(loss, Cox):
+    if traits_of(loss).rows == "all":
         raise ValueError(
             f"loss={loss!r} compares every row with others, which other workers have; on a "
             "cluster, use loss='aft:normal' or 'piecewise_exponential', or fit AGBMSurvival on one machine."

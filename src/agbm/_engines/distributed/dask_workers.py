@@ -13,9 +13,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from dask.utils import format_bytes
-
 import distributed
+from dask.utils import format_bytes
 
 SECONDS_BETWEEN_LOOKS = 1.0
 """Time between checks of the workers during a wait."""

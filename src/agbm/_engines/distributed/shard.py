@@ -16,7 +16,7 @@ from ..._base.sums import Array, ExactSum
 from ..._core.learners import Newton
 from ..._core.objective import LocalObjective
 from ..._data.digest import RowDigest
-from ..._losses import Quantile
+from ..._losses.regression import Quantile
 from ..._tree.bins import Bins
 from ..._tree.learner import FIRST, by_function, weighted
 from ..._tree.sampling import RowSample
@@ -130,16 +130,14 @@ class Shard:
             assert hessian is not None
             self._store(order, hessian)
             return
-        loss, y, f = self._objective.loss, self._objective.train_y, f[:, : self._objective.n_train]
-        assert isinstance(loss, Quantile)
+        loss, y, f = cast(Quantile, self._objective.loss), self._objective.train_y, f[:, : self._objective.n_train]
         labels = y if y.ndim == 2 else [y] * len(f)
         self._store(order, np.stack([loss.hessian_beyond(m, *at) for m, *at in zip(medians, labels, f, strict=True)]))
 
     def _tally(self, order: Order) -> Reply:
         """One step of a MedianSearch, over the distances of the training rows."""
         ((f,), (k, search)) = self._inputs(order), order.arguments
-        n, loss = self._objective.n_train, self._objective.loss
-        assert isinstance(loss, Quantile)
+        n, loss = self._objective.n_train, cast(Quantile, self._objective.loss)
         y = self._objective.train_y
         distances = loss.distance(y[k] if y.ndim == 2 else y, f[k, :n])
         apart, weight = distances > 0.0, self._objective.train_weight

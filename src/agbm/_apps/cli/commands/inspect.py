@@ -11,7 +11,7 @@ from typing import Any
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.loading import load
 from ...._fit.progress import readable
-from ...._losses import HalfSquaredError
+from ...._losses import traits_of
 from ....export._view import feature_names
 from ...report import changed_parameters
 from ..describe import unread_in_words
@@ -97,7 +97,7 @@ def _in_words(model: Model) -> dict[str, str]:
 
 def _losses_in_words(model: Model, facts: Mapping[str, Any]) -> dict[str, str]:
     """Return the losses, or the root mean squared errors, which have the unit of the labels."""
-    roots = isinstance(model.model_.loss, HalfSquaredError)
+    roots = traits_of(model.model_.loss).shows_roots
     losses = {"training": facts["train_loss"], "validation": facts["validation_loss"]}
     shown = [
         f"{rows} {readable(math.sqrt(2.0 * loss) if roots else loss, 5)}"

@@ -15,7 +15,7 @@ from ...._base import threads
 from ...._base.sums import Array
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.loading import load
-from ...._losses import DistributionLoss, Poisson, Quantile
+from ...._losses import traits_of
 from ...._model.calibration import check_calibrated
 from ....export._view import feature_names
 from ..model import open_for
@@ -108,16 +108,16 @@ def _columns(model: Model, X: Any, offset: Array | None, arguments: argparse.Nam
         scores = model.model_.raw_predict(X, threads.resolve(model.n_jobs), offset).T
         names = [str(label) for label in model.classes_] if isinstance(model, AGBMClassifier) else None
         return _named("score", scores if scores.shape[1] > 1 else scores[:, 0], names)
-    loss = model.model_.loss
-    if isinstance(loss, Quantile) and loss.several:
-        return _named("quantile", model.predict(X, offset), [f"{level:g}" for level in loss.levels])
+    levels = traits_of(model.model_.loss).listed_quantiles
+    if levels:
+        return _named("quantile", model.predict(X, offset), [f"{level:g}" for level in levels])
     return _named("prediction", np.asarray(model.predict(X, offset)), None)
 
 
 def _check_levels(model: Model, levels: Sequence[float]) -> None:
     """Raise ValueError if a model does not predict these quantiles."""
     shown = f"--quantiles {' '.join(format(level, 'g') for level in levels)}"
-    if not isinstance(model.model_.loss, DistributionLoss | Poisson):
+    if not traits_of(model.model_.loss).is_distribution:
         raise ValueError(
             f"{shown}: the model has no distribution; train one with --set loss=distribution:normal, or with "
             "--quantiles, whose quantiles are predicted without this option."

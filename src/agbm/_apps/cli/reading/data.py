@@ -25,8 +25,8 @@ from ...._estimators.ranker import AGBMRanker
 from ...._estimators.regressor import AGBMRegressor
 from ...._estimators.survival import AGBMSurvival
 from ...._fit.scoring import scorers_of
-from ...._losses import Quantile
 from ...._migration.foreign import of_estimator
+from ....losses import Quantile
 from ...study.evaluation import Metric, Split
 from ...study.tasks import Classification, Ranking, Regression, Survival, Task, task_of
 from ..options import check_form, form_of

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...._base.sums import Array
-from ...._losses import Loss, log, regression_loss
-from ...._losses.regression import Tweedie
+from ...._losses import log, named_loss, traits_of
 from .files import DataFile, as_numbers
 
 
@@ -45,7 +44,7 @@ class OffsetColumn(NamedTuple):
 
     def check_loss(self, loss: Any) -> None:
         """Raise ValueError if a loss, or the loss of a name, has no log link and the column has exposures."""
-        if self.kind == "exposure" and not isinstance(_regression_loss(loss), Tweedie):
+        if self.kind == "exposure" and not _has_log_link(loss):
             shown = loss if isinstance(loss, str) else type(loss).__name__
             raise ValueError(
                 f"{self}: exposures need a loss with a log link, but the loss is {shown}; use --set loss=poisson, "
@@ -53,11 +52,11 @@ class OffsetColumn(NamedTuple):
             )
 
 
-def _regression_loss(loss: Any) -> Loss | None:
+def _has_log_link(loss: Any) -> bool:
     try:
-        return regression_loss(loss) if isinstance(loss, str) else loss
+        return traits_of(named_loss("regression", loss) if isinstance(loss, str) else loss).prediction == "exp"
     except ValueError:  # a loss of classification, or an invalid name, which fit rejects
-        return None
+        return False
 
 
 def offset_column(arguments: argparse.Namespace) -> OffsetColumn | None:

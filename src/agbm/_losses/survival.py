@@ -1,4 +1,4 @@
-"""Losses of survival analysis with independent rows: accelerated failure time and piecewise exponential times.
+"""Losses of survival analysis: Cox's partial likelihood, accelerated failure time, piecewise exponential times.
 
 Labels are (2, row): lower and upper bounds of the time of a row. The bounds of an event are equal; the upper bound of a
 row that is censored at its lower bound (right-censored) is infinite, and the lower bound of one that is only known to
@@ -8,19 +8,22 @@ be before its upper bound (left-censored) is 0.
 from __future__ import annotations
 
 import math
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _native
 from .._base.sums import Array, ExactSum, exact_means, exact_sum, rows_together
 from .._base.together import anywhere, count, largest, smallest
-from .best_constants import TOLERANCE, Derivatives, convex_minimum, newton_crossing, quantiles_of, weight_in_steps
-from .built_in import BuiltInLoss, checked
+from .base import Argument, BuiltInLoss, JointLoss, Prediction, Task, Traits, checked
+from .constants import TOLERANCE, Derivatives, convex_minimum, newton_crossing, quantiles_of, weight_in_steps
 from .elementary import exp, log
 
 # Best constants of accelerated failure time: the largest scale, in ranges of the logarithms of bounds; the largest
@@ -65,13 +68,21 @@ def check_events(known: Any) -> None:
         )
 
 
-class LifetimeLoss(BuiltInLoss):
+class LifetimeLoss(BuiltInLoss, family=True):
     """l(y, f) = -log of the likelihood of a time that is known or censored; the scores of a row are (score, row)."""
 
+    tasks: ClassVar[tuple[Task, ...]] = ("survival",)
     smoothness = math.inf
-    constant_hessian = False
-    mean_signs: ClassVar[tuple[int, ...]]
-    """For a loss with several scores, whether the predicted risk increases (1) or decreases (-1) with each of them."""
+    prediction: ClassVar[Prediction]
+
+    @property
+    def traits(self) -> Traits:
+        """Scores of times, of which censored rows say little."""
+        signs = self.risk_signs
+        return Traits(
+            "times", prediction=self.prediction, n_scores=len(signs), score_signs=signs if len(signs) > 1 else (),
+            intervals="none", l2="times",
+        )  # fmt: skip
 
     @property
     def row_kernel(self) -> None:
@@ -79,13 +90,8 @@ class LifetimeLoss(BuiltInLoss):
 
     @property
     @abstractmethod
-    def n_scores(self) -> int:
-        """Scores per row."""
-
-    @property
     def risk_signs(self) -> tuple[int, ...]:
         """Whether the predicted risk increases (1) or decreases (-1) with each score; 0 if neither."""
-        return self.mean_signs
 
     @abstractmethod
     def check(self, y: Array) -> None:
@@ -125,6 +131,10 @@ class LifetimeLoss(BuiltInLoss):
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
         """The constants with the largest likelihood if offsets (K, row) are added to them."""
 
+    def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Array:
+        """See best_constants."""
+        return self.best_constants(y, weight, offset)
+
     def link(self, prediction: Array) -> Array:
         """There is none: a risk does not determine the scores."""
         raise ValueError(f"init: a model cannot start a fit with loss={self!r}; use init='prior' or init='zero'.")
@@ -150,6 +160,10 @@ class AcceleratedFailureTime(LifetimeLoss):
     all rows, and the location is the only score. The loss is convex in the location.
     """
 
+    names: ClassVar[tuple[str, ...]] = tuple(f"aft:{name}" for name in _DISTRIBUTIONS)
+    argument: ClassVar[Argument] = "word"
+    prediction = "minus_first"
+
     def __init__(self, distribution: str = "normal", scale: float | None = None) -> None:
         if distribution not in _DISTRIBUTIONS:
             raise ValueError(f"distribution={distribution!r} must be one of {', '.join(map(repr, _DISTRIBUTIONS))}.")
@@ -157,19 +171,9 @@ class AcceleratedFailureTime(LifetimeLoss):
         self.scale = None if scale is None else checked("scale", scale, 0.0, math.inf, "; None learns it")
 
     @property
-    def n_scores(self) -> int:
-        """See LifetimeLoss."""
-        return 2 if self.scale is None else 1
-
-    @property
-    def mean_signs(self) -> tuple[int, ...]:  # type: ignore[override]
-        """See LifetimeLoss."""
-        return (-1, 0) if self.scale is None else ()
-
-    @property
     def risk_signs(self) -> tuple[int, ...]:
-        """See LifetimeLoss."""
-        return (-1, 0)[: self.n_scores]
+        """The risk falls with the location."""
+        return (-1, 0) if self.scale is None else (-1,)
 
     @property
     def smoothness(self) -> float:  # type: ignore[override]
@@ -317,20 +321,26 @@ class PiecewiseExponential(LifetimeLoss):
     The loss is convex.
     """
 
-    learns_from_labels = True
+    names: ClassVar[tuple[str, ...]] = ("piecewise_exponential",)
+    prediction = "log_of_hazards"
 
     def __init__(self, intervals: int | Sequence[float] = 10) -> None:
         self.intervals: Any = _checked_intervals(intervals)
 
     @property
-    def n_scores(self) -> int:
-        """See LifetimeLoss."""
-        return 1 + (self.intervals if isinstance(self.intervals, int) else len(self.intervals))
+    def risk_signs(self) -> tuple[int, ...]:
+        """The risk grows with the common hazard and with that of every interval."""
+        return (1,) * (1 + (self.intervals if isinstance(self.intervals, int) else len(self.intervals)))
 
     @property
-    def mean_signs(self) -> tuple[int, ...]:  # type: ignore[override]
-        """See LifetimeLoss."""
-        return (1,) * self.n_scores
+    def traits(self) -> Traits:
+        """The beginnings of intervals are learned from the labels."""
+        return replace(super().traits, learns_from_labels=True)
+
+    @property
+    def is_learned(self) -> bool:  # type: ignore[override]
+        """Whether the beginnings of the intervals are known."""
+        return not isinstance(self.intervals, int)
 
     @cached_property
     def _edges(self) -> Array:
@@ -367,7 +377,7 @@ class PiecewiseExponential(LifetimeLoss):
 
         The first constant is the mean of their logarithms.
         """
-        f = np.zeros((self.n_scores, y.shape[-1])) if offset is None else offset
+        f = np.zeros((len(self.risk_signs), y.shape[-1])) if offset is None else offset
         expected = exp(_log_hazards(f), self.n_threads) * self.exposure(y[0])
         last = np.clip(np.searchsorted(self._edges, y[0]) - 1, 0, None)
         happened = [(has_event(y) & (last == k)).astype(np.float64) for k in range(len(self._edges))]
@@ -441,3 +451,114 @@ def _checked_intervals(intervals: Any) -> int | tuple[float, ...]:
         f"intervals={intervals!r} must be a number of intervals from 1 to {MOST_INTERVALS}, or a list of the times "
         "where intervals begin, in ascending order, 0 first."
     )
+
+
+_TIES = ("breslow", "efron")
+
+
+class TimeOrder(NamedTuple):
+    """Rows by time, the latest first; times are numbered in this order."""
+
+    rows: NDArray[np.uint32]
+    first: NDArray[np.uint32]
+    """For each time, the position of its first row; then the number of rows."""
+    time_of: NDArray[np.uint32]
+    """The number of the time of each row."""
+    times: Array
+
+    @classmethod
+    def of(cls, time: Array) -> TimeOrder:
+        """The order of some times."""
+        times, number = np.unique(time, return_inverse=True)
+        time_of = (len(times) - 1 - number.ravel()).astype(np.uint32)
+        rows = np.argsort(time_of, kind="stable").astype(np.uint32)
+        first = np.append(0, np.cumsum(np.bincount(time_of, minlength=len(times))))
+        return cls(rows, first.astype(np.uint32), time_of, times[::-1].copy())
+
+
+_known: dict[tuple[int, ...], TimeOrder] = {}
+"""The orders of labels that cannot change, by their memory; an entry lives as long as its labels."""
+
+
+def order_of(y: Array) -> TimeOrder:
+    """The order of the rows of labels; kept for labels that are read-only, as those of a fit are."""
+    owner = y if y.base is None else y.base
+    if y.flags.writeable or not isinstance(owner, np.ndarray):
+        return TimeOrder.of(y[0])
+    key = (id(owner), y.ctypes.data, *y.shape, *y.strides)
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = TimeOrder.of(y[0])
+        weakref.finalize(owner, _known.pop, key, None)
+    return found
+
+
+class Cox(JointLoss):
+    """Cox's proportional hazards: the negative logarithm of the partial likelihood, per row.
+
+    The score is the logarithm of the hazard ratio. An event is compared with the rows at risk: those with an event, or
+    censored, at its time or later. `ties` says how events at the same time count: "breslow" compares each with all rows
+    at risk; "efron" leaves out a part of the others. With "efron", sample weights multiply the terms of rows, but a row
+    of weight 2 is not the same as two rows. The loss is convex. A constant that is added to all scores does not change
+    it.
+    """
+
+    tasks: ClassVar[tuple[Task, ...]] = ("survival",)
+    names: ClassVar[tuple[str, ...]] = ("cox", "cox:breslow", "cox:efron")
+    argument: ClassVar[Argument] = "word"
+    smoothness = math.inf
+
+    @property
+    def traits(self) -> Traits:
+        """Every row is compared with all rows at risk; survival functions need a baseline hazard."""
+        return Traits(
+            "times", rows="all", prediction="first", intervals="none", trees="of_events", has_baseline=True,
+            shown_as="partial likelihood loss",
+        )  # fmt: skip
+
+    def __init__(self, ties: str = "breslow") -> None:
+        if ties not in _TIES:
+            raise ValueError(f"ties={ties!r} must be one of {', '.join(map(repr, _TIES))}.")
+        self.ties = ties
+
+    def _of(self, quantity: str, y: Array, f: Array, weight: Array | None) -> Array:
+        order = order_of(y)
+        y, f = rows_together(y), np.atleast_2d(rows_together(f))
+        out = _native.empty((len(order.times),) if quantity == "baseline" else (f.shape[1],))
+        weight = None if weight is None else rows_together(weight)
+        _native.cox(*order[:3], self.ties == "efron", quantity, y, f, weight, out, self.n_threads)
+        return out
+
+    def value(self, y: Array, f: Array, weight: Array | None = None) -> Array:
+        """See JointLoss; zero for rows without an event."""
+        return self._of("value", y, f, weight)
+
+    def negative_gradient(self, y: Array, f: Array, weight: Array | None = None) -> Array:
+        """See JointLoss: events minus expected events."""
+        return self._of("negative_gradient", y, f, weight).reshape(np.shape(f))
+
+    def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
+        """See JointLoss; that of one repetition of a row, and at least half of the residual, which bounds steps."""
+        return self._of("hessian", y, f, weight).reshape(np.shape(f))
+
+    def baseline(self, y: Array, f: Array, weight: Array | None) -> tuple[Array, Array]:
+        """Times in ascending order, and the cumulative hazards of a row with score 0 (Breslow's estimate)."""
+        order = order_of(y)
+        increases = self._of("baseline", y, f, weight)[::-1]
+        return order.times[::-1], np.cumsum(increases)
+
+    def check(self, y: Array) -> None:
+        """See check_right_censored."""
+        check_right_censored(y, self)
+
+    def best_constant(self, y: Array, weight: Array | None) -> Array:
+        """Zero: the loss does not depend on it."""
+        return np.zeros(1)
+
+    def link(self, prediction: Array) -> Array:
+        """The identity."""
+        return np.asarray(prediction)
+
+    def inverse_link(self, f: Array) -> Array:
+        """The logarithm of the hazard ratio."""
+        return np.asarray(f[0])

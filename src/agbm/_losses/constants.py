@@ -1,21 +1,37 @@
-"""Constants that minimize a loss: weighted quantiles, zeros of derivatives, and minima of convex functions."""
+"""Constants that minimize a loss, with and without offsets: quantiles, zeros of slopes, minima of convex functions.
+
+All sums over rows are exact, so that no result depends on the order of the rows.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._base.equations import solved
-from .._base.sums import Array, exact_sum, of_ordered_bits, ordered_bits, weight_step, whole_weights
-from .._base.together import count, has_all_rows, ranked
+from .._base.sums import (
+    Array,
+    exact_means,
+    exact_sum,
+    of_ordered_bits,
+    ordered_bits,
+    weight_step,
+    whole_weights,
+)
+from .._base.together import count, has_all_rows, largest, ranked, smallest
+from .elementary import exp, log
 
 # Newton steps: their number, the length up to which they are not checked, and the length of the last one.
 MOST_STEPS = 200
 SMALL = 1e-3
 TOLERANCE = 1e-9
+
+# Scores of classes: the range of the last step, and the range up to which steps are not damped.
+CLASSES_TOLERANCE = 1e-12
+CLASSES_SMALL = 1e-3
 
 
 def quantile_of(x: Array, share: float, steps: Array | None) -> float:
@@ -121,3 +137,66 @@ def _newton_step(here: Derivatives, second: float, least: float) -> Array:
 
 def _of_bits(bits: int) -> float:
     return float(of_ordered_bits(np.array([bits], dtype=np.uint64))[0])
+
+
+def log_factor(power: float, y: Array, weight: Array | None, offset: Array) -> float:
+    """The logarithm of the best common factor of predictions exp(offset): the slope of a Tweedie loss is zero there.
+
+    It is sum(w y exp((1 - p) offset)) / sum(w exp((2 - p) offset)). The largest terms are scaled to 1, so that neither
+    sum overflows.
+    """
+    least, most = smallest(offset[y > 0.0]), largest(offset)
+    claims = exact_sum(y * exp((1.0 - power) * (offset - least)), weight)
+    expected = exact_sum(exp((2.0 - power) * (offset - most)), weight)
+    return float(log(claims / expected)) + (1.0 - power) * least - (2.0 - power) * most
+
+
+def zero_slope(loss: Any, y: Array, weight: Array | None, offset: Array) -> float:
+    """The constant at which the slope of a convex loss crosses zero.
+
+    If all scores are at most the best constant without offsets, the loss falls; if all are at least that, it rises.
+    """
+    without = float(loss.best_constant(y, weight))
+
+    def falls(constant: float) -> bool:
+        return exact_means(lambda: [np.asarray(loss.negative_gradient(y, constant + offset))], weight)[0] > 0.0
+
+    return zero_crossing(falls, without - largest(offset), without - smallest(offset))
+
+
+def class_scores(loss: Any, y: Array, weight: Array | None, offset: Array) -> Array:
+    """The scores of classes that make their expected shares equal to their actual shares, by damped Newton steps.
+
+    The third derivative of the loss along a step is at most the range of the step times the second. A step of range b,
+    times log(1 + b) / b, therefore never increases the loss (Sun and Tran-Dinh, "Generalized self-concordant
+    functions", 2019).
+    """
+    score: Array = loss.best_constant(y, weight)
+    share = loss.inverse_link(score[:, np.newaxis])[:, 0]  # positive, even for a class without rows
+    for _ in range(MOST_STEPS):
+        expected, curvature = _class_derivatives(loss, score, weight, offset)
+        step = solved(curvature, share - expected)
+        if step is None:  # all rows are certain of their class: shift the odds instead
+            step = loss.link(share) - loss.link(expected)
+        length = float(step.max() - step.min())
+        score = score + step * (float(log(1.0 + length)) / length if length > CLASSES_SMALL else 1.0)
+        if length <= CLASSES_TOLERANCE:
+            break
+    return score
+
+
+def _class_derivatives(loss: Any, score: Array, weight: Array | None, offset: Array) -> tuple[Array, Array]:
+    """The mean probabilities, and the mean second derivatives, made regular: the loss ignores the sum of scores."""
+    n_classes = len(score)
+    pairs = np.tril_indices(n_classes)
+
+    def vectors() -> Iterator[Array]:
+        probability = loss.inverse_link(score[:, np.newaxis] + offset)
+        yield from probability
+        yield from (probability[j] * probability[k] for j, k in zip(*pairs, strict=True))
+
+    means = np.array(exact_means(vectors, weight))
+    expected, curvature = means[:n_classes], np.empty((n_classes, n_classes))
+    curvature[pairs] = curvature.T[pairs] = -means[n_classes:]
+    np.fill_diagonal(curvature, np.diagonal(curvature) + expected)
+    return expected, np.asarray(curvature + np.diagonal(curvature).max() / n_classes)
