@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from agbm._base.together import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
 from agbm._base.weights import Weights, check_sample_weight, class_factors
 from agbm._data.hold_out import held_out_rows, strata_of_numbers
-from agbm._losses import (
+from agbm._losses import best_constant_with
+from agbm.losses import (
     AbsoluteError,
     Exponential,
     Gamma,
@@ -31,9 +32,8 @@ from agbm._losses import (
     Tweedie,
     ZeroInflatedGammaDistribution,
     ZeroInflatedPoissonDistribution,
-    best_constant_with,
 )
-from agbm._losses import AcceleratedFailureTime as Aft
+from agbm.losses import AcceleratedFailureTime as Aft
 
 AMOUNTS = [HalfSquaredError(), AbsoluteError(), Quantile(0.3), Quantile([0.1, 0.5, 0.9]), Huber(0.7), Poisson(),
            Gamma(), Tweedie(1.4), NormalDistribution(), StudentTDistribution(), GammaDistribution(),
@@ -135,7 +135,7 @@ def check_constants(loss, y, rng, n_parts, weighted, shifted):
     weight = rng.integers(1, 4, n_rows).astype(float) if weighted else None
 
     def constants(y, weight, offset):
-        learned = loss.learned_from(y, weight) if loss.learns_from_labels else loss
+        learned = loss.learned_from(y, weight) if loss.traits.learns_from_labels else loss
         learned.check(y)
         return best_constant_with(learned, y, weight, offset)
 

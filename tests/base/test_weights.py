@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from agbm import AGBMClassifier, AGBMRegressor
-from agbm import _losses as losses
+from agbm import AGBMClassifier, AGBMRegressor, losses
 from agbm._base.sums import ExactSum, exact_mean, exact_sum, inner_sums
 from agbm._base.weights import MOST_REPEATS, Weights, check_sample_weight
 

@@ -263,7 +263,7 @@ class TestLossesByName:
     def test_of_classes(self, regression):
         X, y = regression[0], regression[1] > 100
         with pytest.raises(
-            ValueError, match="loss='poisson' must be one of 'auto', 'log_loss', 'exponential', 'cross_entropy', or a"
+            ValueError, match="loss='poisson' must be one of 'auto', 'log_loss', 'cross_entropy', 'exponential', or a"
         ):
             AGBMClassifier(loss="poisson").fit(X, y)
         assert AGBMClassifier(max_iter=1).fit(X, y).n_classes_ == 2

@@ -21,7 +21,7 @@ import agbm._fit.progress as module
 from agbm import AGBMRegressor
 from agbm._core.training import Record
 from agbm._fit.progress import counting, progress
-from agbm._losses import HalfSquaredError
+from agbm.losses import HalfSquaredError
 
 HELD_OUT = [0.9, 0.5, 0.25, 0.3, 0.25, 0.4]
 """Validation losses, the lowest at iteration 2."""

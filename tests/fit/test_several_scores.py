@@ -13,9 +13,9 @@ from sklearn.model_selection import cross_val_score
 
 import agbm
 from agbm import AGBMRegressor, Batches, Checkpoint
-from agbm._losses import DISTRIBUTIONS
 from agbm.export import encode, to_lightgbm, to_onnx, to_treelite
 from agbm.losses import HistogramDistribution, NormalDistribution, Poisson, Quantile
+from distributions import DISTRIBUTIONS
 from toys import rewrite
 
 LEVELS = [0.1, 0.5, 0.9]

@@ -8,8 +8,10 @@ from scipy import special, stats
 from scipy.optimize import minimize
 
 from agbm import _native, losses
-from agbm._losses import DISTRIBUTIONS, DistributionLoss, best_constant_with
+from agbm._losses import best_constant_with
+from agbm._losses.distributions import DistributionLoss
 from agbm._losses.frozen import ZeroInflated
+from distributions import DISTRIBUTIONS
 
 HISTOGRAM = losses.HistogramDistribution([-1.0, 2.0, 4.0, 7.0, 60.0])
 WITH_SPREAD = [kind() for name, kind in DISTRIBUTIONS.items() if name != "histogram"]
@@ -103,7 +105,7 @@ class TestEach:
     def test_best_constants_with_offsets(self, loss):
         rng = np.random.default_rng(6)
         y = labels(loss, rng, 400)
-        offset = rng.normal(0.0, 0.3, (len(loss.mean_signs), 400))
+        offset = rng.normal(0.0, 0.3, (loss.traits.n_scores, 400))
         found = best_constant_with(loss, y, None, offset)
         slope = loss.negative_gradient(y, found[:, np.newaxis] + offset).mean(axis=1)
         np.testing.assert_allclose(slope, 0.0, atol=1e-7)
@@ -116,7 +118,7 @@ class TestEach:
         with pytest.raises(ValueError, match=r"^(y|f): must"):
             loss.value(np.ones(3), np.ones((5, 3)))
         with pytest.raises(ValueError, match=r"^(y|f): must"):
-            loss.value(np.ones(4), np.ones((len(loss.mean_signs), 3)))
+            loss.value(np.ones(4), np.ones((loss.traits.n_scores, 3)))
 
 
 @pytest.mark.parametrize("loss", WITH_SPREAD, ids=of_name)
@@ -226,7 +228,7 @@ def learned(kind, bins=20, weight=None):
 
 def one_row(loss, seed):
     """The distribution with random scores."""
-    return loss.frozen(np.random.default_rng(seed).normal(size=(len(loss.mean_signs), 1)))
+    return loss.frozen(np.random.default_rng(seed).normal(size=(loss.traits.n_scores, 1)))
 
 
 def whole(loss, y):
@@ -282,7 +284,7 @@ class TestHistogram:
     @every_kind
     def test_the_loss_is_the_negative_log_density(self, kind):
         loss, y = learned(kind), KINDS[kind]
-        f = np.random.default_rng(4).normal(size=(len(loss.mean_signs), len(y)))
+        f = np.random.default_rng(4).normal(size=(loss.traits.n_scores, len(y)))
         np.testing.assert_allclose(loss.value(y, f), -loss.frozen(f).logpdf(y), rtol=1e-12, atol=1e-12)
 
     @every_kind
@@ -305,7 +307,7 @@ class TestHistogram:
         assert counts.min() >= 149
         assert counts.max() <= 151
         assert loss.learned_from(y[:10], None) is loss
-        assert len(losses.HistogramDistribution(20).learned_from(y[:500], None).mean_signs) == 10  # 50 labels each
+        assert len(losses.HistogramDistribution(20).learned_from(y[:500], None).signs) == 10  # 50 labels each
 
     def test_tails(self):
         """Of an outermost bin with 150 labels, a tail has ten or fewer; its mean distance is that of the labels."""

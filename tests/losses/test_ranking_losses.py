@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from agbm._losses.ranking_metrics import RankingMetric
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 import ranking_twin as twin
-from agbm._losses import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic, ranking_loss
+from agbm._losses import named_loss
+from agbm._losses.metrics import RankingMetric
+from agbm.losses import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic
 
 queries = st.integers(2, 6).flatmap(
     lambda n: st.tuples(
@@ -233,7 +234,7 @@ def test_positions_explain_clicks():
 )
 def test_names_that_are_no_losses(name, message):
     with pytest.raises(ValueError, match=message):
-        ranking_loss(name)
+        named_loss("ranking", name)
 
 
 def test_settings_that_losses_do_not_have():
@@ -244,4 +245,4 @@ def test_settings_that_losses_do_not_have():
             LambdaRank("ndcg", cut)
     with pytest.raises(ValueError, match="gain='squared'"):
         ListwiseCrossEntropy("squared")
-    assert repr(ranking_loss("ndcg:5")) == "LambdaRank(gain='exponential', metric='ndcg', cut=5)"
+    assert repr(named_loss("ranking", "ndcg:5")) == "LambdaRank(gain='exponential', metric='ndcg', cut=5)"

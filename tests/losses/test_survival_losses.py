@@ -4,15 +4,14 @@ import gc
 
 import numpy as np
 import pytest
-from agbm._losses.concordance import concordance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
 import survival_twin as twin
-from agbm._losses import AcceleratedFailureTime, Cox, PiecewiseExponential
-from agbm._losses import cox as cox_module
-from agbm.losses import NormalDistribution
+from agbm._losses import survival as cox_module
+from agbm._losses.metrics import concordance
+from agbm.losses import AcceleratedFailureTime, Cox, NormalDistribution, PiecewiseExponential
 
 DISTRIBUTIONS = ["normal", "logistic", "extreme"]
 STEP = 1e-5
@@ -232,7 +231,7 @@ def test_constants_of_lifetimes_have_the_largest_likelihood(
     offset = rng.normal(size=(2, n)) * 0.5 if shifted else np.zeros((2, n))
     logs = np.log(y, where=(y > 0.0) & np.isfinite(y), out=np.where(y > 0.0, np.inf, -np.inf)) - offset[0]
     for loss in (AcceleratedFailureTime(distribution), AcceleratedFailureTime(distribution, scale=0.5)):
-        offset = offset[: loss.n_scores]
+        offset = offset[: loss.traits.n_scores]
         decided = np.isfinite(y[1]).any() and (y[0] > 0.0).any()
         if not decided or (loss.scale is None and logs[0].max() <= logs[1].min()):
             with pytest.raises(ValueError, match=r"^y"):
@@ -248,7 +247,7 @@ def test_constants_of_lifetimes_have_the_largest_likelihood(
                 return np.inf
             return np.average(loss.value(y, scores[:, np.newaxis] + offset), weights=weight)
 
-        away = rng.normal(size=loss.n_scores)
+        away = rng.normal(size=loss.traits.n_scores)
         away[-1] = -abs(away[-1])
         other = optimize.minimize(mean, away, method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-13})
         assert mean(0.0) <= other.fun + 1e-9 * max(1.0, abs(other.fun))
@@ -293,12 +292,12 @@ def test_piecewise_hazards_are_likelihoods(seed, n):
     rng, time, event = times(seed, n, 30)
     y = labels(time, event)
     loss = PiecewiseExponential(4).learned_from(y, None)
-    assert loss.n_scores == 1 + len(loss.intervals)
-    f = rng.normal(size=(loss.n_scores, n)) - 1.0
+    assert loss.traits.n_scores == 1 + len(loss.intervals)
+    f = rng.normal(size=(loss.traits.n_scores, n)) - 1.0
     wanted = [twin.hazards_value(time[i], event[i], f[:, i], loss.intervals) for i in range(n)]
     assert np.allclose(loss.value(y, f), wanted)
     found, hessian = loss.negative_gradient(y, f), loss.hessian(y, f)
-    for k in range(loss.n_scores):
+    for k in range(loss.traits.n_scores):
         up, down = f.copy(), f.copy()
         up[k], down[k] = up[k] + STEP, down[k] - STEP
         assert np.allclose(found[k], -(loss.value(y, up) - loss.value(y, down)) / (2.0 * STEP), atol=1e-5)
@@ -338,7 +337,7 @@ def test_offsets_of_hazards_are_exposures():
 )
 def test_quantiles_invert_cumulative_hazards(loss):
     rng = np.random.default_rng(8)
-    f = rng.normal(size=(loss.n_scores, 20))
+    f = rng.normal(size=(loss.traits.n_scores, 20))
     for share in (0.01, 0.5, 0.99):
         at = loss.quantile(f, share)
         found = [loss.cumulative_hazard(f[:, [i]], at[[i]])[0, 0] for i in range(20)]

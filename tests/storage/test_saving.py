@@ -11,8 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import agbm
-from agbm import AGBMClassifier, AGBMRegressor
-from agbm import _losses as losses
+from agbm import AGBMClassifier, AGBMRegressor, losses
 from agbm.methods import AGBM, GBM, VAGBM, Fading, Method
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm import losses
-from agbm._losses import DISTRIBUTIONS
-from agbm._uncertainty.nested_intervals import NestedQuantiles, Standardised, TailProbability, measure_of_distribution
+from agbm._labels.base import Numbers
+from agbm._model.calibration import measure_of
+from agbm._uncertainty.nested_intervals import NestedQuantiles, Standardised, TailProbability
+from distributions import DISTRIBUTIONS
 
+NUMBERS = Numbers(())
 LISTS = [[0.5], [0.05, 0.95], [0.1, 0.5, 0.9], [0.01, 0.3, 0.6, 0.99], [0.05, 0.25, 0.5, 0.75, 0.95]]
 
 
@@ -70,9 +73,9 @@ LOSSES = {name: kind() for name, kind in DISTRIBUTIONS.items()} | {
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_distributions(loss):
-    measure = measure_of_distribution(loss)
+    measure = measure_of(NUMBERS, loss)
     rng = np.random.default_rng(1)
-    raw = rng.normal(0.5, 0.4, (len(loss.mean_signs), 300))
+    raw = rng.normal(0.5, 0.4, (loss.traits.n_scores, 300))
     y = np.asarray(loss.frozen(raw).rvs(size=300, random_state=rng), dtype=np.float64)
     score, summary = measure.score(y, raw), measure.summary(raw)
     assert np.isfinite(score).all()
@@ -91,8 +94,8 @@ def test_distributions(loss):
 
 
 def test_which_measure():
-    assert isinstance(measure_of_distribution(losses.StudentTDistribution()), Standardised)
-    assert isinstance(measure_of_distribution(losses.GammaDistribution()), TailProbability)
+    assert isinstance(measure_of(NUMBERS, losses.StudentTDistribution()), Standardised)
+    assert isinstance(measure_of(NUMBERS, losses.GammaDistribution()), TailProbability)
     y, raw = np.array([3.0]), np.array([[1.0], [np.log(4.0)]])
     assert Standardised(False).score(y, raw)[0] == pytest.approx(0.5)
     assert Standardised(True).score(np.exp(y), raw)[0] == pytest.approx(0.5)

@@ -195,7 +195,7 @@ class BuiltInLoss:
         try:
             numbers = [float(one) for one in given.split(",")]
         except ValueError:
-            raise ValueError(f"loss={name!r} needs a number after the colon, as in {cls.names[0]!r}.") from None
+            raise ValueError(f"loss={name!r} needs a number after a colon, as in {cls.names[0]!r}.") from None
         if len(numbers) > 1 and cls.argument == "number":
             raise ValueError(f"loss={name!r} takes one number, as in {cls.names[0]!r}.")
         return make(numbers if len(numbers) > 1 else numbers[0])

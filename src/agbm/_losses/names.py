@@ -32,7 +32,7 @@ def named_loss(task: Task, name: str) -> Any:
     word, colon, _ = name.partition(":")
     kinds = [kind for kind in LOSSES.values() if task in kind.tasks]
     for kind in kinds:
-        if name in kind.names or (colon and _takes_any(kind, word)):
+        if name in kind.names or _takes_number(kind, word):
             return kind.named(name)
     alternatives = [known for known in loss_names(task) if colon and known.startswith(f"{word}:")]
     if alternatives:
@@ -43,7 +43,7 @@ def named_loss(task: Task, name: str) -> Any:
 def loss_names(task: Task) -> list[str]:
     """Names of the losses of a task; numbers after a colon stand for any."""
     names = [name for kind in LOSSES.values() if task in kind.tasks for name in kind.names]
-    return sorted(names, key=lambda name: ":" in name)
+    return sorted(names, key=lambda name: (":" in name, name not in _AUTO[task]().names))
 
 
 def is_loss_name(name: str) -> bool:
@@ -95,8 +95,8 @@ def best_constant_with(loss: Loss, y: Array, weight: Array | None, offset: Array
     return zero_slope(loss, y, weight, offset)
 
 
-def _takes_any(kind: type[BuiltInLoss], word: str) -> bool:
-    """Whether any number may follow a word and a colon."""
+def _takes_number(kind: type[BuiltInLoss], word: str) -> bool:
+    """Whether a number follows a word and a colon."""
     return any(name.partition(":")[0] == word and name[-1].isdigit() for name in kind.names)
 
 

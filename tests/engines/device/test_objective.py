@@ -11,6 +11,7 @@ from agbm._core.learners import Newton, RegressorLearner
 from agbm._core.objective import LocalObjective, of_each_output
 from agbm._core.schedules import FadingSchedule, PaperSchedule
 from agbm._engines.device.objective import DeviceObjective
+from agbm._losses import traits_of
 from agbm._uncertainty.conformal import Residual
 from devices import a_device, is_on_device
 
@@ -209,7 +210,7 @@ def test_held_out_scores():
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize(("loss", "labels", "n_outputs", "has_kernels"), CASES, ids=NAMES)
 def test_levels_of_spreads(loss, labels, n_outputs, has_kernels, weights):
-    spread = getattr(loss, "spread", None)
+    spread = traits_of(loss).spread
     if spread is None:
         assert not isinstance(loss, losses.NormalDistribution | losses.AcceleratedFailureTime)
         return
