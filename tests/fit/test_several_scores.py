@@ -419,9 +419,9 @@ class TestLevelsOfSpreads:
         loss, levels, best = model.model_.loss, model.history_["spread_level"], model.best_iteration_
         raw = model.model_.raw_predict(X[300:], 1)
         assert loss.value(y[300:], raw).mean() == pytest.approx(model.history_["validation_loss"][best], rel=1e-12)
-        residual = loss.negative_gradient(y[300:], raw)[loss.spread].mean()
-        assert abs(residual) < 0.02 * loss.hessian(y[300:], raw)[loss.spread].mean()
-        unlevelled = raw - np.eye(len(raw))[loss.spread][:, np.newaxis] * levels[best]
+        residual = loss.negative_gradient(y[300:], raw)[loss.traits.spread].mean()
+        assert abs(residual) < 0.02 * loss.hessian(y[300:], raw)[loss.traits.spread].mean()
+        unlevelled = raw - np.eye(len(raw))[loss.traits.spread][:, np.newaxis] * levels[best]
         assert loss.value(y[300:], unlevelled).mean() > loss.value(y[300:], raw).mean()
         assert np.abs(levels[1:]).min() > 0.0
 

@@ -281,7 +281,7 @@ def _ratio(false_positive: float, false_negative: float) -> str:
 # Values
 def _errors(model: Estimator, test: Predictions) -> Section:
     y, loss = np.asarray(test.y, dtype=np.float64), model.resolved_params_["loss"]
-    predicted = test.predicted if levels_of(model) is None else test.predicted[:, loss.middle]
+    predicted = test.predicted if levels_of(model) is None else test.predicted[:, traits_of(loss).middle]
     errors, constant = y - predicted, _best_constant(model, y)
     sizes, others = np.abs(errors), np.abs(y - constant[0])
     rows = [
