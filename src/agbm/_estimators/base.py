@@ -35,6 +35,7 @@ from .._migration.foreign import of_attribute, of_estimator, of_loss
 from .._model.calibration import calibrated
 from .._model.fitted import FittedModel
 from .._model.predictor import Predictor, finish_of
+from .._model.settings import Settings
 from .._storage import model as storage
 
 ESTIMATORS: dict[str, type[BaseAGBM]] = {}
@@ -193,26 +194,27 @@ class BaseAGBM(KnowsNames, ABC):
     ) -> Self:
         """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
         self._validate_params()
-        check_combinations(self, validation, checkpoints_of(self))
+        settings = Settings.of(self)
+        check_combinations(settings, validation, checkpoints_of(settings))
         given, validation = self._read(given), self._read(validation, "y_val")
         watched = {name: self._read(rows) for name, rows in watched_rows(watch).items()}
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
-            check_continues(self, earlier)
+            check_continues(settings, earlier)
         if self.device != "cpu":
             if source is not None:
                 raise ValueError(f"device={self.device!r}: workers of a cluster grow trees on their CPUs; use 'cpu'.")
             source = rows_of_device(self.device)
         replay = self._replay
 
-        def prepare(settings: Any, seed: int | None) -> Run:
+        def prepare(settings: Settings, seed: int | None) -> Run:
             preparation = Preparation(settings, self._kind, earlier, source, seed=seed)
             return preparation.run(given, None if validation.X is None else validation, watched)
 
         if replay is not None:
-            replay.run(*settled(prepare, self, replay.seed))
+            replay.run(*settled(prepare, settings, replay.seed))
             return self
-        return self._keep(train(prepare, self), notes={})
+        return self._keep(train(prepare, settings), notes={})
 
     def _read(self, given: Given, name: str = "y") -> Given:
         """The rows in a form that a fit can use; `name` is that of y in errors."""

@@ -14,7 +14,6 @@ from .._base import threads
 from .._base.sums import Array
 from .._core.boosting import Step
 from .._core.learners import V
-from .._core.methods import name_of
 from .._core.objective import LocalObjective
 from .._core.training import (
     EarlyStopping,
@@ -41,6 +40,7 @@ from .._fit.train import Trained, fitted_model, member_run
 from .._labels.base import Classes, Labels, Numbers
 from .._labels.lifetimes import Lifetimes, as_matrix, is_survival
 from .._labels.relevances import Relevances, ranks, whole_queries
+from .._model.settings import Settings
 from .base import BaseAGBM
 from .folds import FoldPreparation, Folds, Split
 
@@ -140,29 +140,30 @@ def cv(
     ((3,), (442,))
     >>> model = agbm.AGBMRegressor(**result.best_params).fit(X, y)
     """
-    settings = _settings_of(estimator, scoring)
+    template = _template(estimator, scoring)
+    settings = Settings.of(template)
     _check_table(X, y, sample_weight)
 
     def split(labels: NDArray[Any], strata: NDArray[np.intp] | None) -> Iterable[tuple[Any, Any]]:
         from sklearn.model_selection import check_cv  # slow to import
 
-        if ranks(settings):
+        if ranks(template):
             return whole_queries(labels, cast(Any, strata), cv, X, groups)
         if isinstance(cv, int) and strata is not None:
             return stratified_folds(strata, cv)
-        found: Iterable[tuple[Any, Any]] = check_cv(cv, labels, classifier=is_classifier(settings)).split(
+        found: Iterable[tuple[Any, Any]] = check_cv(cv, labels, classifier=is_classifier(template)).split(
             X, labels, groups
         )
         return found
 
-    kind: type[Labels] = Relevances if ranks(settings) else Classes if is_classifier(settings) else Numbers
-    if is_survival(settings):
+    kind: type[Labels] = Relevances if ranks(template) else Classes if is_classifier(template) else Numbers
+    if is_survival(template):
         kind, y = Lifetimes, as_matrix(y)
     preparation = FoldPreparation(settings, kind, None)
     return _cross_validated(settings, preparation.folds(Given(X, y, sample_weight), split))
 
 
-def _settings_of(estimator: Any, scoring: Any) -> Any:
+def _template(estimator: Any, scoring: Any) -> Any:
     """A copy of the estimator with its parameters, without copies of these: a clone of an init model is not fitted."""
     if not isinstance(estimator, BaseAGBM):
         raise TypeError(
@@ -174,19 +175,20 @@ def _settings_of(estimator: Any, scoring: Any) -> Any:
             f"{type(estimator).__name__} is for Dask; agbm.cv works on one machine, with AGBMClassifier or "
             "AGBMRegressor."
         )
-    settings: Any = type(estimator)(**estimator.get_params(deep=False))
-    settings.warm_start = False
-    settings.scoring = settings.scoring if scoring is None else scoring
-    settings._validate_params()
+    template: Any = type(estimator)(**estimator.get_params(deep=False))
+    template.warm_start = False
+    template.scoring = template.scoring if scoring is None else scoring
+    template._validate_params()
+    settings = Settings.of(template)
     if checkpoints_of(settings):
         raise ValueError("callbacks: agbm.cv cannot save checkpoints; remove Checkpoint from callbacks.")
-    if getattr(settings, "temperature_scaling", False):
+    if settings.temperature_scaling:
         raise ValueError(
             "temperature_scaling=True: the validation rows of agbm.cv are the test rows, which must not affect the "
             "models. Use temperature_scaling=False, or cross_validate of scikit-learn."
         )
     check_combinations(settings, Given(None, None), ())
-    return settings
+    return template
 
 
 def _check_table(X: Any, y: Any, sample_weight: Any) -> None:
@@ -200,7 +202,7 @@ def _check_table(X: Any, y: Any, sample_weight: Any) -> None:
 class _Fold:
     """The training of one fold: its members, and one record per iteration."""
 
-    def __init__(self, run: Run, settings: Any, scorers: Mapping[str, Scorer]) -> None:
+    def __init__(self, run: Run, settings: Settings, scorers: Mapping[str, Scorer]) -> None:
         self.run = run
         self.records: list[Record] = []
         self._scores = Scores(settings, scorers, run) if scorers else no_scores
@@ -244,9 +246,9 @@ class _Fold:
         own.records = self.records
         return {**own.columns(), "seconds": seconds}
 
-    def estimator(self, settings: Any, best: int, history: Columns) -> Any:
+    def estimator(self, settings: Settings, best: int, history: Columns) -> Any:
         """The fitted estimator of the best iteration."""
-        fitted: Any = type(settings)(**settings.get_params(deep=False))
+        fitted: Any = type(settings.scored)(**settings.scored.get_params(deep=False))
         ensembles = [member.ensemble for member in self.members]
         for ensemble in ensembles:
             ensemble.truncate(best)
@@ -272,7 +274,7 @@ def _noted(steps: Iterator[Step[V]], log: list[Record]) -> Iterator[Step[V]]:
         yield step
 
 
-def _cross_validated(settings: Any, given: Folds) -> CrossValidation:
+def _cross_validated(settings: Settings, given: Folds) -> CrossValidation:
     """Train all folds together."""
     scorers = scorers_of(settings)
     folds = [_Fold(run, settings, scorers) for run in given.runs]
@@ -300,7 +302,7 @@ def _cross_validated(settings: Any, given: Folds) -> CrossValidation:
 _MOMENTS = ("mean", "std")
 
 
-def _trained(settings: Any, folds: Sequence[_Fold], scorers: Mapping[str, Scorer]) -> tuple[History, int]:
+def _trained(settings: Settings, folds: Sequence[_Fold], scorers: Mapping[str, Scorer]) -> tuple[History, int]:
     """The history of the means over the folds, and the best iteration."""
     plan = folds[0].run.plan
     members = [member for fold in folds for member in fold.members]
@@ -318,7 +320,7 @@ def _trained(settings: Any, folds: Sequence[_Fold], scorers: Mapping[str, Scorer
     stopping = f"validation_{next(iter(scorers))}" if scorers else None
     criterion = by_loss(True) if stopping is None else by_score(stopping)
     watchers: list[Watcher] = list(settings.callbacks or ())
-    with progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss, score=stopping) as bar:
+    with progress(settings.method_name, plan.max_iter, settings.verbose, loss=plan.loss, score=stopping) as bar:
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:

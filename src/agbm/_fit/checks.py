@@ -7,15 +7,15 @@ from typing import Any
 
 from sklearn.base import is_regressor
 
-from .._core.methods import method_of
 from .._data.batches import Batches
 from .._data.rows import Given
+from .._model.settings import Settings
 from .._storage.checkpoint import Checkpoint
 
 
-def check_combinations(settings: Any, validation: Given, checkpoints: Sequence[Checkpoint]) -> None:
+def check_combinations(settings: Settings, validation: Given, checkpoints: Sequence[Checkpoint]) -> None:
     """Raise an error if parameters of an estimator cannot be combined."""
-    method_of(settings.method).check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
+    settings.method.check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
     if settings.learner is not None:
         _check_learner(settings, saves_checkpoints=bool(checkpoints))
     for callback in settings.callbacks or ():
@@ -59,7 +59,7 @@ def check_scores(scoring: Any, watched: Collection[str], in_this_process: bool) 
         raise ValueError(f"scoring={scoring!r} needs all validation rows in one process; on a cluster, use None.")
 
 
-def _check_learner(model: Any, saves_checkpoints: bool) -> None:
+def _check_learner(model: Settings, saves_checkpoints: bool) -> None:
     """Raise an error for settings of trees that a custom learner would silently ignore."""
     if isinstance(model.learner, type) or not is_regressor(model.learner):
         raise TypeError(

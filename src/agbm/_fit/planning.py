@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from operator import add
 from typing import Any, NamedTuple, TypeVar, cast
@@ -18,7 +19,6 @@ from .._base.together import combined, count
 from .._base.weights import Weights
 from .._core.ensemble import Ensemble
 from .._core.learners import Learner, RegressorLearner
-from .._core.methods import method_of
 from .._core.objective import LocalObjective, start_function
 from .._core.ring import Ring
 from .._core.spread_level import spread_of
@@ -30,7 +30,7 @@ from .._labels.base import Labels
 from .._labels.matrices import kind_of
 from .._losses import BuiltInLoss, Loss, best_constant_with, is_built_in, traits_of
 from .._model.fitted import FittedModel
-from .._model.settings import shaping_parameters
+from .._model.settings import Settings
 from .._storage.checkpoint import Checkpoint
 from .._tree import TreeLearner
 from . import auto
@@ -41,10 +41,10 @@ P = TypeVar("P", bound="Planning")
 
 
 class Planning:
-    """The part of preparing a run that tables and blocks have in common; `settings` is the estimator."""
+    """The part of preparing a run that tables and blocks have in common."""
 
     def __init__(
-        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool,
+        self, settings: Settings, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool,
         updated: FittedModel | None = None, seed: int | None = None, alone: bool = True,
     ) -> None:  # fmt: skip
         """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start.
@@ -64,7 +64,7 @@ class Planning:
         self._learned: Loss | None = None
         """The loss with what it has learned from the labels, if there is something to learn."""
         self._in_this_process = in_this_process
-        self._estimator = type(settings).__name__
+        self._estimator = settings.estimator
         self._n_threads = threads.resolve(settings.n_jobs)
 
     def _recognise(self, y: Any) -> None:
@@ -78,8 +78,7 @@ class Planning:
 
     def without_callbacks(self, kind: type[P]) -> P:
         """The same as another class, for other processes, which neither need callbacks nor can always have them."""
-        settings = copy(self._settings)
-        settings.callbacks = None
+        settings = replace(self._settings, callbacks=None, scored=None)
         made = kind(settings, self._kind, self._earlier, self._in_this_process, self._updated, alone=self._alone)
         made.adopt(self._kind, self._learned)
         return made
@@ -98,7 +97,7 @@ class Planning:
             self._kind.check_weights(y, sample_weight, "sample_weight")
             kept = weighted_rows(sample_weight, "sample_weight")
             sample_weight = sample_weight[kept]
-        of_class = self._kind.weights(getattr(self._settings, "class_weight", None), y[kept], sample_weight)
+        of_class = self._kind.weights(self._settings.class_weight, y[kept], sample_weight)
         if of_class is not None:
             rows = weighted_rows(of_class, "class_weight")
             kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
@@ -130,7 +129,7 @@ class Planning:
         identity: Callable[[dict[str, str]], str],
     ) -> Plan:  # fmt: skip
         """The plan for so many rows; `identity` combines the fingerprints of parameters with those of rows."""
-        settings, method = self._settings, method_of(self._settings.method)
+        settings, method = self._settings, self._settings.method
         n_members = auto.n_members(settings.n_members, method, settings.learner is None)
         stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
         held_out = stops_early and not has_validation and settings.validation_fraction is not None
@@ -152,8 +151,7 @@ class Planning:
 
     def _needs_no_held_out_rows(self, loss: Loss) -> bool:
         """Whether nothing but the number of iterations is found from held-out rows."""
-        scales = getattr(self._settings, "temperature_scaling", False)
-        return not scales and spread_of(loss) is None and not traits_of(loss).has_baseline
+        return not self._settings.temperature_scaling and spread_of(loss) is None and not traits_of(loss).has_baseline
 
     def _divided_threads(self, loss: Loss, n_members: int) -> tuple[int, int]:
         """How many members are trained at the same time, and the number of threads of each."""
@@ -197,7 +195,7 @@ class Planning:
 
     def _fingerprints(self, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool) -> dict[str, str]:
         """Fingerprints of everything except rows that the run of a checkpoint depends on."""
-        settings, parameters = self._settings, shaping_parameters(self._settings)
+        settings, parameters = self._settings, self._settings.shaping()
         parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
         parameters["held_out"] = held_out
         parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
@@ -212,7 +210,7 @@ class Planning:
             return None
         settings = self._settings
         try:
-            share, strata, groups = settings.validation_fraction, labels.strata(y), labels.groups(y)
+            share, strata, groups = cast(float, settings.validation_fraction), labels.strata(y), labels.groups(y)
             return Ring.of(*held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first))
         except ValueError as error:
             raise ValueError(
@@ -334,7 +332,7 @@ def _with_threads(loss: Any, n_threads: int) -> Loss:
     return cast(Loss, loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss)
 
 
-def checkpoints_of(settings: Any) -> list[Checkpoint]:
+def checkpoints_of(settings: Settings) -> list[Checkpoint]:
     """The checkpoints among the callbacks of an estimator."""
     return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
 

@@ -43,6 +43,7 @@ from .._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from .._data.tables import Categories, as_table, categorical_mask, column_names, named_mask
 from .._labels.base import Labels, StartScores
 from .._model.fitted import FittedModel
+from .._model.settings import Settings
 from .._tree import BinnedTable, CodedRows, TreeFitter, TreeLearner
 from .checks import check_scores
 from .label_steps import (
@@ -198,10 +199,10 @@ class LocalRows:
 
 
 class Preparation(Planning):
-    """Prepares runs of an estimator; `settings` is the estimator with its parameters."""
+    """Prepares runs of an estimator with these settings."""
 
     def __init__(
-        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None,
+        self, settings: Settings, kind: type[Labels], earlier: FittedModel | None, source: RowSource | None = None,
         updated: FittedModel | None = None, seed: int | None = None, alone: bool = True,
     ) -> None:  # fmt: skip
         """See Planning."""

@@ -16,6 +16,7 @@ from .._data.reader import TableReader
 from .._data.rows import RowSet
 from .._labels.base import Labels
 from .._losses import Loss
+from .._model.settings import Settings
 from .._tree import TreeLearner
 
 
@@ -80,7 +81,7 @@ class Run(NamedTuple):
         starts = [member.start for member in self.members]
         return np.mean(starts, axis=0) if len(starts) > 1 and isinstance(starts[0], np.ndarray) else starts[0]
 
-    def resolved(self, settings: Any) -> dict[str, Any]:
+    def resolved(self, settings: Settings) -> dict[str, Any]:
         """The values of `resolved_params_`: resolved "auto" values and related settings."""
         plan = self.plan
         found = {

@@ -22,6 +22,7 @@ from .._labels.base import Labels
 from .._labels.relevances import ranks
 from .._losses import Loss
 from .._losses.metrics import RankingMetric
+from .._model.settings import Settings
 from .run import Run
 
 Scorer = Callable[..., float]
@@ -35,7 +36,7 @@ _ERRORS = {
 """Metrics of which less is better, in other libraries. Scores have the opposite sign, so the names are only hints."""
 
 
-def scorers_of(settings: Any) -> dict[str, Scorer]:
+def scorers_of(settings: Settings) -> dict[str, Scorer]:
     """The scorers of the parameter `scoring` of an estimator by name; early stopping uses the first."""
     given = settings.scoring
     if given is None:
@@ -44,7 +45,7 @@ def scorers_of(settings: Any) -> dict[str, Scorer]:
     named = given if isinstance(given, dict) else {_name(one): one for one in several}
     if not named:
         raise ValueError(f"scoring={given!r} has no metrics; name at least one, or use None for the loss.")
-    return {name: _scorer(name, one, ranks(settings)) for name, one in named.items()}
+    return {name: _scorer(name, one, ranks(settings.scored)) for name, one in named.items()}
 
 
 def _name(scorer: Any) -> str:
@@ -152,8 +153,8 @@ class Scores:
     held out for itself are scored by that member, and the mean of these scores is taken, without those that are NaN.
     """
 
-    def __init__(self, settings: Any, scorers: Mapping[str, Scorer], run: Run) -> None:
-        self._estimator = settings
+    def __init__(self, settings: Settings, scorers: Mapping[str, Scorer], run: Run) -> None:
+        self._estimator = settings.scored
         self._scorers = scorers
         self._labels = run.labels
         self._loss = run.plan.loss

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from .._base.identity import UnidentifiedError, fingerprint, fingerprints, library_version
 from .._core.dropout import Dropout
 from .._core.ensemble import Ensemble, fold
-from .._core.methods import name_of
 from .._core.replay import ReplayingFitter
 from .._core.spread_level import SpreadLevels, spread_of, with_level
 from .._core.training import (
@@ -32,7 +30,7 @@ from .._core.training import (
 from .._data.blocks import naming
 from .._losses import traits_of
 from .._model.fitted import FittedModel, Origin
-from .._model.settings import shaping_parameters
+from .._model.settings import Settings
 from .baseline import baseline_of_fit
 from .calibration import calibration_of_fit
 from .planning import checkpoints_of
@@ -55,35 +53,35 @@ class Trained(NamedTuple):
     """For each member, the level of its spread at the best iteration; see SpreadLevels."""
 
 
-def settled(prepare: Callable[[Any, int | None], Run], settings: Any, seed: int | None = None) -> tuple[Run, Any]:
-    """The run of an estimator, and its settings, after a trial has found the number of iterations if there is one.
+Prepare = Callable[[Settings, int | None], Run]
+"""Makes a run of settings and a seed; None for the seed draws it as random_state says."""
 
-    `prepare` makes a run of settings and a seed.
-    """
+
+def settled(prepare: Prepare, settings: Settings, seed: int | None = None) -> tuple[Run, Settings]:
+    """The run of an estimator, and its settings, after a trial has found the number of iterations if there is one."""
     run = prepare(settings, seed)
     if not run.plan.is_trial:
         return run, settings
-    trial, final = copy(settings), copy(settings)
-    trial.callbacks = None  # they are told of the model that is kept
+    trial = replace(settings, callbacks=None)  # they are told of the model that is kept
     trained = follow(run, trial, members_of(run, trial))
-    final.early_stopping, final.max_iter = False, max(len(trained.ensembles[0]), 1)
+    final = replace(settings, early_stopping=False, max_iter=max(len(trained.ensembles[0]), 1))
     return prepare(final, run.plan.seed), final
 
 
-def train(prepare: Callable[[Any, int | None], Run], settings: Any) -> FittedModel:
-    """Train a model; `settings` is the estimator with its parameters, of which `prepare` makes a run."""
+def train(prepare: Prepare, settings: Settings) -> FittedModel:
+    """Train a model with settings, of which `prepare` makes a run."""
     run, final = settled(prepare, settings)
     model = finished(run, final, follow(run, final, members_of(run, final)))
-    parameters = shaping_parameters(settings)
+    parameters = settings.shaping()
     return replace(model, parameters=parameters, fingerprints=_known_fingerprints(parameters))
 
 
-def members_of(run: Run, settings: Any) -> list[MemberRun]:
+def members_of(run: Run, settings: Settings) -> list[MemberRun]:
     """The runs of all members."""
     return [member_run(run.plan, member, settings) for member in run.members]
 
 
-def finished(run: Run, settings: Any, trained: Trained) -> FittedModel:
+def finished(run: Run, settings: Settings, trained: Trained) -> FittedModel:
     """The model of a run, with everything that follows from its rows after the last iteration."""
     model = fitted_model(run, settings, trained)
     if traits_of(run.plan.loss).has_baseline:
@@ -98,9 +96,9 @@ def finished(run: Run, settings: Any, trained: Trained) -> FittedModel:
     return replace(model, calibration=calibration_of_fit(run, starts, trained.functions))
 
 
-def fitted_model(run: Run, settings: Any, trained: Trained) -> FittedModel:
+def fitted_model(run: Run, settings: Settings, trained: Trained) -> FittedModel:
     """The model of a run whose ensembles end at the best iteration."""
-    plan, parameters, ensembles = run.plan, shaping_parameters(settings), trained.ensembles
+    plan, parameters, ensembles = run.plan, settings.shaping(), trained.ensembles
     start = run.start
     if trained.levels:
         start = with_level(start, mean_of(trained.levels), plan.loss)
@@ -113,7 +111,7 @@ def fitted_model(run: Run, settings: Any, trained: Trained) -> FittedModel:
     )  # fmt: skip
 
 
-def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
+def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Trained:
     """Run the members to their end, with callbacks, early stopping and progress."""
     plan = run.plan
     n_known = len(plan.earlier[0]) if plan.earlier else 0
@@ -135,7 +133,7 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     watchers: list[Watcher] = [kept] if keeps else []
     seen = kept.seeing(scores) if keeps else scores
     watchers += [after(n_known, callback) for callback in settings.callbacks or ()]
-    shown = progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
+    shown = progress(settings.method_name, plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
     with shown as bar:
         if bar is not None:
             watchers.append(bar)
@@ -161,9 +159,9 @@ def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
     return Trained(ensembles, history.columns(), resolved, functions, () if levels is None else levels.found[best])
 
 
-def _scales(settings: Any, has_validation: bool) -> bool:
+def _scales(settings: Settings, has_validation: bool) -> bool:
     """Whether trees are scaled by a temperature; raises ValueError if there are no rows to find it with."""
-    if not getattr(settings, "temperature_scaling", False):
+    if not settings.temperature_scaling:
         return False
     if not has_validation:
         raise ValueError(
@@ -173,7 +171,7 @@ def _scales(settings: Any, has_validation: bool) -> bool:
     return True
 
 
-def member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
+def member_run(plan: Plan, member: Member, settings: Settings) -> MemberRun:
     """The run of a member; it first replays the earlier run, if there is one."""
     objective, ensemble = member.objective, Ensemble()
     fitter = member.fitter
@@ -185,7 +183,7 @@ def member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
     return MemberRun(plan.method.steps(objective, fitter, **options), objective, ensemble)
 
 
-def check_continues(settings: Any, earlier: FittedModel) -> None:
+def check_continues(settings: Settings, earlier: FittedModel) -> None:
     """Raise ValueError if parameters that affect the earlier iterations have changed since the previous fit."""
     if earlier.updates:
         mode, _ = earlier.updates[-1]
@@ -193,7 +191,7 @@ def check_continues(settings: Any, earlier: FittedModel) -> None:
             f"warm_start=True cannot resume this model: update(mode={mode!r}) has changed it with other rows, and a "
             "run is resumed on the rows of one fit. Use update(mode='trees') for more trees, or warm_start=False."
         )
-    parameters = shaping_parameters(settings)
+    parameters = settings.shaping()
     with naming("warm_start=True"):
         now = fingerprints(parameters)
         # A model loaded from a file has no fingerprints; its parameters cannot have changed.

@@ -31,6 +31,7 @@ from .._fit.train import Trained, follow, member_run, train
 from .._labels.base import Labels
 from .._losses import traits_of
 from .._model.fitted import FittedModel
+from .._model.settings import Settings
 from .._storage.checkpoint import Checkpoint
 from .._tree import TreeLearner
 from .._tree.learner import as_forest
@@ -107,11 +108,11 @@ def updated(
     model: FittedModel = replace(estimator.model_, calibration=None, baseline=None, origin=None)
     wanted.check(model, validation, source is None or source.in_this_process)
     rows = Rows(kind, given, None if validation.X is None else validation, source, wanted.uses_old_rows)
-    settings = settings_of(estimator, model, wanted.max_iter)
+    settings = Settings.of(as_fitted(estimator, model, wanted.max_iter))
     check_combinations(settings, validation, checkpoints_of(settings))
     if wanted.mode == "all":
 
-        def prepare(settings: Any, seed: int | None) -> Run:
+        def prepare(settings: Settings, seed: int | None) -> Run:
             return rows.run(settings, model, seed=seed)
 
         return replace(train(prepare, settings), origin=None)  # its columns are those of other rows
@@ -122,14 +123,14 @@ def updated(
     return change(wanted.weight_of_old)
 
 
-def settings_of(estimator: Any, model: FittedModel, max_iter: int | str | None) -> Any:
+def as_fitted(estimator: Any, model: FittedModel, max_iter: int | str | None) -> Any:
     """A copy of the estimator with the parameters that the model was fitted with."""
-    settings = copy(estimator).set_params(**model.parameters, warm_start=False)
-    settings.callbacks = estimator.callbacks  # copies have none
+    fitted = copy(estimator).set_params(**model.parameters, warm_start=False)
+    fitted.callbacks = estimator.callbacks  # copies have none
     if max_iter is not None:
-        settings.max_iter = max_iter
-        settings._validate_params()
-    return settings
+        fitted.max_iter = max_iter
+        fitted._validate_params()
+    return fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,17 +144,19 @@ class Rows:
     with_old_rows: bool
     """Whether the rows of the fit count as well."""
 
-    def run(self, settings: Any, model: FittedModel, source: RowSource | None = None, seed: int | None = None) -> Run:
+    def run(
+        self, settings: Settings, model: FittedModel, source: RowSource | None = None, seed: int | None = None
+    ) -> Run:
         """A run on these rows, with the columns, categories and classes of the model; `seed`: see Planning."""
         source = self.source if source is None else source
         preparation = Preparation(settings, self.kind, None, source, model, seed, not self.with_old_rows)
         return preparation.run(self.given, self.validation, {})
 
 
-def _with_more_trees(model: FittedModel, settings: Any, rows: Rows) -> FittedModel:
+def _with_more_trees(model: FittedModel, settings: Settings, rows: Rows) -> FittedModel:
     """The model followed by iterations that start from it."""
-    settings.set_params(
-        init=RawScores(model, threads.resolve(settings.n_jobs)), n_members=len(model.ensembles),
+    settings = replace(
+        settings, init=RawScores(model, threads.resolve(settings.n_jobs)), n_members=len(model.ensembles),
         random_state=_seed_after(model),
     )  # fmt: skip
     run = rows.run(settings, model)
@@ -197,12 +200,14 @@ def _joined(old: Mapping[str, NDArray[Any]], best: int, new: Mapping[str, NDArra
     return joined
 
 
-def _known(model: FittedModel, settings: Any, rows: Rows) -> _KnownModel:
+def _known(model: FittedModel, settings: Settings, rows: Rows) -> _KnownModel:
     """The model with rows that its trees have leaves for."""
     callbacks = [one for one in settings.callbacks or () if not isinstance(one, Checkpoint)]
     # All rows are used for training, and one objective serves all members.
-    settings.set_params(early_stopping=False, n_members=1, max_iter=model.best_iteration, scoring=None)
-    settings.callbacks = callbacks or None
+    settings = replace(
+        settings, early_stopping=False, n_members=1, max_iter=model.best_iteration, scoring=None,
+        callbacks=callbacks or None,
+    )  # fmt: skip
     run = rows.run(settings, model, KnownTrees(model), model.seed)  # with the random samples of the fit
     objective = cast(LocalObjective, run.members[0].objective)
     return _KnownModel(model, settings, run, objective, leaves_of(run.members[0].fitter))
@@ -213,7 +218,7 @@ class _KnownModel:
     """A model and the rows of an update that keeps the structure of its trees."""
 
     model: FittedModel
-    settings: Any
+    settings: Settings
     run: Run
     objective: LocalObjective
     leaves: Leaves

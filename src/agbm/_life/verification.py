@@ -8,7 +8,6 @@ compared with the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from .._core.spread_level import with_level
 from .._fit.run import Run
 from .._fit.train import finished, follow, members_of
 from .._model.fitted import FittedModel
+from .._model.settings import Settings
 from .._storage.model import Saved
 from .._tree import TableFitter
 from .._tree.bins import OtherBinsError
@@ -35,7 +35,7 @@ from .differences import (
     of_rows,
     of_values,
 )
-from .update import settings_of
+from .update import as_fitted
 
 ALL = "all"
 
@@ -85,18 +85,18 @@ class Replay:
                 "digests. Fit it again."
             )
         replay = cls(Saved(estimator, model, {}), _checked(wanted, model.best_iteration))
-        settings = settings_of(estimator, model, model.resolved.get("max_iter"))
-        settings.callbacks = None
-        return settings, replay
+        checked = as_fitted(estimator, model, model.resolved.get("max_iter"))
+        checked.callbacks = None
+        return checked, replay
 
     @property
     def seed(self) -> int:
         """The seed of the fit."""
         return self.saved.model.seed
 
-    def run(self, run: Run, settings: Any) -> None:
+    def run(self, run: Run, settings: Settings) -> None:
         """Repeat a fit that has been prepared again."""
-        model, settings = self.saved.model, copy(settings)
+        model = self.saved.model
         differences = self._before(run, settings)
         regrown: list[int] = []
         if not differences:
@@ -108,7 +108,7 @@ class Replay:
         unchecked = _unchecked(model, self.wanted) if regrown else ["iterations, since they cannot agree"]
         self.found = Verification(differences, regrown, unchecked)
 
-    def _before(self, run: Run, settings: Any) -> list[Difference]:
+    def _before(self, run: Run, settings: Settings) -> list[Difference]:
         """Differences that are known before the first iteration."""
         model = self.saved.model
         assert model.origin is not None
@@ -136,7 +136,7 @@ class Replay:
             return list(range(1, self.saved.model.n_iter + 1))
         return [self.wanted] if isinstance(self.wanted, int) else sorted(set(map(int, self.wanted)))
 
-    def _trained(self, run: Run, settings: Any) -> tuple[FittedModel, FittedModel]:
+    def _trained(self, run: Run, settings: Settings) -> tuple[FittedModel, FittedModel]:
         """The model as far as it is compared, and the result of the replay."""
         model = self.saved.model
         if self.wanted == ALL:
@@ -153,7 +153,9 @@ class Replay:
             return model, finished(run, settings, follow(run, settings, members_of(run, settings)))
         known = model.at_iteration(last)
         if "temperature" in model.resolved:
-            settings.temperature_scaling = False  # it follows from the last iteration, of which nothing is known here
+            settings = replace(
+                settings, temperature_scaling=False
+            )  # it follows from the last iteration, of which nothing is known here
         trained = follow(run, settings, members_of(run, settings))
         ensembles = trained.ensembles
         if "temperature" in model.resolved:

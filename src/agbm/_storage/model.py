@@ -29,7 +29,7 @@ from .._labels.base import Labels
 from .._labels.lifetimes import Lifetimes
 from .._losses import LOSSES, BuiltInLoss, Loss, is_built_in
 from .._model.fitted import FittedModel, Origin
-from .._model.settings import shaping_parameters
+from .._model.settings import Settings
 from .._tree import Forest
 from .._tree.forest import Stack
 from . import calibration as stored_calibration
@@ -242,7 +242,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
         start=start,
         ensembles=ensembles,
         folded=folded,
-        parameters=_with_defaults(shaping_parameters(type(estimator)()), stored.entry("fitted_parameters", dict)),
+        parameters=_with_defaults(Settings.of(type(estimator)()).shaping(), stored.entry("fitted_parameters", dict)),
         fingerprints={},
         resolved=_decode_all(stored.entry("resolved", dict)),
         seed=model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max),
