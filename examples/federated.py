@@ -41,7 +41,7 @@ from agbm._engines.distributed.partition_tasks import Form, advance, agreed, gat
 from agbm._engines.distributed.shard import Shard, as_it_travels
 from agbm._engines.distributed.shard_tasks import Recipe, encode_part, make_shard
 from agbm._fit.label_steps import before
-from agbm._fit.preparation import BlockRows
+from agbm._fit.sources import BlockRows
 from agbm._tree import TreeLearner
 from secure_sum import Masked, Masks, new_secret, public_key, sum_of
 

@@ -48,7 +48,7 @@ from agbm._engines.distributed.shard_tasks import Part, Recipe, encode_part, mak
 from agbm._engines.distributed.sharing import share_out
 from agbm._fit.label_steps import before
 from agbm._migration.foreign import refuse_arguments
-from agbm._fit.preparation import BlockRows
+from agbm._fit.sources import BlockRows
 from agbm._tree import TreeLearner
 
 TRIES = 10

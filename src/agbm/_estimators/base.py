@@ -23,9 +23,10 @@ from .._core.training import Watcher
 from .._data.rows import Given
 from .._engines.device import predictions_on_device, rows_of_device
 from .._fit.checks import check_combinations, watched_rows
-from .._fit.planning import checkpoints_of
-from .._fit.preparation import Preparation, RowSource
+from .._fit.planning import Request, checkpoints_of
+from .._fit.prepare import prepare
 from .._fit.run import Run
+from .._fit.sources import RowSource
 from .._fit.train import check_continues, settled, train
 from .._labels.base import Labels
 from .._life.update import Wanted, updated
@@ -207,14 +208,14 @@ class BaseAGBM(KnowsNames, ABC):
             source = rows_of_device(self.device)
         replay = self._replay
 
-        def prepare(settings: Settings, seed: int | None) -> Run:
-            preparation = Preparation(settings, self._kind, earlier, source, seed=seed)
-            return preparation.run(given, None if validation.X is None else validation, watched)
+        def prepared(settings: Settings, seed: int | None) -> Run:
+            request = Request(settings, self._kind, earlier, seed=seed)
+            return prepare(request, source, given, None if validation.X is None else validation, watched)
 
         if replay is not None:
-            replay.run(*settled(prepare, settings, replay.seed))
+            replay.run(*settled(prepared, settings, replay.seed))
             return self
-        return self._keep(train(prepare, settings), notes={})
+        return self._keep(train(prepared, settings), notes={})
 
     def _read(self, given: Given, name: str = "y") -> Given:
         """The rows in a form that a fit can use; `name` is that of y in errors."""

@@ -32,7 +32,7 @@ from .._data.batches import blocks_of
 from .._data.hold_out import stratified_folds
 from .._data.rows import Given
 from .._fit.checks import check_combinations
-from .._fit.planning import checkpoints_of
+from .._fit.planning import Request, checkpoints_of
 from .._fit.progress import progress
 from .._fit.run import Run
 from .._fit.scoring import Scorer, Scores, scorers_of
@@ -42,7 +42,7 @@ from .._labels.lifetimes import Lifetimes, as_matrix, is_survival
 from .._labels.relevances import Relevances, ranks, whole_queries
 from .._model.settings import Settings
 from .base import BaseAGBM
-from .folds import FoldPreparation, Folds, Split
+from .folds import Folds, Split, prepared_folds
 
 Columns = dict[str, NDArray[Any]]
 
@@ -159,8 +159,8 @@ def cv(
     kind: type[Labels] = Relevances if ranks(template) else Classes if is_classifier(template) else Numbers
     if is_survival(template):
         kind, y = Lifetimes, as_matrix(y)
-    preparation = FoldPreparation(settings, kind, None)
-    return _cross_validated(settings, preparation.folds(Given(X, y, sample_weight), split))
+    folds = prepared_folds(Request(settings, kind), Given(X, y, sample_weight), split)
+    return _cross_validated(settings, folds)
 
 
 def _template(estimator: Any, scoring: Any) -> Any:

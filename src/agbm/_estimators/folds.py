@@ -11,12 +11,21 @@ from numpy.typing import NDArray
 from .._base.sums import Array
 from .._base.weights import Weights
 from .._core.objective import start_residual
-from .._data.blocks import naming
+from .._data.blocks import dense, naming
 from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, Rows, RowSet, plain
-from .._fit.planning import Units
-from .._fit.preparation import Preparation, make_members
-from .._fit.run import Member, Run
+from .._fit.planning import (
+    Request,
+    Units,
+    divided_threads,
+    learner_of,
+    loss_of,
+    make_plan,
+    objective_of,
+    weigh_rows,
+)
+from .._fit.prepare_table import check_table
+from .._fit.run import Member, Run, make_members
 from .._labels.base import Classes, Labels, StartScores
 from .._tree import SharedBins, TreeLearner
 
@@ -48,66 +57,68 @@ class _Table(NamedTuple):
     """None for learners other than trees."""
 
 
-class FoldPreparation(Preparation):
-    """Prepares the runs of a cross-validation."""
+def prepared_folds(
+    request: Request, given: Given, split: Callable[[NDArray[Any], NDArray[np.intp] | None], Iterable[tuple[Any, Any]]]
+) -> Folds:
+    """The runs of all folds; `split` returns pairs of training and test rows for the checked y and its strata."""
+    request = request.for_labels(dense(given.y))
+    reader, checked, y, weight = check_table(request, given.X, given.y, given.weight)
+    request, kept, _, labels, encoded = weigh_rows(request, y, weight)
+    X = plain(checked)
+    strata = labels.strata(encoded)
+    if strata is not None and len(strata) < len(y):
+        of_kept, strata = strata, np.zeros(len(y), dtype=np.intp)
+        strata[kept] = of_kept
+    splits = [_checked_split(number, len(y), *rows) for number, rows in enumerate(split(y, strata))]
+    if not splits:
+        raise ValueError("cv has no folds; pass a number of folds, a splitter or pairs of training and test rows.")
+    start = StartScores(request.settings.init, labels, loss_of(request, labels))(given.X)
+    bins = None
+    if request.settings.learner is None:
+        used = np.arange(len(y))[kept]
+        weights = None if weight is None else Weights.of(weight[used])  # without class weights, which come from y
+        bins = SharedBins(X, used, request.settings.max_bins, weights, request.n_threads)
+    table = _Table(reader, labels, X, y, weight, start, bins)
+    runs = []
+    for number, rows in enumerate(splits):
+        with naming(f"cv, fold {number}"):
+            runs.append(_fold(request, table, *rows, n_folds=len(splits)))
+    return Folds(runs, splits, X, start)
 
-    def folds(
-        self, given: Given, split: Callable[[NDArray[Any], NDArray[np.intp] | None], Iterable[tuple[Any, Any]]]
-    ) -> Folds:
-        """The runs of all folds; `split` returns pairs of training and test rows for the checked y and its strata."""
-        reader, checked, y, weight = self._check_table(given.X, given.y, given.weight)
-        X, (kept, _, labels, encoded) = plain(checked), self._weigh(y, weight)
-        strata = labels.strata(encoded)
-        if strata is not None and len(strata) < len(y):
-            of_kept, strata = strata, np.zeros(len(y), dtype=np.intp)
-            strata[kept] = of_kept
-        splits = [_checked_split(number, len(y), *rows) for number, rows in enumerate(split(y, strata))]
-        if not splits:
-            raise ValueError("cv has no folds; pass a number of folds, a splitter or pairs of training and test rows.")
-        start = StartScores(self._settings.init, labels, self._loss(labels))(given.X)
-        bins = None
-        if self._settings.learner is None:
-            used = np.arange(len(y))[kept]
-            weights = None if weight is None else Weights.of(weight[used])  # without class weights, which come from y
-            bins = SharedBins(X, used, self._settings.max_bins, weights, self._n_threads)
-        table = _Table(reader, labels, X, y, weight, start, bins)
-        runs = []
-        for number, rows in enumerate(splits):
-            with naming(f"cv, fold {number}"):
-                runs.append(self._fold(table, *rows, n_folds=len(splits)))
-        return Folds(runs, splits, X, start)
 
-    def _fold(self, table: _Table, train: NDArray[np.intp], test: NDArray[np.intp], n_folds: int) -> Run:
-        """The run that fit would prepare for these training and validation rows, with the bins of the table."""
-        labels, weight = table.labels, table.weight
-        kept, weights, found, encoded = self._weigh(table.y[train], None if weight is None else weight[train])
-        _check_classes(labels, found)
-        train = train[kept]
-        loss = self._loss(labels)
-        plan = self._plan(table.reader, labels, loss, Units.of(labels, encoded), True, lambda parts: "")
-        at_once, n_threads = self._divided_threads(loss, n_folds * plan.n_members)
-        plan = plan._replace(members_at_once=at_once, n_threads=n_threads)
-        of_test = None if weight is None else weight[test].astype(np.float64)
-        if of_test is not None and not of_test.any():
-            raise ValueError("sample_weight: all test rows have weight zero; use other folds.")
-        starts = (None, None) if table.start is None else (table.start[:, train], table.start[:, test])
-        rows = Rows(train, encoded, weights, starts[0]).followed_by(
-            RowSet(VALIDATION, len(test), of_test), test, labels.encode_validation(table.y[test], len(test)), starts[1]
-        )
+def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArray[np.intp], n_folds: int) -> Run:
+    """The run that fit would prepare for these training and validation rows, with the bins of the table."""
+    labels, weight = table.labels, table.weight
+    request, kept, weights, found, encoded = weigh_rows(
+        request, table.y[train], None if weight is None else weight[train]
+    )
+    _check_classes(labels, found)
+    train = train[kept]
+    loss = loss_of(request, labels)
+    plan = make_plan(request, table.reader, labels, loss, Units.of(labels, encoded), True, lambda parts: "")
+    at_once, n_threads = divided_threads(request, loss, n_folds * plan.n_members)
+    plan = plan._replace(members_at_once=at_once, n_threads=n_threads)
+    of_test = None if weight is None else weight[test].astype(np.float64)
+    if of_test is not None and not of_test.any():
+        raise ValueError("sample_weight: all test rows have weight zero; use other folds.")
+    starts = (None, None) if table.start is None else (table.start[:, train], table.start[:, test])
+    rows = Rows(train, encoded, weights, starts[0]).followed_by(
+        RowSet(VALIDATION, len(test), of_test), test, labels.encode_validation(table.y[test], len(test)), starts[1]
+    )
 
-        def member(number: int) -> Member:
-            seed, n_train = plan.seed_of(number), len(train)
-            f0, objective = self._objective(plan, labels, rows, n_train)
-            learner = self._learner(plan, table.reader, labels, objective, seed)
-            residual = start_residual(objective)
-            if isinstance(learner, TreeLearner) and table.bins is not None:
-                fitter: Any = table.bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
-            else:
-                fitter = learner.bind(table.X[rows.X], n_train, objective.train_weights, residual)
-            return Member(f0, objective, learner, fitter, seed, None)
+    def member(number: int) -> Member:
+        seed, n_train = plan.seed_of(number), len(train)
+        f0, objective = objective_of(request, plan, labels, rows, n_train)
+        learner = learner_of(request, plan, table.reader, labels, objective, seed)
+        residual = start_residual(objective)
+        if isinstance(learner, TreeLearner) and table.bins is not None:
+            fitter: Any = table.bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
+        else:
+            fitter = learner.bind(table.X[rows.X], n_train, objective.train_weights, residual)
+        return Member(f0, objective, learner, fitter, seed, None)
 
-        members = make_members(plan, member, [0] * plan.n_members)  # all have the same rows
-        return Run(plan, table.reader, labels, members, rows.watched)
+    members = make_members(plan, member, [0] * plan.n_members)  # all have the same rows
+    return Run(plan, table.reader, labels, members, rows.watched)
 
 
 def _checked_split(number: int, n_rows: int, train: Any, test: Any) -> Split:

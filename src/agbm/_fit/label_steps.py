@@ -7,7 +7,6 @@ depends on all rows is combined, see _core/together.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
 from operator import add
 from typing import Any, NamedTuple
@@ -25,16 +24,16 @@ from .._data.hold_out import scrambled
 from .._data.rows import VALIDATION, Rows, RowSet
 from .._labels.base import Labels
 from .._losses import Loss
-from .planning import Planning, Units
+from .planning import Request, Units, l2_of, objective_of, ring_of, weigh_rows
 from .run import Plan
 
 
-class Weighed(NamedTuple):
+class LabelFacts(NamedTuple):
     """What a process has found out about its labels and weights; all but the last is the same in every process."""
 
     kind: type[Labels]
     learned: Loss | None
-    """See Planning."""
+    """See Request."""
     labels: Labels
     units: Units
     no_weights: Weights | None
@@ -61,51 +60,49 @@ class Begun(NamedTuple):
     """Whether learners make Newton steps with hessians that vary."""
 
 
-class LabelSteps(Planning):
-    """Steps that depend on the parameters of the estimator. They are sent to other processes."""
+def weigh(given: Gathered, request: Request) -> tuple[RowsHere, LabelFacts]:
+    """A step: the rows with positive weight, and their encoded labels."""
+    y = dense(given.y)
+    request = request.for_labels(y)
+    request.kind.check(y)
+    y, numeric = request.kind.exact(y), request.kind.numeric
+    y = _check_y(y, multi_output=numeric, y_numeric=numeric, estimator=request.settings.estimator)
+    sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
+    request, kept, weights, labels, encoded = weigh_rows(request, y, sample_weight)
+    offset = labels.encode_offset(given.offset, len(y))
+    whole = None if sample_weight is None else whole_weights(sample_weight, weight_step(sample_weight))
+    rows = Rows(np.arange(len(y))[kept], encoded, weights, None if offset is None else offset[:, kept])
+    no_weights = None if weights is None else weights[:0]
+    units = Units.of(labels, encoded)
+    n_labels = len(np.atleast_2d(encoded))
+    found = LabelFacts(request.kind, request.learned, labels, units, no_weights, n_labels, rows.n)
+    return RowsHere(given.n_rows, rows, rows.n, sample_weight, whole), found
 
-    def weigh(self, given: Gathered) -> tuple[RowsHere, Weighed]:
-        """The rows with positive weight, and their encoded labels."""
-        return copy(self)._weighed(given)  # a worker may have one object for all of its partitions
 
-    def _weighed(self, given: Gathered) -> tuple[RowsHere, Weighed]:
-        y = dense(given.y)
-        self._recognise(y)
-        self._kind.check(y)
-        y, numeric = self._kind.exact(y), self._kind.numeric
-        y = _check_y(y, multi_output=numeric, y_numeric=numeric, estimator=self._estimator)
-        sample_weight = None if given.weight is None else check_sample_weight(given.weight, y)
-        kept, weights, labels, encoded = self._weigh(y, sample_weight)
-        offset = labels.encode_offset(given.offset, len(y))
-        whole = None if sample_weight is None else whole_weights(sample_weight, weight_step(sample_weight))
-        rows = Rows(np.arange(len(y))[kept], encoded, weights, None if offset is None else offset[:, kept])
-        no_weights = None if weights is None else weights[:0]
-        units = Units.of(labels, encoded)
-        n_labels = len(np.atleast_2d(encoded))
-        found = Weighed(self._kind, self._learned, labels, units, no_weights, n_labels, rows.n)
-        return RowsHere(given.n_rows, rows, rows.n, sample_weight, whole), found
+def divide(here: RowsHere, request: Request, plan: Plan, labels: Labels) -> tuple[RowsHere, list[int]]:
+    """A step: draw the rows that members hold out; returns the number of training rows of each member."""
+    ring = ring_of(request, plan, labels, here.rows.y, here.first)
+    if ring is None:
+        return here, [here.n_train] * plan.n_members
+    return replace(here, ring=ring, on_ring=here.rows.on_ring(ring)), [part.n_train for part in ring.parts]
 
-    def divide(self, here: RowsHere, plan: Plan, labels: Labels) -> tuple[RowsHere, list[int]]:
-        """Draw the rows that members hold out; returns the number of training rows of each member."""
-        ring = self._ring(plan, labels, here.rows.y, here.first)
-        if ring is None:
-            return here, [here.n_train] * plan.n_members
-        return replace(here, ring=ring, on_ring=here.rows.on_ring(ring)), [part.n_train for part in ring.parts]
 
-    def begin(self, here: RowsHere, plan: Plan, labels: Labels, weighs_validation: bool) -> tuple[RowsHere, Begun]:
-        """The start function and the objective of a member; `weighs_validation`: whether rows of X_val have weights."""
-        start, objective = self._objective(plan, labels, here.rows, here.n_train, here.first)
-        weighs = weighs_validation or (plan.held_out and here.rows.weights is not None)
-        if weighs and objective.validation_weight is None:  # other processes have all validation rows
-            objective = replace(objective, validation_weight=np.empty(0))
-        start_residual(objective)  # raises an error if its squares underflow
-        weight = objective.train_weight
-        found = Begun(
-            start, self._l2(objective), objective.train_weight_sum, objective.validation_weight_sum,
-            objective.quantiles, None if weight is None else weight_step(weight), objective.counts_rows,
-            plan.second_order and not objective.loss.constant_hessian,
-        )  # fmt: skip
-        return replace(here, objective=objective), found
+def begin(
+    here: RowsHere, request: Request, plan: Plan, labels: Labels, weighs_validation: bool
+) -> tuple[RowsHere, Begun]:
+    """A step: the start function and the objective of a member; `weighs_validation`: whether X_val has weights."""
+    start, objective = objective_of(request, plan, labels, here.rows, here.n_train, here.first)
+    weighs = weighs_validation or (plan.held_out and here.rows.weights is not None)
+    if weighs and objective.validation_weight is None:  # other processes have all validation rows
+        objective = replace(objective, validation_weight=np.empty(0))
+    start_residual(objective)  # raises an error if its squares underflow
+    weight = objective.train_weight
+    found = Begun(
+        start, l2_of(request, objective), objective.train_weight_sum, objective.validation_weight_sum,
+        objective.quantiles, None if weight is None else weight_step(weight), objective.counts_rows,
+        plan.second_order and not objective.loss.constant_hessian,
+    )  # fmt: skip
+    return replace(here, objective=objective), found
 
 
 def numbered(here: RowsHere, first: int) -> tuple[RowsHere, None]:

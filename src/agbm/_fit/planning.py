@@ -1,13 +1,13 @@
-"""Planning of training: what follows from labels and parameters, whether the rows are a table or blocks."""
+"""Planning: what follows from settings and labels, whether the rows are a table or blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from operator import add
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,291 +37,321 @@ from . import auto
 from .constraints import interaction_groups, monotone_outputs
 from .run import Plan
 
-P = TypeVar("P", bound="Planning")
 
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What a fit is asked for, besides rows."""
 
-class Planning:
-    """The part of preparing a run that tables and blocks have in common."""
+    settings: Settings
+    kind: type[Labels]
+    """The type of the labels."""
+    earlier: FittedModel | None = None
+    """The model to continue from, with warm_start."""
+    updated: FittedModel | None = None
+    """A model whose columns, categories and classes stay, and nothing else."""
+    seed: int | None = None
+    """That of a run to repeat, instead of one that random_state gives."""
+    alone: bool = True
+    """Whether the rows of an update are not combined with those of the fit."""
+    in_this_process: bool = True
+    """Whether kernels run in this process, on its threads."""
+    learned: Loss | None = None
+    """The loss with what it has learned from the labels, if there is something to learn."""
 
-    def __init__(
-        self, settings: Settings, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool,
-        updated: FittedModel | None = None, seed: int | None = None, alone: bool = True,
-    ) -> None:  # fmt: skip
-        """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start.
-
-        `updated` is a model whose columns, categories and classes stay, and nothing else. `seed` is that of a run to
-        repeat, instead of one that random_state gives. `alone`: whether the rows of an update are not combined with
-        those of the fit.
-        """
-        self._seed = seed
-        self._alone = alone
-        self._settings = settings
-        self._kind = kind
-        self._earlier = earlier
-        self._updated = updated
-        self._known = earlier if updated is None else updated
+    @property
+    def known(self) -> FittedModel | None:
         """The model whose columns and categories the rows must have."""
-        self._learned: Loss | None = None
-        """The loss with what it has learned from the labels, if there is something to learn."""
-        self._in_this_process = in_this_process
-        self._estimator = settings.estimator
-        self._n_threads = threads.resolve(settings.n_jobs)
+        return self.earlier if self.updated is None else self.updated
 
-    def _recognise(self, y: Any) -> None:
-        """Find out which kind of labels y are, which must be that of a run that is continued."""
-        self._kind = kind_of(self._kind, y, self._settings.loss)
-        if self._earlier is not None and type(self._earlier.labels) is not self._kind:
+    @cached_property
+    def n_threads(self) -> int:
+        """Number of threads."""
+        return threads.resolve(self.settings.n_jobs)
+
+    def for_labels(self, y: Any) -> Request:
+        """The request for the kind of labels that y are, which must be that of a run that is continued."""
+        kind = kind_of(self.kind, y, self.settings.loss)
+        if self.earlier is not None and type(self.earlier.labels) is not kind:
             raise ValueError(
                 "y: with warm_start=True labels must be of the same kind as in the previous fit: one class per row, "
                 "several labels, or probabilities; use warm_start=False."
             )
+        return replace(self, kind=kind)
 
-    def without_callbacks(self, kind: type[P]) -> P:
-        """The same as another class, for other processes, which neither need callbacks nor can always have them."""
-        settings = replace(self._settings, callbacks=None, scored=None)
-        made = kind(settings, self._kind, self._earlier, self._in_this_process, self._updated, alone=self._alone)
-        made.adopt(self._kind, self._learned)
-        return made
+    def for_other_processes(self) -> Request:
+        """The request without callbacks and seed, which other processes neither need nor can always have."""
+        return replace(self, settings=replace(self.settings, callbacks=None, scored=None), seed=None)
 
-    def adopt(self, kind: type[Labels], learned: Loss | None) -> None:
-        """Know what other processes have found out about the labels."""
-        self._kind, self._learned = kind, learned
 
-    def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
-        """The rows with positive weight, their weights times those of their classes, their labels, and these encoded.
+class Weighed(NamedTuple):
+    """Rows with positive weight."""
 
-        Rows of weight zero must not affect anything: neither bins nor classes nor a validation split.
-        """
-        kept: Any = slice(None)  # all rows, without copying
-        if sample_weight is not None:
-            self._kind.check_weights(y, sample_weight, "sample_weight")
-            kept = weighted_rows(sample_weight, "sample_weight")
-            sample_weight = sample_weight[kept]
-        of_class = self._kind.weights(self._settings.class_weight, y[kept], sample_weight)
-        if of_class is not None:
-            rows = weighted_rows(of_class, "class_weight")
-            kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
-            sample_weight = None if sample_weight is None else sample_weight[rows]
-        weights = Weights.of(sample_weight, of_class)
-        if self._updated is not None:
-            encoded = self._updated.labels.encode(y[kept])
-            if self._alone:
-                self._updated.labels.check_alone(encoded)
-            labels = self._updated.labels.updated_with(encoded)
-        else:
-            labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
-            loss = self._loss(labels)
-            if _learns(loss) and self._known is None and self._learned is None:
-                self._learned = cast(Any, loss).learned_from(encoded, None if weights is None else weights.total)
-            labels, encoded = labels.scored_by(self._loss(labels), encoded)
-        return kept, weights, labels, encoded
+    request: Request
+    """With what the loss has learned from the labels."""
+    kept: Any
+    """Which of the given rows these are: a slice or positions."""
+    weights: Weights | None
+    """Times those of their classes."""
+    labels: Labels
+    encoded: Array
 
-    def _loss(self, labels: Labels) -> Loss:
-        given = self._settings.loss
-        loss: Any = labels.loss_of(given) if isinstance(given, str) else given
-        if _learns(loss):
-            loss = self._known.loss if self._known is not None else self._learned or loss
-        labels.check_loss(loss)
-        return _with_threads(loss, self._n_threads)
 
-    def _plan(
-        self, reader: TableReader, labels: Labels, loss: Loss, units: Units, has_validation: bool,
-        identity: Callable[[dict[str, str]], str],
-    ) -> Plan:  # fmt: skip
-        """The plan for so many rows; `identity` combines the fingerprints of parameters with those of rows."""
-        settings, method = self._settings, self._settings.method
-        n_members = auto.n_members(settings.n_members, method, settings.learner is None)
-        stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
-        held_out = stops_early and not has_validation and settings.validation_fraction is not None
-        is_trial = held_out and self._needs_no_held_out_rows(loss)
-        is_trial = is_trial and auto.is_trial(settings.early_stopping, *units, n_members)
-        if is_trial and settings.warm_start:  # its next fit must have the same training rows
-            stops_early = held_out = is_trial = False
-        seed = seed_of(settings.random_state) if self._seed is None else self._seed
-        earlier: Sequence[Ensemble] = ()
-        if not is_trial:
-            earlier, seed = self._earlier_run(reader, labels, held_out, seed, identity)
-        if earlier and len(earlier) != n_members:
-            raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
-        at_once, n_threads = self._divided_threads(loss, n_members)
-        return Plan(
-            method, loss, auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
-            held_out, is_trial, n_members, at_once, n_threads, earlier, seed,
-        )  # fmt: skip
+def weigh_rows(request: Request, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Weighed:
+    """The rows with positive weight, and their encoded labels.
 
-    def _needs_no_held_out_rows(self, loss: Loss) -> bool:
-        """Whether nothing but the number of iterations is found from held-out rows."""
-        return not self._settings.temperature_scaling and spread_of(loss) is None and not traits_of(loss).has_baseline
+    Rows of weight zero must not affect anything: neither bins nor classes nor a validation split.
+    """
+    kept: Any = slice(None)  # all rows, without copying
+    if sample_weight is not None:
+        request.kind.check_weights(y, sample_weight, "sample_weight")
+        kept = weighted_rows(sample_weight, "sample_weight")
+        sample_weight = sample_weight[kept]
+    of_class = request.kind.weights(request.settings.class_weight, y[kept], sample_weight)
+    if of_class is not None:
+        rows = weighted_rows(of_class, "class_weight")
+        kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
+        sample_weight = None if sample_weight is None else sample_weight[rows]
+    weights = Weights.of(sample_weight, of_class)
+    if request.updated is not None:
+        encoded = request.updated.labels.encode(y[kept])
+        if request.alone:
+            request.updated.labels.check_alone(encoded)
+        labels = request.updated.labels.updated_with(encoded)
+    else:
+        labels, encoded = request.kind.learn(y[kept], None if request.earlier is None else request.earlier.labels)
+        loss = loss_of(request, labels)
+        if _learns(loss) and request.known is None and request.learned is None:
+            learned = cast(Any, loss).learned_from(encoded, None if weights is None else weights.total)
+            request = replace(request, learned=learned)
+        labels, encoded = labels.scored_by(loss_of(request, labels), encoded)
+    return Weighed(request, kept, weights, labels, encoded)
 
-    def _divided_threads(self, loss: Loss, n_members: int) -> tuple[int, int]:
-        """How many members are trained at the same time, and the number of threads of each."""
-        on_cpu = self._in_this_process and self._settings.device == "cpu"
-        if self._settings.learner is None and isinstance(loss, BuiltInLoss) and on_cpu:
-            return threads.divide(self._n_threads, n_members)
-        return 1, self._n_threads
 
-    def _max_iter(self, stops_early: bool) -> int:
-        given, wanted = self._settings.max_iter, auto.max_iter(self._settings.max_iter, stops_early)
-        if self._earlier is not None and wanted < self._earlier.best_iteration:
-            here = f" (here {wanted})" if isinstance(given, str) else ""
-            raise ValueError(
-                f"With warm_start=True, max_iter={given!r}{here} must be at least "
-                f"best_iteration_={self._earlier.best_iteration}, the iterations that the model already has; use a "
-                "larger value, or warm_start=False."
-            )
-        return wanted
+def loss_of(request: Request, labels: Labels) -> Loss:
+    """The loss for these labels."""
+    given = request.settings.loss
+    loss: Any = labels.loss_of(given) if isinstance(given, str) else given
+    if _learns(loss):
+        loss = request.known.loss if request.known is not None else request.learned or loss
+    labels.check_loss(loss)
+    return _with_threads(loss, request.n_threads)
 
-    def _earlier_run(
-        self, reader: TableReader, labels: Labels, held_out: bool, seed: int,
-        identity: Callable[[dict[str, str]], str],
-    ) -> tuple[Sequence[Ensemble], int]:  # fmt: skip
-        """The ensembles of the run to resume, from warm_start or a checkpoint, and its seed."""
-        ensembles: Sequence[Ensemble] = ()
-        if self._earlier is not None:
-            if held_out != self._earlier.held_out:
-                held, given = ("no rows", "not given") if held_out else ("some rows", "given")
-                raise ValueError(
-                    f"warm_start=True needs the training rows of the previous fit, which held out {held} for early "
-                    f"stopping; with X_val {given}, the training rows differ. Pass X_val as before, or use "
-                    "warm_start=False."
-                )
-            ensembles, seed = self._earlier.ensembles, self._earlier.seed
-        for checkpoint in checkpoints_of(self._settings):
-            parts = self._fingerprints(checkpoint, reader, seed, held_out)
-            saved = checkpoint.load(identity(parts), reader.n_features, labels.n_outputs)
-            if saved is not None and len(saved[0][0]) > (len(ensembles[0]) if ensembles else 0):
-                ensembles, seed = saved
-        return ensembles, seed
 
-    def _fingerprints(self, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool) -> dict[str, str]:
-        """Fingerprints of everything except rows that the run of a checkpoint depends on."""
-        settings, parameters = self._settings, self._settings.shaping()
-        parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
-        parameters["held_out"] = held_out
-        parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
-        if not isinstance(settings.init, str):  # its scores are digested with the rows
-            parameters["init"] = None
-        with naming(repr(checkpoint)):
-            return fingerprints(parameters)
+def make_plan(
+    request: Request, reader: TableReader, labels: Labels, loss: Loss, units: Units, has_validation: bool,
+    identity: Callable[[dict[str, str]], str],
+) -> Plan:  # fmt: skip
+    """The plan for so many rows; `identity` combines the fingerprints of parameters with those of rows."""
+    settings, method = request.settings, request.settings.method
+    n_members = auto.n_members(settings.n_members, method, settings.learner is None)
+    stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
+    held_out = stops_early and not has_validation and settings.validation_fraction is not None
+    is_trial = held_out and _needs_no_held_out_rows(request, loss)
+    is_trial = is_trial and auto.is_trial(settings.early_stopping, *units, n_members)
+    if is_trial and settings.warm_start:  # its next fit must have the same training rows
+        stops_early = held_out = is_trial = False
+    seed = seed_of(settings.random_state) if request.seed is None else request.seed
+    earlier: Sequence[Ensemble] = ()
+    if not is_trial:
+        earlier, seed = _earlier_run(request, reader, labels, held_out, seed, identity)
+    if earlier and len(earlier) != n_members:
+        raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
+    at_once, n_threads = divided_threads(request, loss, n_members)
+    return Plan(
+        method, loss, auto.second_order(settings.second_order, method), _max_iter(request, stops_early), stops_early,
+        held_out, is_trial, n_members, at_once, n_threads, earlier, seed,
+    )  # fmt: skip
 
-    def _ring(self, plan: Plan, labels: Labels, y: Array, first: int = 0) -> Ring | None:
-        """The rows that members hold out, None if they hold out none; `first` is the number of the first row."""
-        if not plan.held_out:
-            return None
-        settings = self._settings
-        try:
-            share, strata, groups = cast(float, settings.validation_fraction), labels.strata(y), labels.groups(y)
-            return Ring.of(*held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first))
-        except ValueError as error:
-            raise ValueError(
-                f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
-                f"{error} Pass X_val and y_val, or use early_stopping=False."
-            ) from error
 
-    def _objective(
-        self, plan: Plan, labels: Labels, rows: Rows, n_train: int, first: int = 0
-    ) -> tuple[Any, LocalObjective]:
-        """The start function, and the objective; the first n_train rows are for training.
+def _needs_no_held_out_rows(request: Request, loss: Loss) -> bool:
+    """Whether nothing but the number of iterations is found from held-out rows."""
+    return not request.settings.temperature_scaling and spread_of(loss) is None and not traits_of(loss).has_baseline
 
-        `first` is the number of the first row, where other processes have other rows.
-        """
-        rows.y.setflags(write=False)  # a user-defined loss must not change it
-        for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:
-            for checked in (of_output[..., : rows.n_given], of_output):  # without those of X_val, then all labels
-                if checked.shape[-1] or is_built_in(plan.loss):  # a user-defined check need not expect no rows
-                    plan.loss.check(checked)
-        start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
-        scores = rows.start
-        if isinstance(start, str):
-            start = _start_constants(start, plan, labels, rows, n_train, first)
-            scores = start_function(start, scores, rows.n)
-        joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
-        return start, LocalObjective(
-            joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
-            plan.second_order, plan.n_threads, rows.validation_weight(n_train),
-            sum(row_set.n for row_set in rows.watched),
-        )  # fmt: skip
 
-    def _l2(self, objective: LocalObjective) -> float | list[float]:
-        """The parameter of trees, which may depend on the hessian of the start function."""
-        return auto.l2_regularization(self._settings.l2_regularization, objective)
+def divided_threads(request: Request, loss: Loss, n_members: int) -> tuple[int, int]:
+    """How many members are trained at the same time, and the number of threads of each."""
+    on_cpu = request.in_this_process and request.settings.device == "cpu"
+    if request.settings.learner is None and isinstance(loss, BuiltInLoss) and on_cpu:
+        return threads.divide(request.n_threads, n_members)
+    return 1, request.n_threads
 
-    def _learner(
-        self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
-    ) -> Learner:
-        if self._settings.learner is None:
-            return self._tree_learner(plan, reader, labels, objective.n_train, self._l2(objective), seed)
-        given = self._settings.learner
-        learner = RegressorLearner(given, seed, labels.n_outputs)
-        if reader.categories.of:
-            raise ValueError(
-                f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
-                f"learner={given!r}. Encode them, or use categorical_features=None."
-            )
-        if plan.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
-            raise ValueError(
-                f"second_order=True needs a learner whose fit accepts sample_weight; got learner={given!r}. "
-                "Use second_order=False."
-            )
-        return learner
 
-    def _tree_learner(
-        self, plan: Plan, reader: TableReader, labels: Labels, n: int, l2: float | list[float], seed: int
-    ) -> TreeLearner:
-        """The learner for n training rows."""
-        settings = self._settings
-        n_categories = reader.categories.counts(reader.n_features)
-        monotone = self._monotone(reader, labels, n_categories > 0)
-        return TreeLearner(
-            max_depth=settings.max_depth,
-            max_leaf_nodes=auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
-            min_samples_leaf=auto.min_samples_leaf(settings.min_samples_leaf, n, plan.loss),
-            min_hessian_leaf=traits_of(plan.loss).min_hessian_leaf,
-            l2_regularization=l2,
-            min_split_gain=settings.min_split_gain,
-            max_bins=settings.max_bins,
-            shared_structure=plan.method.two_values_per_leaf,
-            vector_leaves=auto.vector_leaves(settings.multi_strategy, plan.loss, len(monotone) > 1),
-            n_categories=n_categories,
-            monotone=monotone,
-            interactions=self._interactions(reader),
-            subsample=settings.subsample,
-            colsample_bytree=settings.colsample_bytree,
-            colsample_bynode=auto.colsample_bynode(settings.colsample_bynode, plan.method, plan.loss),
-            seed=seed,
-            n_threads=plan.n_threads,
+def _max_iter(request: Request, stops_early: bool) -> int:
+    given, wanted = request.settings.max_iter, auto.max_iter(request.settings.max_iter, stops_early)
+    if request.earlier is not None and wanted < request.earlier.best_iteration:
+        here = f" (here {wanted})" if isinstance(given, str) else ""
+        raise ValueError(
+            f"With warm_start=True, max_iter={given!r}{here} must be at least "
+            f"best_iteration_={request.earlier.best_iteration}, the iterations that the model already has; use a "
+            "larger value, or warm_start=False."
         )
+    return wanted
 
-    def _interactions(self, reader: TableReader) -> list[list[int]]:
-        """Groups of features that may interact."""
-        return reader.with_parts(interaction_groups(self._settings.interaction_cst, reader.names, reader.n_columns))
 
-    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[Sequence[int]]:
-        """The monotonic constraints of each output, a single list if they are the same; see TreeLearner."""
-        given = self._settings.monotonic_cst
-        monotone = monotone_outputs(given, reader.columns, labels)
-        constrained: NDArray[np.bool_] = np.asarray(monotone.any(axis=0))
-        both = np.flatnonzero(constrained & categorical[: reader.n_columns])
-        if len(both):
+def _earlier_run(
+    request: Request, reader: TableReader, labels: Labels, held_out: bool, seed: int,
+    identity: Callable[[dict[str, str]], str],
+) -> tuple[Sequence[Ensemble], int]:  # fmt: skip
+    """The ensembles of the run to resume, from warm_start or a checkpoint, and its seed."""
+    ensembles: Sequence[Ensemble] = ()
+    if request.earlier is not None:
+        if held_out != request.earlier.held_out:
+            held, given = ("no rows", "not given") if held_out else ("some rows", "given")
             raise ValueError(
-                f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
+                f"warm_start=True needs the training rows of the previous fit, which held out {held} for early "
+                f"stopping; with X_val {given}, the training rows differ. Pass X_val as before, or use "
+                "warm_start=False."
             )
-        if not constrained.any():
-            return ()
-        of_dates = [f for f in reader.derivation.dates if constrained[f]]
-        if of_dates:
-            raise ValueError(
-                f"monotonic_cst={given!r}: columns {of_dates} are dates, of which parts repeat; use 0 for them, or "
-                "convert them to numbers."
-            )
-        same = bool((monotone == monotone[0]).all())
-        if not same and self._settings.multi_strategy == "multi_output_tree":
-            raise ValueError(
-                f"monotonic_cst={given!r} differs between outputs, which share each tree with "
-                "multi_strategy='multi_output_tree'; use multi_strategy='one_output_per_tree'."
-            )
-        parts = [0] * (reader.n_features - reader.n_columns)
-        return [[*of_output, *parts] for of_output in (monotone[:1] if same else monotone).tolist()]
+        ensembles, seed = request.earlier.ensembles, request.earlier.seed
+    for checkpoint in checkpoints_of(request.settings):
+        parts = _fingerprints(request, checkpoint, reader, seed, held_out)
+        saved = checkpoint.load(identity(parts), reader.n_features, labels.n_outputs)
+        if saved is not None and len(saved[0][0]) > (len(ensembles[0]) if ensembles else 0):
+            ensembles, seed = saved
+    return ensembles, seed
+
+
+def _fingerprints(
+    request: Request, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool
+) -> dict[str, str]:
+    """Fingerprints of everything except rows that the run of a checkpoint depends on."""
+    settings, parameters = request.settings, request.settings.shaping()
+    parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
+    parameters["held_out"] = held_out
+    parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
+    if not isinstance(settings.init, str):  # its scores are digested with the rows
+        parameters["init"] = None
+    with naming(repr(checkpoint)):
+        return fingerprints(parameters)
+
+
+def ring_of(request: Request, plan: Plan, labels: Labels, y: Array, first: int = 0) -> Ring | None:
+    """The rows that members hold out, None if they hold out none; `first` is the number of the first row."""
+    if not plan.held_out:
+        return None
+    settings = request.settings
+    try:
+        share, strata, groups = cast(float, settings.validation_fraction), labels.strata(y), labels.groups(y)
+        return Ring.of(*held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first))
+    except ValueError as error:
+        raise ValueError(
+            f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
+            f"{error} Pass X_val and y_val, or use early_stopping=False."
+        ) from error
+
+
+def objective_of(
+    request: Request, plan: Plan, labels: Labels, rows: Rows, n_train: int, first: int = 0
+) -> tuple[Any, LocalObjective]:
+    """The start function, and the objective; the first n_train rows are for training.
+
+    `first` is the number of the first row, where other processes have other rows.
+    """
+    rows.y.setflags(write=False)  # a user-defined loss must not change it
+    for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:
+        for checked in (of_output[..., : rows.n_given], of_output):  # without those of X_val, then all labels
+            if checked.shape[-1] or is_built_in(plan.loss):  # a user-defined check need not expect no rows
+                plan.loss.check(checked)
+    start: Any = deepcopy(request.settings.init)  # a copy: the user may change the model later
+    scores = rows.start
+    if isinstance(start, str):
+        start = _start_constants(start, plan, labels, rows, n_train, first)
+        scores = start_function(start, scores, rows.n)
+    joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
+    return start, LocalObjective(
+        joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
+        plan.second_order, plan.n_threads, rows.validation_weight(n_train),
+        sum(row_set.n for row_set in rows.watched),
+    )  # fmt: skip
+
+
+def l2_of(request: Request, objective: LocalObjective) -> float | list[float]:
+    """The parameter of trees, which may depend on the hessian of the start function."""
+    return auto.l2_regularization(request.settings.l2_regularization, objective)
+
+
+def learner_of(
+    request: Request, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
+) -> Learner:
+    """The weak learner of a member."""
+    if request.settings.learner is None:
+        return tree_learner_of(request, plan, reader, labels, objective.n_train, l2_of(request, objective), seed)
+    given = request.settings.learner
+    learner = RegressorLearner(given, seed, labels.n_outputs)
+    if reader.categories.of:
+        raise ValueError(
+            f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
+            f"learner={given!r}. Encode them, or use categorical_features=None."
+        )
+    if plan.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
+        raise ValueError(
+            f"second_order=True needs a learner whose fit accepts sample_weight; got learner={given!r}. "
+            "Use second_order=False."
+        )
+    return learner
+
+
+def tree_learner_of(
+    request: Request, plan: Plan, reader: TableReader, labels: Labels, n: int, l2: float | list[float], seed: int
+) -> TreeLearner:
+    """The learner for n training rows."""
+    settings = request.settings
+    n_categories = reader.categories.counts(reader.n_features)
+    monotone = _monotone(request, reader, labels, n_categories > 0)
+    return TreeLearner(
+        max_depth=settings.max_depth,
+        max_leaf_nodes=auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
+        min_samples_leaf=auto.min_samples_leaf(settings.min_samples_leaf, n, plan.loss),
+        min_hessian_leaf=traits_of(plan.loss).min_hessian_leaf,
+        l2_regularization=l2,
+        min_split_gain=settings.min_split_gain,
+        max_bins=settings.max_bins,
+        shared_structure=plan.method.two_values_per_leaf,
+        vector_leaves=auto.vector_leaves(settings.multi_strategy, plan.loss, len(monotone) > 1),
+        n_categories=n_categories,
+        monotone=monotone,
+        interactions=_interactions(request, reader),
+        subsample=settings.subsample,
+        colsample_bytree=settings.colsample_bytree,
+        colsample_bynode=auto.colsample_bynode(settings.colsample_bynode, plan.method, plan.loss),
+        seed=seed,
+        n_threads=plan.n_threads,
+    )
+
+
+def _interactions(request: Request, reader: TableReader) -> list[list[int]]:
+    """Groups of features that may interact."""
+    return reader.with_parts(interaction_groups(request.settings.interaction_cst, reader.names, reader.n_columns))
+
+
+def _monotone(
+    request: Request, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]
+) -> Sequence[Sequence[int]]:
+    """The monotonic constraints of each output, a single list if they are the same; see TreeLearner."""
+    given = request.settings.monotonic_cst
+    monotone = monotone_outputs(given, reader.columns, labels)
+    constrained: NDArray[np.bool_] = np.asarray(monotone.any(axis=0))
+    both = np.flatnonzero(constrained & categorical[: reader.n_columns])
+    if len(both):
+        raise ValueError(
+            f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
+        )
+    if not constrained.any():
+        return ()
+    of_dates = [f for f in reader.derivation.dates if constrained[f]]
+    if of_dates:
+        raise ValueError(
+            f"monotonic_cst={given!r}: columns {of_dates} are dates, of which parts repeat; use 0 for them, or "
+            "convert them to numbers."
+        )
+    same = bool((monotone == monotone[0]).all())
+    if not same and request.settings.multi_strategy == "multi_output_tree":
+        raise ValueError(
+            f"monotonic_cst={given!r} differs between outputs, which share each tree with "
+            "multi_strategy='multi_output_tree'; use multi_strategy='one_output_per_tree'."
+        )
+    parts = [0] * (reader.n_features - reader.n_columns)
+    return [[*of_output, *parts] for of_output in (monotone[:1] if same else monotone).tolist()]
 
 
 def _learns(loss: object) -> bool:

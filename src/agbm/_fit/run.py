@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -102,3 +103,19 @@ class Run(NamedTuple):
 
 def _draw_seed(*entropy: int) -> int:
     return int(np.random.SeedSequence(entropy).generate_state(1)[0]) % np.iinfo(np.int32).max
+
+
+def make_members(plan: Plan, make: Callable[[int], Member], parts: Sequence[Hashable]) -> list[Member]:
+    """All members; those that have the same part of the rows differ only in their seeds."""
+    members: list[Member] = []
+    for number, part in enumerate(parts):
+        first = members[parts.index(part)] if part in parts[:number] else None
+        with_learner = None if first is None else getattr(first.fitter, "with_learner", None)
+        if first is None or with_learner is None:
+            members.append(make(number))
+            continue
+        seed = plan.seed_of(number)
+        learner = replace(cast(TreeLearner, first.learner), seed=seed)
+        fitter = with_learner(learner)
+        members.append(first._replace(learner=learner, fitter=fitter, seed=seed, earlier=plan.earlier_of(number)))
+    return members

@@ -12,7 +12,7 @@ from .._base.sums import Array
 from .._core.learners import Fitter
 from .._core.objective import Objective
 from .._data.blocks import UNUSED, Block, BlockReader, BlockTable, LocalBlocks, LocalLabelled, places_of
-from .._fit.preparation import BlockRows, LocalRows
+from .._fit.sources import BlockRows, LocalRows
 from .._model.fitted import FittedModel
 from .._tree import Forest, TableFitter, TreeLearner
 from .._tree.refit import Leaves

@@ -24,9 +24,10 @@ from .._data.offsets import RawScores
 from .._data.rows import Given
 from .._fit.baseline import baseline_of_fit
 from .._fit.checks import check_combinations
-from .._fit.planning import checkpoints_of
-from .._fit.preparation import Preparation, RowSource
+from .._fit.planning import Request, checkpoints_of
+from .._fit.prepare import prepare
 from .._fit.run import Run
+from .._fit.sources import RowSource
 from .._fit.train import Trained, follow, member_run, train
 from .._labels.base import Labels
 from .._losses import traits_of
@@ -112,10 +113,10 @@ def updated(
     check_combinations(settings, validation, checkpoints_of(settings))
     if wanted.mode == "all":
 
-        def prepare(settings: Settings, seed: int | None) -> Run:
+        def prepared(settings: Settings, seed: int | None) -> Run:
             return rows.run(settings, model, seed=seed)
 
-        return replace(train(prepare, settings), origin=None)  # its columns are those of other rows
+        return replace(train(prepared, settings), origin=None)  # its columns are those of other rows
     if wanted.mode == "trees":
         return _with_more_trees(model, settings, rows)
     known = _known(model, settings, rows)
@@ -147,10 +148,10 @@ class Rows:
     def run(
         self, settings: Settings, model: FittedModel, source: RowSource | None = None, seed: int | None = None
     ) -> Run:
-        """A run on these rows, with the columns, categories and classes of the model; `seed`: see Planning."""
+        """A run on these rows, with the columns, categories and classes of the model; `seed`: see Request."""
         source = self.source if source is None else source
-        preparation = Preparation(settings, self.kind, None, source, model, seed, not self.with_old_rows)
-        return preparation.run(self.given, self.validation, {})
+        request = Request(settings, self.kind, updated=model, seed=seed, alone=not self.with_old_rows)
+        return prepare(request, source, self.given, self.validation, {})
 
 
 def _with_more_trees(model: FittedModel, settings: Settings, rows: Rows) -> FittedModel:

@@ -20,7 +20,7 @@ from agbm._engines.distributed.log import Log
 from agbm._engines.distributed.messages import START, Message, Order, Reply, add_up
 from agbm._engines.distributed.objective import ClusterObjective, Facts
 from agbm._engines.distributed.shard import Shard
-from agbm._fit.preparation import LocalRows
+from agbm._fit.sources import LocalRows
 from agbm._tree.bins import Bins
 from agbm.losses import HalfSquaredError, Quantile
 from toys import category_counts

@@ -13,7 +13,7 @@ from ..._core.learners import Fitter, Learner, Model
 from ..._core.objective import LocalObjective, Objective, start_residual
 from ..._core.ring import Ring, RingPart
 from ..._data.rows import Given
-from ..._fit.preparation import BlockRows, LocalRows, LocalTable
+from ..._fit.sources import BlockRows, LocalRows, LocalTable
 from ..._tree import CodedRows, TableBins, TreeLearner
 from ..._tree.bins import Bins, sample_of
 from .bins import GROUP_COLUMNS, DeviceBins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._fit.preparation import BlockRows
+from ..._fit.sources import BlockRows
 from ..._losses import Loss, is_built_in, traits_of
 from ..._tree import TreeLearner
 from .growth import ClusterFitter

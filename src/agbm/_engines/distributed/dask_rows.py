@@ -9,7 +9,7 @@ from dask.delayed import delayed
 
 from ..._data.blocks import Blocks, Gathered
 from ..._fit.label_steps import before
-from ..._fit.preparation import BlockRows
+from ..._fit.sources import BlockRows
 from ..._tree import TreeLearner
 from .binding import bound, recipe_of
 from .dask_blocks import DaskBlocks, names_of

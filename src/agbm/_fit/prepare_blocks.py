@@ -1,0 +1,199 @@
+"""Preparation of runs on blocks of rows, on this machine or on others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._base.identity import identity_of
+from .._data.blocks import (
+    BlockReader,
+    Blocks,
+    BlockTable,
+    Gathered,
+    Labelled,
+    Looked,
+    OneTable,
+    bins_of_all,
+    check_columns,
+    look_at_columns,
+    naming,
+)
+from .._data.derivation import Derivation
+from .._data.digest import RowDigest, Shape
+from .._data.offsets import check_both
+from .._data.reader import TableReader
+from .._data.rows import Given
+from .._data.tables import as_table, column_names, named_mask
+from .._labels.base import StartScores
+from .label_steps import (
+    LabelFacts,
+    before,
+    begin,
+    check_groups,
+    digest,
+    divide,
+    encode_validation,
+    in_shared_order,
+    numbered,
+    of_member,
+    sample_weights_of,
+    weigh,
+    weigh_at_random,
+)
+from .planning import Request, loss_of, make_plan, tree_learner_of
+from .run import Member, Run, make_members
+from .sources import BlockRows, RowSource, SharedBlocks
+
+
+def prepared_blocks(
+    request: Request,
+    source: RowSource,
+    blocks: Blocks,
+    y: Any,
+    sample_weight: Any,
+    offset: Any,
+    validation: tuple[Blocks, Any, Any, Any] | None,
+) -> Run:
+    """A run on blocks; y, weights and offsets are those of all rows, or None if the blocks contain them."""
+    if request.settings.learner is not None:
+        raise ValueError(
+            f"learner={request.settings.learner!r} needs all rows at once; use learner=None, or pass X as a table."
+        )
+    given, labelled = source.labelled(blocks, y, sample_weight, offset)
+    reader = _reader_of(request, given)
+    labelled, weighed = labelled.step(weigh, request.for_other_processes())
+    request = replace(request, kind=weighed[0].kind, learned=weighed[0].learned)
+    elsewhere = request.for_other_processes()
+    labels, n_used = weighed[0].labels, [found.n_used for found in weighed]
+    labelled, _ = labelled.step(numbered, each=before(n_used))
+    if not source.in_this_process:
+        labelled.step(check_groups, labels, each=labelled.numbers)
+    if given.more_than_numbers and request.known is None:
+        reader = _deriving(request, reader, given, labelled)
+    start_scores = StartScores(request.settings.init, labels, loss_of(request, labels))
+    following, weighs_validation = None, False
+    if validation is not None:
+        following, weighs_validation = _validation_of(request, source, validation, given, weighed)
+    if not isinstance(start_scores.init, str):
+        labelled = labelled.with_start(start_scores)
+        following = None if following is None else following.with_start(start_scores)
+
+    def identity(parts: dict[str, str]) -> str:
+        return identity_of(parts, _digested(request, labelled, n_used, reader))
+
+    plan = make_plan(request, reader, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
+    if following is not None:
+        labelled = labelled.followed_by(following)
+        n_used += [0] * (len(labelled.numbers) - len(n_used))  # some processes have validation rows only
+    step = 1.0 if weighed[0].no_weights is None else weighed[0].no_weights.step
+    looked = _look(request, BlockTable(labelled, n_used), reader, step)
+    known = reader.with_categories(looked.categories)
+    bins, crowded = bins_of_all(looked, request.settings.max_bins, plan.n_threads)
+    looked = replace(looked, sample=looked.sample[:0])  # frees its memory before the matrix is allocated
+    data = _empty_digest(request, source, weighed, following, known)
+    light = plan._replace(earlier=())  # it is sent to other processes
+    labelled, n_train = labelled.step(divide, elsewhere, light, labels)
+    in_order, _ = labelled.step(in_shared_order)
+    shared = SharedBlocks(BlockTable(in_order, n_used), BlockReader(known.numbers, bins), crowded, data)
+
+    def member(number: int) -> Member:
+        seed = plan.seed_of(number)
+        rows, _ = labelled.step(of_member, number)
+        rows, begun = rows.step(begin, elsewhere, light, labels, weighs_validation)
+        table = BlockTable(rows, [of_process[number] for of_process in n_train])
+        learner = tree_learner_of(request, plan, known, labels, sum(table.n_train), begun[0].l2, seed)
+        own = table.own_categories(looked, crowded, learner.max_bins, learner.min_category_rows)
+        own_reader = BlockReader(known.numbers, bins.with_categories(own) if own else bins)
+        digest = data if number == 0 else None
+        block_rows = BlockRows(table, own_reader, labels, plan, begun[0], digest, shared)
+        bound, fitter = source.bind(block_rows, learner)
+        return Member(begun[0].start, bound, learner, fitter, seed, plan.earlier_of(number))
+
+    members = make_members(plan, member, range(plan.n_members) if plan.held_out else [0] * plan.n_members)
+    return Run(plan, known, labels, members, (), data)
+
+
+def _empty_digest(
+    request: Request, source: RowSource, weighed: Sequence[LabelFacts], following: Labelled | None, reader: TableReader
+) -> RowDigest | None:
+    """A digest for all rows of blocks, to which none has been added; `following` are those of X_val."""
+    if not source.gives_digests:
+        return None
+    n_given = sum(found.n_used for found in weighed)
+    n_validation = 0 if following is None else sum(following.n_rows)
+    first = weighed[0]
+    return RowDigest.of(Shape(n_given, n_validation, first.n_labels, first.labels.n_outputs, reader.n_features))
+
+
+def _reader_of(request: Request, given: Gathered) -> TableReader:
+    """The reader of the columns of blocks."""
+    if request.known is None:
+        reader = TableReader.of_columns(request.settings.estimator, given.head)
+    else:
+        reader = request.known.reader
+        reader.check_columns(given.head)
+    if given.y is None:
+        raise ValueError("y=None: pass the labels of all rows, or batches (X, y).")
+    return reader
+
+
+def _deriving(request: Request, reader: TableReader, given: Gathered, labelled: Labelled) -> TableReader:
+    """The reader, for columns that are no numbers as well."""
+    named = named_mask(given.head, request.settings.categorical_features)
+    looks = labelled.over(look_at_columns, sample_weights_of)
+    derivation = Derivation.of(looks, named)
+    derivation.warn_of_unread(looks, column_names(given.head))
+    return reader.with_derivation(derivation)
+
+
+def _validation_of(
+    request: Request,
+    source: RowSource,
+    validation: tuple[Blocks, Any, Any, Any],
+    given: Gathered,
+    weighed: Sequence[LabelFacts],
+) -> tuple[Labelled, bool]:
+    """The blocks of X_val with their labels, and whether they have weights."""
+    with naming("X_val"):
+        gathered, following = source.labelled(*validation, "y_val")
+        check_columns(gathered.head, given.head, "X")
+    check_both(given.offset is not None, gathered.offset is not None, "offset_val")
+    labels, n_used = weighed[0].labels, sum(found.n_used for found in weighed)
+    firsts = [n_used + sum(following.n_rows[:number]) for number in following.numbers]
+    following, _ = following.step(encode_validation, labels, weighed[0].no_weights, each=firsts)
+    if not source.in_this_process:
+        with naming("X_val"):
+            following.step(check_groups, labels, each=following.numbers)
+    return following, gathered.weight is not None
+
+
+def validation_blocks(request: Request, source: RowSource, validation: Given) -> tuple[Blocks, Any, Any, Any]:
+    """Blocks of validation rows, and their labels, weights and offsets unless the blocks contain them."""
+    with naming("X_val"):
+        found = source.blocks_of(*validation)
+    return (OneTable(as_table(validation.X), None), *validation[1:]) if found is None else found
+
+
+def _look(request: Request, table: BlockTable, reader: TableReader, step: float) -> Looked:
+    known = None if request.known is None else request.known.reader.categories
+    return table.look(request.settings.categorical_features, step, known, reader.derivation)
+
+
+def _digested(request: Request, labelled: Labelled, n_used: list[int], reader: TableReader) -> Iterator[NDArray[Any]]:
+    """The arrays by which a checkpoint recognises rows: a digest of labels, categories, and a sample.
+
+    The sample does not contain categories. Instead, each row gets a random weight, and the sums of these weights
+    per category show whether the same rows have the same categories.
+    """
+    labelled, digests = labelled.step(digest)
+    yield np.array([digests[0]], dtype=np.uint64)
+    labelled, _ = labelled.step(weigh_at_random)
+    looked = _look(request, BlockTable(labelled, n_used), reader, 1.0)
+    yield np.array([repr(looked.categories.of)])
+    yield from looked.category_weight.values()
+    yield np.asarray(looked.sample, dtype=np.float64)
