@@ -28,7 +28,7 @@ from .._fit.prepare import prepare
 from .._fit.run import Run
 from .._fit.sources import RowSource
 from .._fit.train import check_continues, settled, train
-from .._labels.base import Labels
+from .._labels.base import Labels, Result
 from .._life.update import Wanted, updated
 from .._life.verification import ALL, Replay, Verification
 from .._losses import Loss
@@ -314,13 +314,13 @@ class BaseAGBM(KnowsNames, ABC):
             return self.model_.raw_predict(X, threads.resolve(self.n_jobs), offset)
         return predictions_on_device(self.device).raw_predict(self.model_, X, threads.resolve(self.n_jobs), offset)
 
-    def _finished(self, X: Any, offset: Any, finish: str) -> Any:
-        """The scores after a method of the labels, which `finish` names; on the GPU if X is there."""
+    def _results(self, X: Any, offset: Any, kind: Result) -> Any:
+        """What the scores of rows become; on the GPU if X is there."""
         if self.device == "cpu" or not self.__sklearn_is_fitted__():
             raw = self._raw_predict(X, offset)
-            return getattr(self.model_.labels, finish)(self.model_.loss, raw)
+            return self.model_.labels.results(kind, self.model_.loss, raw)
         n_threads = threads.resolve(self.n_jobs)
-        return predictions_on_device(self.device).finished(self.model_, X, n_threads, offset, finish)
+        return predictions_on_device(self.device).results(self.model_, X, n_threads, offset, kind)
 
     def _staged(self, X: Any, offset: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """The results of `finish` after each iteration."""
@@ -358,8 +358,8 @@ class BaseAGBM(KnowsNames, ABC):
         check_is_fitted(self)
         return _explanation(self, X)
 
-    def _predictor(self, finish: str) -> Predictor:
-        """A predictor of the current model; `finish` names the method of its labels that is applied to the scores."""
+    def _predictor(self, kind: Result) -> Predictor:
+        """A predictor of the current model, with results of a kind."""
         check_is_fitted(self)
         model = self.model_
         if model.categories:
@@ -372,8 +372,8 @@ class BaseAGBM(KnowsNames, ABC):
             raise ValueError(f"predictor() needs init='prior' or init='zero'; the model has init={model.start!r}.")
         model.check_has_trees("predictor")
         start, n_threads = model.start[:, np.newaxis].copy(), threads.resolve(self.n_jobs)
-        result = partial(getattr(model.labels, finish), model.loss)
-        kernel = finish_of(model.labels, model.loss, finish)
+        result = partial(model.labels.results, kind, model.loss)
+        kernel = finish_of(model.labels, model.loss, kind)
         return Predictor(model.n_features, model.folded, start, result, kernel, n_threads)
 
     @property

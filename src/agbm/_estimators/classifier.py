@@ -17,7 +17,7 @@ from .._base.weights import refuse_dates
 from .._core.methods import Method
 from .._core.training import Watcher
 from .._data.rows import Given
-from .._labels.base import Classes
+from .._labels.base import Classes, Result
 from .._labels.matrices import LabelSets
 from .._losses import Loss
 from .._migration.foreign import refuse_arguments
@@ -158,7 +158,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
 
         For several labels per row, the log-odds of each label, of shape (rows, labels).
         """
-        return cast(Array, self._finished(X, offset, "scores"))
+        return cast(Array, self._results(X, offset, Result.SCORES))
 
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """Class probabilities, of shape (rows, classes). offset is added to the raw scores; None: 0.
@@ -166,14 +166,14 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         For several labels per row, the probability of each label, of shape (rows, labels), as in scikit-learn's
         MLPClassifier and OneVsRestClassifier.
         """
-        return cast(Array, self._finished(X, offset, "probabilities"))
+        return cast(Array, self._results(X, offset, Result.PROBABILITIES))
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """The most probable class; for several labels per row, a matrix (rows, labels) of 0 and 1.
 
         offset is added to the raw scores; None: 0.
         """
-        return cast(NDArray[Any], self._finished(X, offset, "predictions"))
+        return cast(NDArray[Any], self._results(X, offset, Result.PREDICTIONS))
 
     def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> NDArray[np.bool_]:
         """Sets of classes that contain the classes of a share `coverage` of new rows: a matrix (rows, classes).
@@ -197,10 +197,10 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         method is "predict", "predict_proba" or "decision_function". The function accepts no offset; add one to the
         results for "decision_function".
         """
-        finish = {"predict": "predictions", "predict_proba": "probabilities", "decision_function": "scores"}
-        if method not in finish:
-            raise ValueError(f"method={method!r} must be one of {list(finish)}.")
-        return self._predictor(finish[method])
+        kinds = {kind.value: kind for kind in reversed(Result)}
+        if method not in kinds:
+            raise ValueError(f"method={method!r} must be one of {list(kinds)}.")
+        return self._predictor(kinds[method])
 
     def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[Array]:
         """The decision function after each iteration, up to best_iteration_."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base.sums import Array
 from .._base.weights import check_sample_weight
 from .._data.rows import Given
+from .._labels.base import Result
 from .._labels.queries import Asked, with_queries
 from .._labels.relevances import RANKER, Relevances
 from .._life.update import Wanted
@@ -83,11 +84,11 @@ class AGBMRanker(BaseAGBM):
 
         Only scores of documents of the same query can be compared.
         """
-        return cast(Array, self._finished(X, offset, "predictions"))
+        return cast(Array, self._results(X, offset, Result.PREDICTIONS))
 
     def predictor(self) -> Predictor:
         """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks."""
-        return self._predictor("predictions")
+        return self._predictor(Result.PREDICTIONS)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[Array]:
         """Scores after each iteration, up to best_iteration_."""

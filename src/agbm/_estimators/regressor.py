@@ -12,7 +12,7 @@ from .._base import threads
 from .._base.sums import Array
 from .._base.weights import refuse_dates
 from .._data.rows import Given
-from .._labels.base import Numbers
+from .._labels.base import Numbers, Result
 from .._losses import frozen_distribution, traits_of
 from .._migration.foreign import refuse_arguments
 from .._model.calibration import predicted_intervals
@@ -60,7 +60,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
 
     def predict(self, X: Any, offset: Any = None) -> Array:
         """Predicted values. offset is added to the raw scores; None: 0, as for an exposure of 1."""
-        return cast(Array, self._finished(X, offset, "predictions"))
+        return cast(Array, self._results(X, offset, Result.PREDICTIONS))
 
     def predict_dist(self, X: Any, offset: Any = None) -> Any:
         """The distribution of the label of each row, for loss="poisson" and losses of kind "distribution:...".
@@ -87,7 +87,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
 
         It accepts no offset: with a log link, multiply its results by the exposure instead.
         """
-        return self._predictor("predictions")
+        return self._predictor(Result.PREDICTIONS)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[Array]:
         """Predicted values after each iteration, up to best_iteration_."""

@@ -13,6 +13,7 @@ from .._base import threads
 from .._base.sums import Array
 from .._base.weights import check_sample_weight, refuse_dates
 from .._data.rows import Given
+from .._labels.base import Result
 from .._labels.lifetimes import SURVIVAL, Lifetimes, as_matrix
 from .._losses import exp
 from .._losses.metrics import concordance
@@ -87,7 +88,7 @@ class AGBMSurvival(BaseAGBM):
         "aft:...", and the logarithm of the mean cumulative hazard at the ends of the intervals for
         "piecewise_exponential".
         """
-        return cast(Array, self._finished(X, offset, "predictions"))
+        return cast(Array, self._results(X, offset, Result.PREDICTIONS))
 
     def predict_time(self, X: Any, quantile: float = 0.5, offset: Any = None) -> Array:
         """The time by which each row has had its event with probability `quantile`; by default, the median.
@@ -130,7 +131,7 @@ class AGBMSurvival(BaseAGBM):
 
     def predictor(self) -> Predictor:
         """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks."""
-        return self._predictor("predictions")
+        return self._predictor(Result.PREDICTIONS)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[Array]:
         """The risk after each iteration, up to best_iteration_."""

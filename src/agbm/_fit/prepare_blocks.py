@@ -79,9 +79,7 @@ def prepared_blocks(
     following, weighs_validation = None, False
     if validation is not None:
         following, weighs_validation = _validation_of(request, source, validation, given, weighed)
-    if not isinstance(start_scores.init, str):
-        labelled = labelled.with_start(start_scores)
-        following = None if following is None else following.with_start(start_scores)
+    labelled, following = _started(labelled, following, start_scores)
 
     def identity(parts: dict[str, str]) -> str:
         return identity_of(parts, _digested(request, labelled, n_used, reader))
@@ -116,6 +114,15 @@ def prepared_blocks(
 
     members = make_members(plan, member, range(plan.n_members) if plan.held_out else [0] * plan.n_members)
     return Run(plan, known, labels, members, (), data)
+
+
+def _started(
+    labelled: Labelled, following: Labelled | None, start_scores: StartScores
+) -> tuple[Labelled, Labelled | None]:
+    """Training and validation rows that start from the scores of an init model, if there is one."""
+    if isinstance(start_scores.init, str):
+        return labelled, following
+    return labelled.with_start(start_scores), None if following is None else following.with_start(start_scores)
 
 
 def _empty_digest(

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -23,6 +24,14 @@ from .._data.offsets import RawScores, check_offset
 from .._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
 from .._data.tables import missing
 from .._losses import Loss, named_loss, traits_of
+
+
+class Result(Enum):
+    """What scores become."""
+
+    SCORES = "decision_function"
+    PROBABILITIES = "predict_proba"
+    PREDICTIONS = "predict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +126,15 @@ class Labels(ABC):
     @abstractmethod
     def loss_of(self, name: str) -> Loss:
         """The loss with the given name."""
+
+    @abstractmethod
+    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+        """Predictions for scores (output, row)."""
+
+    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
+        """What scores (output, row) become; only classifiers have other results than predictions."""
+        assert kind is Result.PREDICTIONS
+        return self.predictions(loss, raw)
 
     def check_loss(self, loss: Loss) -> None:
         """Raise ValueError for a loss object that is for other labels."""
@@ -435,6 +453,12 @@ class Classes(Labels):
         ((label, sign),) = named.items()
         signs_of_classes = [sign if other == label else -sign for other in classes]
         return signs_of_classes if self.n_outputs > 1 else signs_of_classes[1:]
+
+    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
+        """See Labels."""
+        if kind is Result.SCORES:
+            return self.scores(loss, raw)
+        return self.probabilities(loss, raw) if kind is Result.PROBABILITIES else self.predictions(loss, raw)
 
     def scores(self, loss: Loss, raw: Array) -> Array:
         """The decision function: log-odds of the second class for two classes, scores (row, class) for more."""

@@ -15,7 +15,7 @@ from .._base.weights import refuse_dates, refuse_text
 from .._data.blocks import dense
 from .._data.rows import check_y_val, some_of
 from .._losses import Loss, named_loss, traits_of
-from .base import Classes, Labels
+from .base import Classes, Labels, Result
 
 # By how much the probabilities of a row may differ from a sum of 1, as they do if they have been rounded.
 ROUNDING = 1e-3
@@ -121,6 +121,12 @@ class LabelSets(Labels):
     def loss_of(self, name: str) -> Loss:
         """See Labels."""
         return named_loss("classification", name)  # type: ignore[no-any-return]
+
+    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
+        """See Labels."""
+        if kind is Result.SCORES:
+            return self.scores(loss, raw)
+        return self.probabilities(loss, raw) if kind is Result.PROBABILITIES else self.predictions(loss, raw)
 
     def scores(self, loss: Loss, raw: Array) -> Array:
         """The decision function: log-odds (row, label)."""

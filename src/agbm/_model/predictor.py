@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._base.sums import Array
 from .._core.learners import Model
 from .._data.rows import plain
-from .._labels.base import Classes, Labels, Numbers
+from .._labels.base import Classes, Labels, Numbers, Result
 from .._losses import Loss, prediction_of
 from .._tree import Forest
 
@@ -32,16 +32,16 @@ class Finish(NamedTuple):
     """Whether the result is scores, which the method of the labels still has to be applied to."""
 
 
-def finish_of(labels: Labels, loss: Loss, method: str) -> Finish | None:
-    """What a kernel does for a method of the labels, with the same bits; None if there is no kernel."""
+def finish_of(labels: Labels, loss: Loss, kind: Result) -> Finish | None:
+    """What a kernel does for a kind of results, with the same bits; None if there is no kernel."""
     link = prediction_of(loss)
     if type(labels) is Numbers:
-        return Finish(link or "", 0) if method == "predictions" and labels.single and link in LINKS else None
+        return Finish(link or "", 0) if kind is Result.PREDICTIONS and labels.single and link in LINKS else None
     if type(labels) is not Classes:
         return None
     several = labels.n_outputs if labels.n_outputs > 1 else 0
-    if method in ("scores", "predictions"):
-        return Finish("identity", several, only_scores=method == "predictions")
+    if kind is not Result.PROBABILITIES:
+        return Finish("identity", several, only_scores=kind is Result.PREDICTIONS)
     if several:
         return Finish(link, several) if link == "softmax" else None
     return Finish(link or "", 2) if link in LINKS else None

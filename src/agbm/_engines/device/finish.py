@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._base.sums import Array
-from ..._labels.base import Classes, Labels, Numbers
+from ..._labels.base import Classes, Labels, Numbers, Result
 from ..._losses import Loss, prediction_of
 from .device import Device, DeviceArray, blocks_for
 
@@ -27,18 +27,18 @@ class Finish(NamedTuple):
     """What the results are indices of; None if they are numbers."""
 
 
-def finish_of(labels: Labels, loss: Loss, method: str) -> Finish | None:
-    """What a method of the labels does with scores; None if there is no kernel for it."""
+def finish_of(labels: Labels, loss: Loss, kind: Result) -> Finish | None:
+    """What makes results of a kind from scores; None if there is no kernel for it."""
     name = prediction_of(loss)
     if type(labels) is Numbers:
-        values = method == "predictions" and labels.single and name in LINKS
+        values = kind is Result.PREDICTIONS and labels.single and name in LINKS
         return Finish("agbm_predicted_values", LINKS[name or ""], 0, None) if values else None
     if type(labels) is not Classes:
         return None
     n_outputs = labels.n_outputs
-    if method == "scores":
+    if kind is Result.SCORES:
         return Finish("agbm_scores", 0, 0 if n_outputs == 1 else n_outputs, None)
-    if method == "predictions":
+    if kind is Result.PREDICTIONS:
         return Finish("agbm_most_probable", 0, 0, labels.classes) if labels.classes.dtype.kind in "fiub" else None
     if n_outputs == 1:
         return Finish("agbm_two_probabilities", LINKS[name], 2, None) if name in LINKS else None

@@ -13,6 +13,7 @@ from ..._base.sums import Array
 from ..._core.learners import Model
 from ..._data.rows import Given
 from ..._data.tables import is_on_gpu
+from ..._labels.base import Result
 from ..._model.fitted import FittedModel
 from ..._tree import Forest
 from .device import Device
@@ -35,16 +36,16 @@ class DevicePredictions:
         given = received(self._device, Given(X, None, None, offset))
         return model.raw_predict(given.X, n_threads, given.offset, partial(predict, self._device))
 
-    def finished(self, model: FittedModel, X: Any, n_threads: int, offset: Any, method: str) -> Any:
-        """Scores after a method of the labels; on the device if X is there and they are numbers."""
-        finish = finish_of(model.labels, model.loss, method)
+    def results(self, model: FittedModel, X: Any, n_threads: int, offset: Any, kind: Result) -> Any:
+        """What the scores of rows become; on the device if X is there and they are numbers."""
+        finish = finish_of(model.labels, model.loss, kind)
         if is_on_gpu(X) and offset is None and finish is not None and isinstance(model.start, np.ndarray):
             numbers = model.reader.numbers(matrix_of(self._device, X))
             if isinstance(numbers, DeviceMatrix) and isinstance(model.folded, Forest):
                 (table,) = numbers.blocks()
                 sums = _on_device(self._device, model.folded).predict(table)[0]
                 return self._device.returned(finished(self._device, finish, model.start, sums), X)
-        found = getattr(model.labels, method)(model.loss, self.raw_predict(model, X, n_threads, offset))
+        found = model.labels.results(kind, model.loss, self.raw_predict(model, X, n_threads, offset))
         if not is_on_gpu(X) or found.dtype.kind not in "fiub":
             return found
         return self._device.returned(self._device.to_device(found), X)
