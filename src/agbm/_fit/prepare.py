@@ -25,4 +25,4 @@ def prepare(
         return prepared_table(request, source, given, validation, watched)
     check_scores(request.settings.scoring, watched, source.in_this_process)
     following = None if validation is None else validation_blocks(request, source, validation)
-    return prepared_blocks(request, source, *blocks, following)
+    return prepared_blocks(request, source, blocks, following)

@@ -49,22 +49,17 @@ from .planning import Request, loss_of, make_plan, tree_learner_of
 from .run import Member, Run, make_members
 from .sources import BlockRows, RowSource, SharedBlocks
 
+GivenBlocks = tuple[Blocks, Any, Any, Any]
+"""Blocks, and labels, weights and offsets of all their rows, or None if the blocks contain them."""
 
-def prepared_blocks(
-    request: Request,
-    source: RowSource,
-    blocks: Blocks,
-    y: Any,
-    sample_weight: Any,
-    offset: Any,
-    validation: tuple[Blocks, Any, Any, Any] | None,
-) -> Run:
-    """A run on blocks; y, weights and offsets are those of all rows, or None if the blocks contain them."""
+
+def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, validation: GivenBlocks | None) -> Run:
+    """A run on blocks."""
     if request.settings.learner is not None:
         raise ValueError(
             f"learner={request.settings.learner!r} needs all rows at once; use learner=None, or pass X as a table."
         )
-    given, labelled = source.labelled(blocks, y, sample_weight, offset)
+    given, labelled = source.labelled(*blocks)
     reader = _reader_of(request, given)
     labelled, weighed = labelled.step(weigh, request.for_other_processes())
     request = replace(request, kind=weighed[0].kind, learned=weighed[0].learned)
@@ -161,7 +156,7 @@ def _deriving(request: Request, reader: TableReader, given: Gathered, labelled: 
 def _validation_of(
     request: Request,
     source: RowSource,
-    validation: tuple[Blocks, Any, Any, Any],
+    validation: GivenBlocks,
     given: Gathered,
     weighed: Sequence[LabelFacts],
 ) -> tuple[Labelled, bool]:
@@ -179,7 +174,7 @@ def _validation_of(
     return following, gathered.weight is not None
 
 
-def validation_blocks(request: Request, source: RowSource, validation: Given) -> tuple[Blocks, Any, Any, Any]:
+def validation_blocks(request: Request, source: RowSource, validation: Given) -> GivenBlocks:
     """Blocks of validation rows, and their labels, weights and offsets unless the blocks contain them."""
     with naming("X_val"):
         found = source.blocks_of(*validation)

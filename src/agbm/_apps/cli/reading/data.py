@@ -26,6 +26,7 @@ from ...._estimators.regressor import AGBMRegressor
 from ...._estimators.survival import AGBMSurvival
 from ...._fit.scoring import scorers_of
 from ...._migration.foreign import of_estimator
+from ...._model.settings import Settings
 from ....losses import Quantile
 from ...study.evaluation import Metric, Split
 from ...study.tasks import Classification, Ranking, Regression, Survival, Task, task_of
@@ -364,7 +365,7 @@ def make_model(question: Question, arguments: argparse.Namespace) -> Model:
     parameters["early_stopping"] = not arguments.no_early_stopping
     model: Model = question.task.estimator(**parameters, scoring=arguments.metric)
     try:
-        scorers_of(model)
+        scorers_of(Settings.of(model))
     except ValueError as error:
         raise ValueError(str(error).replace("scoring=", "--metric ", 1)) from error
     return model.set_params(**given_parameters(question, arguments), **_quantiles(question, model, arguments))
