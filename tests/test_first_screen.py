@@ -2,7 +2,6 @@
 
 import math
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,12 +29,9 @@ def read(name):
 @pytest.fixture(scope="module")
 def figure():
     """The script that draws the first figure."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import suite_figure
-    finally:
-        sys.path.pop(0)
-    return suite_figure
+    from benchmarks.quality import figure
+
+    return figure
 
 
 def inserted(name, part):
