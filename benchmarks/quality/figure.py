@@ -1,4 +1,4 @@
-"""Writes the first table of the README, and draws its first figure, from the tables of docs/quality.md.
+"""Writes the first table of the README, and draws its first figure, from docs/quality.md and docs/quality.csv.
 
     python -m benchmarks.quality.figure        (make figures)
 
@@ -10,6 +10,7 @@ text is text, and the same page always gives the same bytes.
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from textwrap import wrap
 
 from agbm.plot._style import BLACK, BLUE, ORANGE, RED, SKY
 from benchmarks.quality.contestants import EARLY_STOPPING, OURS, OUT_OF_THE_BOX, PLAIN_OURS, TUNED_PLAIN
-from benchmarks.quality.report import EXTREME, RATIOS
+from benchmarks.quality.report import EXTREME, RATIO
 from benchmarks.shared.document import fill_in, table
 
 ROOT = Path(__file__).parents[2]
@@ -121,16 +122,24 @@ def where_it_loses(page: str) -> list[str]:
     return wrap(" ".join(found), 120, break_on_hyphens=False)
 
 
-def strips(page: str) -> list[Strip]:
+def ratios_of_sets(by_set: str, protocol: str) -> dict[str, dict[str, float]]:
+    """Ratios of test losses by contestant and set, from docs/quality.csv."""
+    found: dict[str, dict[str, float]] = {}
+    for row in csv.DictReader(by_set.splitlines()):
+        if row["protocol"] == protocol and row[RATIO]:
+            found.setdefault(row["contestant"], {})[row["set"]] = float(row[RATIO])
+    return found
+
+
+def strips(page: str, by_set: str) -> list[Strip]:
     """One strip per library."""
-    by_set = rows_below(page, _heading(EARLY_STOPPING), RATIOS)
+    ratios = ratios_of_sets(by_set, EARLY_STOPPING)
     compared = rows_below(page, _heading(EARLY_STOPPING), "### agbm compared with each contestant")
     records = {row["agbm against"]: row["wins / ties / losses"] for row in compared}
     found = []
     for library in (library for library in LIBRARIES if library in records):
         wins, ties, worse = map(int, records[library].split("/"))
-        ratios = {row["set"]: float(row[library]) for row in by_set if row[library]}
-        found.append(Strip(library, ratios, (wins, ties, worse)))
+        found.append(Strip(library, ratios[library], (wins, ties, worse)))
     return found
 
 
@@ -206,9 +215,9 @@ def drawn(strip: Strip, top: float, theme: Theme) -> Iterator[str]:
     yield f'<path d="M{x:.1f} {middle - 20}V{middle + 20}" stroke="{theme.text}" stroke-width="3.5"/>'
 
 
-def svg(page: str, theme: Theme) -> str:
+def svg(page: str, by_set: str, theme: Theme) -> str:
     """The figure."""
-    shown = strips(page)
+    shown = strips(page, by_set)
     elements = list(frame(theme, len(shown[0].ratios), len(shown)))
     height = TOP + len(shown) * STRIP + BOTTOM
     for number, strip in enumerate(shown):
@@ -221,13 +230,13 @@ def svg(page: str, theme: Theme) -> str:
 
 def main(root: Path = ROOT) -> None:
     """Write the table into both pages, and both files of the figure."""
-    page = (root / "docs" / "quality.md").read_text()
+    page, by_set = ((root / "docs" / name).read_text() for name in ("quality.md", "quality.csv"))
     for document in ("README.md", "docs/index.md"):
         fill_in(root / document, {"suite": first_table(page), "where it loses": where_it_loses(page)})
         print(f"filled {root / document} in")
     for name, theme in THEMES.items():
         path = root / "docs" / f"comparison-{name}.svg"
-        path.write_text(svg(page, theme))
+        path.write_text(svg(page, by_set, theme))
         print(f"wrote {path}")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from statistics import median
 from typing import cast
 
 import numpy as np
@@ -29,8 +30,6 @@ EXTREME = "shuttle"
 """Its losses are tiny, and its ratios would dominate a mean."""
 FAR_BEHIND = 0.03
 TIMES = ("seconds", "prediction_seconds")
-RATIOS = f"### Test loss of {OURS} / test loss of each contestant"
-"""The heading of a table."""
 
 
 def log_ratios(mine: BySeed, other: BySeed) -> np.ndarray:
@@ -253,14 +252,16 @@ def summary(results: Results, sets: Sequence[str]) -> list[str]:
     losses = results.losses(sets)
     ranks, n_common = mean_ranks(losses), len(common_sets(losses))
     sets = [name for name in sets if name != EXTREME]
+    halves_of = [[name for name in sets if results.halves[name] == half] for half in "AB"]
     heads = [
-        "contestant", "models", "sets", "test loss", f"mean rank ({n_common} sets)", "fit time", "prediction time",
-        "trees",
+        "contestant", "models", "sets", "test loss", "half A", "half B",
+        f"mean rank ({n_common} sets)", "fit time", "prediction time", "trees",
     ]  # fmt: skip
     rows = [
         [
             who, str(results.models[who]), str(len(losses[who].keys() & set(sets))),
-            _relative(results, who, "loss", sets, 4), _ratio(ranks[who], 2),
+            _relative(results, who, "loss", sets, 4),
+            *(_relative(results, who, "loss", own, 4) for own in halves_of), _ratio(ranks[who], 2),
             *(_relative(results, who, field, sets, 2) for field in (*TIMES, "trees")),
         ]
         for who in sorted(losses, key=lambda who: (ranks[who], who))
@@ -270,7 +271,7 @@ def summary(results: Results, sets: Sequence[str]) -> list[str]:
 
 def pairs(results: Results, mine: str) -> list[str]:
     """A table of one contestant compared with each other one."""
-    heads = [f"{mine} against", "sets", "loss ratio", "95 % interval", "median", "wins / ties / losses", "worst set"]
+    heads = [f"{mine} against", "loss ratio", "95 % interval", "wins / ties / losses", "worst set"]
     rows = []
     for who in results.contestants:
         found = compare(results.of(mine, "loss"), results.of(who, "loss"))
@@ -279,8 +280,8 @@ def pairs(results: Results, mine: str) -> list[str]:
             continue
         low, high = bootstrap_interval(usual)
         rows.append([
-            who, str(len(found.by_set)), _ratio(geometric_mean(usual)), f"{low:.4f} to {high:.4f}",
-            _ratio(median(found.by_set.values())), f"{found.wins} / {found.ties} / {found.losses}",
+            who, _ratio(geometric_mean(usual)), f"{low:.4f} to {high:.4f}",
+            f"{found.wins} / {found.ties} / {found.losses}",
             f"{found.worst} ({found.by_set[found.worst]:.3f})",
         ])  # fmt: skip
     return table(heads, rows)
@@ -320,29 +321,39 @@ def trees_to_reach(results: Results, mine: str, other: str) -> Iterator[str]:
         )
 
 
-def _wide(results: Results, figures: Mapping[str, Mapping[str, float]], show: Callable[[float], str]) -> list[str]:
-    """A table with one row per set and one column per contestant."""
-    rows = []
-    for name in sorted(results.kinds, key=lambda name: (results.kinds[name], name)):
-        own = [show(of[name]) if name in of else "" for of in figures.values()]
-        rows.append([name, results.kinds[name], results.halves[name], *own])
-    return table(["set", "kind", "half", *figures], rows, left=3)
+FIGURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "test loss": ("loss", lambda value: f"{value:.5g}"),
+    "seconds of the fit": ("seconds", lambda value: f"{value:.2f}"),
+    "milliseconds of the predictions": ("prediction_seconds", lambda value: f"{1000 * value:.1f}"),
+    "trees": ("trees", lambda value: f"{value:.0f}"),
+}
+"""Columns of the file with all sets: a field of the records, and how it is shown."""
+RATIO = f"test loss of {OURS} / test loss"
 
 
-def every_set(results: Results) -> Iterator[str]:
-    """Tables with the figures of every set: means over the splits, and ratios of losses on the same splits."""
-    mine, others = results.of(OURS, "loss"), [who for who in results.contestants if who != OURS]
-    figures = {who: ratios(mine, results.of(who, "loss")) for who in others}
-    yield from (RATIOS, "", *_wide(results, figures, lambda ratio: f"{ratio:.4f}"), "")
-    shown: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-        ("Test loss", "loss", lambda value: f"{value:.5g}"),
-        ("Seconds of a fit", "seconds", lambda value: f"{value:.2f}"),
-        ("Milliseconds of the predictions", "prediction_seconds", lambda value: f"{1000 * value:.1f}"),
-        ("Trees", "trees", lambda value: f"{value:.0f}"),
-    )
-    for title, field, show in shown:
-        figures = {who: means(results.of(who, field)) for who in results.contestants}
-        yield from (f"### {title}", "", *_wide(results, figures, show), "")
+def every_set(results: Results, protocol: str) -> Iterator[dict[str, str]]:
+    """The figures of every set and contestant: means over the splits, and ratios of losses on the same splits."""
+    mine = results.of(OURS, "loss")
+    for who in results.contestants:
+        relative = ratios(mine, results.of(who, "loss"))
+        figures = {head: means(results.of(who, field)) for head, (field, _) in FIGURES.items()}
+        for name in sorted(results.kinds, key=lambda name: (results.kinds[name], name)):
+            yield {
+                "protocol": protocol, "set": name, "kind": results.kinds[name], "half": results.halves[name],
+                "contestant": who,
+                **{head: FIGURES[head][1](of[name]) if name in of else "" for head, of in figures.items()},
+                RATIO: f"{relative[name]:.4f}" if name in relative else "",
+            }  # fmt: skip
+
+
+def as_csv(records: Sequence[Record], protocols: Sequence[str], rows: int, iterations: int) -> str:
+    """The file with the figures of every set."""
+    found = [row for protocol in protocols for row in every_set(Results(records, protocol, rows, iterations), protocol)]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, found[0] if found else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return text.getvalue()
 
 
 def failures(results: Results) -> Iterator[str]:
@@ -353,7 +364,7 @@ def failures(results: Results) -> Iterator[str]:
         yield from (*table(["contestant", "set", "seed", "error"], rows, left=4), "")
 
 
-def section(results: Results, protocol: str, with_halves: bool) -> Iterator[str]:
+def section(results: Results, protocol: str) -> Iterator[str]:
     """The part of the page about one protocol."""
     threads = sorted({record.threads for record in results.records})
     seeds = len({record.seed for record in results.records})
@@ -363,41 +374,36 @@ def section(results: Results, protocol: str, with_halves: bool) -> Iterator[str]
         f"{results.machine}.", "",
         *summary(results, list(results.kinds)), "",
     )  # fmt: skip
-    for half in "AB" if with_halves else "":
-        sets = results.in_half(half)
-        yield from (f"### Half {half} ({len(sets)} sets)", "", *summary(results, sets), "")
     if OURS in results.contestants:
         yield from (f"### {OURS} compared with each contestant", "", *pairs(results, OURS), "")
         yield from (where_behind(results, OURS), "")
     yield from (*trees_to_reach(results, ONE_OF_OURS, TUNED_PLAIN), "")
     yield from failures(results)
-    yield from every_set(results)
 
 
-def page(
-    records: Sequence[Record], protocols: Sequence[str], rows: int, iterations: int, with_halves: bool
-) -> list[str]:
+def page(records: Sequence[Record], protocols: Sequence[str], rows: int, iterations: int) -> list[str]:
     """The lines of the page, in Markdown."""
-    versions = {r.contestant: f"{r.contestant} {r.version}" for r in records if not r.contestant.startswith("five ")}
+    versions = {r.contestant: f"{r.contestant} {r.version}" for r in records if _names_version(r.contestant)}
     metrics = ", ".join(f"{metric} ({kind})" for kind, metric in METRICS.items())
     lines = [
-        f"At most {rows:,} training rows per set, a quarter as many validation rows, and the same rows for all "
-        f"contestants. Protocol `early stopping`: at most {iterations:,} iterations; single models stop on the "
-        "validation rows, and the models of averages on rows that each of them holds out. Protocol `out of the box`: "
-        "the defaults of each library on all of these rows. `benchmarks/suite_contestants.py` describes both. "
+        f"At most {rows:,} training rows per set; `early stopping` has at most {iterations:,} iterations. "
         f"Versions: {', '.join(versions.values())}.", "",
-        f"Losses are on test rows: {metrics}. In summaries, losses, times and numbers of trees are relative to "
-        f"{REFERENCE}: geometric means over sets, without {EXTREME}, below 1 is better; on each set, the ratio is the "
-        "geometric mean over the splits. \"Models\" is the number of models whose average predicts. A win (loss) is a "
-        "set on which the 95 % interval of the mean log ratio over the splits lies below (above) 0, or, for a single "
-        "split, a difference of more than 0.1 %. Intervals of ratios are from a bootstrap over sets. Fit times are "
-        "those of whole fits, prediction times those of all test rows, and trees those of the models that predict.", "",
+        f"Losses are on test rows: {metrics}. Losses, times and numbers of trees are relative to {REFERENCE}: "
+        f"geometric means over sets, without {EXTREME}, below 1 is better. The test loss is also given for two halves "
+        'of the sets. "Models" is the number of models whose average predicts. A win (loss) is a set on which the '
+        "95 % interval of the mean log ratio over the splits lies below (above) 0, or, for a single split, a "
+        "difference of more than 0.1 %. Intervals of ratios are from a bootstrap over sets.", "",
     ]  # fmt: skip
     for protocol in protocols:
         results = Results(records, protocol, rows, iterations)
         if results.records:
-            lines += section(results, protocol, with_halves)
+            lines += section(results, protocol)
     return lines
+
+
+def _names_version(contestant: str) -> bool:
+    """Whether the version of a contestant is not that of another one."""
+    return not contestant.startswith(("five ", f"{OURS},"))
 
 
 def choice(results: Results, names: Sequence[str]) -> Iterator[str]:

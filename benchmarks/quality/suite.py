@@ -10,8 +10,8 @@ change. Use a new folder `--out` after other changes of agbm.
 
 `--processes` measures several tables at a time, in the order of `--only`, each on cores of its own. All tables are
 measured with the first split before the second begins. `--report` needs the file of results alone, and can therefore
-be run on another machine; `--document docs/quality.md` inserts the results into that page, from which `make figures`
-takes the first table and the first figure of the README.
+be run on another machine; `--document docs/quality.md` inserts the results into that page, and writes the figures of
+all sets to docs/quality.csv. `make figures` takes the first table and the first figure of the README from both.
 
 `--choose` compares settings: it chooses among them on one half of the tables and reports the result on the other half.
 """
@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.quality.contestants import EARLY_STOPPING, PROTOCOLS, Contestant, Run, built_in, from_text
-from benchmarks.quality.report import Record, Results, choice, halves, page
+from benchmarks.quality.report import Record, Results, as_csv, choice, halves, page
 from benchmarks.shared.document import fill_in
 from benchmarks.shared.measure import machine
 from benchmarks.shared.processes import in_processes
@@ -132,7 +132,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--retry", action="store_true", help="repeat fits that failed")
     parser.add_argument("--report", action="store_true", help="only write the page")
     parser.add_argument("--document", type=Path, help="page with a marker that the results are inserted into")
-    parser.add_argument("--halves", action="store_true", help="also summarise both halves of the tables")
     parser.add_argument("--choose", nargs="*", default=[], metavar="NAME", help="choose among these contestants")
     args = parser.parse_args()
     if args.data is None and not args.report:
@@ -153,14 +152,17 @@ def chosen_contestants(args: argparse.Namespace) -> list[Contestant]:
 def report(args: argparse.Namespace) -> None:
     """Write the page, and print what --choose asks for."""
     records = read(args.out / "results.jsonl", Record)
-    lines = page(records, PROTOCOLS, args.rows, args.iterations, args.halves)
+    lines = page(records, PROTOCOLS, args.rows, args.iterations)
     path = args.out / "suite.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(["# Default settings on many tables", "", *lines]))
-    print(f"wrote {path}")
+    by_set = as_csv(records, PROTOCOLS, args.rows, args.iterations)
+    path.with_suffix(".csv").write_text(by_set)
+    print(f"wrote {path} and {path.with_suffix('.csv')}")
     if args.document:
         fill_in(args.document, {"suite": lines})
-        print(f"filled {args.document} in")
+        args.document.with_suffix(".csv").write_text(by_set)
+        print(f"filled {args.document} in, and wrote {args.document.with_suffix('.csv')}")
     for protocol in args.protocols if args.choose else ():
         results = Results(records, protocol, args.rows, args.iterations)
         print("\n".join([f"\n{protocol}", *choice(results, args.choose)]))

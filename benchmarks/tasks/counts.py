@@ -229,7 +229,7 @@ def page(records: list[Record], args: Any, limits: str) -> str:
             "# Counts with exposure", "",
             f"Mean Poisson deviance per unit of exposure of held-out rows. At most {args.rows:,} training rows and "
             f"{args.iterations:,} iterations; benchmarks/tasks/counts.py describes the rest. Intervals are for the "
-            "mean over random splits (Nadeau and Bengio), those of differences for paired differences. The best peer is "
+            "mean over random splits (Nadeau and Bengio), those of differences for paired ones. The best peer is "
             "the one with the lowest mean on the test rows. Seconds are rough: other processes may have run.", "",
             *section(results, SCORES, "LightGBM"),
         ]

@@ -344,8 +344,8 @@ def page(records: Sequence[Record], rows: int, iterations: int) -> str:
         "iterations where there is early stopping; benchmarks/tasks/uncertainty.py describes the rest. Scores are "
         "means over test rows; lower is better, besides coverage. Ratios are geometric means over tables of the ratio "
         "to the best peer of that table, which differs between tables: a peer reaches 1 only if it is the best on all, "
-        "and a ratio below 1 is better than choosing the best peer for each table by its test rows. Medians over tables are in "
-        "brackets: on a few tables some libraries fail (multiclass LightGBM with rare classes, quantiles of a target "
+        "and a ratio below 1 is better than choosing the best peer for each table by its test rows. Medians are "
+        "in brackets: on a few tables some libraries fail (multiclass LightGBM with rare classes, quantiles of targets "
         "with many ties), which dominates means. Seconds are rough: other processes may have run.", "",
     ]  # fmt: skip
     for part, layout in LAYOUTS.items():

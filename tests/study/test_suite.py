@@ -158,7 +158,8 @@ class TestReport:
         ])  # fmt: skip
         rows = cells(report.summary(found, ["p", "shuttle"]))
         assert rows["agbm"] == {
-            "contestant": "agbm", "models": "5", "sets": "1", "test loss": "0.5000", "mean rank (2 sets)": "1.00",
+            "contestant": "agbm", "models": "5", "sets": "1", "test loss": "0.5000", "half A": "0.5000", "half B": "",
+            "mean rank (2 sets)": "1.00",
             "fit time": "4.00", "prediction time": "0.50", "trees": "1.00",
         }  # fmt: skip
         assert (rows["LightGBM"]["test loss"], rows["LightGBM"]["fit time"]) == ("1.0000", "1.00")
@@ -222,6 +223,9 @@ def test_command(tmp_path):
     assert kept[:7] == lines[:7]
     assert len(kept) == len(lines) + 1, "and the line that was cut off"
     run("--report", "--document", str(page))
+    figures = pd.read_csv(page.with_suffix(".csv"))
+    assert figures.groupby(["protocol", "contestant"])["set"].agg(list).tolist() == [["first", "second"]] * 5
+    assert figures[["test loss", "trees"]].notna().all(axis=None)
     text = page.read_text()
     assert text.startswith("# Title\n")
     assert text.endswith("The end.\n")
