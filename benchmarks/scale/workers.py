@@ -676,7 +676,7 @@ def moved_points(costs: Costs, network: Network) -> list[dict[str, Any]]:
 
 
 def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
-    """A paragraph and tables on the measured costs."""
+    """A paragraph on the measured costs; scale.json has those of every round."""
     per_row = sum(q.per_row for q in costs.questions)
     text = (
         f"`python -m benchmarks.scale.workers`, {sources['date']}, {sources['processor']}. Per tree, a row takes "
@@ -686,24 +686,7 @@ def cost_lines(costs: Costs, sources: Mapping[str, Any]) -> list[str]:
         f"{1e9 * costs.byte:.2f} ns from one process to another, in addition to the network, and "
         f"{1e9 * costs.add:.2f} ns to be added."
     )
-    heads = ["round", "nodes", "reply, kB", "message, kB", "shard without rows, ms", "ns per row", "driver, ms"]
-    cells = [
-        [
-            q.kind, str(q.nodes or ""), f"{q.reply_bytes / 1e3:.1f}", f"{q.message_bytes / 1e3:.1f}",
-            f"{1e3 * q.fixed:.2f}", f"{1e9 * q.per_row:.2f}", f"{1e3 * q.driver:.2f}",
-        ]
-        for q in costs.questions
-    ]  # fmt: skip
-    chains = {row["workers"]: f"{1e3 * row['seconds']:.1f}" for row in sources["chains"]}
-    calls = [
-        [
-            f"{row['workers']:.0f}", f"{1e3 * row['seconds']:.1f}", f"{1e3 * row['processor']:.1f}",
-            chains.get(row["workers"], ""),
-        ]
-        for row in sources["calls"]
-    ]  # fmt: skip
-    call_heads = ["workers", "ms per round", "processor time of driver and scheduler, ms", "in a chain, ms per round"]
-    return [*textwrap.wrap(text, 120), "", *table(heads, cells), "", *table(call_heads, calls, left=0)]
+    return textwrap.wrap(text, 120)
 
 
 def fan_out_lines(model: Model, sources: Mapping[str, Any]) -> list[str]:
@@ -727,7 +710,7 @@ def fan_out_lines(model: Model, sources: Mapping[str, Any]) -> list[str]:
 
 
 def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping[str, float]]) -> list[str]:
-    """A paragraph and a table on the errors of the model."""
+    """A paragraph on the errors of the model."""
     errors = np.abs([row["error"] for row in simulated])
     worst = simulated[int(np.argmax(errors))]
     text = (
@@ -736,22 +719,12 @@ def check_lines(simulated: Sequence[Mapping[str, float]], dask: Sequence[Mapping
         f"error of the model is {errors.mean():.1%} and the largest is {errors.max():.1%} (with {worst['workers']:.0f} "
         f"workers, {1e3 * worst['latency']:g} ms, {worst['gigabits']:g} Gbit/s)."
     )
-    heads = [
-        "workers", "rows", "processor time of kernels, relative to one process", "Dask, ms per tree",
-        "model, ms per tree", "error", "kernels in Dask", "of which waiting for a core", "kernels of the model",
-        "error without waiting",
-    ]  # fmt: skip
-    cells = []
-    for row in dask:
-        waiting = row["kernels"] - row["kernels_cpu"]
-        times = [row["kernels"], waiting, row["predicted_kernels"]]
-        cells.append([
-            f"{row['workers']:.0f}", f"{row['rows']:,.0f}", f"{row['sharing']:.2f}", f"{1e3 * row['measured']:.0f}",
-            f"{1e3 * row['predicted']:.0f}", f"{row['predicted'] / row['measured'] - 1:+.0%}",
-            *(f"{1e3 * seconds:.0f}" for seconds in times),
-            f"{row['predicted'] / (row['measured'] - waiting) - 1:+.0%}",
-        ])  # fmt: skip
-    return [*textwrap.wrap(text, 120), "", *table(heads, cells, left=0)]
+    of_dask = ", ".join(f"{row['predicted'] / row['measured'] - 1:+.0%}" for row in dask)
+    counts = ", ".join(f"{row['workers']:.0f}" for row in dask)
+    text += (
+        f" Compared with Dask on this machine ({dask[0]['rows']:,.0f} rows, {counts} workers) the errors are {of_dask}."
+    )
+    return textwrap.wrap(text, 120)
 
 
 def power(n: float) -> str:
@@ -759,33 +732,27 @@ def power(n: float) -> str:
 
 
 def prediction_lines(model: Model) -> list[str]:
-    """A table of the predicted seconds per tree, and their composition."""
+    """A table of the predicted seconds per tree, and the share of kernels."""
     text = (
         f"Predicted seconds per tree for a network with {1e3 * model.network.latency:g} ms and "
-        f"{model.network.rate / GIGABIT:g} Gbit/s and workers with one thread; the last columns show their composition "
-        "at 10^9 rows:"
+        f"{model.network.rate / GIGABIT:g} Gbit/s and workers with one thread, and the share of kernels at 10^9 rows:"
     )
-    heads = ["workers", *(f"{power(rows)} rows" for rows in ROWS), *PARTS]
+    heads = ["workers", *(f"{power(rows)} rows" for rows in ROWS), "kernels"]
     cells = []
-    for n in WORKERS:
+    for n in (1, 4, 16, 64, 256, 1_000):
         parts = model.tree(n, 10**9)
-        shares = [f"{parts[part] / sum(parts.values()):.0%}" for part in PARTS]
-        cells.append([f"{n:,}", *(f"{model.seconds(n, rows):.3g}" for rows in ROWS), *shares])
+        share = f"{parts['kernels'] / sum(parts.values()):.0%}"
+        cells.append([f"{n:,}", *(f"{model.seconds(n, rows):.3g}" for rows in ROWS), share])
     return [*textwrap.wrap(text, 120), "", *table(heads, cells, left=0)]
 
 
 def design_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A table of the points at which strong scaling stops, for each design."""
-    heads = [
-        "design",
-        *(f"{power(rows)} rows: half" for rows in ROWS),
-        *(f"{power(rows)} rows: fastest" for rows in ROWS),
-    ]
+    """A table of the numbers of workers at which kernels take half of the time, and at which trees are fastest."""
+    heads = ["design", *(f"{power(rows)} rows" for rows in ROWS)]
     cells = []
     for row in found:
         points = [row[f"{rows:.0e}"] for rows in ROWS]
-        fastest = [f"{point['best']:,}: {point['seconds']:.2g} s" for point in points]
-        cells.append([row["design"], *(f"{point['half']:,}" for point in points), *fastest])
+        cells.append([row["design"], *(f"{point['half']:,} / {point['best']:,}" for point in points)])
     return table(heads, cells)
 
 
@@ -846,11 +813,10 @@ def main() -> None:
     report["dask"] = check_with_dask(costs, 50_000 if args.quick else args.check_rows)
     parts = {
         "costs": cost_lines(costs, sources),
-        "fan-outs": fan_out_lines(model, sources),
         "checks": check_lines(report["simulated"], report["dask"]),
         "prediction": prediction_lines(model),
-        "designs": design_lines(report["designs"]),
     }
+    print("\n".join([*fan_out_lines(model, sources), "", *design_lines(report["designs"])]))
     print("\n".join(line for lines in parts.values() for line in ["", *lines]))
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n")

@@ -5,7 +5,7 @@ as far as they support them. They take turns, each once per round. A ratio is th
 agbm's time divided by the other library's time in the same round; below 1 means agbm is faster. Some ratios have a
 target, the ratio that agbm should not exceed.
 
-Writes speed.json and a plot to the folder --out and prints tables; report.py generates docs/benchmarks.md from the
+Writes speed.json and a plot to the folder --out and prints tables; report.py fills in docs/benchmarks.md from the
 file. The cases `paper` and `sparse` need --data, a folder with the files a1a, w1a, diabetes, german.numer, housing,
 sonar and a9a in svmlight format (plain or .gz).
 """
@@ -92,7 +92,7 @@ def table_of(n_rows: int, n_features: int, dtype: type = np.float32) -> tuple[np
 
 
 def dimensions(X: Any) -> str:
-    return f"{X.shape[0]:,} x {X.shape[1]:,} {X.dtype}"
+    return f"{X.shape[0]:,}×{X.shape[1]:,} {X.dtype}"
 
 
 def one_tree(library: Library, X: np.ndarray, y: np.ndarray, setting: Setting) -> Turn:
@@ -129,16 +129,15 @@ def acceleration(run: Run) -> list[Result]:
     """Time of one accelerated iteration, compared with a plain iteration of agbm."""
     X, y = table_of(run.rows(500_000), 28)
     goals = {"shared": 1.3, "separate": 1.6}
-    names = {"shared": "agbm, shared structure", "separate": "agbm, two trees"}
+    names = {"shared": "shared structure", "separate": "two trees"}
     results = []
     for mode, target, logistic in (("gradient", y, False), ("Newton", (y > 0).astype(np.float64), True)):
         setting = run.setting(logistic=logistic)
         turns = {kind: clocked(run.ours.grower(X, target, setting, kind), least=6) for kind in ("gbm", *goals)}
         seconds = take_turns(turns, run.rounds)
         for kind, goal in goals.items():
-            pair = {names[kind]: seconds[kind], "one plain tree of agbm": seconds["gbm"]}
-            label = f"{mode}, {dimensions(X)}, depth 6"
-            results += compare("acceleration", label, names[kind], pair, {"one plain tree of agbm": goal}, {})
+            pair = {names[kind]: seconds[kind], "a plain tree": seconds["gbm"]}
+            results += compare("acceleration", mode, names[kind], pair, {"a plain tree": goal}, {})
     return results
 
 
@@ -181,7 +180,7 @@ def small(run: Run) -> list[Result]:
         X, y = table_of(n_rows, 20, np.float64)
         data = {library.name: (X, y) for library in run.libraries}
         for depth in (3, 6):
-            label = f"{dimensions(X)}, depth {depth}, 100 trees"
+            label = f"{dimensions(X)}, depth {depth}"
             results += fits(run, "small", label, data, run.setting(depth=depth), 0.8)
     return results
 
@@ -216,7 +215,7 @@ def paper(run: Run) -> list[Result]:
         X, y, classifies = found
         setting = run.setting(logistic=classifies, depth=3)
         data = {library.name: (fastest_form(library, X, y, setting), y) for library in run.libraries}
-        label = f"{name} ({'logistic' if classifies else 'squared error'}, {X.shape[0]:,} x {X.shape[1]}), depth 3"
+        label = f"{name} ({'logistic' if classifies else 'squared error'}, {X.shape[0]:,}×{X.shape[1]}), depth 3"
         results += fits(run, "paper", label, data, setting, 1.0)
     return results
 
@@ -237,7 +236,7 @@ def sparse(run: Run) -> list[Result]:
             continue
         X, y, _ = found
         data = {library.name: (X if library.takes_sparse else X.toarray(), y) for library in run.libraries}
-        label = f"{name} (CSR, {X.shape[0]:,} x {X.shape[1]}), depth 6, 100 trees"
+        label = f"{name} (CSR, {X.shape[0]:,}×{X.shape[1]}), depth 6"
         results += fits(run, "sparse", label, data, run.setting(logistic=True), 0.8)
     return results
 
@@ -254,7 +253,7 @@ def predict(run: Run) -> list[Result]:
     seconds = take_turns({library.name: turn(library) for library in run.libraries}, run.rounds)
     goals = {"XGBoost": 0.4, "LightGBM": 0.15, "CatBoost": 1.0}
     peers = {name: times for name, times in seconds.items() if name != "LightGBM quantised"}  # the same trees
-    return compare("predict", f"{dimensions(X)}, 100 trees, depth 6", "agbm", peers, goals, run.remarks)
+    return compare("predict", f"{dimensions(X)}, depth 6", "agbm", peers, goals, run.remarks)
 
 
 def peak_of_fit(name: str, n_rows: int, dtype: str, threads: int) -> float:
@@ -290,7 +289,7 @@ def memory(run: Run) -> list[Result]:
         for other, peak in peaks.items():
             results.append(
                 Result(
-                    "memory", f"{n_rows:,} x 28 {dtype}, 10 trees", "agbm", other, ours, peak, "MB", ours / peak,
+                    "memory", f"{n_rows:,}×28 {dtype}, 10 trees", "agbm", other, ours, peak, "MB", ours / peak,
                     1.0 if other == limit else None, run.remarks.get(other, ""),
                 )
             )  # fmt: skip
@@ -311,7 +310,7 @@ def growth(run: Run) -> list[Result]:
             if name != least:
                 goal = {least: 1.3} if library is run.ours else {}
                 pair = {name: per_row[name], least: per_row[least]}
-                results += compare("growth", f"{library.name}, time per row and tree", name, pair, goal, {}, "ns")
+                results += compare("growth", library.name, name, pair, goal, {}, "ns")
     n = sizes[2]
     for library in [run.ours, *run.peer("LightGBM")]:
         # All of LightGBM's models in a process use the number of threads of the one that was created last.

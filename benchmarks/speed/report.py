@@ -1,4 +1,4 @@
-"""Generates docs/benchmarks.md from speed.json: tables, a plot and a summary. No figure is entered by hand.
+"""Fills in docs/benchmarks.md from the results of compare.py: tables, a plot and a summary.
 
 python -m benchmarks.speed.report out/bench/speed.json
 
@@ -15,20 +15,25 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+from benchmarks.shared.document import fill_in, table
 from benchmarks.shared.measure import Result
 
 TITLES = {
-    "tree": "One tree",
-    "acceleration": "One accelerated iteration",
-    "binning": "Binning",
-    "small": "Complete fits on small tables, time per tree",
-    "paper": "Complete fits on the paper's data sets, 100 trees, time per tree",
-    "wide": "As many features as rows, time per tree",
-    "sparse": "Sparse matrices, time per tree",
-    "predict": "Prediction, many rows",
-    "memory": "Peak memory of a fit, in addition to its input",
-    "growth": "Scaling with rows and threads",
+    "tree": "one tree",
+    "acceleration": "one accelerated iteration",
+    "binning": "binning",
+    "small": "fit",
+    "paper": "fit",
+    "wide": "fit",
+    "sparse": "fit",
+    "predict": "prediction",
+    "memory": "memory",
+    "growth": "scaling",
 }
+APART = ("acceleration", "growth")
+"""Cases that compare agbm with itself."""
+OWN_TREES = {"Perpetual"}
+"""Libraries that choose the size of trees: in the summary and the plot only."""
 
 # The palette of Okabe and Ito, which is safe for colour-blind readers, and different shapes for print without colours.
 MARKS = {
@@ -90,53 +95,58 @@ def print_table(results: Sequence[Result]) -> None:
             print(f"  {aligned(cells(result))}")
 
 
-def markdown_table(results: Sequence[Result]) -> str:
-    """The results of a setting as a Markdown table."""
-    lines = [HEADER, ["---", "---:", "---", "---:", "---", "---:", "---:", "---"], *map(cells, results)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def wide_table(results: Sequence[Result]) -> list[str]:
+    """A row per setting: agbm's figure, and its ratio to each library; ratios that miss their target are bold."""
+    peers = [name for name in MARKS if any(result.against == name for result in results)]
+    rows = []
+    for (case, setting), group in groupby(results, key=lambda result: (result.case, result.setting)):
+        found = {result.against: result for result in group}
+        first = next(iter(found.values()))
+        ratios = [shown(found[name]) if name in found else "" for name in peers]
+        rows.append([f"{TITLES[case]}: {setting}", f"{number(first.value)} {first.unit}", *ratios])
+    return table(["", "agbm", *peers], rows)
 
 
-def by_peer(results: Sequence[Result]) -> str:
-    """For each peer, how often agbm is better, and the mean ratio."""
-    lines = [
-        "| compared with | comparisons | agbm is better in | geometric mean of the ratios |",
-        "| --- | ---: | ---: | ---: |",
+def pairs_table(results: Sequence[Result]) -> list[str]:
+    """A row per result."""
+    rows = [
+        [f"{result.setting}, {result.subject}", f"{number(result.value)} {result.unit}", result.against, shown(result)]
+        for result in results
     ]
+    return table(["", "median", "relative to", "ratio"], rows)
+
+
+def shown(result: Result) -> str:
+    """A ratio, bold if it misses its target."""
+    return f"**{result.ratio:.2f}**" if met(result) is False else f"{result.ratio:.2f}"
+
+
+def by_peer(results: Sequence[Result]) -> list[str]:
+    """For each peer, how often agbm is better, and the mean ratio."""
+    rows = []
     for name in MARKS:
         ratios = [result.ratio for result in results if result.against == name]
         if ratios:
             better = sum(ratio < 1 for ratio in ratios)
-            lines.append(f"| {name} | {len(ratios)} | {better} | {geometric_mean(ratios):.2f} |")
-    return "\n".join(lines)
+            rows.append([name, str(len(ratios)), str(better), f"{geometric_mean(ratios):.2f}"])
+    return table(["compared with", "comparisons", "agbm is better in", "geometric mean of the ratios"], rows)
 
 
 def verdict(results: Sequence[Result]) -> str:
-    """How many ratios meet their targets, and which do not."""
+    """How many ratios meet their targets, and where another library is better."""
     with_target = [result for result in results if result.target is not None]
-    missed = [result for result in with_target if not met(result)]
-    better = [result for result in results if result.against in MARKS and result.ratio > 1 and result.target is None]
-    text = [f"{len(with_target) - len(missed)} of {len(with_target)} ratios with a target meet it."]
-    for title, losers in (
-        ("Targets missed", missed),
-        ("Cases without a target in which another library is better", better),
-    ):
-        if losers:
-            text += ["", f"{title}:", ""]
-        for (case, setting), group in groupby(losers, key=lambda result: (result.case, label(result))):
-            text.append(f"* {case}, {setting}: {', '.join(map(ratio_of, group))}")
-    return "\n".join(text)
+    n_met = sum(bool(met(result)) for result in with_target)
+    lost = sum(result.against in MARKS and result.ratio > 1 for result in results)
+    return (
+        f"{n_met} of {len(with_target)} ratios with a target meet it; the others are bold below. Another library is "
+        f"better in {lost} comparisons."
+    )
 
 
-def ratio_of(result: Result) -> str:
-    """A ratio within a sentence."""
-    target = "" if result.target is None else f" (target {result.target:.2f})"
-    return f"{result.ratio:.2f} times {result.against}{target}"
-
-
-def remarks(results: Sequence[Result]) -> str:
+def remarks(results: Sequence[Result]) -> list[str]:
     """How peers differ from the others; each remark once."""
     said = {(result.against, result.remark) for result in results if result.remark}
-    return "\n".join(f"* {name}: {remark}." for name, remark in sorted(said))
+    return [f"* {name}: {remark}." for name, remark in sorted(said)]
 
 
 def together(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -148,41 +158,38 @@ def together(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     results = sorted((each for report in reports for each in report["results"]), key=lambda of: order.index(of["case"]))
     return reports[0] | {
         "date": max(report["date"] for report in reports),
-        "command": ", ".join(f"`{report['command']}`" for report in reports)
-        + ", at the same time on different cores, which share memory and the last cache" * (len(reports) > 1),
+        "command": _shared_command([report["command"] for report in reports]),
         "results": results,
     }
 
 
-def page(report: dict[str, Any], plot: str) -> str:
-    """The text of docs/benchmarks.md."""
+def _shared_command(commands: Sequence[str]) -> str:
+    """The command of several reports, without the cases of each."""
+    (words,) = {" ".join(word for word in command.split() if word not in TITLES) for command in commands}
+    at_once = f", in {len(commands)} parts at the same time on different cores, which share memory and the last cache"
+    return f"`{words}`" + at_once * (len(commands) > 1)
+
+
+def lines_of(report: dict[str, Any]) -> dict[str, list[str]]:
+    """The parts of docs/benchmarks.md."""
     results = [Result(**result) for result in report["results"]]
     machine = ", ".join(f"{name} {fact}" for name, fact in report["machine"].items())
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-    parts = [
-        "# Benchmarks",
-        "This page is generated by `benchmarks/report.py` from the results of the command below; no figure is entered "
-        "by hand.",
-        f"* Date: {report['date']}\n* Command: {report['command']} (`make bench` runs all cases and generates "
-        "this page)\n"
-        f"* Machine: {machine}\n* Versions: {versions}",
-        "All libraries run in one process on the same data with 255 bins, learning rate 0.1, at least 20 rows per "
-        'leaf, and the same depth and number of threads. "agbm" is plain boosting with Newton leaves and no l2 '
-        '(`method="gbm", second_order=True`) unless stated otherwise. The libraries take turns, each once per round. A '
-        "ratio is the median over the rounds of agbm's time divided by the other library's time in the same round. "
-        "**Below 1 means agbm is faster** (or needs less memory).",
-        f"![Ratios of agbm to each library]({plot})",
-        "## Summary",
-        by_peer(results),
-        verdict(results),
+    facts = [
+        f"* Date: {report['date']}",
+        f"* Command: {report['command']} (`make bench` runs all cases)",
+        f"* Machine: {machine}",
+        f"* Versions: {versions}",
     ]
-    for case, of_case in groupby(results, key=lambda result: result.case):
-        group = list(of_case)
-        parts.append(f"## {TITLES[case]}")
-        for (setting, note), of_setting in groupby(group, key=lambda result: (result.setting, result.note)):
-            parts += [f"{setting[0].upper()}{setting[1:]}:", markdown_table(list(of_setting)), note]
-        parts.append(remarks(group))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    of_case = {case: [result for result in results if result.case == case] for case in APART}
+    others = [result for result in results if result.case not in APART and result.against in {*MARKS} - OWN_TREES]
+    parts = {
+        "speed": [*facts, "", *by_peer(results), "", verdict(results)],
+        "cases": [*wide_table(others), "", *remarks(others)],
+        "acceleration": pairs_table(of_case["acceleration"]),
+        "growth": pairs_table(of_case["growth"]),
+    }
+    return {name: lines for name, lines in parts.items() if lines}
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
@@ -243,46 +250,16 @@ def label(result: Result) -> str:
     return result.setting if result.subject == "agbm" else f"{result.setting}, {result.subject}"
 
 
-def kernels(measured: Sequence[dict[str, Any]]) -> str:
-    """The section on kernels, compared with the limits of the machine, from kernels.json."""
-    parts = [
-        "## Kernels",
-        "500,000 x 28 float32 values, 255 bins, best of 15 (`make bench-kernels`). The limits are measured in the same "
-        "run: a memory copy, and additions of 64-bit integers at random positions of a table in the L1 cache. In "
-        "Newton mode a cell holds two integers, which one instruction adds.",
-    ]
-    for run in measured:
-        lines = [
-            f"Threads: {run['threads']}. Copy {run['copy_bytes_per_second'] / 1e9:.1f} GB/s; "
-            f"{1e9 * run['threads'] / run['adds_per_second_14']:.2f} ns per addition and core.\n",
-            "| kernel | ms | GB/s | share of copy | 10^9 additions/s | share of limit |",
-            "| --- | ---: | ---: | ---: | ---: | ---: |",
-        ]
-        for kernel in run["kernels"]:
-            rate, adds = kernel["bytes"] / kernel["seconds"], kernel["adds"] / kernel["seconds"]
-            shares = f"{adds / 1e9:.2f} | {adds / run['adds_per_second_14']:.0%}" if adds else " | "
-            lines.append(
-                f"| {kernel['kernel']} | {1e3 * kernel['seconds']:.2f} | {rate / 1e9:.1f} | "
-                f"{rate / run['copy_bytes_per_second']:.0%} | {shares} |"
-            )
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
-
-
 def main() -> None:
-    """Write the page and its plot."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Fill in the page and draw its plot."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="+")
-    parser.add_argument("--out", type=Path, default=Path("docs"))
+    parser.add_argument("--document", type=Path, default=Path("docs/benchmarks.md"))
     args = parser.parse_args()
     report = together([json.loads(path.read_text()) for path in args.results])
-    draw(report, args.out / "benchmarks.png")
-    text = page(report, "benchmarks.png")
-    of_kernels = args.results[0].with_name("kernels.json")
-    if of_kernels.exists():
-        text += "\n" + kernels(json.loads(of_kernels.read_text()))
-    (args.out / "benchmarks.md").write_text(text)
-    print(f"wrote {args.out / 'benchmarks.md'} and {args.out / 'benchmarks.png'}")
+    fill_in(args.document, lines_of(report))
+    draw(report, args.document.with_suffix(".png"))
+    print(f"filled {args.document} in, and wrote {args.document.with_suffix('.png')}")
 
 
 if __name__ == "__main__":
