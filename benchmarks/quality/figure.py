@@ -10,6 +10,7 @@ text is text, and the same page always gives the same bytes.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import re
@@ -241,4 +242,5 @@ def main(root: Path = ROOT) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

@@ -6,6 +6,7 @@ rows for the averages, one numeric feature, up to 100 points; processor time wit
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,7 @@ def compare(name: str, X: Any, y: Any) -> None:
 
 def main() -> None:
     """Compare both methods on two tables."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     X, y = make_regression(20_000, 10, noise=10.0, random_state=0)
     compare("array", X, y)
     groups = np.random.default_rng(0).integers(0, 30, (len(X), 4)).astype(str)
