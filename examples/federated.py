@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
 from agbm import AGBMClassifier
-from agbm._estimators.base import BaseAGBM
 from agbm._base.sums import each_added, of_ordered_bits, ordered_bits
 from agbm._base.together import Contribution, Outcome, union
 from agbm._data.blocks import Block, BlockReader, Blocks, Gathered, Labels, joined, labels_of
@@ -40,6 +39,7 @@ from agbm._engines.distributed.objective import ClusterObjective
 from agbm._engines.distributed.partition_tasks import Form, advance, agreed, gathered_from, outline_of, pass_over
 from agbm._engines.distributed.shard import Shard, as_it_travels
 from agbm._engines.distributed.shard_tasks import Recipe, encode_part, make_shard
+from agbm._estimators.base import BaseAGBM
 from agbm._fit.label_steps import before
 from agbm._fit.sources import BlockRows
 from agbm._tree import TreeLearner

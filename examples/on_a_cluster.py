@@ -8,10 +8,10 @@ from __future__ import annotations
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+from distributed import Client, LocalCluster
 
 from agbm import AGBMRegressor
 from agbm.dask import DaskAGBMRegressor
-from distributed import Client, LocalCluster
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 python examples/on_ray.py        (needs pip install . ray)
 
-A front for another engine than Dask, on the modules of agbm._engines.distributed that import no engine. These are private and
+A front for another engine than Dask, on modules of agbm._engines.distributed that import none. They are private and
 may change: copy this file together with the version of agbm that it belongs to. Ray runs steps for labels as tasks,
 reruns those whose results are lost, and keeps the rows of the shards in actors. What this file adds: who gets which
 partitions, how messages reach the actors, and how lost actors are replaced.
@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
+import ray
 from sklearn.datasets import load_breast_cancer
 
-import ray
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._estimators.base import BaseAGBM
 from agbm._base.sums import Array
 from agbm._base.together import Outcome
 from agbm._data.blocks import Block, Blocks, Gathered, Seen, WithValidation, joined
@@ -46,9 +45,10 @@ from agbm._engines.distributed.partition_tasks import (
 from agbm._engines.distributed.shard import Shard
 from agbm._engines.distributed.shard_tasks import Part, Recipe, encode_part, make_shard
 from agbm._engines.distributed.sharing import share_out
+from agbm._estimators.base import BaseAGBM
 from agbm._fit.label_steps import before
-from agbm._migration.foreign import refuse_arguments
 from agbm._fit.sources import BlockRows
+from agbm._migration.foreign import refuse_arguments
 from agbm._tree import TreeLearner
 
 TRIES = 10

@@ -1,4 +1,4 @@
-"""The recipe of the service in examples/container. `make test-container` runs its commands."""
+"""The recipe of the service in examples/container. tests/helpers/container_recipe.py runs its commands."""
 
 import re
 import signal

@@ -154,7 +154,7 @@ def test_on_a_cluster():
 
 
 def test_on_ray():
-    pytest.importorskip("ray", reason="Ray is not installed; `make test-ray` installs it")
+    pytest.importorskip("ray", reason="Ray is not installed; pip install ray")
     text = subprocess.run(
         [sys.executable, EXAMPLES / "on_ray.py"], capture_output=True, text=True, check=True, timeout=180
     ).stdout

@@ -14,7 +14,7 @@ from documents import DOCUMENTS
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
-PAGES = [*DOCUMENTS, "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+PAGES = [*DOCUMENTS, "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "release/README.md"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -75,11 +75,12 @@ def test_actions_are_pinned_to_commits():
 
 
 def test_steps_of_the_rehearsal_that_are_named_exist():
-    """In the Makefile, which alone names them."""
+    """In the Makefile and on the page about releases."""
     program = (ROOT / "release" / "check.py").read_text()
     known = re.findall(r'^    "([a-z-]+)": ', program.split("\nSTEPS")[1].split("\n}")[0], re.MULTILINE)
-    named = {name for line in re.findall(r"\$\(RELEASE_CHECK\)(.*)", makefile()) for name in line.split()}
-    assert {"source", "wheels", "emulate", "free-threaded"} <= named <= set(known)
+    named = [line.replace("$(STEPS)", "") for line in re.findall(r"\$\(RELEASE_CHECK\)(.*)", makefile())]
+    named += re.findall(r'STEPS="([^"]+)"', (ROOT / "release" / "README.md").read_text())
+    assert {"source", "wheels", "emulate", "free-threaded"} <= {*" ".join(named).split()} <= set(known)
 
 
 def test_tags_alone_publish_and_nothing_else_may():
@@ -123,7 +124,7 @@ def has(found, names):
 
 def test_names_in_pages_exist():
     """Make targets, files and public names of agbm; a name of which only the last part is missing is a file."""
-    targets = {*re.findall(r"^([a-z-]+):", makefile(), re.MULTILINE), "bench-"}
+    targets = set(re.findall(r"^([a-z-]+):", makefile(), re.MULTILINE))
     missing, n_seen = [], 0
     for page in PAGES:
         for span in code_spans(page):
@@ -142,11 +143,27 @@ def test_names_in_pages_exist():
     assert missing == []
 
 
-def test_targets_are_described():
-    described = (ROOT / "CONTRIBUTING.md").read_text()
+def test_make_help_describes_all_targets():
+    """Besides the parts of others."""
     targets = re.search(r"^\.PHONY:((?:.+\\\n)*.+)", makefile(), re.MULTILINE)[1].replace("\\", "").split()
-    unknown = [name for name in targets if not re.search(rf"`(make )?{name}`", described)]
-    assert [name for name in unknown if not name.startswith(("bench-", "sanitize-"))] == []
+    described = re.findall(r"^([a-z-]+):.*## \w", makefile(), re.MULTILINE)
+    assert {name for name in targets if not name.startswith("sanitize-")} == set(described)
+
+
+def modules_named(page):
+    return re.findall(r"python -m (benchmarks(?:\.\w+)+)", (ROOT / page).read_text())
+
+
+@pytest.mark.parametrize("page", [*PAGES, "benchmarks/README.md"])
+def test_benchmarks_that_are_named_exist(page):
+    missing = [name for name in modules_named(page) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()]
+    assert missing == []
+
+
+def test_every_benchmark_is_listed():
+    scripts = [path for path in (ROOT / "benchmarks").rglob("*.py") if "__main__" in path.read_text()]
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in scripts}
+    assert names == set(modules_named("benchmarks/README.md"))
 
 
 def test_extras_are_on_the_page_that_installs():

@@ -33,7 +33,7 @@ _CODE = re.compile(r"[+-]?0\d", re.A)  # numbers are not written with leading ze
 # of missing values such as "?". Codes such as "V45" among numbers are more than that.
 MOST_UNREAD, UNREAD_SHARE = 100, 0.01
 # If some values cannot be read, and for numbers, at least so many distinct ones can. Of the numeric columns of the
-# tables of benchmarks/suite.py, 65 of the 109 with fewer distinct values are codes, and 18 of the 419 with more.
+# tables of benchmarks/quality, 65 of the 109 with fewer distinct values are codes, and 18 of the 419 with more.
 FEWEST_READ = 10
 _AT_ONCE = 256
 

@@ -1,16 +1,10 @@
-"""The scores of the benchmark of rankings (benchmarks/ranking_scores.py)."""
-
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+"""The scores of the benchmark of rankings (benchmarks/tasks/ranking.py)."""
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
-PATH = Path(__file__).parents[3] / "benchmarks" / "ranking_scores.py"
-spec = spec_from_file_location("ranking_scores", PATH)
-scores = module_from_spec(spec)
-spec.loader.exec_module(scores)
+from benchmarks.tasks import ranking as scores
 
 
 @pytest.fixture(params=range(5))

@@ -1,4 +1,4 @@
-"""The benchmark of default settings (benchmarks/suite*.py): contestants, processes and the page."""
+"""The benchmark of default settings (benchmarks/quality): contestants, processes and the page."""
 
 import json
 import os
@@ -11,15 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
-sys.path.insert(0, str(FOLDER))
-try:
-    import pinned
-    import suite_contestants
-    import suite_report
-    import suite_tables
-finally:
-    sys.path.pop(0)
+from benchmarks.libraries import LightGBM, Rows, XGBoost
+from benchmarks.quality import contestants, report
+from benchmarks.shared import processes, tables
+
+ROOT = Path(__file__).parents[2]
 
 ROWS = 200
 
@@ -29,13 +25,13 @@ def a_problem(n_classes=0):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"number": np.arange(ROWS, dtype=float), "noise": rng.standard_normal(ROWS)})
     y = np.arange(ROWS) % n_classes if n_classes else rng.standard_normal(ROWS)
-    rows = suite_tables.Rows(X, y)
+    rows = Rows(X, y)
     parts = [rows[np.arange(start, stop)] for start, stop in ((0, 100), (100, 125), (125, ROWS))]
     kind = "multiclass" if n_classes else "regression"
-    return suite_tables.Problem("toy", kind, *parts, rows[np.arange(125)])
+    return tables.Problem("toy", kind, *parts, rows[np.arange(125)])
 
 
-EARLY = suite_contestants.Run(suite_contestants.EARLY_STOPPING, 30, 0, 1)
+EARLY = contestants.Run(contestants.EARLY_STOPPING, 30, 0, 1)
 
 
 class TestAverages:
@@ -47,9 +43,9 @@ class TestAverages:
         def fit(fold, run):
             seen.append((fold, run))
             predicted = np.full(len(fold.test.y), float(len(seen)))
-            return suite_contestants.Outcome(predicted, 10, 10 * len(seen), 2.0, 0.5, float(len(seen)))
+            return contestants.Outcome(predicted, 10, 10 * len(seen), 2.0, 0.5, float(len(seen)))
 
-        outcome = suite_contestants.cross_fitted(fit)(problem, EARLY)
+        outcome = contestants.cross_fitted(fit)(problem, EARLY)
         held_out = [set(fold.validation.X["number"]) for fold, _ in seen]
         assert sorted(number for part in held_out for number in part) == list(range(125))
         for (fold, _), part in zip(seen, held_out, strict=True):
@@ -66,12 +62,14 @@ class TestAverages:
     @pytest.mark.parametrize("name", ["five LightGBMs", "five XGBoosts"])
     def test_contestants(self, name):
         """Predictions are the mean of those of five models that are fitted one by one."""
-        (contestant,) = [found for found in suite_contestants.built_in() if found.name == name]
-        assert contestant.protocols == (suite_contestants.EARLY_STOPPING,)
+        (contestant,) = [found for found in contestants.built_in() if found.name == name]
+        assert contestant.protocols == (contestants.EARLY_STOPPING,)
         problem = a_problem()
-        fit = {"five LightGBMs": suite_contestants.fit_lightgbm, "five XGBoosts": suite_contestants.fit_xgboost}[name]
-        folds = suite_contestants._folds(problem, 0)
-        alone = [fit(fold, replace(EARLY, seed=i)).predicted for i, fold in enumerate(folds)]
+        library = {"five LightGBMs": LightGBM, "five XGBoosts": XGBoost}[name]
+        folds = contestants._folds(problem, 0)
+        alone = [
+            contestants.fit_defaults(library, fold, replace(EARLY, seed=i)).predicted for i, fold in enumerate(folds)
+        ]
         assert contestant.fit(problem, EARLY).predicted == pytest.approx(np.mean(alone, axis=0))
         assert np.ptp(alone, axis=0).max() > 0
 
@@ -90,7 +88,7 @@ class TestOurs:
         monkeypatch.setattr(agbm.AGBMRegressor, "fit", fit)
         problem = a_problem()
         found = {
-            name: suite_contestants.fit_ours(problem, EARLY, **parameters)
+            name: contestants.fit_ours(problem, EARLY, **parameters)
             for name, parameters in {"own": {}, "one": {"one_hold_out": True}, "alone": {"n_members": 1}}.items()
         }
         assert fitted == [(125, False), (100, True), (100, True)]
@@ -109,7 +107,7 @@ class TestProcesses:
             yield item, os.getpid(), tuple(os.sched_getaffinity(0))
             yield -item, os.getpid(), tuple(os.sched_getaffinity(0))
 
-        found = list(pinned.in_processes(work, range(1, 21), n, 1))
+        found = list(processes.in_processes(work, range(1, 21), n, 1))
         assert sorted(item for item, *_ in found) == sorted([*range(1, 21), *range(-20, 0)])
         assert len({own for _, _, own in found}) == len({process for _, process, _ in found}) <= n
         assert all(len(own) == 1 and set(own) <= set(cores) for _, _, own in found)
@@ -123,7 +121,7 @@ class TestProcesses:
             yield item + 100
 
         n = min(2, len(os.sched_getaffinity(0)))
-        found = set(pinned.in_processes(work, [1, 2, 3], n, 1))
+        found = set(processes.in_processes(work, [1, 2, 3], n, 1))
         assert found >= {1}
         assert 101 not in found
         if n == 2:
@@ -132,19 +130,19 @@ class TestProcesses:
 
     def test_too_many(self):
         with pytest.raises(ValueError, match="9999 processes with 2 cores each need 19998 cores; there are"):
-            list(pinned.in_processes(lambda item: [item], [1], 9999, 2))
+            list(processes.in_processes(lambda item: [item], [1], 9999, 2))
 
 
 def record(contestant, loss, task="p", seed=0, machine="here", **more):
-    more = {"protocol": suite_contestants.EARLY_STOPPING, "seconds": 1.0, "prediction_seconds": 1.0, "trees": 10} | more
-    return suite_report.Record(
+    more = {"protocol": contestants.EARLY_STOPPING, "seconds": 1.0, "prediction_seconds": 1.0, "trees": 10} | more
+    return report.Record(
         task=task, kind="binary", half="A", seed=seed, contestant=contestant, settings="", version="1", rows=100,
         iterations=10, threads=1, machine=machine, loss=loss, **more,
     )  # fmt: skip
 
 
 def results(records):
-    return suite_report.Results(records, suite_contestants.EARLY_STOPPING, 100, 10)
+    return report.Results(records, contestants.EARLY_STOPPING, 100, 10)
 
 
 def cells(lines):
@@ -158,9 +156,10 @@ class TestReport:
             record("LightGBM", 0.2, seconds=2.0), record("agbm", 0.1, seconds=8.0, prediction_seconds=0.5, models=5),
             record("LightGBM", 100.0, "shuttle"), record("agbm", 0.001, "shuttle", models=5),
         ])  # fmt: skip
-        rows = cells(suite_report.summary(found, ["p", "shuttle"]))
+        rows = cells(report.summary(found, ["p", "shuttle"]))
         assert rows["agbm"] == {
-            "contestant": "agbm", "models": "5", "sets": "1", "test loss": "0.5000", "mean rank (2 sets)": "1.00",
+            "contestant": "agbm", "models": "5", "sets": "1", "test loss": "0.5000", "half A": "0.5000", "half B": "",
+            "mean rank (2 sets)": "1.00",
             "fit time": "4.00", "prediction time": "0.50", "trees": "1.00",
         }  # fmt: skip
         assert (rows["LightGBM"]["test loss"], rows["LightGBM"]["fit time"]) == ("1.0000", "1.00")
@@ -169,7 +168,7 @@ class TestReport:
         found = results([
             record("LightGBM", 0.2), record("agbm", 0.1), record("CatBoost", 0.1, machine="there", seconds=0.001),
         ])  # fmt: skip
-        row = cells(suite_report.summary(found, ["p"]))["CatBoost"]
+        row = cells(report.summary(found, ["p"]))["CatBoost"]
         assert (row["test loss"], row["fit time"], row["prediction time"]) == ("0.5000", "", "")
         assert found.machine == "here"
 
@@ -179,11 +178,10 @@ class TestReport:
             record("agbm", 1.5), record("agbm", 9.0, seed=1), record("LightGBM", 1.0), record("XGBoost", 1.2),
             record("agbm", 1.02, "q"), record("LightGBM", 1.0, "q"), record("agbm, one model", 0.1, "q"),
         ])  # fmt: skip
-        text = suite_report.where_behind(found, "agbm")
+        text = report.where_behind(found, "agbm")
         assert text == "agbm is more than 3 % behind the best other library on 1 of 2 data sets: p (50 %, LightGBM)."
 
 
-@pytest.mark.slow
 def test_command(tmp_path):
     """Two processes (or one), stopped and resumed; the page needs the results alone."""
     data, out = tmp_path / "data", tmp_path / "out"
@@ -205,8 +203,8 @@ def test_command(tmp_path):
     settings = ["--out", str(out), "--iterations", "20", "--rows", "150"]
 
     def run(*more):
-        command = [sys.executable, str(FOLDER / "suite.py"), *settings, *more]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        command = [sys.executable, "-m", "benchmarks.quality.suite", *settings, *more]
+        return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
     n = str(min(2, len(os.sched_getaffinity(0))))
     measuring = [
@@ -225,6 +223,9 @@ def test_command(tmp_path):
     assert kept[:7] == lines[:7]
     assert len(kept) == len(lines) + 1, "and the line that was cut off"
     run("--report", "--document", str(page))
+    figures = pd.read_csv(page.with_suffix(".csv"))
+    assert figures.groupby(["protocol", "contestant"])["set"].agg(list).tolist() == [["first", "second"]] * 5
+    assert figures[["test loss", "trees"]].notna().all(axis=None)
     text = page.read_text()
     assert text.startswith("# Title\n")
     assert text.endswith("The end.\n")

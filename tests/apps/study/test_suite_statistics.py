@@ -1,17 +1,9 @@
-"""The statistics of the benchmark of default settings (benchmarks/suite_statistics.py)."""
-
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+"""The statistics of the benchmark of default settings (benchmarks/quality/report.py)."""
 
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[3] / "benchmarks" / "suite_statistics.py"
-spec = spec_from_file_location("suite_statistics", PATH)
-statistics = module_from_spec(spec)
-sys.modules["suite_statistics"] = statistics  # dataclasses look their module up
-spec.loader.exec_module(statistics)
+from benchmarks.quality import report as statistics
 
 
 def by_set(**losses):

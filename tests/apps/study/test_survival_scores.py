@@ -1,15 +1,9 @@
-"""The scores of the benchmark of survival (benchmarks/survival_scores.py)."""
-
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+"""The scores of the benchmark of survival (benchmarks/tasks/survival.py)."""
 
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[3] / "benchmarks" / "survival_scores.py"
-spec = spec_from_file_location("survival_scores", PATH)
-scores = module_from_spec(spec)
-spec.loader.exec_module(scores)
+from benchmarks.tasks import survival as scores
 
 
 @pytest.fixture

@@ -1,16 +1,10 @@
-"""The statistics of the benchmarks of counts, rankings and survival (benchmarks/trials_statistics.py)."""
-
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+"""The statistics of the benchmarks of counts, rankings and survival (benchmarks/tasks/trials.py)."""
 
 import numpy as np
 import pytest
 from scipy.stats import t
 
-PATH = Path(__file__).parents[3] / "benchmarks" / "trials_statistics.py"
-spec = spec_from_file_location("trials_statistics", PATH)
-statistics = module_from_spec(spec)
-spec.loader.exec_module(statistics)
+from benchmarks.tasks import trials as statistics
 
 
 def test_interval_over_splits_without_overlap_is_that_of_student():

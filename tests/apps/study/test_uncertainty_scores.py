@@ -1,7 +1,4 @@
-"""The scores of the benchmark of uncertainty (benchmarks/uncertainty_scores.py)."""
-
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+"""The scores of the benchmark of uncertainty (benchmarks/tasks/uncertainty_report.py)."""
 
 import numpy as np
 import pytest
@@ -9,10 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.metrics import mean_pinball_loss
 
-PATH = Path(__file__).parents[3] / "benchmarks" / "uncertainty_scores.py"
-spec = spec_from_file_location("uncertainty_scores", PATH)
-scores = module_from_spec(spec)
-spec.loader.exec_module(scores)
+from benchmarks.tasks import uncertainty_report as scores
 
 MEAN, STD, Y = np.array([0.0, 1.0, -2.0, 5.0]), np.array([1.0, 0.5, 3.0, 2.0]), np.array([0.3, 3.0, -2.0, 1.0])
 

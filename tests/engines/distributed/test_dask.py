@@ -443,7 +443,7 @@ class Killer:
 
 
 def test_killed_workers(cluster, tmp_path, monkeypatch):
-    """Fits, each of which loses a worker at a random moment; make test-kills has more of them."""
+    """Fits, each of which loses a worker at a random moment; AGBM_KILL_RUNS has more of them."""
     monkeypatch.setattr(dask_shards, "FAN_OUT", 2)  # one of the three workers gets its messages from another
     table = frame(3000)
     y = labels("two classes", table)

@@ -1,4 +1,4 @@
-"""Training on Ray by examples/on_ray.py: the model has the same bytes as one of this process. See `make test-ray`."""
+"""Training on Ray by examples/on_ray.py: the model has the same bytes as one of this process. See release/README.md."""
 
 import itertools
 from pathlib import Path
@@ -11,7 +11,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from dask_cluster import cuts_of, frame, labels
 from patience import no_longer_than
 
-ray = pytest.importorskip("ray", reason="Ray is not installed; `make test-ray` installs it")
+ray = pytest.importorskip("ray", reason="Ray is not installed; pip install ray")
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of Ray itself
 SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False, "random_state": 0}

@@ -1,6 +1,6 @@
 """Other boosting libraries with their own defaults, for `comparison.py`.
 
-benchmarks/peers.py uses the same libraries for a different purpose: there, trees have the same size and early stopping
+benchmarks/libraries uses the same libraries for a different purpose: there, trees have the same size and early stopping
 is off, so that times can be compared.
 
 Categories are passed as codes, in the form that each library expects. A missing or unknown category is NaN, which

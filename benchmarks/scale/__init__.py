@@ -1,0 +1,1 @@
+"""Clusters, many cores, GPUs, and data larger than memory."""

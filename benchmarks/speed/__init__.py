@@ -1,0 +1,1 @@
+"""Time and memory of fits, predictions and other operations on one machine."""

@@ -1,0 +1,1 @@
+"""Comparisons for one task each: counts, rankings, survival, uncertainty, probabilities, updates."""
