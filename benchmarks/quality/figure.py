@@ -2,7 +2,7 @@
 
     python -m benchmarks.quality.figure        (make figures)
 
-The table, with a sentence about where agbm loses, is inserted into README.md and docs/index.md. The figure is written
+The table, with a sentence about where agbm loses, is inserted into README.md. The figure is written
 to docs/comparison-light.svg and docs/comparison-dark.svg, for light and for dark pages. Every dot is a data set: the
 test loss of agbm divided by that of another contestant. The files are written without matplotlib: they are small, their
 text is text, and the same page always gives the same bytes.
@@ -232,7 +232,7 @@ def svg(page: str, by_set: str, theme: Theme) -> str:
 def main(root: Path = ROOT) -> None:
     """Write the table into both pages, and both files of the figure."""
     page, by_set = ((root / "docs" / name).read_text() for name in ("quality.md", "quality.csv"))
-    for document in ("README.md", "docs/index.md"):
+    for document in ("README.md",):
         fill_in(root / document, {"suite": first_table(page), "where it loses": where_it_loses(page)})
         print(f"filled {root / document} in")
     for name, theme in THEMES.items():

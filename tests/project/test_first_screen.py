@@ -44,9 +44,8 @@ def geometric_mean(values):
 
 
 class TestTable:
-    @pytest.mark.parametrize("name", PAGES)
-    def test_is_that_of_the_results(self, figure, name):
-        page = read("docs/quality.md")
+    def test_is_that_of_the_results(self, figure):
+        page, name = read("docs/quality.md"), "README.md"
         assert inserted(name, "suite") == figure.first_table(page), "make figures writes it again"
         assert inserted(name, "where it loses") == figure.where_it_loses(page)
 
@@ -70,7 +69,7 @@ class TestTable:
         (ours,) = [row for row in figure.rows_below(page, heading) if row["contestant"] == "agbm"]
         assert float(ours["test loss"]) == means["LightGBM"]
         assert len(ratios["agbm"].keys() - {figure.EXTREME}) == int(ours["sets"])
-        assert all(f"geometric mean of {ours['sets']} tables" in read(name) for name in PAGES)
+        assert f"geometric mean of {ours['sets']} tables" in read("README.md")
 
 
 class TestFigure:
@@ -104,18 +103,18 @@ class TestFigure:
         assert 'media="(prefers-color-scheme: dark)" srcset="docs/comparison-dark.svg"' in read("README.md")
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_order_of_the_first_screen(name):
-    text = read(name)
-    marks = [
-        "pip install",
-        "AGBMClassifier()",
-        "| LightGBM |",
-        "comparison-light.svg",
-        "Accelerating Gradient Boosting",
-    ]
+def test_order_of_the_first_screen():
+    text = read("README.md")
+    marks = ["pip install", "AGBMClassifier()", "| LightGBM |", "limits.md", "| task | call | page |", "## Benchmarks"]
     places = [text.index(mark) for mark in marks]
     assert places == sorted(places)
+
+
+def test_documents_are_short():
+    """Words as `wc -w` counts them, of all pages."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("release/*.md")]
+    assert sum(len(page.read_text().split()) for page in pages) <= 40_000
+    assert len(read("README.md").split()) <= 900
 
 
 def test_words_of_other_libraries_lead_somewhere():
