@@ -8,12 +8,13 @@
 #include <thread>
 #include <vector>
 
-#include "bins/bin.hpp"
+#include "base/hash.hpp"
+#include "bins/encode.hpp"
 #include "forest/predict.hpp"
 #include "tree/histogram.hpp"
-#include "tree/node_features.hpp"
-#include "tree/partition.hpp"
 #include "tree/quantise.hpp"
+#include "tree/rows.hpp"
+#include "tree/split.hpp"
 
 namespace agbm {
 namespace {

@@ -158,8 +158,7 @@ def functions(node, prefix):
 
 
 def test_no_file_and_no_function_is_long():
-    native = [*(ROOT / "native").glob("*/*"), *(PACKAGE / "_kernels").glob("*/*.hpp")]
-    files = {str(path.relative_to(ROOT)): path for path in [*PATHS.values(), *native]}
+    files = {str(path.relative_to(ROOT)): path for path in PATHS.values()}
     long = {name for name, path in files.items() if len(path.read_text().splitlines()) > MAX_LINES}
     for name, tree in MODULES.items():
         long |= {place for place, function in functions(tree, name) if lines_of(function) > MAX_LINES_OF_FUNCTION}
@@ -248,3 +247,30 @@ def test_slow_tests_that_are_listed_exist():
 def test_every_folder_has_fast_tests():
     files = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
     assert {file.parent for file in files if str(file) not in slow.FILES} == {file.parent for file in files}
+
+
+def native_includes():
+    """What each native file includes: `tree/split.hpp` and the like."""
+    roots = [ROOT / "native", PACKAGE / "_kernels"]
+    files = {path.relative_to(root).as_posix(): path for root in roots for path in root.glob("*/*.*")}
+    sources = {name: path.read_text() for name, path in files.items() if path.suffix in {".hpp", ".cpp", ".cu"}}
+    return {name: set(re.findall(r'^#include "(.+)"', text, re.MULTILINE)) for name, text in sources.items()}
+
+
+def test_native_includes_go_down():
+    """In the table of native/README.md, whose folders may include those of lines above."""
+    table = (ROOT / "native" / "README.md").read_text()
+    allowed = {}
+    for folder, named in re.findall(r"^\| `(\w+)` \|[^|]+\|(.*)\|$", table, re.MULTILINE):
+        allowed[folder] = {folder}.union(*(allowed[below] for below in re.findall(r"\w+", named)))
+    found = native_includes()
+    assert {name.split("/")[0] for name in found} == set(allowed)
+    assert {included for names in found.values() for included in names} <= set(found)
+    upward = {
+        (name, included)
+        for name, names in found.items()
+        for included in names
+        if included.split("/")[0] not in allowed[name.split("/")[0]]
+    }
+    assert upward == set()
+    TopologicalSorter(found).prepare()  # raises CycleError, which names the files
