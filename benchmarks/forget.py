@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._differences import of_iterations
+from agbm._life.differences import of_iterations
 
 TABLES = ("california_housing", "wine_quality", "taiwan_credit_default", "house_16h")
 SETTINGS: dict[str, dict[str, Any]] = {

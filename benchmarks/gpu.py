@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from agbm import AGBMClassifier, methods
-from agbm._device.bins import DeviceBins
-from agbm._device.cuda import cuda_device
-from agbm._device.forest import DeviceForest
-from agbm._device.matrix import matrix_of
+from agbm._engines.device.bins import DeviceBins
+from agbm._engines.device.cuda import cuda_device
+from agbm._engines.device.forest import DeviceForest
+from agbm._engines.device.matrix import matrix_of
 from agbm._tree.bins import Bins
 
 FEW, MANY = 10, 60

@@ -35,17 +35,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import distributed
+from agbm._base.sums import ExactSum
 from agbm._core import boosting
 from agbm._core.objective import LocalObjective, of_each_output
-from agbm._core.sums import ExactSum
-from agbm._distributed import dask_shards
-from agbm._distributed.dask_shards import FAN_OUT, DaskShard, DaskShards, Held, branches
-from agbm._distributed.dask_workers import Workers
-from agbm._distributed.growth import ClusterFitter
-from agbm._distributed.log import Log
-from agbm._distributed.messages import Message, Reply, add_up
-from agbm._distributed.objective import ClusterObjective, Facts
-from agbm._distributed.shard import Shard
+from agbm._engines.distributed import dask_shards
+from agbm._engines.distributed.dask_shards import FAN_OUT, DaskShard, DaskShards, Held, branches
+from agbm._engines.distributed.dask_workers import Workers
+from agbm._engines.distributed.growth import ClusterFitter
+from agbm._engines.distributed.log import Log
+from agbm._engines.distributed.messages import Message, Reply, add_up
+from agbm._engines.distributed.objective import ClusterObjective, Facts
+from agbm._engines.distributed.shard import Shard
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
 from agbm.losses import LogLoss

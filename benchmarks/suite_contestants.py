@@ -174,8 +174,8 @@ def fit_ours(
 
 
 def _n_members(model: Any) -> int:
-    from agbm._auto import n_members
     from agbm._core.methods import method_of
+    from agbm._fit.auto import n_members
 
     return n_members(model.n_members, method_of(model.method), uses_trees=True)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from agbm import AGBMClassifier
-from agbm._data.row_digest import digest_of_table
+from agbm._data.digest import digest_of_table
 from agbm._data.rows import Rows
 
 N_FEATURES = 28

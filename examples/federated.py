@@ -27,21 +27,21 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
 from agbm import AGBMClassifier
-from agbm._base_estimator import BaseAGBM
-from agbm._core.sums import each_added, of_ordered_bits, ordered_bits
-from agbm._core.together import Contribution, Outcome, union
+from agbm._estimators.base import BaseAGBM
+from agbm._base.sums import each_added, of_ordered_bits, ordered_bits
+from agbm._base.together import Contribution, Outcome, union
 from agbm._data.blocks import Block, BlockReader, Blocks, Gathered, Labels, joined, labels_of
 from agbm._data.blocks.passes import Look, look
 from agbm._data.rows import Given
-from agbm._distributed.binding import bound, recipe_of
-from agbm._distributed.growth import ClusterFitter
-from agbm._distributed.messages import Message, Reply, add_up
-from agbm._distributed.objective import ClusterObjective
-from agbm._distributed.partition_tasks import Form, advance, agreed, gathered_from, outline_of, pass_over
-from agbm._distributed.shard import Shard, as_it_travels
-from agbm._distributed.shard_tasks import Recipe, encode_part, make_shard
-from agbm._label_steps import before
-from agbm._preparation import BlockRows
+from agbm._engines.distributed.binding import bound, recipe_of
+from agbm._engines.distributed.growth import ClusterFitter
+from agbm._engines.distributed.messages import Message, Reply, add_up
+from agbm._engines.distributed.objective import ClusterObjective
+from agbm._engines.distributed.partition_tasks import Form, advance, agreed, gathered_from, outline_of, pass_over
+from agbm._engines.distributed.shard import Shard, as_it_travels
+from agbm._engines.distributed.shard_tasks import Recipe, encode_part, make_shard
+from agbm._fit.label_steps import before
+from agbm._fit.preparation import BlockRows
 from agbm._tree import TreeLearner
 from secure_sum import Masked, Masks, new_secret, public_key, sum_of
 

@@ -2,7 +2,7 @@
 
 python examples/on_ray.py        (needs pip install . ray)
 
-A front for another engine than Dask, on the modules of agbm._distributed that import no engine. These are private and
+A front for another engine than Dask, on the modules of agbm._engines.distributed that import no engine. These are private and
 may change: copy this file together with the version of agbm that it belongs to. Ray runs steps for labels as tasks,
 reruns those whose results are lost, and keeps the rows of the shards in actors. What this file adds: who gets which
 partitions, how messages reach the actors, and how lost actors are replaced.
@@ -22,16 +22,16 @@ from sklearn.datasets import load_breast_cancer
 
 import ray
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._base_estimator import BaseAGBM
-from agbm._core.losses import Array
-from agbm._core.together import Outcome
+from agbm._estimators.base import BaseAGBM
+from agbm._base.sums import Array
+from agbm._base.together import Outcome
 from agbm._data.blocks import Block, Blocks, Gathered, Seen, WithValidation, joined
 from agbm._data.rows import Given
-from agbm._distributed.binding import bound, recipe_of
-from agbm._distributed.growth import ClusterFitter
-from agbm._distributed.messages import Message, Reply, add_up
-from agbm._distributed.objective import ClusterObjective
-from agbm._distributed.partition_tasks import (
+from agbm._engines.distributed.binding import bound, recipe_of
+from agbm._engines.distributed.growth import ClusterFitter
+from agbm._engines.distributed.messages import Message, Reply, add_up
+from agbm._engines.distributed.objective import ClusterObjective
+from agbm._engines.distributed.partition_tasks import (
     Form,
     advance,
     agreed,
@@ -43,12 +43,12 @@ from agbm._distributed.partition_tasks import (
     score_rows,
     sources_of,
 )
-from agbm._distributed.shard import Shard
-from agbm._distributed.shard_tasks import Part, Recipe, encode_part, make_shard
-from agbm._distributed.sharing import share_out
-from agbm._label_steps import before
+from agbm._engines.distributed.shard import Shard
+from agbm._engines.distributed.shard_tasks import Part, Recipe, encode_part, make_shard
+from agbm._engines.distributed.sharing import share_out
+from agbm._fit.label_steps import before
 from agbm._migration.foreign import refuse_arguments
-from agbm._preparation import BlockRows
+from agbm._fit.preparation import BlockRows
 from agbm._tree import TreeLearner
 
 TRIES = 10

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agbm._core.sums import ExactSum
+from agbm._base.sums import ExactSum
 
 MODULUS = 2**64
 WIDE_BYTES = 288

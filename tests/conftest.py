@@ -6,8 +6,6 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-from slow import is_slow, is_slow_file
-
 # Without it scikit-learn skips its check of array API inputs.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
@@ -21,14 +19,10 @@ settings.register_profile("agbm", deadline=None, max_examples=50)
 settings.load_profile("agbm")
 
 
-def pytest_ignore_collect(collection_path, config):
-    """Do not even import files of slow tests for `make test-fast`: imports take a good part of its time."""
-    return True if config.option.markexpr == "not slow" and is_slow_file(collection_path) else None
-
-
 def pytest_collection_modifyitems(items):
+    """Tests that need a browser or a cluster are slow; the others have the mark themselves."""
     for item in items:
-        if is_slow(item.nodeid, item.fixturenames):
+        if not {"browser", "cluster"}.isdisjoint(item.fixturenames):
             item.add_marker("slow")
 
 

@@ -13,15 +13,17 @@ if _TYPE_CHECKING:
     from . import mlflow as mlflow
     from . import plot as plot
     from ._core.training import Record, Watcher
-    from ._cross_validation import CrossValidation, cv
     from ._data.batches import Batches
-    from ._estimators import AGBMClassifier, AGBMRegressor, load
-    from ._migration.translation import from_params
-    from ._predictor import Predictor
-    from ._ranker import AGBMRanker
+    from ._estimators.classifier import AGBMClassifier
+    from ._estimators.cross_validation import CrossValidation, cv
+    from ._estimators.loading import load
+    from ._estimators.ranker import AGBMRanker
+    from ._estimators.regressor import AGBMRegressor
+    from ._estimators.survival import AGBMSurvival
+    from ._estimators.translation import from_params
+    from ._model.predictor import Predictor
     from ._storage.checkpoint import Checkpoint
     from ._storage.container import ModelFileError
-    from ._survival import AGBMSurvival
 
 __version__ = _version("agbm")
 
@@ -46,20 +48,20 @@ __all__ = [
 # Names and modules are imported when they are first used, so that the command `agbm --help` does not wait for NumPy and
 # scikit-learn. Type checkers and editors read the imports above.
 _HOMES = {
-    "AGBMClassifier": "_estimators",
-    "AGBMRanker": "_ranker",
-    "AGBMRegressor": "_estimators",
-    "AGBMSurvival": "_survival",
+    "AGBMClassifier": "_estimators.classifier",
+    "AGBMRanker": "_estimators.ranker",
+    "AGBMRegressor": "_estimators.regressor",
+    "AGBMSurvival": "_estimators.survival",
     "Batches": "_data.batches",
     "Checkpoint": "_storage.checkpoint",
-    "CrossValidation": "_cross_validation",
+    "CrossValidation": "_estimators.cross_validation",
     "ModelFileError": "_storage.container",
-    "Predictor": "_predictor",
+    "Predictor": "_model.predictor",
     "Record": "_core.training",
     "Watcher": "_core.training",
-    "cv": "_cross_validation",
-    "from_params": "_migration.translation",
-    "load": "_estimators",
+    "cv": "_estimators.cross_validation",
+    "from_params": "_estimators.translation",
+    "load": "_estimators.loading",
 }
 _MODULES = ("dask", "export", "losses", "methods", "mlflow", "plot")
 

@@ -6,30 +6,30 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self, cast
 
+import distributed
 import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-import distributed
-
-from ._base_estimator import BaseAGBM
-from ._core.losses import Quantile
-from ._core.weights import refuse_dates
+from ._base.weights import refuse_dates
 from ._data.blocks import is_rounded
 from ._data.rows import Given
-from ._distributed.dask_blocks import partitions_of
-from ._distributed.dask_events import logged_iterations
-from ._distributed.dask_rows import DaskRows
-from ._distributed.dask_shards import talking_to_workers
-from ._estimators import AGBMClassifier, AGBMRegressor
-from ._label_matrices import LabelSets
-from ._lifetimes import as_matrix
+from ._engines.distributed.dask_blocks import partitions_of
+from ._engines.distributed.dask_events import logged_iterations
+from ._engines.distributed.dask_rows import DaskRows
+from ._engines.distributed.dask_shards import talking_to_workers
+from ._estimators.base import BaseAGBM
+from ._estimators.classifier import AGBMClassifier
+from ._estimators.ranker import AGBMRanker
+from ._estimators.regressor import AGBMRegressor
+from ._estimators.survival import AGBMSurvival
+from ._labels.lifetimes import as_matrix
+from ._labels.matrices import LabelSets
+from ._life.update import Wanted
+from ._losses import traits_of
 from ._migration.foreign import refuse_arguments
-from ._ranker import AGBMRanker
 from ._storage.checkpoint import Checkpoint
-from ._survival import AGBMSurvival
-from ._update import Wanted
 
 __all__ = ["DaskAGBMClassifier", "DaskAGBMRanker", "DaskAGBMRegressor", "DaskAGBMSurvival"]
 
@@ -209,9 +209,9 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
         return super().predict_interval(X, coverage, offset)
 
     def _predicted(self, method: str) -> Predicted:
-        loss = self.model_.loss
-        if isinstance(loss, Quantile) and loss.several:
-            return Predicted(list(loss.levels), np.float64)
+        levels = traits_of(self.model_.loss).listed_quantiles
+        if levels:
+            return Predicted(list(levels), np.float64)
         return Predicted(list(range(self.model_.n_outputs)) if self._labels.shape else None, np.float64)
 
 

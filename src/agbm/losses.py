@@ -1,34 +1,20 @@
 """Loss functions, for the parameter `loss` of the estimators."""
 
-from ._core.losses import (
-    AbsoluteError,
-    AcceleratedFailureTime,
-    Cox,
-    CrossEntropy,
-    Exponential,
-    Gamma,
+from ._losses.base import Loss
+from ._losses.classification import CrossEntropy, Exponential, LogLoss, Multinomial, MultinomialCrossEntropy
+from ._losses.distributions import (
     GammaDistribution,
-    HalfSquaredError,
-    HistogramDistribution,
-    Huber,
-    LambdaRank,
-    ListwiseCrossEntropy,
-    LogLoss,
     LogNormalDistribution,
-    Loss,
-    Multinomial,
-    MultinomialCrossEntropy,
     NegativeBinomialDistribution,
     NormalDistribution,
-    PairwiseLogistic,
-    PiecewiseExponential,
-    Poisson,
-    Quantile,
     StudentTDistribution,
-    Tweedie,
     ZeroInflatedGammaDistribution,
     ZeroInflatedPoissonDistribution,
 )
+from ._losses.histogram import HistogramDistribution
+from ._losses.ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic
+from ._losses.regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
+from ._losses.survival import AcceleratedFailureTime, Cox, PiecewiseExponential
 
 __all__ = [
     "AbsoluteError",

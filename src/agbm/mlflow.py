@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from ._estimators import load
+from ._estimators.loading import load
 
 try:
     with warnings.catch_warnings():

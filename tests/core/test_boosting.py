@@ -9,11 +9,11 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import paper_twin as twin
+from agbm._base.weights import Weights
 from agbm._core import boosting
 from agbm._core.learners import DivergedError, RegressorLearner
 from agbm._core.schedules import FadingSchedule, PaperSchedule
 from agbm._core.theory import admissible_momentum, rate_bound
-from agbm._core.weights import Weights
 from agbm._tree import TreeLearner
 from agbm.losses import HalfSquaredError, LogLoss
 from toys import StretchedSquaredError, VectorFitter, best_stump, problem_of, projection, strongest, total_loss
@@ -95,6 +95,7 @@ def test_a_run_that_waits_keeps_no_residuals(steps):
     assert step.f.shape == (1, len(y))
 
 
+@pytest.mark.slow
 @settings
 @pytest.mark.parametrize("gamma", [1.0, 0.2])
 def test_vagbm_is_the_appendix(loss, learner, gamma):
@@ -111,6 +112,7 @@ FADINGS = [
 fadings = pytest.mark.parametrize("fading", FADINGS, ids=str)
 
 
+@pytest.mark.slow
 @settings
 @fadings
 @pytest.mark.parametrize(
@@ -122,6 +124,7 @@ def test_weights_that_fade(loss, learner, fading, algorithm, definition):
     assert_same(steps, definition(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
 
 
+@pytest.mark.slow
 @settings
 @fadings
 @pytest.mark.parametrize("look_ahead", [0.5, 2.0])
@@ -134,6 +137,7 @@ def test_weights_that_fade_seen_from_ahead(loss, learner, fading, look_ahead):
     assert_same(steps, definition)
 
 
+@pytest.mark.slow
 @settings
 @fadings
 @pytest.mark.parametrize("correction", [1.0, 0.5])
@@ -158,6 +162,7 @@ def test_vagbm_with_theory_momentum():
         assert step.alpha == step.gamma * 0.1 / step.theta
 
 
+@pytest.mark.slow
 @settings
 @pytest.mark.parametrize("correction", [1.0, 0.5, 0.0, -1.0])
 def test_agbm_is_algorithm_2(loss, learner, correction):
@@ -189,6 +194,7 @@ def test_agbm_with_theory_momentum(loss, learner):
         assert gammas[-1] == 0.0
 
 
+@pytest.mark.slow
 @settings
 @pytest.mark.parametrize("option", ["fixed", "loss", "gradient"])
 def test_agbmr_restarts_as_its_option_says(loss, learner, option):
@@ -295,6 +301,7 @@ def problems_with_known_optimum():
     yield "stretched", StretchedSquaredError(np.geomspace(0.01, 1.0, 40)), y, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.2])
 @pytest.mark.parametrize("momentum", ["largest", "theory"])
 def test_theorem_4_1_holds_at_every_iteration(share, momentum):
@@ -312,6 +319,7 @@ def test_theorem_4_1_holds_at_every_iteration(share, momentum):
             assert gap <= rate_bound(float(optimum @ optimum), eta, step.gamma, m) + 1e-12, (name, m)
 
 
+@pytest.mark.slow
 def test_the_rate_is_accelerated():
     """On a badly conditioned problem AGBM keeps the bound of Theorem 4.1, and plain boosting does not."""
     y = np.random.default_rng(17).normal(size=40)
@@ -330,6 +338,7 @@ def test_the_rate_is_accelerated():
     assert max(ratios(boosting.gbm(problem, fitter, eta=1.0, max_iter=3000))) > 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [1.0, 0.3])
 def test_option_1_halves_the_gap_at_every_restart(share):
     rng = np.random.default_rng(13)

@@ -50,6 +50,7 @@ def classifier(variant, **changes):
     return AGBMClassifier(**{**COMMON, **VARIANTS[variant], **changes})
 
 
+@pytest.mark.slow
 @variants
 @newton
 def test_staged_prediction_is_the_model_trained_for_fewer_iterations(variant, second_order):
@@ -77,6 +78,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
     assert np.abs(model.predict(X) - unfolded).max() <= 1e-12 * np.abs(unfolded).max()
 
 
+@pytest.mark.slow
 @variants
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_the_weights_of_the_last_iteration_are_found_without_a_replay(variant, dropout):
@@ -126,6 +128,7 @@ def test_a_momentum_learner_without_weight_is_not_kept_after_a_restart():
         assert weights.any()
 
 
+@pytest.mark.slow
 @variants
 def test_early_stopping_returns_the_best_iteration_exactly(variant):
     X, y = load_breast_cancer(return_X_y=True)

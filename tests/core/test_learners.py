@@ -31,6 +31,7 @@ def data():
     return X, X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * rng.normal(size=150)
 
 
+@pytest.mark.slow
 @methods
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_with_every_method(data, method, learner):

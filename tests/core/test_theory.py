@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm import AGBMRegressor
+from agbm._base.sums import inner_sums
 from agbm._core import boosting
 from agbm._core.ensemble import Ensemble, Update
 from agbm._core.schedules import FadingSchedule, PaperSchedule
-from agbm._core.sums import inner_sums
 from agbm._core.theory import (
     ErrorTerm,
     admissible_momentum,

@@ -22,7 +22,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint, _native
-from agbm._core.sums import step_of_sums, weight_step, whole_weights
+from agbm._base.sums import step_of_sums, weight_step, whole_weights
 from agbm._data import batches
 from agbm._data.blocks import UNUSED, BlockReader, Places, gather
 from agbm._storage import container as model_file
@@ -95,6 +95,7 @@ def mixed(seed=0, n=N, n_many=600):
     return frame, y.to_numpy()
 
 
+@pytest.mark.slow
 class TestSameBits:
     @cuts
     @pytest.mark.parametrize("early_stopping", [False, True])
@@ -267,6 +268,7 @@ class TestSameBits:
         assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 class TestGoingOn:
     @pytest.mark.parametrize("dropout", [0.0, 0.3])
     @pytest.mark.parametrize("method", ["fading", "agbm"])
@@ -330,6 +332,7 @@ class TestDatasets:
             pq.write_table(part, tmp_path / f"{i}.parquet", row_group_size=99)
         return tmp_path
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_rows", [40, 100_000])
     def test_parquet(self, same_bits, monkeypatch, folder, n_rows):
         monkeypatch.setattr(batches, "BLOCK_VALUES", 6 * n_rows)
@@ -347,6 +350,7 @@ class TestDatasets:
         both = labels.assign(weight=weight)
         same_bits(clone(model).fit(both, y, weight), clone(model).fit(dataset, y, weight))
 
+    @pytest.mark.slow
     def test_validation(self, same_bits, folder):
         frame, y = mixed()
         table = ds.dataset(folder).to_table()
@@ -492,6 +496,7 @@ class TestPasses:
         with pytest.raises(ValueError, match="X has 1 blocks, 2 in the previous pass"):
             AGBMRegressor(max_iter=3).fit(changing(lambda k: [(X, y)] * (2 - k)))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
     def test_tables_of_all_kinds(self, kind):
         X, y = numbers()
@@ -627,6 +632,7 @@ class TestErrors:
             self.fit((X[:, :2], y), (np.full((N, 2), "text"), y), model=model)
         assert np.array_equal(model.predict(X), before)
 
+    @pytest.mark.slow
     def test_a_full_disk(self, tmp_path):
         """The limit of a file's size does what a full disk does: there is an error and no signal."""
         script = f"""
@@ -729,6 +735,7 @@ class TestParts:
             matrix.fill(0, np.zeros((2, 1)), np.array([1.0, 2.0]), 1, np.array([4], dtype=np.uint32))
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_bins():
     """300 MB of rows are never there at once."""
     script = """
@@ -750,6 +757,7 @@ def test_memory_is_that_of_the_bins():
     assert int(done.stdout) < 150_000, "kB; 75 MB of bins, and two times 25 MB of a sample"
 
 
+@pytest.mark.slow
 def test_datasets_are_imported_by_those_who_use_them():
     script = "import sys, agbm; print('pyarrow.dataset' in sys.modules)"  # scikit-learn may import the rest of pyarrow
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor
-from agbm._cli import _data
-from agbm._cli import _files as files
+from agbm._apps.cli.reading import data as _data
+from agbm._apps.cli.reading import files as files
 from agbm._data.hold_out import held_out_rows, hold_out, seed_of, strata_of_numbers, strata_of_queries
 from commands import mixed, run
 
@@ -174,6 +174,7 @@ class TestCommandsUseTheSameRows:
         table.loc[20:30, ["sold", "price"]] = None  # rows without a label
         table.to_csv("mixed.csv", index=False)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("target", ["sold", "price"])
     def test_in_memory_and_in_pieces(self, target, table, capsys, monkeypatch):
         other = {"sold": "price", "price": "sold"}[target]

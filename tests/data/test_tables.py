@@ -92,6 +92,7 @@ FRAMES = [
 TABLES = [*FRAMES, as_object_array]
 
 
+@pytest.mark.slow
 class TestSameModelFromEveryTable:
     @pytest.mark.parametrize("make", TABLES)
     def test_mixed_columns(self, mixed, make):
@@ -143,6 +144,7 @@ class TestSameModelFromEveryTable:
             assert np.array_equal(AGBMRegressor(max_iter=5).fit(shifted, y).predict(shifted), expected)
 
 
+@pytest.mark.slow
 class TestSparse:
     @methods
     @pytest.mark.parametrize("make", [csr_array, csc_matrix, csr_matrix, coo_array])
@@ -201,7 +203,8 @@ class TestSparse:
             import numpy as np
             from scipy.sparse import csr_array
             import agbm
-            from agbm import AGBMClassifier, _cli
+            from agbm import AGBMClassifier
+            from agbm._apps import cli
             rng = np.random.default_rng(0)
             n_rows, n_columns, per_row = 11_000, 2**20, 60
             rows, frequent = np.repeat(np.arange(n_rows), per_row), np.arange(1000) * 1009
@@ -217,7 +220,7 @@ class TestSparse:
             assert np.array_equal(loaded.predict_proba(X[:5000]), model.predict_proba(X[:5000]))
             assert model.predict_contributions(X[:2]).shape == (2, n_columns + 1)
             assert model.feature_importances_.argmax() in frequent[:30]
-            assert _cli.main(["inspect", "wide.agbm"]) == 0
+            assert cli.main(["inspect", "wide.agbm"]) == 0
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
             print(grown)
             assert grown < 500, grown  # 6 GB of tables from values to bins, when every feature had one
@@ -324,6 +327,7 @@ class TestCategories:
         model = AGBMRegressor(min_samples_leaf=min_samples_leaf, categorical_features=[0], **settings)
         assert model.fit(kind[:, np.newaxis], y).score(kind[:, np.newaxis], y) > 0.9
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_categories", [254, 255, 256, 1000, 20_000])
     def test_any_number_of_categories(self, n_categories):
         """Frequent ones are told apart; those with too few rows share a bin."""
@@ -340,6 +344,7 @@ class TestCategories:
         assert np.abs(predicted - y)[names < 10].max() < 0.5
         assert np.abs(predicted - y).mean() < 0.1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", [0, 1])
     def test_values_that_mostly_do_not_come_again(self, seed):
         """As timestamps in text: few are repeated, with labels mostly alike, and most test rows have new ones."""

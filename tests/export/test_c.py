@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._core.losses.elementary import exp
+from agbm._losses.elementary import exp
 from agbm.export import encode, to_c
 from export_models import MAKE_ALL, hard_rows, model, with_unknown_numbers
 from programs import (

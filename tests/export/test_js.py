@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 import browser as browsers
 from agbm import AGBMRegressor
-from agbm._core.losses.elementary import exp
+from agbm._losses.elementary import exp
 from agbm.export import encode, to_js
 from export_models import MAKE_ALL, hard_rows, model, with_unknown_numbers
 from programs import (

@@ -37,6 +37,7 @@ def predict(booster, X, **options):
     return np.asarray(booster.predict(X, num_threads=1, **options)).reshape(len(X), -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MAKE)
 def test_lightgbm_predicts_the_same(name, dtype):
@@ -135,6 +136,7 @@ def test_infinities_take_the_same_way():
     np.testing.assert_allclose(predict(booster_of(fitted), extreme, raw_score=True), expected, **CLOSE)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), n_categories=st.integers(1, 150), share_missing=st.sampled_from([0.0, 0.3]))
 def test_any_categories(seed, n_categories, share_missing):

@@ -40,6 +40,7 @@ def assert_same(results, fitted, X, dtype):
     np.testing.assert_allclose(actual, expected, rtol=0.0, atol=tolerance if dtype == np.float32 else 1e-8 * tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MAKE_ALL)
 def test_onnxruntime_predicts_the_same(name, dtype):
@@ -106,6 +107,7 @@ def test_rounding_down_keeps_the_order(threshold, x):
     assert (np.float32(x) <= rounded) == (x <= threshold)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),

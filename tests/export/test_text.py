@@ -56,6 +56,7 @@ def values_by_graph(dot, rows):
         yield [float(value) for value in " ".join(labels[here].splitlines()[:-1]).split(", ")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [values_by_text, values_by_graph])
 @pytest.mark.parametrize("name", ["squared", "three classes", "three classes, vector leaves", "single leaves"])
 def test_what_is_printed_leads_to_the_scores(name, read):
@@ -121,6 +122,7 @@ def test_long_sets_and_digits_are_cut():
     assert f"{leaf:.2g}  (" in export_text(fitted, 0, precision=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squared", "three classes, vector leaves", "single leaves", "no trees"])
 def test_the_picture_has_every_node_and_edge(name):
     fitted = model(name)
@@ -135,6 +137,7 @@ def test_the_picture_has_every_node_and_edge(name):
     plt.close(ax.figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squared", "three classes, vector leaves"])
 def test_boxes_do_not_overlap(name):
     ax = plot_tree(model(name))
@@ -153,6 +156,7 @@ def test_the_picture_goes_where_it_is_told():
     plt.close(figure)
 
 
+@pytest.mark.slow
 def test_names_of_any_kind(tmp_path):
     X = pd.DataFrame({'a "quoted" \\N name': np.arange(40.0), "$x_{$": np.arange(40.0)[::-1]})
     fitted = AGBMRegressor(max_iter=1).fit(X, np.arange(40.0))

@@ -28,6 +28,7 @@ def predict(exported, X, **options):
     return treelite.gtil.predict(exported, X, nthread=1, **options).reshape(len(X), -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MAKE_ALL)
 def test_treelite_predicts_the_same(name, dtype):

@@ -32,6 +32,7 @@ def refused():
     yield counts, r"loss=Poisson\(\) does not give probabilities of 2 classes.*use loss='log_loss'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTS)
 def test_refusals_say_why(name):
     for fitted, message in refused():
@@ -68,6 +69,7 @@ def value_at(tree, row):
     return tree.value[node]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKE_ALL)
 def test_the_questions_lead_to_the_scores(name):
     fitted = model(name)

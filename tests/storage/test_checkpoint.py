@@ -23,8 +23,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
+from agbm._base.identity import fingerprint
 from agbm._storage.container import ModelFileError
-from agbm._storage.identity import fingerprint
 from agbm.losses import HalfSquaredError
 from toys import damage, rewrite, stop_at
 from variants import made, methods, shared, strategies
@@ -49,6 +49,7 @@ def small_run(folder):
 
 
 class TestGoingOn:
+    @pytest.mark.slow
     @methods
     @shared
     @pytest.mark.parametrize(
@@ -155,6 +156,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(tmp_path):
     """SIGKILL at random moments, in the middle of a saving for one; then the same model as without."""
 
@@ -260,6 +262,7 @@ class TestFiles:
             with pytest.raises(ValueError, match=r"The checkpoint .* cannot be read"):
                 clone(model).fit(X, y)
 
+    @pytest.mark.slow
     @settings(max_examples=150)
     @given(data=st.data())
     def test_numbers_that_make_no_forest(self, tmp_path_factory, data):
@@ -279,6 +282,7 @@ class TestFiles:
         with naming(path), suppress(ConvergenceWarning):
             model.fit(X, y)
 
+    @pytest.mark.slow
     @settings(max_examples=100)
     @given(data=st.data())
     def test_bytes_that_were_changed_or_cut_off(self, tmp_path_factory, data):

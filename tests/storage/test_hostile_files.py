@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 import agbm
-from agbm import AGBMRegressor, ModelFileError, _threads
-from agbm._cli import main
+from agbm import AGBMRegressor, ModelFileError
+from agbm._apps.cli import main
+from agbm._base import threads
 from agbm._core.ensemble import Ensemble
 from agbm._storage import values as stored_values
 from agbm._storage.columns import category_arrays
 from toys import rewrite
+
+pytestmark = pytest.mark.slow
 
 # docs/model-file.md promises these: of the description, and of everything else.
 DESCRIPTION_FACTOR = 50
@@ -88,7 +91,8 @@ def test_memory_of_loading(claim, small):
 def peak_of_inspect(path):
     """Bytes that `agbm inspect` takes at its peak, in a process of its own."""
     code = (
-        "import resource, sys; from agbm._cli import main; status = main(['inspect', sys.argv[1], *sys.argv[2:]]); "
+        "import resource, sys; from agbm._apps.cli import main; "
+        "status = main(['inspect', sys.argv[1], *sys.argv[2:]]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(status)"
     )
     peaks = []
@@ -135,7 +139,7 @@ def test_any_number_of_features_is_named_by_need(small, capsys):
 
 def test_number_of_threads_of_a_file(small):
     rewrite(small, lambda description, arrays: description["parameters"].update(n_jobs=10**9))
-    assert _threads.resolve(agbm.load(small).n_jobs) <= max(64, 2 * _threads.resolve(None))
+    assert threads.resolve(agbm.load(small).n_jobs) <= max(64, 2 * threads.resolve(None))
 
 
 def refused(path, change, rule):

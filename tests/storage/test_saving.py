@@ -11,9 +11,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import agbm
-from agbm import AGBMClassifier, AGBMRegressor
-from agbm._core import losses
+from agbm import AGBMClassifier, AGBMRegressor, losses
 from agbm.methods import AGBM, GBM, VAGBM, Fading, Method
+
+pytestmark = pytest.mark.slow
 
 N_ROWS = 40
 FEW = {"max_iter": 2, "min_samples_leaf": 1, "n_jobs": 1}

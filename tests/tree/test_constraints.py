@@ -31,6 +31,7 @@ def moves(predict, X, feature, steps=25):
 
 
 class TestMonotone:
+    @pytest.mark.slow
     @methods
     @shared
     @pytest.mark.parametrize("correction", [-1.0, 0.5, 1.0])

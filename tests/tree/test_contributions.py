@@ -78,6 +78,7 @@ def twin(forest, n_features, n_columns, X):
     return out
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32),
@@ -164,6 +165,7 @@ def exact(forest, n_features, x):
     return np.array([float(value) for value in phi])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_levels", "n_features"), [(40, 40), (40, 17), (9, 9)])
 def test_long_paths_are_as_exact_as_short_ones(n_levels, n_features):
     random = np.random.default_rng(n_features)
@@ -204,6 +206,7 @@ def test_every_number_of_threads_and_rows_gives_the_same_bits():
         np.testing.assert_array_equal(contributions(native, X[rows], 1), expected[rows])
 
 
+@pytest.mark.slow
 def test_forests_larger_than_what_is_kept_at_a_time():
     """Weights are made for some trees, or some points of a tree, and then for the next ones."""
     random = np.random.default_rng(0)
@@ -269,6 +272,7 @@ def test_contributions_add_up_for_every_loss(loss):
     assert (np.ptp(found[:, :5], axis=0) > 0.0).sum() >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fading", "gbm", "vagbm", "agbm", "agbmr"])
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -395,6 +399,7 @@ def test_contributions_are_those_of_the_shap_package():
         np.testing.assert_allclose(model.predict_contributions(X[:50])[:, :8], expected, atol=1e-9 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["regressor", "two classes", "three classes", "two labels", "table", "sparse"])
 def test_plots_of_the_shap_package(kind):
     matplotlib.use("Agg")

@@ -35,6 +35,7 @@ def walked(forest, n_columns, X):
     return out
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
@@ -122,6 +123,7 @@ def fitted(kind):
     return AGBMClassifier(max_iter=8).fit(X, np.array(["no", "yes", "perhaps"])[y]), X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["regressor", "two labels", "two classes", "three classes"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_predictor_gives_what_the_methods_give(kind, dtype):

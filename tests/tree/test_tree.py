@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csc_array, csr_array
 
 from agbm import _native
+from agbm._base.weights import Weights
 from agbm._core.learners import Newton
-from agbm._core.losses import enough
 from agbm._core.ring import RingPart
-from agbm._core.weights import Weights
+from agbm._losses import enough
 from agbm._tree.bins import MAX_SAMPLE, Bins, GroupedCategories, LeafRows, feature_thresholds
 from agbm._tree.forest import NODE, fold
 from agbm._tree.learner import CodedRows, TreeFitter, TreeLearner
@@ -133,6 +133,7 @@ def samples(draw, n_train, n_features):
     return sample
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.data())
 def test_growth_equals_the_twin(data):
@@ -181,6 +182,7 @@ def walk(grown, codes):
     return np.array(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1), st.integers(0, 2))
 def test_leaves_that_are_quantiles(case, seed, weighted):
@@ -223,6 +225,7 @@ def test_leaves_that_are_quantiles(case, seed, weighted):
             assert found["value"][leaf, k] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
@@ -248,6 +251,7 @@ def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
         assert np.all(low.max(axis=0) <= high.min(axis=0))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(growths(), st.integers(0, 2**32 - 1))
 def test_repeats_equal_repeated_rows(case, seed):
@@ -272,6 +276,7 @@ def test_repeats_equal_repeated_rows(case, seed):
         assert np.array_equal(weighted[name], repeated[name]), name
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(growths())
 def test_histogram_equals_the_twin(case):
@@ -301,6 +306,7 @@ def test_histogram_equals_the_twin(case):
         assert offset == len(cells)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.integers(0, 2**32 - 1),
@@ -351,6 +357,7 @@ def in_range(X, dtype):
     return np.where(np.isinf(X), X, np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     st.integers(0, 2**32 - 1),
@@ -376,6 +383,7 @@ def test_thresholds_and_codes_of_the_kernel_equal_the_twin(seed, n_rows, max_bin
         assert np.array_equal(codes[:, f], np.where(np.isnan(others[:, f]), matrix.n_bins[f], expected))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
@@ -408,6 +416,7 @@ def test_several_values_at_one_place_of_a_sparse_matrix_are_their_sum():
     assert np.array_equal(bins.encode(X, 1).codes(), dense.encode(X.toarray(), 1).codes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_thresholds_of_many_rows_come_from_a_sample(dtype, weighted):
@@ -446,6 +455,7 @@ def test_quantile_bins_hold_equal_shares():
     assert counts.max() < 1010
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 200)), min_size=1, max_size=60),
@@ -514,6 +524,7 @@ def test_splits_do_not_depend_on_the_unit_of_residuals_and_hessians(exponents):
         np.testing.assert_array_equal(grown[0][name], grown[1][name])
 
 
+@pytest.mark.slow
 def test_identical_bits_for_every_number_of_threads():
     """Enough rows for several pieces in every parallel loop, and weights over many orders of magnitude."""
     rng = np.random.default_rng(1)
@@ -586,6 +597,7 @@ def test_large_nodes_equal_the_twin():
     assert_equal_values(X, rng.normal(size=(2, 50_000)) + np.nan_to_num(X[:, 0]), Rules(max_depth=3))
 
 
+@pytest.mark.slow
 def test_many_nodes_equal_the_twin():
     """Levels with more nodes than a batch holds."""
     rng = np.random.default_rng(9)
@@ -593,6 +605,7 @@ def test_many_nodes_equal_the_twin():
     assert assert_equal_values(X, rng.normal(size=(1, 1200)), Rules(), max_bins=12) > 600
 
 
+@pytest.mark.slow
 def test_a_million_rows_keep_their_precision():
     """So many that the count needs a channel of its own; one residual is a million times larger than the others."""
     rng = np.random.default_rng(10)
@@ -720,6 +733,7 @@ def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n
     assert np.array_equal(grown[0].values, grown[1].values)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
@@ -798,6 +812,7 @@ def test_a_tree_without_features_that_can_split_is_a_leaf(kind):
     assert np.array_equal(fit.model.predict(X, 1)[0], fit.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_columns_that_are_lists_give_the_trees_of_dense_ones(n_threads):
     """So many rows that nodes are cut in pieces; rare and frequent values, of which there are few and many."""

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._base.sums import Array
 from .boosting import Step
 from .learners import Fit, Model, V, WeightedSum
-from .losses import Array
 
 Combine = Callable[[Sequence[Model], Sequence[Array]], Model]
 """Makes one model of the sum of all functions of models, each times its weight."""

@@ -12,9 +12,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _native
-from .losses import Array
-from .sums import empty
-from .weights import Weights
+from .._base.sums import Array, empty
+from .._base.weights import Weights
 
 V = TypeVar("V")
 """The values of a function on the rows of an objective: an array (output, row), or a handle to one on a cluster."""

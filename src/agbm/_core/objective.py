@@ -10,13 +10,13 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .. import _native
-from .conformal import Nonconformity, scores_of_labels
+from .._base.sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
+from .._base.together import largest
+from .._base.weights import Weights
+from .._losses import BuiltInLoss, JointLoss, Loss, has_kernels, is_built_in, traits_of
+from .._uncertainty.conformal import Nonconformity, scores_of_labels
 from .learners import Fit, Model, Newton, V, explained_by, fit_of
-from .losses import BuiltInLoss, JointLoss, Loss, Quantile, has_kernels, is_built_in
-from .sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
 from .theory import cosine
-from .together import largest
-from .weights import Weights
 
 # The squares of smaller residuals underflow: no split would gain anything.
 SMALLEST_RESIDUAL = 1e-140
@@ -180,11 +180,17 @@ class LocalObjective:
         """The validation rows among all rows."""
         return slice(self.n_train, self.n_rows - self.n_watched)
 
+    @cached_property
+    def _is_joint(self) -> bool:
+        """Whether the derivatives of a row depend on other rows, and on their weights."""
+        return traits_of(self.loss).rows != "apart"
+
     def residual(self, f: Array) -> Array:
         """See Objective."""
         f = self._on_training_rows(f)
-        if isinstance(self.loss, JointLoss):
-            return self._checked(self.loss.negative_gradient(self.train_y, f, self.train_weight), "negative_gradient")
+        if self._is_joint:
+            joint = cast(JointLoss, self.loss)
+            return self._checked(joint.negative_gradient(self.train_y, f, self.train_weight), "negative_gradient")
         return self._checked(self.loss.negative_gradient(self.train_y, f), "negative_gradient")
 
     def derivatives(self, f: Array) -> tuple[Array, Newton[Array] | None]:
@@ -211,9 +217,8 @@ class LocalObjective:
     @cached_property
     def quantiles(self) -> tuple[float, ...]:
         """For losses with a kink, the quantile that is the value of a leaf, for each output; empty for others."""
-        if not isinstance(self.loss, Quantile) or not is_built_in(self.loss):
-            return ()
-        return self.loss.levels * (len(self.start) // len(self.loss.levels))
+        levels = traits_of(self.loss).quantiles if is_built_in(self.loss) else ()
+        return levels * (len(self.start) // len(levels)) if levels else ()
 
     def distance(self, f: Array) -> Array:
         """Label minus score on the training rows."""
@@ -355,8 +360,8 @@ class LocalObjective:
         return exact_sum(self.loss.value(y, f), weight, self.n_threads)
 
     def _weight_sum(self, y: Array, weight: Array | None) -> ExactSum:
-        if isinstance(self.loss, JointLoss):
-            return self.loss.total_weight(y, weight)
+        if self._is_joint:
+            return cast(JointLoss, self.loss).total_weight(y, weight)
         return weight_sum(weight, y.shape[-1], self.n_threads)
 
 

@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .equations import solved
-from .losses import Array
+from .._base.equations import solved
+from .._base.sums import Array, ExactSum, exact_sum, inner_sums
 from .objective import LocalObjective
-from .sums import ExactSum, exact_sum, inner_sums
 
 SPREAD = 1.0
 """The standard deviation of scales around 1 that the penalty corresponds to."""

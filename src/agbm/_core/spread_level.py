@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
-from .losses import BuiltInLoss, is_built_in
+from .._base.sums import Array
+from .._losses import is_built_in, traits_of
 from .objective import Objective
-from .sums import Array
 
 LARGEST_LEVEL = 3.0
 """Levels are clipped to this distance from 0: a factor of 20."""
@@ -27,7 +27,7 @@ SPREAD_LEVEL = "spread_level"
 
 def spread_of(loss: Any) -> int | None:
     """The score of a loss that gets a level; None if there is none."""
-    return cast(BuiltInLoss, loss).spread if is_built_in(loss) else None
+    return traits_of(loss).spread if is_built_in(loss) else None
 
 
 def with_level(start: Array, level: float, loss: Any) -> Array:

@@ -23,7 +23,7 @@ class Batches:
 
     A fit makes two or three passes over the batches and keeps one batch in memory at a time, plus two bytes per value
     and some vectors. The model is the same, bit for bit, as that of a fit on all rows at once. See
-    docs/larger-than-memory.md.
+    docs/guides/larger-data.md.
 
     Parameters
     ----------

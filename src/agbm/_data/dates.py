@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 
 _DAY = np.timedelta64(1, "D")
 _UNIT = "datetime64[us]"

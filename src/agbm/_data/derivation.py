@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from .._core.losses import Array
+from .._base.sums import Array
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
 from .tables import as_frame, column_names, columns_of, factors_of, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in

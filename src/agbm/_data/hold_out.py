@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._core.together import combined, count, distinct, largest, ranked
+from .._base.together import combined, count, distinct, largest, ranked
 
 KEY_BITS = 48
 """Bits of a key that order the rows of a class; those above have the class."""

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
-from .._core.weights import refuse_dates, refuse_text
+from .._base.sums import Array
+from .._base.weights import refuse_dates, refuse_text
 
 
 def check_offset(offset: Any, n_rows: int, n_outputs: int, for_each: bool, name: str = "offset") -> Array:

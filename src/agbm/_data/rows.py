@@ -12,10 +12,10 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._core.losses import Array
+from .._base.sums import Array
+from .._base.together import count, distinct
+from .._base.weights import Weights, refuse_dates, refuse_text
 from .._core.ring import Ring, RingPart
-from .._core.together import count, distinct
-from .._core.weights import Weights, refuse_dates, refuse_text
 
 # How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
 MOST_SHOWN = 10

@@ -11,15 +11,16 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .._core.losses import Array
-from .._core.sums import weight_step, whole_weights
+from .._base.sums import Array, weight_step, whole_weights
 
 # How many unknown values are compared with the known categories in other forms: enough to see a pattern.
 UNKNOWN_TO_LOOK_AT = 1_000
@@ -470,3 +471,21 @@ def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueErro
             "categorical_features, or use 'from_dtype', the default."
         )
     return error
+
+
+def position_of(column: Any, names: Sequence[Any] | NDArray[Any] | None, n_features: int, where: str) -> int:
+    """The position of a column that is given by its name or position; `where` is the parameter, for errors."""
+    if isinstance(column, str):
+        if names is None:
+            raise ValueError(f"{where}: X has no column names; use positions from 0 to {n_features - 1}.")
+        known = list(names)
+        if column in known:
+            return known.index(column)
+        similar = get_close_matches(column, known, n=3)
+        hint = f"; similar names: {', '.join(map(repr, similar))}" if similar else ""
+        raise ValueError(f"{where}: X has no column {column!r}{hint}.")
+    if not isinstance(column, Integral) or isinstance(column, bool):
+        raise ValueError(f"{where}: columns are given by their names or positions; got {column!r}.")
+    if not 0 <= int(column) < n_features:
+        raise ValueError(f"{where}: X has columns 0 to {n_features - 1}; got [{int(column)}].")
+    return int(column)

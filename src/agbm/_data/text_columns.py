@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 from .dates import FORMS, Range, parse
 from .tables import Factors
 
@@ -121,7 +121,8 @@ def as_text(value: Any) -> str | None:
     """Text and numbers as text; None for other values."""
     if isinstance(value, str):
         return value
-    return repr(float(value)) if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) else None
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return repr(float(value)) if is_number else None
 
 
 def _reading(texts: Sequence[tuple[str, int]], form: str) -> Reading | None:

@@ -1,7 +1,7 @@
 """C++ headers that belong to the package because NVRTC compiles them when a GPU is first used.
 
-`formulas/` has what the CPU and the GPU both compile, `cuda/` has the kernels. Only `agbm._device.cuda` imports this
-package; native code includes headers of `formulas/`, never of `cuda/`.
+`formulas/` has what the CPU and the GPU both compile, `cuda/` has the kernels. Only `_engines.device` imports it, it
+imports nothing; native code includes headers of `formulas/`, never of `cuda/`.
 """
 
 from pathlib import Path

@@ -1,11 +1,22 @@
-"""Settings of other libraries as estimators of this one.
+"""Other libraries: their parameters, objectives and defaults as ours, and hints for errors.
 
-Each library has a table: its parameters with a counterpart and how their values are converted, its objectives as
-losses, its defaults, and what to use instead of parameters without a counterpart. `translation.from_params` reads them,
-and so do the errors for names of other libraries (foreign.py).
+Each library has a table in a module of its own; translation and error messages read these tables. It imports `_losses`
+only.
 """
 
-from .libraries import LIBRARIES
-from .library import CLASSIFICATION, REGRESSION
+from .catboost import CATBOOST
+from .library import CLASSIFICATION, REGRESSION, Library
+from .lightgbm import LIGHTGBM
+from .sklearn import HIST_GRADIENT_BOOSTING
+from .xgboost import XGBOOST
 
 __all__ = ["CLASSIFICATION", "LIBRARIES", "REGRESSION"]
+
+LIBRARIES: dict[str, Library] = {
+    "lightgbm": LIGHTGBM,
+    "xgboost": XGBOOST,
+    "catboost": CATBOOST,
+    "hist_gradient_boosting": HIST_GRADIENT_BOOSTING,
+    "sklearn": HIST_GRADIENT_BOOSTING,
+}
+"""The libraries whose settings can be translated, by name."""

@@ -7,8 +7,8 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
-from .._core.losses import is_loss_name
-from .libraries import LIBRARIES
+from .._losses import is_loss_name
+from . import LIBRARIES
 from .library import CLASSIFICATION, Library
 
 # Arguments of fit in other libraries.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.losses import Huber, Quantile, Tweedie
+from .._losses.regression import Huber, Quantile, Tweedie
 from .library import CLASSIFICATION, REGRESSION, TaskAndLoss
 
 SQUARED_ERROR: TaskAndLoss = (REGRESSION, "squared_error")

@@ -1,6 +1,7 @@
 """Parameters of scikit-learn's HistGradientBoosting estimators."""
 
-from . import hints, objectives
+from . import library as hints
+from . import objectives
 from .library import CLASSIFICATION, REGRESSION, Library, Setting
 
 HIST_GRADIENT_BOOSTING = Library(

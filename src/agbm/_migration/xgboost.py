@@ -1,7 +1,8 @@
 """Parameters of XGBoost."""
 
 from . import conversions as convert
-from . import hints, objectives
+from . import library as hints
+from . import objectives
 from .library import CLASSIFICATION, REGRESSION, Library, Setting
 
 XGBOOST = Library(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.conformal import WEIGHT_UNITS, Calibration, SortedScores
-from .._core.losses import Array
+from .._base.sums import Array
+from .._uncertainty.conformal import WEIGHT_UNITS, Calibration, SortedScores
 from . import container as model_file
 from .container import ModelFileError, Stored, entry_of
 

@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from .._base.whole_file import check_can_replace
 from .._core.ensemble import Ensemble
 from .._core.training import Record
 from .._tree import Forest
 from . import container as model_file
 from .container import ModelFileError
 from .ensemble import ensembles_of, stack_of, to_arrays
-from .whole_file import check_can_replace
 
 KIND = "checkpoint"
 

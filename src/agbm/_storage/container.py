@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
+from .._base.whole_file import replacing
 from .._tree.forest import NODE
-from .whole_file import replacing
 
 MAGIC = b"AGBM\r\n\x1a\n"
 VERSION = 1

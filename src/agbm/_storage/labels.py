@@ -9,22 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from .._core.losses import (
-    BuiltInLoss,
-    CrossEntropy,
-    Exponential,
-    HistogramDistribution,
-    LogLoss,
-    Multinomial,
-    MultinomialCrossEntropy,
-    PiecewiseExponential,
-    RankingLoss,
-    is_survival_loss,
-)
-from .._label_matrices import LabelSets, SoftClasses
-from .._labels import Classes, Labels, Numbers
-from .._lifetimes import MOST_TIMES, Lifetimes, is_survival
-from .._rankings import Relevances, ranks
+from .._labels.base import Classes, Labels, Numbers
+from .._labels.lifetimes import MOST_TIMES, Lifetimes, is_survival
+from .._labels.matrices import SHARES, LabelSets, SoftClasses
+from .._labels.relevances import Relevances, ranks
+from .._losses import BuiltInLoss
 from . import container as model_file
 from . import values as stored_values
 from .container import ModelFileError, Stored
@@ -73,12 +62,12 @@ def restored(estimator: Any, loss: BuiltInLoss, stored: Stored) -> Labels:
     if ranks(estimator):
         return Relevances(stored.entry("has_positions", bool))
     if is_survival(estimator):
-        if not is_survival_loss(loss):
+        if loss.traits.labels != "times":
             raise ModelFileError(f"loss: {loss} does not match the estimator")
         return Lifetimes(_restored_times(stored)).scored_by(cast(Any, loss), np.empty(0))[0]
     if classifies and "n_labels" in stored.description:
         return LabelSets(model_file.whole(stored.description, "n_labels", 2, MOST_LABELS))
-    if classifies and isinstance(loss, (CrossEntropy, MultinomialCrossEntropy)):
+    if classifies and loss.traits.labels in SHARES:
         return _soft(_restored_classes(stored))
     if classifies:
         return Classes(_restored_classes(stored))
@@ -106,23 +95,21 @@ def _soft(classes: NDArray[Any]) -> SoftClasses:
 
 def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
     """Raise ModelFileError if a loss is not one of these labels."""
-    if isinstance(loss, PiecewiseExponential) and isinstance(loss.intervals, int):
-        raise ModelFileError("loss: the beginnings of the intervals are missing")
+    if not loss.is_learned:
+        raise ModelFileError(f"loss: what {type(loss).__name__} learns from labels is missing")
     if isinstance(labels, Lifetimes):
         return
-    of_two_classes = isinstance(loss, (LogLoss, Exponential))
+    kind, n_scores = loss.traits.labels, loss.traits.n_scores
     if isinstance(labels, Relevances):
-        fits = isinstance(loss, RankingLoss)
+        fits = kind == "relevances"
     elif isinstance(labels, LabelSets):
-        fits = of_two_classes and not isinstance(loss, CrossEntropy)
+        fits = kind == "two_classes"
     elif isinstance(labels, Classes) and len(labels.classes) == 2:
-        fits = of_two_classes
+        fits = kind in ("two_classes", "share")
     elif isinstance(labels, Classes):
-        fits = isinstance(loss, Multinomial) and loss.n_classes == len(labels.classes)
+        fits = kind in ("classes", "shares_of_classes") and n_scores == len(labels.classes)
     else:
-        fits = isinstance(loss, CrossEntropy) or not (of_two_classes or isinstance(loss, Multinomial | RankingLoss))
-    if isinstance(loss, HistogramDistribution) and not loss.is_learned:
-        raise ModelFileError("loss: the bins are missing")
+        fits = kind in ("numbers", "share")
     if not fits:
         raise ModelFileError(f"loss: {loss} does not match the labels")
 

@@ -15,19 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError
 
-from .. import _native, _threads
-from .._core import losses
+from .. import _native
+from .._base import threads
+from .._base.identity import library_version
+from .._base.sums import Array
 from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
-from .._core.losses import Array, BuiltInLoss, is_built_in
 from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
 from .._core.training import Record
 from .._data.reader import TableReader
 from .._data.tables import Categories
-from .._labels import Labels
-from .._lifetimes import Lifetimes
-from .._model import FittedModel, Origin
-from .._parameters import shaping_parameters
+from .._labels.base import Labels
+from .._labels.lifetimes import Lifetimes
+from .._losses import LOSSES, BuiltInLoss, Loss, is_built_in
+from .._model.fitted import FittedModel, Origin
+from .._model.settings import shaping_parameters
 from .._tree import Forest
 from .._tree.forest import Stack
 from . import calibration as stored_calibration
@@ -39,7 +41,6 @@ from .columns import category_arrays, described_derivation, restored_categories,
 from .container import ModelFileError, Stored
 from .digests import chain, chain_section, fingerprint, restored_chain
 from .ensemble import ensembles_of, model_updates_of, stack_of, to_arrays
-from .identity import library_version
 
 KIND = "model"
 
@@ -50,15 +51,6 @@ _HISTORY: dict[str, Any] = dict.fromkeys(Record._fields, np.float64) | {
 }
 del _HISTORY["scores"]  # saved by name, one section for all
 MAX_SCORES = 1_000
-_LOSSES = {
-    kind.__name__: kind
-    for kind in (
-        losses.HalfSquaredError, losses.AbsoluteError, losses.Quantile, losses.Huber, losses.Poisson, losses.Gamma,
-        losses.Tweedie, losses.LogLoss, losses.CrossEntropy, losses.Exponential, losses.Multinomial,
-        losses.MultinomialCrossEntropy, losses.LambdaRank, losses.ListwiseCrossEntropy, losses.PairwiseLogistic,
-        losses.Cox, losses.AcceleratedFailureTime, losses.PiecewiseExponential, *losses.DISTRIBUTIONS.values(),
-    )
-}  # fmt: skip
 _METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
 
 
@@ -246,7 +238,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     model = FittedModel(
         reader=reader,
         labels=labels,
-        loss=cast(losses.Loss, loss.with_threads(_threads.resolve(estimator.n_jobs))),
+        loss=cast(Loss, loss.with_threads(threads.resolve(estimator.n_jobs))),
         start=start,
         ensembles=ensembles,
         folded=folded,
@@ -447,11 +439,11 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
     named = "LambdaRank", "ListwiseCrossEntropy", "Cox", "AcceleratedFailureTime", "HistogramDistribution"
     texts = (str, type(None)) if name in named else ()
     decoded = _decode_all(made_of)
-    if name not in _LOSSES or not all(isinstance(value, texts) or _is_simple(value) for value in decoded.values()):
+    if name not in LOSSES or not all(isinstance(value, texts) or _is_simple(value) for value in decoded.values()):
         parameters = model_file.shortened(dict(made_of))
         raise ModelFileError(f"loss: invalid loss {model_file.shortened(name)} with parameters {parameters}")
     try:
-        return cast(BuiltInLoss, _LOSSES[name](**decoded))
+        return LOSSES[name](**decoded)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"loss: {error}") from error
 

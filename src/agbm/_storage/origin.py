@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._data.row_digest import RowDigest, Shape
+from .._data.digest import RowDigest, Shape
 from .container import ModelFileError, Stored, entry_of, whole
 
 ENTRY = "origin"

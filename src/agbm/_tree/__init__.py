@@ -1,4 +1,7 @@
-"""The default weak learner: histogram trees grown by the native kernels."""
+"""The default weak learner: histogram trees, grown by the native kernels.
+
+Bins, growth, forests, and new values for the leaves of known trees. It imports `_core` and everything below it.
+"""
 
 from .forest import Forest
 from .learner import BinnedTable, CodedRows, TableBins, TableFitter, TreeFitter, TreeLearner

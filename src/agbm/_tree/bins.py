@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .. import _native
-from .._core.losses import Array
-from .._core.sums import exact_sum, step_of_sums
-from .._core.weights import Weights
+from .._base.sums import Array, exact_sum, step_of_sums
+from .._base.weights import Weights
 from .forest import Forest
 
 # Thresholds are computed from at most this many rows; with 255 bins, more rows would make no visible difference.

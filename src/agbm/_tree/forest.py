@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .. import _native
-from .._core.losses import Array
+from .._base.sums import Array
 
 # How many values of a sparse matrix are made dense at a time: whole rows of about 32 MB in total, at least one row.
 SPARSE_VALUES = 4_000_000

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .. import _native
+from .._base.sums import Array
+from .._base.weights import Weights
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
-from .._core.losses import Array
 from .._core.ring import RingPart
-from .._core.weights import Weights
 from .bins import NO_CATEGORIES, Bins, GroupedCategories, LeafRows, category_weight, sample_of
 from .forest import NODE, Forest, fold, one_output_each
 from .sampling import Sample, Shares
@@ -37,7 +37,7 @@ class TreeLearner:
     max_depth: int | None = 6
     max_leaf_nodes: int | None = None
     min_samples_leaf: int = 20
-    min_leaf_hessian: float = 0.0
+    min_hessian_leaf: float = 0.0
     """Smallest sum of hessians in a leaf, for Newton fits."""
     l2_regularization: float | Sequence[float] = 0.0
     """One for each output, or one for all."""
@@ -328,7 +328,7 @@ class TreesOfIterations(ABC, Generic[F]):
             "features": sample.draw_features(),
             "node_share": self._learner.colsample_bynode,
             "seed": sample.draw_seed(),
-            "min_hessian_leaf": 0.0 if newton is None else self._learner.min_leaf_hessian,
+            "min_hessian_leaf": 0.0 if newton is None else self._learner.min_hessian_leaf,
             "l2_regularization": self._learner.l2_of(outputs),
         }
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 from .forest import Forest
 
 # How many numbers the widest level of the trees in a chunk may have, about.

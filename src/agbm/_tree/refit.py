@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
+from .._base.sums import Array
+from .._base.weights import Weights
 from .._core.ensemble import Ensemble
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
-from .._core.losses import Array, enough
-from .._core.weights import Weights
+from .._losses import enough
 from .forest import NODE, Forest
 from .learner import TreeLearner, as_forest, weighted
 from .sampling import RowSample
@@ -133,7 +134,7 @@ class RefittingFitter:
         inputs = weighted(residuals, newton, range(first, first + n_outputs), self._weights)
         is_leaf = nodes["feature"] < 0
         old = np.stack([values[begin:end][is_leaf] for values in old_values], axis=-1).reshape(is_leaf.sum(), -1)
-        min_hessian = 0.0 if newton is None else self._learner.min_leaf_hessian
+        min_hessian = 0.0 if newton is None else self._learner.min_hessian_leaf
         statistics = LeafStatistics.of(inputs, leaf, len(old), self._learner.n_threads)
         prior = self._old_weight * nodes["count"][is_leaf]
         value = np.zeros((len(nodes), old.shape[1]))

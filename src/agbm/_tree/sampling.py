@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 
 # A sample with this expected number of rows is never empty in practice.
 ROWS_WITHOUT_DOUBT = 64

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .._core.losses import Array
+from .._base.sums import Array
+from .._base.weights import Weights
 from .._core.ring import RingPart
-from .._core.weights import Weights
 from .bins import Bins, GroupedCategories, sample_of
 from .learner import CodedRows, TreeFitter, TreeLearner
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array, enough
-from .._core.sums import of_ordered_bits
+from .._base.sums import Array, of_ordered_bits
+from .._losses import enough
 
 TALLY_BITS = 8
 """Bits of the quantiles that one tally determines; it has two to this power numbers per leaf."""

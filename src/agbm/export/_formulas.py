@@ -12,20 +12,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Template
+from typing import Any
 
-from .._core.losses import (
-    AcceleratedFailureTime,
-    Array,
-    DistributionLoss,
-    GammaDistribution,
-    HistogramDistribution,
-    LogNormalDistribution,
-    NegativeBinomialDistribution,
-    PiecewiseExponential,
-    Quantile,
-    ZeroInflatedGammaDistribution,
-    ZeroInflatedPoissonDistribution,
-)
+from .._base.sums import Array
+from .._losses import prediction_of
 from ._view import View
 
 C = {
@@ -122,39 +112,41 @@ class Finish:
 
 def finish_of(fitted: View) -> Finish:
     """What `predict` does with the scores, or `predict_proba` of a classifier."""
-    loss, n, link = fitted.loss, fitted.n_outputs, fitted.link
-    if link.name == "softmax":
+    loss: Any = fitted.loss
+    n, link, prediction = fitted.n_outputs, fitted.link, prediction_of(loss)
+    if prediction == "softmax":
         return Finish(Template(_SOFTMAX).safe_substitute(shares="out"), n, ("exp",))
     if fitted.classes is not None:
         second = f"  out[1] = ${{p}}sigmoid({_times(link.slope)}scores[0]);\n  out[0] = 1.0 - out[1];\n"
         return Finish(second, 2, ("exp", "sigmoid"))
     if link.name == "sigmoid":
         return Finish(_each(f"${{p}}sigmoid({_times(link.slope)}scores[k])"), n, ("exp", "sigmoid"))
-    if link.name == "exp":
-        return Finish(_each("${p}exp(scores[k])"), n, ("exp",))
-    if isinstance(loss, Quantile) and loss.several:
+    if prediction == "sorted":
         return Finish(_SORTED, n)
-    if isinstance(loss, HistogramDistribution):
+    if prediction == "mean_of_bins":
         body = Template(_SOFTMAX).safe_substitute(shares="shares") + _MEAN_OF_BINS
         return Finish(body, 1, ("exp",), {"means": loss.bin_means()}, n)
-    if isinstance(loss, PiecewiseExponential):
+    if prediction == "log_of_hazards":
         return Finish(_RISK, 1, ("exp", "log"), {"weights": loss.risk_weights()})
-    if isinstance(loss, (DistributionLoss, AcceleratedFailureTime)):
-        return _one_of(loss)
-    return Finish(_each("scores[k]"), n)
+    if prediction in _OF_ALL_SCORES:
+        return Finish(f"  out[0] = {_OF_ALL_SCORES[prediction]};\n", 1, _needed(_OF_ALL_SCORES[prediction]))
+    each = "${p}exp(scores[k])" if prediction == "exp" else "scores[k]"
+    return Finish(_each(each), n, _needed(each))
 
 
-def _one_of(loss: DistributionLoss | AcceleratedFailureTime) -> Finish:
-    """The mean of a distribution, or the risk, from the scores of a row."""
-    if isinstance(loss, AcceleratedFailureTime):
-        return Finish("  out[0] = -scores[0];\n", 1)
-    if isinstance(loss, LogNormalDistribution):
-        return Finish("  out[0] = ${p}exp(scores[0] + 0.5 * ${p}exp(2.0 * scores[1]));\n", 1, ("exp",))
-    if isinstance(loss, (GammaDistribution, NegativeBinomialDistribution)):
-        return Finish("  out[0] = ${p}exp(scores[0]);\n", 1, ("exp",))
-    if isinstance(loss, (ZeroInflatedPoissonDistribution, ZeroInflatedGammaDistribution)):
-        return Finish("  out[0] = ${p}sigmoid(-scores[0]) * ${p}exp(scores[1]);\n", 1, ("exp", "sigmoid"))
-    return Finish("  out[0] = scores[0];\n", 1)  # normal and Student's: the location
+_OF_ALL_SCORES = {
+    "first": "scores[0]",
+    "minus_first": "-scores[0]",
+    "exp_of_first": "${p}exp(scores[0])",
+    "log_normal_mean": "${p}exp(scores[0] + 0.5 * ${p}exp(2.0 * scores[1]))",
+    "mean_unless_zero": "${p}sigmoid(-scores[0]) * ${p}exp(scores[1])",
+}
+"""Predictions that are one formula of the scores of a row."""
+
+
+def _needed(formula: str) -> tuple[str, ...]:
+    """The functions that a formula needs; the sigmoid needs the exponential."""
+    return tuple(name for name in ("exp", "sigmoid") if f"${{p}}{name}(" in formula)
 
 
 def _each(of_score: str) -> str:

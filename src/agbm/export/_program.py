@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ._view import Tree, View
 
 # Bits of Program.what, below the number of the feature.

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._base_estimator import BaseAGBM
-from .._core.losses import Array, Exponential, LogLoss, Loss, Multinomial, Tweedie, is_built_in
-from .._label_matrices import LabelSets
+from .._base.sums import Array
+from .._estimators.base import BaseAGBM
+from .._labels.matrices import LabelSets
+from .._losses import Loss, prediction_of
 from .._tree import Forest
 
 
@@ -179,17 +180,16 @@ def library(module: str, extra: str) -> Any:
 
 
 def _link(loss: Loss, classes: NDArray[Any] | None) -> Link:
-    if not is_built_in(loss):
+    prediction = prediction_of(loss)
+    if prediction is None:
         raise ValueError(
             f"loss={loss!r} is not one of agbm.losses; its link function is unknown, so the model cannot be exported. "
             "Use a loss of agbm.losses."
         )
-    if isinstance(loss, Multinomial):
-        link = Link("softmax")
-    elif isinstance(loss, (LogLoss, Exponential)):
-        link = Link("sigmoid", 2.0 if isinstance(loss, Exponential) else 1.0)
+    if prediction == "sigmoid_of_double":
+        link = Link("sigmoid", 2.0)
     else:
-        link = Link("exp" if isinstance(loss, Tweedie) else "identity")
+        link = Link(prediction if prediction in ("exp", "sigmoid", "softmax") else "identity")
     if classes is not None and link.name != ("sigmoid" if len(classes) == 2 else "softmax"):
         raise ValueError(
             f"loss={loss!r} does not give probabilities of {len(classes)} classes, so the classifier cannot be "

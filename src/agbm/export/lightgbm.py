@@ -10,18 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.losses import (
-    AbsoluteError,
-    Exponential,
-    Gamma,
-    Huber,
-    LogLoss,
-    Multinomial,
-    Poisson,
-    Quantile,
-    RankingLoss,
-    Tweedie,
-)
+from .._losses import traits_of
 from ._view import Tree, View, view
 
 # Bits of decision_type: categorical split; missing values go left; missing values are NaN.
@@ -51,33 +40,14 @@ def to_lightgbm(model: Any) -> str:
 
 def _objective(fitted: View) -> list[str]:
     """The line with the LightGBM objective for our link; none for several outputs, which LightGBM does not have."""
-    loss = fitted.loss
-    if isinstance(loss, Multinomial):
-        name = f"multiclass num_class:{fitted.n_outputs}"
-    elif fitted.n_outputs > 1:
+    name = traits_of(fitted.loss).lightgbm
+    if fitted.n_outputs > 1 and fitted.link.name != "softmax":
         if fitted.link.name != "identity":
             raise ValueError(
-                f"loss={loss!r} with {fitted.n_outputs} outputs: LightGBM does not apply a link to several outputs; "
-                "use to_onnx or to_treelite, or fit one model per output."
+                f"loss={fitted.loss!r} with {fitted.n_outputs} outputs: LightGBM does not apply a link to several "
+                "outputs; use to_onnx or to_treelite, or fit one model per output."
             )
         return []
-    elif isinstance(loss, (LogLoss, Exponential)):
-        # Also for regressors: the objective cross_entropy of LightGBM has the same link.
-        name = f"binary sigmoid:{fitted.link.slope:g}"
-    elif isinstance(loss, (Poisson, Gamma)):
-        name = type(loss).__name__.lower()
-    elif isinstance(loss, Tweedie):
-        name = f"tweedie tweedie_variance_power:{loss.power!r}"
-    elif isinstance(loss, Huber):
-        name = "huber"
-    elif isinstance(loss, AbsoluteError):
-        name = "regression_l1"
-    elif isinstance(loss, Quantile):
-        name = f"quantile alpha:{loss.quantile!r}"
-    elif isinstance(loss, RankingLoss):
-        name = "lambdarank"
-    else:
-        name = "regression"
     return [f"objective={name}"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ._view import Tree, View, library, view
 
 # The versions that the operators need: TreeEnsemble exists since version 5 of ai.onnx.ml and this IR version.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ._view import Tree, View, view
 
 

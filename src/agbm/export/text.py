@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ._view import Tree, View, library, view
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from .._core.methods import name_of
 from .._data.dates import from_days
 from .._data.rows import some_of
-from .._estimators import AGBMClassifier
-from .._label_matrices import LabelSets
+from .._estimators.classifier import AGBMClassifier
+from .._labels.matrices import LabelSets
 from ..export._view import check_fitted, feature_names
 
 

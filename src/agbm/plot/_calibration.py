@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ._arguments import check_labels, named_classifiers
 from ._style import DASHES, GREY, add_legend, axes_below, line_style, new_axes, plain_numbers, shortened
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from numpy.typing import NDArray
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_top, feature_columns, output_index, output_suffix
 from ._style import BLUE, GREY, ORANGE, axes_for_rows, plain_numbers, shortened, value_text

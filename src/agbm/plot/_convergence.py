@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from .._core.losses import Array
-from .._cross_validation import CrossValidation
-from .._scoring import row_sets
+from .._base.sums import Array
+from .._estimators.cross_validation import CrossValidation
+from .._fit.scoring import row_sets
 from ._arguments import named_models
 from ._style import GREY, add_legend, line_style, new_axes, plain_numbers
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats.mstats import mquantiles
 from sklearn.utils import Bunch
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ..export._view import feature_names
 from ._arguments import feature_columns
 from ._style import BLUE, value_text

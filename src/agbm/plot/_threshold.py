@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.losses import Array
+from .._base.sums import Array
 from ._arguments import check_labels, named_classifiers
 from ._calibration import Outcomes, outcomes
 from ._style import DASHES, GREY, add_legend, line_style, new_axes, plain_numbers, shortened

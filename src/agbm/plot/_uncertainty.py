@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from .._core.losses import Array, Quantile
-from .._core.weights import refuse_dates
+from .._base.sums import Array
+from .._base.weights import refuse_dates
 from .._data.rows import some_of
-from .._estimators import AGBMClassifier
+from .._estimators.classifier import AGBMClassifier
+from .._losses import traits_of
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_labels, feature_position
 from ._style import BLACK, BLUE, GREY, ORANGE, SKY, add_legend, line_style, new_axes, plain_numbers, shortened
@@ -144,7 +145,7 @@ def _distribution_of(model: Any, X: Any, offset: Any) -> Any:
     if isinstance(model, AGBMClassifier):
         raise TypeError("model is a classifier, which has no predict_dist; use plot.calibration or plot.coverage.")
     loss = model.model_.loss
-    if isinstance(loss, Quantile) and loss.several:
+    if traits_of(loss).listed_quantiles:
         raise ValueError(f"loss={loss!r} gives quantiles, not a whole distribution; use plot.coverage.")
     distribution = model.predict_dist(X, offset)
     _check_one_output(model, "pit")
@@ -153,16 +154,16 @@ def _distribution_of(model: Any, X: Any, offset: Any) -> Any:
 
 def point_predictions(model: Any, predicted: Array) -> Array:
     """One number per row: the prediction or, for a list of quantiles, the middle one."""
-    loss = model.model_.loss
-    return predicted[:, loss.middle] if isinstance(loss, Quantile) and loss.several else predicted
+    traits = traits_of(model.model_.loss)
+    return predicted[:, traits.middle] if traits.listed_quantiles else predicted
 
 
 # Arguments
 def _line_name(model: Any) -> str:
-    loss = model.model_.loss
-    if not isinstance(loss, Quantile):
+    traits = traits_of(model.model_.loss)
+    if not traits.quantiles:
         return "prediction"
-    level = loss.levels[loss.middle]
+    level = traits.quantiles[traits.middle]
     return "median" if level == 0.5 else f"{level:g} quantile"
 
 

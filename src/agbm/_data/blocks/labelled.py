@@ -9,10 +9,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._core.losses import Array
+from ..._base.sums import Array
+from ..._base.weights import Weights
 from ..._core.objective import LocalObjective
 from ..._core.ring import Ring, RingPart
-from ..._core.weights import Weights
 from ..rows import Rows, RowsOnRing
 from .block import Block, n_rows_of
 from .places import Places

@@ -17,13 +17,13 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, check_array
 
 from ... import _native
-from ..._core.losses import Array
+from ..._base.sums import Array
+from ..._base.weights import Weights, joined
 from ..._core.objective import start_residual
-from ..._core.weights import Weights, joined
 from ..._tree.bins import NO_CATEGORIES, Bins, GroupedCategories, means_of, residual_parts, sample_of
 from .. import derivation as columns
 from ..derivation import NO_DERIVATION, Derivation
-from ..row_digest import RowDigest, taken, vectors_of
+from ..digest import RowDigest, taken, vectors_of
 from ..rows import plain
 from ..tables import Categories, as_table, by_weight, categorical_mask, category_sums, named_mask, needs_reading
 from ..tables import missing_columns as missing_columns_of

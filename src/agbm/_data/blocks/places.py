@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._core.losses import Array
+from ..._base.sums import Array
 
 UNUSED = np.uint32(2**32 - 1)
 """The place of a row that is not in the matrix."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from ..._storage.identity import content_of
+from ..._base.identity import content_of
 from ..tables import as_table, contents
 from .block import Block, dense, n_rows_of
 

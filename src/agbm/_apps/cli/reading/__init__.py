@@ -1,0 +1,1 @@
+"""Reading of tables in files: CSV, Parquet and Arrow; labels, offsets, identifiers and numbers in text."""

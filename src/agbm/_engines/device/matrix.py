@@ -1,0 +1,114 @@
+"""Matrices of numbers on a device, as fit and predict read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._data.rows import Given, RemoteMatrix
+from ..._data.tables import is_on_gpu
+from .device import Device, DeviceArray
+from .table import table_to_device
+
+BYTES_AT_ONCE = 2**26
+"""How much of a matrix is copied to the device, or on it, at a time."""
+
+
+class DeviceMatrix(RemoteMatrix):
+    """Rows of float32 or float64 tables on a device; see RemoteMatrix. Rows are chosen without copying numbers."""
+
+    def __init__(
+        self, device: Device, tables: Sequence[DeviceArray], rows: NDArray[np.integer[Any]] | None = None
+    ) -> None:
+        """`rows` are indices of rows of the tables, one table after the other; None for all rows."""
+        self._device, self._tables, self._rows = device, list(tables), rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """See RemoteMatrix."""
+        n_rows = self._n_in_tables if self._rows is None else len(self._rows)
+        return n_rows, int(self._tables[0].shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that has all numbers of the tables."""
+        return np.result_type(*(table.dtype for table in self._tables))
+
+    @property
+    def _n_in_tables(self) -> int:
+        return sum(int(table.shape[0]) for table in self._tables)
+
+    def __getitem__(self, rows: Any) -> DeviceMatrix:
+        """See RemoteMatrix."""
+        if self._rows is not None:
+            return DeviceMatrix(self._device, self._tables, self._rows[rows])
+        chosen = np.arange(self._n_in_tables)[rows] if isinstance(rows, slice) else rows
+        return DeviceMatrix(self._device, self._tables, chosen)
+
+    def followed_by(self, X: Any) -> DeviceMatrix:
+        """See RemoteMatrix."""
+        following = X if isinstance(X, DeviceMatrix) else DeviceMatrix(self._device, [table_to_device(self._device, X)])
+        tables = [*self._tables, *following._tables]
+        if self._rows is None and following._rows is None:
+            return DeviceMatrix(self._device, tables)
+        every = [np.arange(part._n_in_tables) if part._rows is None else part._rows for part in (self, following)]
+        return DeviceMatrix(self._device, tables, np.concatenate([every[0], self._n_in_tables + every[1]]))
+
+    def blocks(self) -> Iterator[DeviceArray]:
+        """The rows in order, as tables. Rows that were chosen are copied, some at a time."""
+        if self._rows is None:
+            yield from self._tables
+            return
+        first = np.cumsum([0, *(table.shape[0] for table in self._tables)])
+        step = _rows_at_once(self)
+        for at in range(0, len(self._rows), step):
+            rows = self._rows[at : at + step]
+            table_of_row = np.searchsorted(first, rows, side="right") - 1
+            ends = np.flatnonzero(np.append(table_of_row[1:] != table_of_row[:-1], True)) + 1
+            for start, end in zip([0, *ends[:-1]], ends, strict=True):
+                number = table_of_row[start]
+                yield self._tables[number][self._device.to_device(rows[start:end] - first[number])]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """See RemoteMatrix."""
+        parts = [self._device.to_host(block) for block in self.blocks()]
+        return np.concatenate([np.zeros((0, self.shape[1]), self.dtype), *parts]).astype(dtype or self.dtype)
+
+
+def blocks_on(
+    device: Device, X: NDArray[Any] | DeviceMatrix, order: NDArray[np.intp] | None = None
+) -> Iterator[DeviceArray]:
+    """The rows of a matrix as tables on a device, as they are or in another order."""
+    if isinstance(X, DeviceMatrix):
+        yield from (X if order is None else X[order]).blocks()
+        return
+    step = _rows_at_once(X)
+    for first in range(0, len(X), step):
+        rows = slice(first, first + step)
+        yield table_to_device(device, X[rows if order is None else order[rows]])
+
+
+def _rows_at_once(X: NDArray[Any] | DeviceMatrix) -> int:
+    return max(1, BYTES_AT_ONCE // max(1, int(X.shape[1]) * int(X.dtype.itemsize)))
+
+
+def received(device: Device, given: Given) -> Given:
+    """The given rows, with X as a matrix of the device if it is on a GPU, and everything else on the host."""
+    X = matrix_of(device, given.X) if is_on_gpu(given.X) else given.X
+    return Given(X, *(device.to_host(device.adopted(part)) if is_on_gpu(part) else part for part in given[1:]))
+
+
+def matrix_of(device: Device, X: Any) -> DeviceMatrix:
+    """An array on a GPU as a matrix; raises the errors that scikit-learn's checks raise for NumPy arrays."""
+    table = device.adopted(X)
+    if table.ndim != 2:
+        raise ValueError(f"X must have rows and columns; got an array of shape {tuple(table.shape)}.")
+    n_rows, n_columns = table.shape
+    if n_rows == 0 or n_columns == 0:
+        raise ValueError(f"X has {n_rows} rows and {n_columns} columns; at least one of each is needed.")
+    if table.dtype.kind not in "fiub":
+        raise ValueError(f"X must contain real numbers; got {table.dtype}.")
+    return DeviceMatrix(device, [table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)])

@@ -1,0 +1,496 @@
+"""The common part of the scikit-learn estimators: parameters, fit and what every fitted model can do."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
+
+from .._base import threads
+from .._base.sums import Array
+from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
+from .._core.training import Watcher
+from .._data.rows import Given
+from .._engines.device import predictions_on_device, rows_of_device
+from .._fit.checks import check_combinations, watched_rows
+from .._fit.planning import checkpoints_of
+from .._fit.preparation import Preparation, RowSource
+from .._fit.run import Run
+from .._fit.train import check_continues, settled, train
+from .._labels.base import Labels
+from .._life.update import Wanted, updated
+from .._life.verification import ALL, Replay, Verification
+from .._losses import Loss
+from .._migration.foreign import of_attribute, of_estimator, of_loss
+from .._model.calibration import calibrated
+from .._model.fitted import FittedModel
+from .._model.predictor import Predictor, finish_of
+from .._storage import model as storage
+
+ESTIMATORS: dict[str, type[BaseAGBM]] = {}
+"""The estimators that model files can contain, by name."""
+
+
+def of_model(name: str) -> Any:
+    """A fitted attribute: read-only, and missing before fit."""
+    return property(attrgetter(f"model_.{name}"))
+
+
+class KnowsNames(RemembersNames):
+    """An estimator that accepts `method__fade=0.3`, and whose errors say where to put `fade=0.3` or `num_leaves=31`."""
+
+    method: str | Method
+    loss: Any
+    verbose: Any
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        for name, value in parameters.items():
+            owners = [kind.__name__ for kind in owners_of(name)]
+            if owners:
+                raise TypeError(
+                    f"{name} is a parameter of the method, not of {cls.__name__}; pass "
+                    + " or ".join(f"method={owner}({name}={value!r})" for owner in owners)
+                    + ", from agbm.methods."
+                )
+        instead = cls._instead_of(parameters)
+        if instead:
+            raise TypeError(instead)
+        return cast(Self, super().__new__(cls))
+
+    @classmethod
+    def _instead_of(cls, parameters: Mapping[str, Any]) -> str:
+        """An error message about unknown parameters that another library has; empty if there are none."""
+        known = cls._get_param_names()
+        hints = {name: of_estimator(name, value, known) for name, value in parameters.items() if name not in known}
+        found = [f"{cls.__name__} has no parameter {name!r}: {hint}" for name, hint in hints.items() if hint]
+        return " ".join(found)
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters as in scikit-learn. method__x replaces a method name by a method object with that setting."""
+        named = parameters.get("method", self.method)
+        if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
+            parameters = {**parameters, "method": method_of(named)}
+        instead = self._instead_of({name: value for name, value in parameters.items() if "__" not in name})
+        if instead:
+            raise ValueError(instead)
+        return cast(Self, super().set_params(**parameters))
+
+    def _validate_params(self) -> None:
+        """Check parameters as scikit-learn does; for values that other libraries have, errors name ours."""
+        found = of_loss(self.loss) if isinstance(self.loss, str) else None
+        if found is not None:
+            estimator, loss = found
+            here = f"loss={loss!r}" if type(self).__name__.endswith(estimator) else f"{estimator}(loss={loss!r})"
+            raise ValueError(f"{type(self).__name__} has no loss {self.loss!r}; use {here}.")
+        if isinstance(self.verbose, int) and self.verbose < 0:
+            raise ValueError(
+                f"The 'verbose' parameter of {type(self).__name__} must be 0, which shows nothing, or 1. Got "
+                f"{self.verbose!r} instead."
+            )
+        super()._validate_params()
+
+    if not TYPE_CHECKING:  # type checkers would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            instead = of_attribute(name)
+            if instead is None:
+                return super().__getattribute__(name)  # raises the error once more
+            message = f"{type(self).__name__} has no attribute {name!r}; {instead}."
+            raise AttributeError(message, name=name, obj=self)
+
+
+class BaseAGBM(KnowsNames, ABC):
+    """The common part of the regressor and the classifier."""
+
+    model_: FittedModel
+    _kind: ClassVar[type[Labels]]
+    _replay: Replay | None = None
+    """The fit to repeat instead of a new one; see verify."""
+
+    def __init__(
+        self,
+        *,
+        method: str | Method = "fading",
+        max_iter: int | str = "auto",
+        learning_rate: float = 0.1,
+        loss: str | Loss = "auto",
+        multi_strategy: str = "auto",
+        second_order: bool | str = "auto",
+        init: Any = "prior",
+        max_depth: int | None = None,
+        max_leaf_nodes: int | str | None = "auto",
+        min_samples_leaf: int | str = "auto",
+        l2_regularization: float | str = "auto",
+        min_split_gain: float = 0.0,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float | str = "auto",
+        dropout: float = 0.0,
+        early_stopping: bool | str = "auto",
+        n_members: int | str = "auto",
+        validation_fraction: float | None = 0.1,
+        n_iter_no_change: int = 20,
+        tol: float = 1e-7,
+        scoring: Any = None,
+        learner: Any = None,
+        callbacks: Sequence[Watcher] | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.method = method
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.loss = loss
+        self.multi_strategy = multi_strategy
+        self.second_order = second_order
+        self.init = init
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.min_split_gain = min_split_gain
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
+        self.dropout = dropout
+        self.early_stopping = early_stopping
+        self.n_members = n_members
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.scoring = scoring
+        self.learner = learner
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+    def _fit(
+        self, given: Given, validation: Given, watch: Mapping[str, Any] | None, source: RowSource | None = None
+    ) -> Self:
+        """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
+        self._validate_params()
+        check_combinations(self, validation, checkpoints_of(self))
+        given, validation = self._read(given), self._read(validation, "y_val")
+        watched = {name: self._read(rows) for name, rows in watched_rows(watch).items()}
+        earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
+        if earlier is not None:
+            check_continues(self, earlier)
+        if self.device != "cpu":
+            if source is not None:
+                raise ValueError(f"device={self.device!r}: workers of a cluster grow trees on their CPUs; use 'cpu'.")
+            source = rows_of_device(self.device)
+        replay = self._replay
+
+        def prepare(settings: Any, seed: int | None) -> Run:
+            preparation = Preparation(settings, self._kind, earlier, source, seed=seed)
+            return preparation.run(given, None if validation.X is None else validation, watched)
+
+        if replay is not None:
+            replay.run(*settled(prepare, self, replay.seed))
+            return self
+        return self._keep(train(prepare, self), notes={})
+
+    def _read(self, given: Given, name: str = "y") -> Given:
+        """The rows in a form that a fit can use; `name` is that of y in errors."""
+        return self._with_labels(self._received(given), name)
+
+    def _received(self, given: Given) -> Given:
+        """The rows, of which only X may be on a GPU."""
+        return given if self.device == "cpu" else rows_of_device(self.device).received(given)
+
+    def _with_labels(self, given: Given, name: str = "y") -> Given:
+        """The rows with labels in the form that the estimator's kind of labels reads; `name` is that of y in errors."""
+        return given
+
+    def update(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
+        old_weight: float | None = None, offset: Any = None, offset_val: Any = None,
+    ) -> Self:  # fmt: skip
+        """Change the fitted model with new rows, and return the estimator; if it fails, the estimator is unchanged.
+
+        The rows are passed as to fit. The parameters are those of the fit, and columns, categories and classes stay
+        those of the model: categories that it does not know count as unknown, and y must not have new classes. mode is
+
+        - "trees": up to max_iter further iterations are trained on the new rows, on top of the model. Momentum starts
+          afresh. Early stopping works as in fit, with rows that are held out of the new ones, or with X_val and y_val.
+        - "leaves": the structure of all trees stays. The algorithm runs again on the new rows and gives every leaf a
+          new value; leaves without new rows keep their values.
+        - "weights": the trees stay. The weights of groups of iterations are fitted to the new rows.
+        - "all": a new model is trained on the new rows.
+
+        "leaves" and "weights" also change the constant that the model starts from. old_weight (default: 0.3) is how
+        many new rows an old training row counts for in all of these; with 0, the new rows alone count.
+
+        After an update, except with mode="all", warm_start=True raises an error: the run cannot be resumed on one data
+        set.
+        """
+        check_is_fitted(self)
+        given, validation = Given(X, y, sample_weight, offset), Given(X_val, y_val, sample_weight_val, offset_val)
+        return self._update(given, validation, Wanted(mode, max_iter, old_weight))
+
+    def _update(self, given: Given, validation: Given, wanted: Wanted, source: RowSource | None = None) -> Self:
+        self._validate_params()
+        given, validation = self._with_labels(given), self._with_labels(validation, "y_val")
+        return self._keep(updated(self, self._kind, given, validation, wanted, source), dict(self.notes_))
+
+    def verify(self, *rows: Any, iterations: str | int | Sequence[int] = ALL, **named_rows: Any) -> Verification:
+        """Check whether the model is the one that fit returns for given rows, bit for bit.
+
+        All arguments but iterations are those of fit. iterations is
+
+        - "all": fit is repeated, and everything is compared.
+        - a list, such as [3, 17]: these iterations, counted from 1, are grown again. All others are replayed, that is
+          their trees are taken from the model, and the losses that follow are compared with the recorded ones.
+        - one iteration: the ones before it are replayed and it is grown again; later ones are not checked.
+
+        The result is true if nothing differs; its `differences` say what does, and `unchecked` what was not compared.
+        See docs/guides/verification.md.
+        """
+        check_is_fitted(self)
+        return verified_by(self, lambda checked: checked.fit(*rows, **named_rows), iterations)
+
+    def calibrate(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, group: Any = None, offset: Any = None
+    ) -> Self:
+        """Calibrate intervals or sets of classes by rows that the model was not trained on; returns the estimator.
+
+        This is split conformal prediction. It replaces the calibration by the rows that fit has held out. The rows are
+        passed as to fit, in memory or as agbm.Batches. Integers in sample_weight are numbers of repetitions; for
+        floats, only ratios matter, and a row to predict has the largest of these weights. group is the name or position
+        of a column of X: coverage then holds for the rows of each of its values, and predictions read the column again.
+        See docs/guides/uncertainty.md.
+        """
+        check_is_fitted(self)
+        given, n_threads = Given(X, y, sample_weight, offset), threads.resolve(self.n_jobs)
+        self.model_ = replace(self.model_, calibration=calibrated(self.model_, given, group, n_threads))
+        return self
+
+    def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
+        """Set the attributes that fit sets."""
+        self.model_, self.notes_ = model, notes
+        return self
+
+    n_iter_ = of_model("n_iter")
+    best_iteration_ = of_model("best_iteration")
+    n_trees_ = of_model("n_trees")
+    history_ = of_model("history")
+    resolved_params_ = of_model("resolved")
+    n_features_in_ = of_model("n_columns")
+    feature_names_in_ = of_model("feature_names")
+
+    def _raw_predict(self, X: Any, offset: Any) -> Array:
+        """Scores (output, row)."""
+        if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
+            check_is_fitted(self)
+        if self.device == "cpu":
+            return self.model_.raw_predict(X, threads.resolve(self.n_jobs), offset)
+        return predictions_on_device(self.device).raw_predict(self.model_, X, threads.resolve(self.n_jobs), offset)
+
+    def _finished(self, X: Any, offset: Any, finish: str) -> Any:
+        """The scores after a method of the labels, which `finish` names; on the GPU if X is there."""
+        if self.device == "cpu" or not self.__sklearn_is_fitted__():
+            raw = self._raw_predict(X, offset)
+            return getattr(self.model_.labels, finish)(self.model_.loss, raw)
+        n_threads = threads.resolve(self.n_jobs)
+        return predictions_on_device(self.device).finished(self.model_, X, n_threads, offset, finish)
+
+    def _staged(self, X: Any, offset: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
+        """The results of `finish` after each iteration."""
+        check_is_fitted(self)
+        loss, n_threads = self.model_.loss, threads.resolve(self.n_jobs)
+        yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, n_threads, offset))
+
+    def predict_contributions(self, X: Any) -> Array:
+        """SHAP values of the raw scores, of shape (rows, features + 1) or (rows, outputs, features + 1).
+
+        These are the contributions of the features. The raw score is the result of decision_function, or of predict
+        before the inverse link. The last column is the base value, the expected score if no feature is known; each row
+        sums to its score without an offset. See docs/explain.md.
+        """
+        check_is_fitted(self)
+        total = self.model_.contributions(X, threads.resolve(self.n_jobs))
+        return total[:, 0] if self._one_column() else total
+
+    def apply(self, X: Any) -> NDArray[np.int32]:
+        """The index of the leaf that each row reaches in each tree, of shape (rows, n_trees_).
+
+        Leaves are counted from 0 in each tree, as in LightGBM's pred_leaf and in agbm.export. The trees of a member
+        follow each other in the order of training. An iteration has one tree per output, or one for all outputs if
+        multi_strategy="multi_output_tree"; methods with a second tree for the momentum have this one after it.
+        """
+        check_is_fitted(self)
+        return self.model_.leaves(X, threads.resolve(self.n_jobs))
+
+    @abstractmethod
+    def _one_column(self) -> bool:
+        """Whether contributions have no axis for outputs."""
+
+    def explain(self, X: Any) -> Any:
+        """Return predict_contributions(X) as a shap.Explanation, for the plots of the shap package (extra: explain)."""
+        check_is_fitted(self)
+        return _explanation(self, X)
+
+    def _predictor(self, finish: str) -> Predictor:
+        """A predictor of the current model; `finish` names the method of its labels that is applied to the scores."""
+        check_is_fitted(self)
+        model = self.model_
+        if model.categories:
+            raise ValueError(
+                f"predictor() accepts numbers only, but features {sorted(model.categories)} of the model are "
+                "categorical; use predict."
+            )
+        model.check_has_numbers("predictor() accepts numbers only")
+        if not isinstance(model.start, np.ndarray):
+            raise ValueError(f"predictor() needs init='prior' or init='zero'; the model has init={model.start!r}.")
+        model.check_has_trees("predictor")
+        start, n_threads = model.start[:, np.newaxis].copy(), threads.resolve(self.n_jobs)
+        result = partial(getattr(model.labels, finish), model.loss)
+        kernel = finish_of(model.labels, model.loss, finish)
+        return Predictor(model.n_features, model.folded, start, result, kernel, n_threads)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Total gain of the splits on each feature, trees multiplied by their weights, normalised to sum to 1."""
+        check_is_fitted(self)
+        return self.model_.importances()
+
+    @property
+    def split_counts_(self) -> NDArray[np.intp]:
+        """Number of splits on each feature, in trees with nonzero weight."""
+        check_is_fitted(self)
+        return self.model_.split_counts()
+
+    @property
+    def fingerprint_(self) -> str:
+        """A digest of everything that predictions depend on, as 64 hexadecimal digits.
+
+        Two models with the same fingerprint predict the same bits. It is the same for every number of threads, for
+        batches, clusters and devices, and after loading. See docs/reproducibility.md.
+        """
+        check_is_fitted(self)
+        try:
+            return storage.fingerprint_of(storage.Saved(self, self.model_, {}))
+        except ValueError as error:
+            raise AttributeError(
+                f"fingerprint_ is not defined for this model, which has no model file: {error}"
+            ) from error
+
+    def at_iteration(self, iteration: int) -> Self:
+        """Return a copy of the fitted estimator whose model is that of an earlier iteration, at most best_iteration_.
+
+        Its predictions are those of staged_predict at this iteration, up to rounding. Use it to choose an iteration by
+        another criterion than the one that training stopped on.
+        """
+        check_is_fitted(self)
+        kept = self.model_.best_iteration
+        if not 0 <= iteration <= kept:
+            raise ValueError(
+                f"iteration={iteration} must be between 0 and best_iteration_={kept}; later iterations are not kept. "
+                "To keep them, fit with early_stopping=False."
+            )
+        return copy(self)._keep(self.model_.at_iteration(iteration), dict(self.notes_))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file for agbm.load; docs/model-file.md describes the format.
+
+        The file contains everything needed for predictions, staged predictions and warm_start, but no callbacks and no
+        code. Raises ValueError, before anything is written, for models that could not be loaded again: models with a
+        learner, a user-defined loss or an init estimator, subclasses, and models whose classes or categories are
+        neither text nor numbers.
+        """
+        check_is_fitted(self)
+        if type(self) not in ESTIMATORS.values():
+            raise ValueError(
+                f"{type(self).__name__} cannot be saved: model files contain no code, so only "
+                f"{' and '.join(ESTIMATORS)} are supported, not subclasses. Pickle the model instead."
+            )
+        storage.save(storage.Saved(self, self.model_, self.notes_), path)
+
+    def __getstate__(self) -> Any:
+        """The state for pickles and copies, without the callbacks of a fitted model.
+
+        Callbacks may hold files, connections or lambdas, which cannot be pickled.
+        """
+        state = super().__getstate__()
+        return {**state, "callbacks": None} if self.__sklearn_is_fitted__() else state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.learner is None
+        tags.input_tags.sparse = True
+        return tags
+
+
+def loaded(path: str | os.PathLike[str]) -> storage.Saved:
+    """The contents of a model file; the estimator is fitted."""
+    saved = storage.load(path, ESTIMATORS)
+    cast(BaseAGBM, saved.estimator)._keep(saved.model, saved.notes)
+    return saved
+
+
+def verified_by(estimator: BaseAGBM, fit: Callable[[Any], Any], iterations: str | int | Sequence[int]) -> Verification:
+    """The result of BaseAGBM.verify with the rows that `fit` fits an estimator to."""
+    checked, replay = Replay.of(estimator, iterations)
+    checked._replay = replay
+    fit(checked)
+    assert replay.found is not None
+    return replay.found
+
+
+def _explanation(model: BaseAGBM, X: Any) -> Any:
+    """A shap.Explanation for the rows of X.
+
+    Plots take their colours from numbers, with codes for categories, and show the values of X. Outputs are on the last
+    axis, as in shap.
+    """
+    try:
+        from shap import Explanation  # an optional dependency, and slow to import
+    except ImportError as error:
+        raise ImportError(
+            "explain() needs shap: pip install 'agbm[explain]'. predict_contributions() works without it."
+        ) from error
+    contributions = model.predict_contributions(X)
+    values = contributions if contributions.ndim == 2 else np.moveaxis(contributions, 1, -1)
+    n_features = values.shape[1] - 1
+    names = getattr(model, "feature_names_in_", None)
+    classes = getattr(model, "classes_", None)
+    return Explanation(
+        values=values[:, :n_features],
+        base_values=values[:, n_features],
+        data=_dense(model.model_.reader.numbers(X)),
+        display_data=_dense(X),
+        feature_names=[f"Feature {j}" for j in range(n_features)] if names is None else list(names),
+        output_names=None if classes is None or values.ndim == 2 else [str(label) for label in classes],
+    )
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if issparse(X) else np.asarray(X)

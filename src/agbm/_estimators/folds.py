@@ -1,0 +1,136 @@
+"""Preparation of a cross-validation: one run per fold, all on one table that is read and binned once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._base.sums import Array
+from .._base.weights import Weights
+from .._core.objective import start_residual
+from .._data.blocks import naming
+from .._data.reader import TableReader
+from .._data.rows import VALIDATION, Given, Rows, RowSet, plain
+from .._fit.planning import Units
+from .._fit.preparation import Preparation, make_members
+from .._fit.run import Member, Run
+from .._labels.base import Classes, Labels, StartScores
+from .._tree import SharedBins, TreeLearner
+
+Split = tuple["NDArray[np.intp]", "NDArray[np.intp]"]
+"""The training rows and the test rows of a fold."""
+
+
+class Folds(NamedTuple):
+    """The runs of all folds, whose validation rows are the test rows of their folds."""
+
+    runs: Sequence[Run]
+    splits: Sequence[Split]
+    X: Any
+    """All rows as numbers."""
+    start: Array | None
+    """The scores of an init model for all rows."""
+
+
+class _Table(NamedTuple):
+    """The checked rows that the folds are taken from."""
+
+    reader: TableReader
+    labels: Labels
+    X: Any
+    y: NDArray[Any]
+    weight: NDArray[Any] | None
+    start: Array | None
+    bins: SharedBins | None
+    """None for learners other than trees."""
+
+
+class FoldPreparation(Preparation):
+    """Prepares the runs of a cross-validation."""
+
+    def folds(
+        self, given: Given, split: Callable[[NDArray[Any], NDArray[np.intp] | None], Iterable[tuple[Any, Any]]]
+    ) -> Folds:
+        """The runs of all folds; `split` returns pairs of training and test rows for the checked y and its strata."""
+        reader, checked, y, weight = self._check_table(given.X, given.y, given.weight)
+        X, (kept, _, labels, encoded) = plain(checked), self._weigh(y, weight)
+        strata = labels.strata(encoded)
+        if strata is not None and len(strata) < len(y):
+            of_kept, strata = strata, np.zeros(len(y), dtype=np.intp)
+            strata[kept] = of_kept
+        splits = [_checked_split(number, len(y), *rows) for number, rows in enumerate(split(y, strata))]
+        if not splits:
+            raise ValueError("cv has no folds; pass a number of folds, a splitter or pairs of training and test rows.")
+        start = StartScores(self._settings.init, labels, self._loss(labels))(given.X)
+        bins = None
+        if self._settings.learner is None:
+            used = np.arange(len(y))[kept]
+            weights = None if weight is None else Weights.of(weight[used])  # without class weights, which come from y
+            bins = SharedBins(X, used, self._settings.max_bins, weights, self._n_threads)
+        table = _Table(reader, labels, X, y, weight, start, bins)
+        runs = []
+        for number, rows in enumerate(splits):
+            with naming(f"cv, fold {number}"):
+                runs.append(self._fold(table, *rows, n_folds=len(splits)))
+        return Folds(runs, splits, X, start)
+
+    def _fold(self, table: _Table, train: NDArray[np.intp], test: NDArray[np.intp], n_folds: int) -> Run:
+        """The run that fit would prepare for these training and validation rows, with the bins of the table."""
+        labels, weight = table.labels, table.weight
+        kept, weights, found, encoded = self._weigh(table.y[train], None if weight is None else weight[train])
+        _check_classes(labels, found)
+        train = train[kept]
+        loss = self._loss(labels)
+        plan = self._plan(table.reader, labels, loss, Units.of(labels, encoded), True, lambda parts: "")
+        at_once, n_threads = self._divided_threads(loss, n_folds * plan.n_members)
+        plan = plan._replace(members_at_once=at_once, n_threads=n_threads)
+        of_test = None if weight is None else weight[test].astype(np.float64)
+        if of_test is not None and not of_test.any():
+            raise ValueError("sample_weight: all test rows have weight zero; use other folds.")
+        starts = (None, None) if table.start is None else (table.start[:, train], table.start[:, test])
+        rows = Rows(train, encoded, weights, starts[0]).followed_by(
+            RowSet(VALIDATION, len(test), of_test), test, labels.encode_validation(table.y[test], len(test)), starts[1]
+        )
+
+        def member(number: int) -> Member:
+            seed, n_train = plan.seed_of(number), len(train)
+            f0, objective = self._objective(plan, labels, rows, n_train)
+            learner = self._learner(plan, table.reader, labels, objective, seed)
+            residual = start_residual(objective)
+            if isinstance(learner, TreeLearner) and table.bins is not None:
+                fitter: Any = table.bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
+            else:
+                fitter = learner.bind(table.X[rows.X], n_train, objective.train_weights, residual)
+            return Member(f0, objective, learner, fitter, seed, None)
+
+        members = make_members(plan, member, [0] * plan.n_members)  # all have the same rows
+        return Run(plan, table.reader, labels, members, rows.watched)
+
+
+def _checked_split(number: int, n_rows: int, train: Any, test: Any) -> Split:
+    """The training and test rows of a fold, which may be given as masks."""
+    found = []
+    for name, given in (("training", train), ("test", test)):
+        rows = np.asarray(given)
+        try:
+            found.append(np.arange(n_rows)[rows if rows.size > 0 else rows.astype(np.intp)])
+        except IndexError as error:
+            raise ValueError(f"cv, fold {number}: rows must be from 0 to {n_rows - 1}; {error}.") from error
+        if len(found[-1]) == 0:
+            raise ValueError(f"cv, fold {number} has no {name} rows; use fewer folds or another splitter.")
+    return found[0], found[1]
+
+
+def _check_classes(labels: Labels, found: Labels) -> None:
+    """Raise ValueError if the training rows of a fold lack a class."""
+    if not isinstance(labels, Classes) or not isinstance(found, Classes):
+        return
+    lacking = sorted(set(labels.classes.tolist()) - set(found.classes.tolist()))
+    if lacking:
+        raise ValueError(
+            f"the training rows have no row of class {', '.join(map(repr, lacking))}, which cannot be learned; use "
+            "fewer folds, a stratified splitter, or drop rare classes."
+        )

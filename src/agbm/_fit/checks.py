@@ -1,0 +1,76 @@
+"""Checks of parameters and arguments that cannot be combined."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sklearn.base import is_regressor
+
+from .._core.methods import method_of
+from .._data.batches import Batches
+from .._data.rows import Given
+from .._storage.checkpoint import Checkpoint
+
+
+def check_combinations(settings: Any, validation: Given, checkpoints: Sequence[Checkpoint]) -> None:
+    """Raise an error if parameters of an estimator cannot be combined."""
+    method_of(settings.method).check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
+    if settings.learner is not None:
+        _check_learner(settings, saves_checkpoints=bool(checkpoints))
+    for callback in settings.callbacks or ():
+        if not callable(callback):
+            raise TypeError(f"callbacks must be callables that accept a record; got {callback!r}.")
+    for checkpoint in checkpoints:
+        checkpoint.check_path()
+    X_val, y_val, weight, offset = validation
+    if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # batches may contain their labels
+        missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
+        raise ValueError(f"{missing}=None: X_val and y_val must be given together; got only {given}.")
+    if X_val is None and weight is not None:
+        raise ValueError("sample_weight_val has the weights of X_val, which is not given; pass X_val and y_val.")
+    if X_val is None and offset is not None:
+        raise ValueError("offset_val has the offsets of X_val, which is not given; pass X_val and y_val.")
+
+
+def watched_rows(watch: Any) -> dict[str, Given]:
+    """The rows of the argument `watch` of fit, by name."""
+    rows: dict[str, Given] = {}
+    for name, given in ({} if watch is None else dict(watch)).items():
+        if not isinstance(name, str) or f"{name}_".startswith(("train_", "validation_")):
+            raise ValueError(
+                f"watch: the name {name!r} must be text other than 'train' and 'validation', and must not begin with "
+                "'train_' or 'validation_', as other columns of history_ do."
+            )
+        if not isinstance(given, tuple) or len(given) not in (2, 3, 4):
+            raise ValueError(
+                f"watch[{name!r}] must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, offset); got "
+                f"{type(given).__name__}."
+            )
+        rows[name] = Given(*given)
+    return rows
+
+
+def check_scores(scoring: Any, watched: Collection[str], in_this_process: bool) -> None:
+    """Raise ValueError for scores that cannot be computed if X is not a table."""
+    if watched:
+        raise ValueError(f"watch={list(watched)} needs X as a table, not as batches or on a cluster; use X_val.")
+    if scoring is not None and not in_this_process:
+        raise ValueError(f"scoring={scoring!r} needs all validation rows in one process; on a cluster, use None.")
+
+
+def _check_learner(model: Any, saves_checkpoints: bool) -> None:
+    """Raise an error for settings of trees that a custom learner would silently ignore."""
+    if isinstance(model.learner, type) or not is_regressor(model.learner):
+        raise TypeError(
+            f"learner={model.learner!r} must be None or an instance of a scikit-learn regressor, not a class."
+        )
+    tree_parameters: dict[str, Any] = {"monotonic_cst": None, "interaction_cst": None, "subsample": 1.0}
+    for name, default in tree_parameters.items():
+        if getattr(model, name) is not default and getattr(model, name) != default:
+            raise ValueError(
+                f"{name}={getattr(model, name)!r} works with trees only; got learner={model.learner!r}. "
+                f"Use {name}={default!r}."
+            )
+    if saves_checkpoints:
+        raise TypeError(f"Checkpoint saves trees only; got learner={model.learner!r}. Remove it from callbacks.")

@@ -1,0 +1,400 @@
+"""Planning of training: what follows from labels and parameters, whether the rows are a table or blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
+from functools import partial
+from operator import add
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._base import threads
+from .._base.identity import fingerprints
+from .._base.sums import Array
+from .._base.together import combined, count
+from .._base.weights import Weights
+from .._core.ensemble import Ensemble
+from .._core.learners import Learner, RegressorLearner
+from .._core.methods import method_of
+from .._core.objective import LocalObjective, start_function
+from .._core.ring import Ring
+from .._core.spread_level import spread_of
+from .._data.blocks import naming
+from .._data.hold_out import held_out_rows, seed_of
+from .._data.reader import TableReader
+from .._data.rows import Rows, weighted_rows
+from .._labels.base import Labels
+from .._labels.matrices import kind_of
+from .._losses import BuiltInLoss, Loss, best_constant_with, is_built_in, traits_of
+from .._model.fitted import FittedModel
+from .._model.settings import shaping_parameters
+from .._storage.checkpoint import Checkpoint
+from .._tree import TreeLearner
+from . import auto
+from .constraints import interaction_groups, monotone_outputs
+from .run import Plan
+
+P = TypeVar("P", bound="Planning")
+
+
+class Planning:
+    """The part of preparing a run that tables and blocks have in common; `settings` is the estimator."""
+
+    def __init__(
+        self, settings: Any, kind: type[Labels], earlier: FittedModel | None, in_this_process: bool,
+        updated: FittedModel | None = None, seed: int | None = None, alone: bool = True,
+    ) -> None:  # fmt: skip
+        """`kind` is the type of the labels; `earlier` is the model to continue from with warm_start.
+
+        `updated` is a model whose columns, categories and classes stay, and nothing else. `seed` is that of a run to
+        repeat, instead of one that random_state gives. `alone`: whether the rows of an update are not combined with
+        those of the fit.
+        """
+        self._seed = seed
+        self._alone = alone
+        self._settings = settings
+        self._kind = kind
+        self._earlier = earlier
+        self._updated = updated
+        self._known = earlier if updated is None else updated
+        """The model whose columns and categories the rows must have."""
+        self._learned: Loss | None = None
+        """The loss with what it has learned from the labels, if there is something to learn."""
+        self._in_this_process = in_this_process
+        self._estimator = type(settings).__name__
+        self._n_threads = threads.resolve(settings.n_jobs)
+
+    def _recognise(self, y: Any) -> None:
+        """Find out which kind of labels y are, which must be that of a run that is continued."""
+        self._kind = kind_of(self._kind, y, self._settings.loss)
+        if self._earlier is not None and type(self._earlier.labels) is not self._kind:
+            raise ValueError(
+                "y: with warm_start=True labels must be of the same kind as in the previous fit: one class per row, "
+                "several labels, or probabilities; use warm_start=False."
+            )
+
+    def without_callbacks(self, kind: type[P]) -> P:
+        """The same as another class, for other processes, which neither need callbacks nor can always have them."""
+        settings = copy(self._settings)
+        settings.callbacks = None
+        made = kind(settings, self._kind, self._earlier, self._in_this_process, self._updated, alone=self._alone)
+        made.adopt(self._kind, self._learned)
+        return made
+
+    def adopt(self, kind: type[Labels], learned: Loss | None) -> None:
+        """Know what other processes have found out about the labels."""
+        self._kind, self._learned = kind, learned
+
+    def _weigh(self, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[Any, Weights | None, Labels, Array]:
+        """The rows with positive weight, their weights times those of their classes, their labels, and these encoded.
+
+        Rows of weight zero must not affect anything: neither bins nor classes nor a validation split.
+        """
+        kept: Any = slice(None)  # all rows, without copying
+        if sample_weight is not None:
+            self._kind.check_weights(y, sample_weight, "sample_weight")
+            kept = weighted_rows(sample_weight, "sample_weight")
+            sample_weight = sample_weight[kept]
+        of_class = self._kind.weights(getattr(self._settings, "class_weight", None), y[kept], sample_weight)
+        if of_class is not None:
+            rows = weighted_rows(of_class, "class_weight")
+            kept, of_class = np.arange(len(y))[kept][rows], of_class[rows]
+            sample_weight = None if sample_weight is None else sample_weight[rows]
+        weights = Weights.of(sample_weight, of_class)
+        if self._updated is not None:
+            encoded = self._updated.labels.encode(y[kept])
+            if self._alone:
+                self._updated.labels.check_alone(encoded)
+            labels = self._updated.labels.updated_with(encoded)
+        else:
+            labels, encoded = self._kind.learn(y[kept], None if self._earlier is None else self._earlier.labels)
+            loss = self._loss(labels)
+            if _learns(loss) and self._known is None and self._learned is None:
+                self._learned = cast(Any, loss).learned_from(encoded, None if weights is None else weights.total)
+            labels, encoded = labels.scored_by(self._loss(labels), encoded)
+        return kept, weights, labels, encoded
+
+    def _loss(self, labels: Labels) -> Loss:
+        given = self._settings.loss
+        loss: Any = labels.loss_of(given) if isinstance(given, str) else given
+        if _learns(loss):
+            loss = self._known.loss if self._known is not None else self._learned or loss
+        labels.check_loss(loss)
+        return _with_threads(loss, self._n_threads)
+
+    def _plan(
+        self, reader: TableReader, labels: Labels, loss: Loss, units: Units, has_validation: bool,
+        identity: Callable[[dict[str, str]], str],
+    ) -> Plan:  # fmt: skip
+        """The plan for so many rows; `identity` combines the fingerprints of parameters with those of rows."""
+        settings, method = self._settings, method_of(self._settings.method)
+        n_members = auto.n_members(settings.n_members, method, settings.learner is None)
+        stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
+        held_out = stops_early and not has_validation and settings.validation_fraction is not None
+        is_trial = held_out and self._needs_no_held_out_rows(loss)
+        is_trial = is_trial and auto.is_trial(settings.early_stopping, *units, n_members)
+        if is_trial and settings.warm_start:  # its next fit must have the same training rows
+            stops_early = held_out = is_trial = False
+        seed = seed_of(settings.random_state) if self._seed is None else self._seed
+        earlier: Sequence[Ensemble] = ()
+        if not is_trial:
+            earlier, seed = self._earlier_run(reader, labels, held_out, seed, identity)
+        if earlier and len(earlier) != n_members:
+            raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
+        at_once, n_threads = self._divided_threads(loss, n_members)
+        return Plan(
+            method, loss, auto.second_order(settings.second_order, method), self._max_iter(stops_early), stops_early,
+            held_out, is_trial, n_members, at_once, n_threads, earlier, seed,
+        )  # fmt: skip
+
+    def _needs_no_held_out_rows(self, loss: Loss) -> bool:
+        """Whether nothing but the number of iterations is found from held-out rows."""
+        scales = getattr(self._settings, "temperature_scaling", False)
+        return not scales and spread_of(loss) is None and not traits_of(loss).has_baseline
+
+    def _divided_threads(self, loss: Loss, n_members: int) -> tuple[int, int]:
+        """How many members are trained at the same time, and the number of threads of each."""
+        on_cpu = self._in_this_process and self._settings.device == "cpu"
+        if self._settings.learner is None and isinstance(loss, BuiltInLoss) and on_cpu:
+            return threads.divide(self._n_threads, n_members)
+        return 1, self._n_threads
+
+    def _max_iter(self, stops_early: bool) -> int:
+        given, wanted = self._settings.max_iter, auto.max_iter(self._settings.max_iter, stops_early)
+        if self._earlier is not None and wanted < self._earlier.best_iteration:
+            here = f" (here {wanted})" if isinstance(given, str) else ""
+            raise ValueError(
+                f"With warm_start=True, max_iter={given!r}{here} must be at least "
+                f"best_iteration_={self._earlier.best_iteration}, the iterations that the model already has; use a "
+                "larger value, or warm_start=False."
+            )
+        return wanted
+
+    def _earlier_run(
+        self, reader: TableReader, labels: Labels, held_out: bool, seed: int,
+        identity: Callable[[dict[str, str]], str],
+    ) -> tuple[Sequence[Ensemble], int]:  # fmt: skip
+        """The ensembles of the run to resume, from warm_start or a checkpoint, and its seed."""
+        ensembles: Sequence[Ensemble] = ()
+        if self._earlier is not None:
+            if held_out != self._earlier.held_out:
+                held, given = ("no rows", "not given") if held_out else ("some rows", "given")
+                raise ValueError(
+                    f"warm_start=True needs the training rows of the previous fit, which held out {held} for early "
+                    f"stopping; with X_val {given}, the training rows differ. Pass X_val as before, or use "
+                    "warm_start=False."
+                )
+            ensembles, seed = self._earlier.ensembles, self._earlier.seed
+        for checkpoint in checkpoints_of(self._settings):
+            parts = self._fingerprints(checkpoint, reader, seed, held_out)
+            saved = checkpoint.load(identity(parts), reader.n_features, labels.n_outputs)
+            if saved is not None and len(saved[0][0]) > (len(ensembles[0]) if ensembles else 0):
+                ensembles, seed = saved
+        return ensembles, seed
+
+    def _fingerprints(self, checkpoint: Checkpoint, reader: TableReader, seed: int, held_out: bool) -> dict[str, str]:
+        """Fingerprints of everything except rows that the run of a checkpoint depends on."""
+        settings, parameters = self._settings, shaping_parameters(self._settings)
+        parameters["seed"] = seed if isinstance(settings.random_state, (int, np.integer)) else None
+        parameters["held_out"] = held_out
+        parameters["features"] = list(range(reader.n_features) if reader.names is None else reader.names)
+        if not isinstance(settings.init, str):  # its scores are digested with the rows
+            parameters["init"] = None
+        with naming(repr(checkpoint)):
+            return fingerprints(parameters)
+
+    def _ring(self, plan: Plan, labels: Labels, y: Array, first: int = 0) -> Ring | None:
+        """The rows that members hold out, None if they hold out none; `first` is the number of the first row."""
+        if not plan.held_out:
+            return None
+        settings = self._settings
+        try:
+            share, strata, groups = settings.validation_fraction, labels.strata(y), labels.groups(y)
+            return Ring.of(*held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first))
+        except ValueError as error:
+            raise ValueError(
+                f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
+                f"{error} Pass X_val and y_val, or use early_stopping=False."
+            ) from error
+
+    def _objective(
+        self, plan: Plan, labels: Labels, rows: Rows, n_train: int, first: int = 0
+    ) -> tuple[Any, LocalObjective]:
+        """The start function, and the objective; the first n_train rows are for training.
+
+        `first` is the number of the first row, where other processes have other rows.
+        """
+        rows.y.setflags(write=False)  # a user-defined loss must not change it
+        for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:
+            for checked in (of_output[..., : rows.n_given], of_output):  # without those of X_val, then all labels
+                if checked.shape[-1] or is_built_in(plan.loss):  # a user-defined check need not expect no rows
+                    plan.loss.check(checked)
+        start: Any = deepcopy(self._settings.init)  # a copy: the user may change the model later
+        scores = rows.start
+        if isinstance(start, str):
+            start = _start_constants(start, plan, labels, rows, n_train, first)
+            scores = start_function(start, scores, rows.n)
+        joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
+        return start, LocalObjective(
+            joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
+            plan.second_order, plan.n_threads, rows.validation_weight(n_train),
+            sum(row_set.n for row_set in rows.watched),
+        )  # fmt: skip
+
+    def _l2(self, objective: LocalObjective) -> float | list[float]:
+        """The parameter of trees, which may depend on the hessian of the start function."""
+        return auto.l2_regularization(self._settings.l2_regularization, objective)
+
+    def _learner(
+        self, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
+    ) -> Learner:
+        if self._settings.learner is None:
+            return self._tree_learner(plan, reader, labels, objective.n_train, self._l2(objective), seed)
+        given = self._settings.learner
+        learner = RegressorLearner(given, seed, labels.n_outputs)
+        if reader.categories.of:
+            raise ValueError(
+                f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
+                f"learner={given!r}. Encode them, or use categorical_features=None."
+            )
+        if plan.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
+            raise ValueError(
+                f"second_order=True needs a learner whose fit accepts sample_weight; got learner={given!r}. "
+                "Use second_order=False."
+            )
+        return learner
+
+    def _tree_learner(
+        self, plan: Plan, reader: TableReader, labels: Labels, n: int, l2: float | list[float], seed: int
+    ) -> TreeLearner:
+        """The learner for n training rows."""
+        settings = self._settings
+        n_categories = reader.categories.counts(reader.n_features)
+        monotone = self._monotone(reader, labels, n_categories > 0)
+        return TreeLearner(
+            max_depth=settings.max_depth,
+            max_leaf_nodes=auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
+            min_samples_leaf=auto.min_samples_leaf(settings.min_samples_leaf, n, plan.loss),
+            min_hessian_leaf=traits_of(plan.loss).min_hessian_leaf,
+            l2_regularization=l2,
+            min_split_gain=settings.min_split_gain,
+            max_bins=settings.max_bins,
+            shared_structure=plan.method.two_values_per_leaf,
+            vector_leaves=auto.vector_leaves(settings.multi_strategy, plan.loss, len(monotone) > 1),
+            n_categories=n_categories,
+            monotone=monotone,
+            interactions=self._interactions(reader),
+            subsample=settings.subsample,
+            colsample_bytree=settings.colsample_bytree,
+            colsample_bynode=auto.colsample_bynode(settings.colsample_bynode, plan.method, plan.loss),
+            seed=seed,
+            n_threads=plan.n_threads,
+        )
+
+    def _interactions(self, reader: TableReader) -> list[list[int]]:
+        """Groups of features that may interact."""
+        return reader.with_parts(interaction_groups(self._settings.interaction_cst, reader.names, reader.n_columns))
+
+    def _monotone(self, reader: TableReader, labels: Labels, categorical: NDArray[np.bool_]) -> Sequence[Sequence[int]]:
+        """The monotonic constraints of each output, a single list if they are the same; see TreeLearner."""
+        given = self._settings.monotonic_cst
+        monotone = monotone_outputs(given, reader.columns, labels)
+        constrained: NDArray[np.bool_] = np.asarray(monotone.any(axis=0))
+        both = np.flatnonzero(constrained & categorical[: reader.n_columns])
+        if len(both):
+            raise ValueError(
+                f"monotonic_cst={given!r}: features {both.tolist()} are categorical and have no order; use 0 for them."
+            )
+        if not constrained.any():
+            return ()
+        of_dates = [f for f in reader.derivation.dates if constrained[f]]
+        if of_dates:
+            raise ValueError(
+                f"monotonic_cst={given!r}: columns {of_dates} are dates, of which parts repeat; use 0 for them, or "
+                "convert them to numbers."
+            )
+        same = bool((monotone == monotone[0]).all())
+        if not same and self._settings.multi_strategy == "multi_output_tree":
+            raise ValueError(
+                f"monotonic_cst={given!r} differs between outputs, which share each tree with "
+                "multi_strategy='multi_output_tree'; use multi_strategy='one_output_per_tree'."
+            )
+        parts = [0] * (reader.n_features - reader.n_columns)
+        return [[*of_output, *parts] for of_output in (monotone[:1] if same else monotone).tolist()]
+
+
+def _learns(loss: object) -> bool:
+    return traits_of(loss).learns_from_labels
+
+
+def _with_threads(loss: Any, n_threads: int) -> Loss:
+    return cast(Loss, loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss)
+
+
+def checkpoints_of(settings: Any) -> list[Checkpoint]:
+    """The checkpoints among the callbacks of an estimator."""
+    return [callback for callback in settings.callbacks or () if isinstance(callback, Checkpoint)]
+
+
+def _start_constants(init: str, plan: Plan, labels: Labels, rows: Rows, n_train: int, first: int) -> Array:
+    """The constants of the start function, given the offsets of the training rows."""
+    if init == "zero":
+        return np.zeros(labels.n_outputs)
+    training, given = _LabelsHere.of(rows, n_train, first), _LabelsHere.of(rows, rows.n_given, first)
+    constants = partial(_best_constants, plan.loss, labels.one_for_all_outputs)
+    if not is_built_in(plan.loss):  # it expects all rows
+        return np.asarray(combined([training], add, constants))
+    if plan.held_out:
+        try:
+            return constants([training])
+        except ValueError:  # a member has held out all labels of a kind that the loss needs, such as positive ones
+            pass
+    return constants([given])
+
+
+class _LabelsHere(NamedTuple):
+    """The labels of the first rows of one process."""
+
+    first: int
+    """The number of the first row."""
+    y: Array
+    weight: Array | None
+    offset: Array | None
+
+    @classmethod
+    def of(cls, rows: Rows, n: int, first: int) -> _LabelsHere:
+        weight = None if rows.weights is None else rows.weights.total[:n]
+        return cls(first, rows.y[..., :n], weight, None if rows.start is None else rows.start[:, :n])
+
+
+def _best_constants(loss: Loss, one_for_all_outputs: bool, parts: Sequence[_LabelsHere]) -> Array:
+    _, *vectors = zip(*sorted(parts, key=lambda part: part.first), strict=True)
+    y, weight, offset = (None if part[0] is None else np.concatenate(part, axis=-1) for part in vectors)
+    assert y is not None
+    if one_for_all_outputs:
+        return np.asarray(_best_constant(loss, y, weight, offset), dtype=np.float64)
+    offsets = [None] * len(y) if offset is None else list(offset)
+    return np.array([float(_best_constant(loss, *one)) for one in zip(y, [weight] * len(y), offsets, strict=True)])
+
+
+def _best_constant(loss: Loss, y: Array, weight: Array | None, offset: Array | None) -> float | Array:
+    loss.check(y)
+    return best_constant_with(loss, y, weight, offset)
+
+
+class Units(NamedTuple):
+    """What is held out as a whole: rows, or groups of rows that affect the loss."""
+
+    n: int
+    are_groups: bool
+
+    @classmethod
+    def of(cls, labels: Labels, y: Array) -> Units:
+        """Those of rows with labels y; where processes share the rows, each has whole groups."""
+        groups = labels.groups(y)
+        if groups is None:
+            return cls(count(y.shape[-1]), False)
+        return cls(count(len(np.unique(groups[cast(Any, labels.strata(y)) > 0]))), True)

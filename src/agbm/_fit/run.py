@@ -1,0 +1,103 @@
+"""A prepared run: the plan that follows from labels and parameters, and the members with their rows and learners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.ensemble import Ensemble
+from .._core.learners import Fitter, Learner
+from .._core.methods import Method
+from .._core.objective import Objective
+from .._data.digest import RowDigest
+from .._data.reader import TableReader
+from .._data.rows import RowSet
+from .._labels.base import Labels
+from .._losses import Loss
+from .._tree import TreeLearner
+
+
+class Plan(NamedTuple):
+    """The part of the settings of a run that follows from labels and parameters alone."""
+
+    method: Method
+    loss: Loss
+    second_order: bool
+    max_iter: int
+    stops_early: bool
+    held_out: bool
+    """Whether validation rows are held out of the given rows."""
+    is_trial: bool
+    """Whether the run only finds the number of iterations of another one, without held-out rows."""
+    n_members: int
+    members_at_once: int
+    """How many members are trained at the same time, on threads of their own."""
+    n_threads: int
+    """Number of threads of each."""
+    earlier: Sequence[Ensemble]
+    """The run to resume: one ensemble per member, or none."""
+    seed: int
+
+    def seed_of(self, member: int) -> int:
+        """The seed of a member; the first has that of the run."""
+        return self.seed if member == 0 else _draw_seed(self.seed, member)
+
+    def earlier_of(self, member: int) -> Ensemble | None:
+        """The run of a member to resume."""
+        return self.earlier[member] if self.earlier else None
+
+
+class Member(NamedTuple):
+    """A member of the model: its rows and its learner, ready for training."""
+
+    start: Any
+    """The start function: constants, or a model."""
+    objective: Objective[Any]
+    learner: Learner
+    fitter: Fitter[Any]
+    seed: int
+    earlier: Ensemble | None
+    """The run to resume."""
+
+
+class Run(NamedTuple):
+    """A prepared run: everything needed for training."""
+
+    plan: Plan
+    reader: TableReader
+    labels: Labels
+    members: Sequence[Member]
+    watched: Sequence[RowSet]
+    """The last rows of each member, which are only watched."""
+    data: RowDigest | None = None
+    """The digest of all rows but these; None for a cross-validation, or if it must not be known."""
+
+    @property
+    def start(self) -> Any:
+        """The start function of the model: the mean of those of the members, or the model that they all start from."""
+        starts = [member.start for member in self.members]
+        return np.mean(starts, axis=0) if len(starts) > 1 and isinstance(starts[0], np.ndarray) else starts[0]
+
+    def resolved(self, settings: Any) -> dict[str, Any]:
+        """The values of `resolved_params_`: resolved "auto" values and related settings."""
+        plan = self.plan
+        found = {
+            "method": plan.method,
+            "loss": plan.loss,
+            "second_order": plan.second_order,
+            "max_iter": plan.max_iter,
+            "learning_rate": settings.learning_rate,
+            "early_stopping": plan.stops_early,
+            "n_members": plan.n_members,
+        }
+        learner = self.members[0].learner
+        if isinstance(learner, TreeLearner):
+            names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization", "colsample_bynode")
+            found |= {name: getattr(learner, name) for name in names}
+        return found
+
+
+def _draw_seed(*entropy: int) -> int:
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0]) % np.iinfo(np.int32).max

@@ -1,0 +1,224 @@
+"""Training: runs the algorithm with callbacks, early stopping and progress, and returns the fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from numpy.typing import NDArray
+
+from .._base.identity import UnidentifiedError, fingerprint, fingerprints, library_version
+from .._core.dropout import Dropout
+from .._core.ensemble import Ensemble, fold
+from .._core.methods import name_of
+from .._core.replay import ReplayingFitter
+from .._core.spread_level import SpreadLevels, spread_of, with_level
+from .._core.training import (
+    EarlyStopping,
+    KeptFunctions,
+    MemberRun,
+    Watcher,
+    after,
+    by_loss,
+    by_score,
+    mean_of,
+    no_scores,
+    warn_diverged,
+    watch,
+)
+from .._data.blocks import naming
+from .._losses import traits_of
+from .._model.fitted import FittedModel, Origin
+from .._model.settings import shaping_parameters
+from .baseline import baseline_of_fit
+from .calibration import calibration_of_fit
+from .planning import checkpoints_of
+from .progress import progress
+from .run import Member, Plan, Run
+from .scoring import Scores, scorers_of
+from .temperature import best_factor, scaled
+
+
+class Trained(NamedTuple):
+    """The result of a run: one ensemble per member at the best iteration, and the history."""
+
+    ensembles: list[Ensemble]
+    history: dict[str, NDArray[Any]]
+    resolved: dict[str, Any]
+    """Settings that the run has found; see FittedModel."""
+    functions: Sequence[Any] = ()
+    """For each member, its function at the best iteration, on the rows that it has held out; for Cox's loss, on all."""
+    levels: Sequence[float] = ()
+    """For each member, the level of its spread at the best iteration; see SpreadLevels."""
+
+
+def settled(prepare: Callable[[Any, int | None], Run], settings: Any, seed: int | None = None) -> tuple[Run, Any]:
+    """The run of an estimator, and its settings, after a trial has found the number of iterations if there is one.
+
+    `prepare` makes a run of settings and a seed.
+    """
+    run = prepare(settings, seed)
+    if not run.plan.is_trial:
+        return run, settings
+    trial, final = copy(settings), copy(settings)
+    trial.callbacks = None  # they are told of the model that is kept
+    trained = follow(run, trial, members_of(run, trial))
+    final.early_stopping, final.max_iter = False, max(len(trained.ensembles[0]), 1)
+    return prepare(final, run.plan.seed), final
+
+
+def train(prepare: Callable[[Any, int | None], Run], settings: Any) -> FittedModel:
+    """Train a model; `settings` is the estimator with its parameters, of which `prepare` makes a run."""
+    run, final = settled(prepare, settings)
+    model = finished(run, final, follow(run, final, members_of(run, final)))
+    parameters = shaping_parameters(settings)
+    return replace(model, parameters=parameters, fingerprints=_known_fingerprints(parameters))
+
+
+def members_of(run: Run, settings: Any) -> list[MemberRun]:
+    """The runs of all members."""
+    return [member_run(run.plan, member, settings) for member in run.members]
+
+
+def finished(run: Run, settings: Any, trained: Trained) -> FittedModel:
+    """The model of a run, with everything that follows from its rows after the last iteration."""
+    model = fitted_model(run, settings, trained)
+    if traits_of(run.plan.loss).has_baseline:
+        pairs = zip(run.members, trained.functions, strict=True)
+        functions = [cast(Any, member.objective).to_host(f) for member, f in pairs]  # they may be on a device
+        return replace(model, baseline=baseline_of_fit(run, functions))
+    if not run.plan.held_out:
+        return model
+    starts = [member.start for member in run.members]
+    if trained.levels:
+        starts = [with_level(*of, run.plan.loss) for of in zip(starts, trained.levels, strict=True)]
+    return replace(model, calibration=calibration_of_fit(run, starts, trained.functions))
+
+
+def fitted_model(run: Run, settings: Any, trained: Trained) -> FittedModel:
+    """The model of a run whose ensembles end at the best iteration."""
+    plan, parameters, ensembles = run.plan, shaping_parameters(settings), trained.ensembles
+    start = run.start
+    if trained.levels:
+        start = with_level(start, mean_of(trained.levels), plan.loss)
+    return FittedModel(
+        reader=run.reader, labels=run.labels, loss=plan.loss, start=start, ensembles=ensembles,
+        folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
+        fingerprints=_known_fingerprints(parameters), resolved=trained.resolved, seed=plan.seed,
+        held_out=plan.held_out, history=trained.history,
+        origin=None if run.data is None else Origin(library_version(), run.data),
+    )  # fmt: skip
+
+
+def follow(run: Run, settings: Any, members: Sequence[MemberRun]) -> Trained:
+    """Run the members to their end, with callbacks, early stopping and progress."""
+    plan = run.plan
+    n_known = len(plan.earlier[0]) if plan.earlier else 0
+    scorers = scorers_of(settings)
+    scores = Scores(settings, scorers, run) if scorers or run.watched else no_scores
+    has_validation = members[0].objective.has_validation
+    stopping = f"{'validation' if has_validation else 'train'}_{next(iter(scorers))}" if scorers else None
+    criterion = by_loss(has_validation) if stopping is None else by_score(stopping)
+    ensembles = [member.ensemble for member in members]
+    objectives = [member.objective for member in members]
+    scales = _scales(settings, has_validation)
+    has_baseline = traits_of(plan.loss).has_baseline
+    keeps = plan.held_out or scales or has_baseline
+    kept = KeptFunctions(objectives, criterion, whole=scales or has_baseline)
+    spread = spread_of(plan.loss) if has_validation else None
+    levels = None if spread is None else SpreadLevels(objectives, spread)
+    for checkpoint in checkpoints_of(settings):
+        checkpoint.begin(ensembles, plan.seed)
+    watchers: list[Watcher] = [kept] if keeps else []
+    seen = kept.seeing(scores) if keeps else scores
+    watchers += [after(n_known, callback) for callback in settings.callbacks or ()]
+    shown = progress(name_of(settings.method), plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
+    with shown as bar:
+        if bar is not None:
+            watchers.append(bar)
+        if plan.stops_early:
+            watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol, criterion))
+        # The learners that are left out of a step are drawn among those of all earlier steps.
+        history, diverged = watch(members, watchers, plan.members_at_once, settings.dropout == 0.0, seen, levels)
+
+    best = history.records[-1].iteration
+    if plan.stops_early or diverged:
+        best = history.best_iteration(criterion)
+    if diverged:
+        warn_diverged(history, best, stacklevel=6)
+    for ensemble in ensembles:
+        ensemble.truncate(best)
+    resolved = run.resolved(settings)
+    functions = kept.at(best) if keeps else ()
+    if scales:
+        factor = best_factor(objectives, functions) if best else 1.0
+        ensembles = [ensemble.scaled([factor] * best) for ensemble in ensembles]
+        resolved["temperature"] = 1.0 / factor
+        functions = [of.to_keep(scaled(of, f, factor)) for of, f in zip(objectives, functions, strict=True)]
+    return Trained(ensembles, history.columns(), resolved, functions, () if levels is None else levels.found[best])
+
+
+def _scales(settings: Any, has_validation: bool) -> bool:
+    """Whether trees are scaled by a temperature; raises ValueError if there are no rows to find it with."""
+    if not getattr(settings, "temperature_scaling", False):
+        return False
+    if not has_validation:
+        raise ValueError(
+            "temperature_scaling=True needs validation rows, but no rows are held out: pass X_val and y_val, or use "
+            "early_stopping=True with a validation_fraction."
+        )
+    return True
+
+
+def member_run(plan: Plan, member: Member, settings: Any) -> MemberRun:
+    """The run of a member; it first replays the earlier run, if there is one."""
+    objective, ensemble = member.objective, Ensemble()
+    fitter = member.fitter
+    if member.earlier is not None:
+        fitter = ReplayingFitter(member.earlier, fitter, objective)
+    options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": plan.max_iter}
+    if settings.dropout > 0.0:
+        options["drop"] = Dropout(settings.dropout, member.seed, objective, ensemble, member.fitter)
+    return MemberRun(plan.method.steps(objective, fitter, **options), objective, ensemble)
+
+
+def check_continues(settings: Any, earlier: FittedModel) -> None:
+    """Raise ValueError if parameters that affect the earlier iterations have changed since the previous fit."""
+    if earlier.updates:
+        mode, _ = earlier.updates[-1]
+        raise ValueError(
+            f"warm_start=True cannot resume this model: update(mode={mode!r}) has changed it with other rows, and a "
+            "run is resumed on the rows of one fit. Use update(mode='trees') for more trees, or warm_start=False."
+        )
+    parameters = shaping_parameters(settings)
+    with naming("warm_start=True"):
+        now = fingerprints(parameters)
+        # A model loaded from a file has no fingerprints; its parameters cannot have changed.
+        then = earlier.fingerprints or fingerprints(earlier.parameters)
+    changed = [_change(name, parameters, earlier.parameters) for name in parameters if now[name] != then.get(name)]
+    if changed:
+        raise ValueError(
+            f"warm_start=True needs the parameters of the previous fit; got {', '.join(changed)}. Set them "
+            "back, or use warm_start=False."
+        )
+
+
+def _change(name: str, parameters: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    """A description of how a parameter has changed since the previous fit."""
+    now, then = repr(parameters[name]), repr(before[name])
+    return f"{name}={now} (was {then})" if now != then else f"{name}={now} (modified since)"
+
+
+def _known_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Fingerprints of the current parameters, since objects may change later; some objects have none.
+
+    A run with such an object cannot be resumed.
+    """
+    known: dict[str, str] = {}
+    for name, value in parameters.items():
+        with suppress(UnidentifiedError):
+            known[name] = fingerprint(value)
+    return known

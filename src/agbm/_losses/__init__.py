@@ -1,0 +1,44 @@
+"""Losses: the functions that boosting minimizes.
+
+A loss is a function of the label y and the raw score f of each row. All methods work on whole vectors. Any object with
+the methods of `Loss` can be used. Native kernels compute the values and derivatives of the built-in losses. It imports
+`_base` only.
+"""
+
+from .base import LOSS_METHODS, LOSSES, BuiltInLoss, JointLoss, Loss, Prediction, Traits, has_kernels
+from .constants import enough
+from .elementary import exp, log
+from .names import (
+    best_constant_with,
+    frozen_distribution,
+    is_built_in,
+    is_loss_name,
+    loss_names,
+    named_loss,
+    prediction_of,
+    traits_of,
+)
+from .survival import has_event
+
+__all__ = [
+    "LOSSES",
+    "LOSS_METHODS",
+    "BuiltInLoss",
+    "JointLoss",
+    "Loss",
+    "Prediction",
+    "Traits",
+    "best_constant_with",
+    "enough",
+    "exp",
+    "frozen_distribution",
+    "has_event",
+    "has_kernels",
+    "is_built_in",
+    "is_loss_name",
+    "log",
+    "loss_names",
+    "named_loss",
+    "prediction_of",
+    "traits_of",
+]

@@ -1,0 +1,100 @@
+"""Fast predictions without most checks, for servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._base.sums import Array
+from .._core.learners import Model
+from .._data.rows import plain
+from .._labels.base import Classes, Labels, Numbers
+from .._losses import Loss, prediction_of
+from .._tree import Forest
+
+FLOATS = np.dtype(np.float64), np.dtype(np.float32)
+LINKS = "identity", "exp", "sigmoid", "sigmoid_of_double"
+"""Inverse links of losses with one score that have kernels."""
+
+
+class Finish(NamedTuple):
+    """What a kernel does with the scores of rows."""
+
+    link: str
+    n_columns: int
+    """Of the result; 0 for a vector."""
+    only_scores: bool = False
+    """Whether the result is scores, which the method of the labels still has to be applied to."""
+
+
+def finish_of(labels: Labels, loss: Loss, method: str) -> Finish | None:
+    """What a kernel does for a method of the labels, with the same bits; None if there is no kernel."""
+    link = prediction_of(loss)
+    if type(labels) is Numbers:
+        return Finish(link or "", 0) if method == "predictions" and labels.single and link in LINKS else None
+    if type(labels) is not Classes:
+        return None
+    several = labels.n_outputs if labels.n_outputs > 1 else 0
+    if method in ("scores", "predictions"):
+        return Finish("identity", several, only_scores=method == "predictions")
+    if several:
+        return Finish(link, several) if link == "softmax" else None
+    return Finish(link or "", 2) if link in LINKS else None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A function with the results of one method of a fitted model; created by `predictor()` of an estimator.
+
+    Its argument is a float32 or float64 array (row, feature), or the features of a single row; NaN is a missing value.
+    Results are equal to those of the method, bit for bit. Later fits of the estimator do not affect the predictor. It
+    is thread-safe.
+    """
+
+    n_features: int
+    _model: Model
+    _start: Array
+    _finish: Callable[[Array], NDArray[Any]]
+    _kernel: Finish | None
+    """What does the same as `_finish`, or its first part."""
+    _n_threads: int
+
+    def __call__(self, X: NDArray[Any]) -> Any:
+        """The results for the rows of X, or the result for one row if X is one-dimensional."""
+        if not isinstance(X, np.ndarray) or X.dtype not in FLOATS:
+            kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
+            raise TypeError(f"X must be a NumPy array of type float32 or float64; got {kind}.")
+        shape = X.shape
+        if not 1 <= len(shape) <= 2 or shape[-1] != self.n_features:
+            raise ValueError(f"X must have shape (rows, {self.n_features}) or ({self.n_features},); got {shape}.")
+        rows = plain(X if len(shape) == 2 else X[np.newaxis])
+        result = self._slow(rows) if self._fill is None else self._fast(rows, self._fill)
+        return result if len(shape) == 2 else result[0]
+
+    def _slow(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return self._finish(self._start + self._model.predict(rows, self._n_threads)[0])
+
+    def _fast(self, rows: NDArray[Any], fill: Callable[[NDArray[Any], Array], None]) -> NDArray[Any]:
+        _, n_columns, only_scores = cast(Finish, self._kernel)
+        result = np.empty((len(rows), n_columns) if n_columns else len(rows))
+        fill(rows, result)
+        if not only_scores:
+            return result
+        return self._finish(result.T if n_columns else result[np.newaxis])
+
+    @cached_property
+    def _fill(self) -> Callable[[NDArray[Any], Array], None] | None:
+        """Writes the results for rows in one call; None if there is no kernel."""
+        if self._kernel is None or not isinstance(self._model, Forest):
+            return None
+        start = np.ascontiguousarray(self._start[:, 0])
+        return self._model.predicting(start, self._kernel.link, self._n_threads).fill
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without what follows from it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}

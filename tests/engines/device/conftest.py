@@ -1,0 +1,15 @@
+"""The device that estimators with device="cuda" use."""
+
+import pytest
+
+from agbm._engines.device.prediction import DevicePredictions
+from agbm._engines.device.source import DeviceRows
+from devices import a_device
+
+
+@pytest.fixture
+def device(monkeypatch):
+    used = a_device(1)
+    monkeypatch.setattr("agbm._estimators.base.rows_of_device", lambda name: DeviceRows(used))
+    monkeypatch.setattr("agbm._estimators.base.predictions_on_device", lambda name: DevicePredictions(used))
+    return used
