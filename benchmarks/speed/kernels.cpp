@@ -8,12 +8,13 @@
 #include <thread>
 #include <vector>
 
-#include "bins/bin.hpp"
+#include "base/hash.hpp"
+#include "bins/encode.hpp"
 #include "forest/predict.hpp"
 #include "tree/histogram.hpp"
-#include "tree/node_features.hpp"
-#include "tree/partition.hpp"
 #include "tree/quantise.hpp"
+#include "tree/rows.hpp"
+#include "tree/split.hpp"
 
 namespace agbm {
 namespace {
@@ -177,7 +178,7 @@ class Kernels {
     for (int code = 0; code < 128; ++code) split.left.add(code);
     // A row's number is written at the start, read, written to one side and copied back.
     add("partition, all rows", kRows * (5 * 4.0 + 1), 0, [&] {
-      partition.reset(nullptr, kRows);
+      partition.reset(nullptr, kRows, {});
       partition.split({{0, kRows}}, {split});
     });
   }

@@ -14,7 +14,6 @@
 
 #include "base/parallel.hpp"
 #include "base/simd.hpp"
-#include "bins/layout.hpp"
 #include "formulas/exact_digits.hpp"
 
 namespace agbm {

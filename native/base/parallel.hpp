@@ -26,8 +26,6 @@
 #include <pthread.h>
 #endif
 
-#include "bins/layout.hpp"
-
 namespace agbm {
 
 // Whether other programs want the cores too, which shows when a thread waits longer than it should. Threads that share
@@ -263,6 +261,11 @@ void parallel_for(std::size_t n_tasks, int n_threads, const Body& body) {
 // The number of threads for a number of steps of about a nanosecond each: waking a thread takes as long as a few
 // thousand.
 inline int threads_for(std::size_t steps, int n_threads) { return steps < 16384 ? 1 : n_threads; }
+
+// Rows per task in parallel loops over rows: large enough to hide scheduling, small enough to balance.
+constexpr std::size_t kRowsPerTask = 16384;
+
+inline std::size_t tasks_for_rows(std::size_t n_rows) { return (n_rows + kRowsPerTask - 1) / kRowsPerTask; }
 
 // Calls body(begin, end) for consecutive pieces of [0, n_rows).
 template <class Body>

@@ -7,14 +7,16 @@
 #include <system_error>
 #include <vector>
 
-#include "bindings/bindings.hpp"
-#include "bindings/python_arrays.hpp"
-#include "bindings/tree_records.hpp"
-#include "bins/bin.hpp"
-#include "bins/leaf_rows.hpp"
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
+#include "bindings/tree_inputs.hpp"
+#include "bins/columns.hpp"
+#include "bins/encode.hpp"
+#include "bins/matrix.hpp"
 #include "bins/row_digest.hpp"
 #include "bins/sparse.hpp"
 #include "bins/thresholds.hpp"
+#include "tree/tree.hpp"
 
 namespace agbm {
 namespace {

@@ -1,4 +1,4 @@
-// Bindings of predictions and of the contributions of features to them.
+// Bindings of forests: predictions, the contributions of features to them, and the container of model files.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/bindings.hpp"
-#include "bindings/python_arrays.hpp"
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
 #include "bindings/tree_inputs.hpp"
-#include "forest/finish.hpp"
-#include "forest/leaf_numbers.hpp"
+#include "forest/arrays.hpp"
+#include "forest/model_file.hpp"
 #include "forest/predict.hpp"
 #include "forest/shap.hpp"
 
@@ -126,6 +126,16 @@ nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matr
   return to_numpy(std::move(out), x.shape(0), of.n_columns(), n_places);
 }
 
+// The table of a model file: its checksum, and (name, type, checksum, offset, count) of every section.
+nb::tuple model_file_table(const Vector<std::uint8_t>& file) {
+  const ModelFileTable table = read_model_file({file.data(), file.size()});
+  nb::list sections;
+  for (const Section& s : table.sections) {
+    sections.append(nb::make_tuple(s.name, static_cast<std::uint32_t>(s.type), s.checksum, s.offset, s.count));
+  }
+  return nb::make_tuple(table.checksum, sections);
+}
+
 }  // namespace
 
 void bind_forest(nb::module_& m) {
@@ -158,7 +168,8 @@ void bind_forest(nb::module_& m) {
       .def("predict", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
            "Shapley values, followed by the expected prediction, (row, output, feature + 1).");
-
+  m.def("model_file_table", &model_file_table, "file"_a.noconvert(),
+        "The checksum of a model file's table, and (name, type, checksum, offset, count) of every section.");
   m.attr("MAX_FEATURES") = kMaxFeatures;
   m.attr("MAX_DEPTH") = kMaxDepth;
 }

@@ -1,4 +1,4 @@
-// The growers of trees that Python uses: on rows of this process, and on rows of others.
+// The growers of trees that Python uses: on rows of this process, of others, and of a device.
 #pragma once
 
 #include <chrono>
@@ -9,15 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/python_arrays.hpp"
+#include "bindings/arrays.hpp"
 #include "bindings/tree_inputs.hpp"
-#include "bindings/tree_records.hpp"
-#include "bins/layout.hpp"
-#include "tree/binned_trees.hpp"
+#include "bins/matrix.hpp"
+#include "device/rows.hpp"
+#include "device/search.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "tree/grow.hpp"
 #include "tree/histogram_search.hpp"
+#include "tree/node_search.hpp"
+#include "tree/quantise.hpp"
+#include "tree/rows.hpp"
+#include "tree/split.hpp"
 #include "tree/tree.hpp"
-#include "tree/tree_rows.hpp"
 
 namespace agbm {
 
@@ -37,11 +41,7 @@ class InterruptCheck {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Splits as they are sent to other processes: (split, word), with the node, its left child, the feature and the four
-// words of the codes that go left.
-constexpr std::size_t kSplitWords = 7;
-
-// The common part of both growers: the conversion of trees for Python, and of arguments from Python.
+// The common part of all growers: the conversion of trees for Python, and of arguments from Python.
 class GrowerBase {
  protected:
   // thresholds: those of all features, concatenated.
@@ -59,7 +59,7 @@ class GrowerBase {
   nb::tuple parts_of(const GrownTree& tree) const {
     std::vector<std::uint64_t> left_codes;
     for (const CodeSet& codes : tree.left_codes)
-      left_codes.insert(left_codes.end(), codes.words.begin(), codes.words.end());
+      left_codes.insert(left_codes.end(), std::begin(codes.words), std::end(codes.words));
     const std::size_t n = tree.n_nodes();
     return nb::make_tuple(records_of(tree), to_numpy(std::move(left_codes), n, 4),
                           to_numpy(std::vector<double>(tree.value), n, tree.n_values));
@@ -159,6 +159,17 @@ class Grower : GrowerBase {
   TreeGrower grower_;
 };
 
+// Leaf quantiles, (leaf, output), from the method of a Python object.
+inline std::vector<double> quantiles_from(const nb::object& from, const std::vector<std::int32_t>& leaves,
+                                          std::size_t n_outputs) {
+  nb::gil_scoped_acquire gil;
+  const std::size_t n_leaves = leaves.size();
+  const nb::object given = from.attr("leaf_quantiles")(to_numpy(std::vector<std::int32_t>(leaves), n_leaves));
+  const auto found = nb::cast<Vector<double>>(given);
+  require(found.size() == n_leaves * n_outputs, "leaf_quantiles: wrong size");
+  return {found.data(), found.data() + found.size()};
+}
+
 // Sums over the rows of other processes, which a Python object adds up.
 class PythonSums : public RowSums {
  public:
@@ -173,10 +184,7 @@ class PythonSums : public RowSums {
 
   // Splits are sent with the next request.
   void split(const std::vector<NodeSplit>& splits) override {
-    for (const NodeSplit& s : splits) {
-      splits_.insert(splits_.end(), {s.node, s.left, s.feature});
-      for (std::uint64_t word : s.codes.words) splits_.push_back(static_cast<std::int64_t>(word));
-    }
+    for (const NodeSplit& s : splits) append_words(splits_, s);
   }
 
   void build(const std::vector<NodeCells>& wanted) override {
@@ -200,12 +208,7 @@ class PythonSums : public RowSums {
 
   // All splits were sent with the request for the leaf sums.
   std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override {
-    nb::gil_scoped_acquire gil;
-    const std::size_t n_leaves = leaves.size();
-    const nb::object given = others_.attr("leaf_quantiles")(to_numpy(std::vector<std::int32_t>(leaves), n_leaves));
-    const auto found = nb::cast<Vector<double>>(given);
-    require(found.size() == n_leaves * n_outputs_, "leaf_quantiles: wrong size");
-    return {found.data(), found.data() + found.size()};
+    return quantiles_from(others_, leaves, n_outputs_);
   }
 
  private:
@@ -226,7 +229,7 @@ class PythonSums : public RowSums {
 
   nb::object others_ = nb::none();
   std::size_t n_cells_ = 0, n_sums_ = 0, n_outputs_ = 0;
-  std::vector<std::int64_t> splits_;
+  std::vector<std::int64_t> splits_;  // words of those that have not been sent
 };
 
 // Grows trees on the rows of other processes. Its matrix has no rows, but the same columns as theirs.
@@ -258,6 +261,51 @@ class RemoteGrower : GrowerBase {
  private:
   PythonSums sums_;
   HistogramSearch search_;
+  TreeGrower grower_;
+};
+
+// Grows trees on the rows of a device. Its matrix has no rows, but the same features.
+class DeviceGrower : GrowerBase {
+ public:
+  DeviceGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
+      : GrowerBase(m, thresholds, n_threads), search_(m, rules), grower_(m, rules, search_) {}
+
+  // The parts of a tree for the residuals of the device; its values (value, row) on all rows are written to `values`.
+  nb::tuple grow(DeviceRows& rows, const nb::object& host, Address stream, const std::vector<Address>& residuals,
+                 const std::vector<Address>& hessians, Address repeats, std::int64_t n_repeated, Address chosen,
+                 std::int64_t n_chosen, std::int64_t n_train, const Ring& ring, int n_quantiles, Address values,
+                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
+                 double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+    require(!residuals.empty() && n_chosen > 0, "residuals: must not be empty, and a tree must have rows");
+    const FeatureSample sample = make_sample(features, node_share, seed);
+    const std::size_t n_outputs = static_cast<std::size_t>(std::max(n_quantiles, 0));
+    // Until end(): an object of Python that refers to this one would never be freed.
+    rows.begin(
+        [memory = nb::object(host.attr("memory"))](const char* name, std::size_t n_words, bool keep) {
+          nb::gil_scoped_acquire gil;
+          return nb::cast<Address>(memory(name, n_words, keep));
+        },
+        stream, {n_train, as_ring(ring), residuals, hessians, repeats, chosen, n_chosen});
+    search_.begin(rows,
+                  [&](const std::vector<std::int32_t>& leaves) { return quantiles_from(host, leaves, n_outputs); });
+    try {
+      nb::gil_scoped_release release;
+      const TreeInputs inputs = inputs_of_others(n_repeated, rows.largest(), static_cast<int>(residuals.size()),
+                                                 n_quantiles, min_hessian_leaf, l2_regularization);
+      grower_.grow(inputs, sample, InterruptCheck{});
+      rows.values(grower_.tree(), values);
+    } catch (...) {
+      search_.end();
+      rows.end();
+      throw;
+    }
+    search_.end();
+    rows.end();
+    return parts_of(grower_.tree());
+  }
+
+ private:
+  DeviceSearch search_;
   TreeGrower grower_;
 };
 

@@ -4,10 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "bindings/bindings.hpp"
-#include "bindings/python_arrays.hpp"
-#include "bindings/python_exact_sum.hpp"
-#include "losses/distribution.hpp"
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
 #include "losses/loss.hpp"
 
 namespace agbm {

@@ -1,5 +1,5 @@
 // The native module. Its bindings check shapes and values, release the GIL and let signals through.
-#include "bindings/bindings.hpp"
+#include "bindings/module.hpp"
 
 NB_MODULE(_native, m) {
   nanobind::set_leak_warnings(false);  // objects that live until Python ends are no leak
@@ -7,7 +7,6 @@ NB_MODULE(_native, m) {
   agbm::bind_bins(m);
   agbm::bind_tree(m);
   agbm::bind_forest(m);
-  agbm::bind_model_file(m);
   agbm::bind_vectors(m);
   agbm::bind_losses(m);
   agbm::bind_survival(m);

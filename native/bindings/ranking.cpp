@@ -1,15 +1,15 @@
 // Bindings of the losses and metrics of rankings.
-#include "ranking/ranking.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <string>
 
-#include "bindings/bindings.hpp"
-#include "bindings/python_arrays.hpp"
-#include "ranking/ranking_value.hpp"
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
+#include "ranking/metrics.hpp"
+#include "ranking/pairs.hpp"
+#include "ranking/queries.hpp"
 
 namespace agbm {
 namespace {

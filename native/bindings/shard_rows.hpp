@@ -5,14 +5,15 @@
 #include <optional>
 #include <vector>
 
+#include "bindings/arrays.hpp"
 #include "bindings/growers.hpp"
-#include "bindings/python_arrays.hpp"
 #include "bindings/tree_inputs.hpp"
-#include "bindings/tree_records.hpp"
-#include "bins/layout.hpp"
-#include "tree/binned_trees.hpp"
+#include "bins/matrix.hpp"
+#include "formulas/histogram_layout.hpp"
+#include "tree/node_search.hpp"
+#include "tree/quantise.hpp"
+#include "tree/rows.hpp"
 #include "tree/tree.hpp"
-#include "tree/tree_rows.hpp"
 
 namespace agbm {
 
@@ -58,14 +59,11 @@ class ShardRows {
     require(splits.shape(1) == kSplitWords, "splits: must be (split, 7)");
     std::vector<NodeSplit> parsed;
     for (std::size_t i = 0; i < splits.shape(0); ++i) {
-      const std::int64_t* words = splits.data() + i * kSplitWords;
-      require(words[0] >= 0 && words[0] < static_cast<std::int64_t>(rows_.n_nodes()), "splits: no such node");
-      require(words[1] == static_cast<std::int64_t>(rows_.n_nodes() + 2 * i), "splits: no such child");
-      require(words[2] >= 0 && words[2] < matrix_.n_features && matrix_.places[words[2]].used(),
+      const auto s = record_from<NodeSplit>(splits.data() + i * kSplitWords);
+      require(s.node >= 0 && s.node < static_cast<std::int64_t>(rows_.n_nodes()), "splits: no such node");
+      require(s.left == static_cast<std::int64_t>(rows_.n_nodes() + 2 * i), "splits: no such child");
+      require(s.feature >= 0 && s.feature < matrix_.n_features && matrix_.places[s.feature].used(),
               "splits: no such feature");
-      NodeSplit s{
-          static_cast<std::int32_t>(words[0]), static_cast<std::int32_t>(words[1]), static_cast<int>(words[2]), {}};
-      for (int w = 0; w < 4; ++w) s.codes.words[w] = static_cast<std::uint64_t>(words[3 + w]);
       parsed.push_back(s);
     }
     nb::gil_scoped_release release;

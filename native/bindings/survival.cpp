@@ -5,12 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "bindings/bindings.hpp"
-#include "bindings/python_arrays.hpp"
-#include "bindings/python_exact_sum.hpp"
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
 #include "survival/concordance.hpp"
 #include "survival/cox.hpp"
-#include "survival/hazard.hpp"
 #include "survival/lifetime.hpp"
 
 namespace agbm {

@@ -4,13 +4,16 @@
 #include <optional>
 #include <vector>
 
-#include "bindings/bindings.hpp"
+#include "base/memory.hpp"
+#include "bindings/arrays.hpp"
 #include "bindings/growers.hpp"
-#include "bindings/python_arrays.hpp"
+#include "bindings/module.hpp"
 #include "bindings/shard_rows.hpp"
 #include "bindings/tree_inputs.hpp"
-#include "device/grower.hpp"
+#include "device/calls.hpp"
+#include "device/rows.hpp"
 #include "tree/histogram.hpp"
+#include "tree/quantise.hpp"
 
 namespace agbm {
 namespace {

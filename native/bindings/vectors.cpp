@@ -5,9 +5,8 @@
 #include <cstddef>
 
 #include "base/parallel.hpp"
-#include "bindings/bindings.hpp"
-#include "bindings/python_arrays.hpp"
-#include "bindings/python_exact_sum.hpp"
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
 
 namespace agbm {
 namespace {

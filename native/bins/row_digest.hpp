@@ -10,10 +10,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
-#include "bins/layout.hpp"
 #include "bins/thresholds.hpp"
-#include "tree/node_features.hpp"
 
 namespace agbm {
 

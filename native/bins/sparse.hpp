@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "base/parallel.hpp"
-#include "bins/bin.hpp"
-#include "bins/bundle.hpp"
-#include "bins/column_filler.hpp"
-#include "bins/layout.hpp"
-#include "bins/leaf_rows.hpp"
+#include "bins/columns.hpp"
+#include "bins/encode.hpp"
+#include "bins/matrix.hpp"
 #include "bins/thresholds.hpp"
 
 namespace agbm {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/parallel.hpp"
-#include "bins/layout.hpp"
+#include "bins/matrix.hpp"
 
 namespace agbm {
 

@@ -5,12 +5,15 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "bindings/python_arrays.hpp"
 #include "device/calls.hpp"
+#include "formulas/histogram_layout.hpp"
+#include "formulas/row_ring.hpp"
+#include "tree/node_search.hpp"
 #include "tree/quantise.hpp"
 #include "tree/split.hpp"
 #include "tree/tree.hpp"
@@ -52,23 +55,21 @@ struct SearchMessage {
   std::size_t n_splits = 0, n_families = 0, n_candidates = 0;
 };
 
-// Rows and histograms of one tree after the other. Python allocates all memory of the device and keeps it.
+// memory(name, n_words, keep): the address of a larger buffer, with the words of the smaller one if they are kept.
+using DeviceMemory = std::function<Address(const char*, std::size_t, bool)>;
+
+// Rows and histograms of one tree after the other. All memory of the device belongs to the caller, who keeps it.
 class DeviceRows {
  public:
-  // Words of a split in a reply: gain, feature, bin, missing_left, the codes that go left; sums follow.
-  static constexpr std::size_t kRecordWords = 8;
-  static constexpr std::size_t kSplitWords = 7;  // node, left child, feature, the codes that go left
-
   DeviceRows(DriverFunctions functions, const DeviceTable& table) : calls_(std::move(functions)), table_(table) {}
 
-  // memory(name, n_words, keep): the address of a larger buffer, with the words of the smaller one if they are kept.
-  // Until end(): an object of Python that refers to this one would never be freed.
-  void begin(const nb::object& memory, Address stream, DeviceInputs&& inputs) {
-    memory_ = memory;
+  // Begins a tree, whose memory is valid until end().
+  void begin(DeviceMemory memory, Address stream, DeviceInputs&& inputs) {
+    memory_ = std::move(memory);
     calls_.set_stream(stream);
     inputs_ = std::move(inputs);
   }
-  void end() { memory_ = nb::none(); }
+  void end() { memory_ = nullptr; }
 
   // The largest absolute values of residuals and hessians.
   std::vector<double> largest() {
@@ -85,8 +86,9 @@ class DeviceRows {
       largest.push_back(std::bit_cast<double>(reply_[k]));
       const bool is_hessian = k >= inputs_.residuals.size();
       if (!is_hessian && !std::isfinite(largest[k])) throw std::overflow_error("residuals: not finite");
-      require(std::isfinite(largest[k]) && (!is_hessian || reply_[n + k] == 0),
-              "loss: hessian must give numbers that are finite and not negative.");
+      if (!std::isfinite(largest[k]) || (is_hessian && reply_[n + k] != 0)) {
+        throw std::invalid_argument("loss: hessian must give numbers that are finite and not negative.");
+      }
     }
     return largest;
   }
@@ -104,7 +106,8 @@ class DeviceRows {
     at_least(end_, kMostNodes);
     at_least(counters_, 2 * kMostNodes);
     at_least(histograms_, histogram_words_);
-    std::vector<std::int64_t> message = {0, 0, -1, -1, -1};  // the root as a family
+    std::vector<std::int64_t> message;
+    append_words(message, Family{0, 0, -1, {-1, -1}});  // the root
     for (int c = 0; c < form_.n; ++c) {
       const bool counts_only = c >= static_cast<int>(inputs_.n_sums());
       message.push_back(as_word(counts_only ? 0.0 : std::ldexp(1.0, channels.exponent[c])));
@@ -124,7 +127,7 @@ class DeviceRows {
   const std::vector<std::int64_t>& search(const SearchMessage& message, std::size_t n_slots, std::size_t n_nodes) {
     const Address sent = send(message.words), families = word(sent, message.families);
     at_least(histograms_, n_slots * histogram_words_, true);
-    clear(families, message.n_families, std::min(message.n_splits, kMostNodes));
+    clear(families, message.n_families, std::min<std::size_t>(message.n_splits, kMostNodes));
     split(word(sent, message.splits), message.n_splits, n_nodes);
     if (message.n_families > 0) build(families, message.n_families);
     scan(message, sent);
@@ -157,15 +160,15 @@ class DeviceRows {
     message.insert(message.end(), leaves.begin(), leaves.end());
     const Address sent = send(message), nodes = word(sent, splits.size());
     const std::size_t n_splits = splits.size() / kSplitWords, n = exponents.size();
-    if (n_splits > 0) clear(0, 0, std::min(n_splits, kMostNodes));
+    if (n_splits > 0) clear(0, 0, std::min<std::size_t>(n_splits, kMostNodes));
     split(sent, n_splits, n_nodes);
     const Address sums = at_least(sums_, leaves.size() * n);
     calls_.clear(sums, leaves.size() * n);
     for (std::size_t first = 0; first < leaves.size(); first += kMostNodes) {
       for (std::size_t k = 0; k < n; ++k) {
         calls_.launch(Kernel::kLeafSums, blocks_over_rows(), kThreads, 0, word(nodes, first),
-                      std::min(kMostNodes, leaves.size() - first), begin_.address, end_.address, list_.address,
-                      inputs_.residual_or_hessian(k), std::ldexp(1.0, exponents[k]), inputs_.repeats,
+                      std::min<std::size_t>(kMostNodes, leaves.size() - first), begin_.address, end_.address,
+                      list_.address, inputs_.residual_or_hessian(k), std::ldexp(1.0, exponents[k]), inputs_.repeats,
                       inputs_.ring.begin, inputs_.ring.end, inputs_.ring.first, k, n, word(sums, first * n));
       }
     }
@@ -176,8 +179,7 @@ class DeviceRows {
   void values(const GrownTree& tree, Address out) {
     std::vector<std::int64_t> message = {0};  // the root, and the first column of the values
     for (std::size_t i = 0; i < tree.n_nodes(); ++i) {
-      message.insert(message.end(), {tree.left[i], tree.feature[i]});
-      for (std::uint64_t codes : tree.left_codes[i].words) message.push_back(static_cast<std::int64_t>(codes));
+      append_words(message, BinnedNode{tree.left[i], tree.feature[i], tree.left_codes[i]});
     }
     const std::size_t n_words = message.size();
     for (double value : tree.value) message.push_back(as_word(value));
@@ -192,10 +194,6 @@ class DeviceRows {
  private:
   static constexpr int kThreads = 256;
   static constexpr int kHistogramThreads = 1024;  // atomics wait long: 512 threads take 7 % longer with 10^7 rows
-  static constexpr int kPlaces = 256;             // threads of the blocks that scan histograms
-  static constexpr int kChannelsAtOnce = 4;       // of a row, which a thread adds
-  static constexpr std::size_t kMostNodes = 256;  // of a launch; a batch of growth has no more
-  static constexpr std::size_t kFamilyWords = 5;
   // Bytes of shared memory of a block: two blocks of the histogram kernel fit a multiprocessor; scans that need more use
   // other memory.
   static constexpr std::int64_t kHistogramBytes = 100'000, kScanBytes = 48'000;
@@ -214,8 +212,7 @@ class DeviceRows {
   Address at_least(Buffer& buffer, std::size_t n_words, bool keep = false) {
     if (n_words > buffer.n_words) {
       const std::size_t wanted = std::max(n_words, 2 * buffer.n_words);
-      nb::gil_scoped_acquire gil;
-      buffer.address = nb::cast<Address>(memory_(buffer.name, wanted, keep));
+      buffer.address = memory_(buffer.name, wanted, keep);
       buffer.n_words = wanted;
     }
     return buffer.address;
@@ -271,7 +268,7 @@ class DeviceRows {
     at_least(end_, n_nodes, true);
     for (std::size_t first = 0; first < n_splits; first += kMostNodes) {
       const Address some = word(splits, first * kSplitWords);
-      const std::size_t n = std::min(kMostNodes, n_splits - first);
+      const std::size_t n = std::min<std::size_t>(kMostNodes, n_splits - first);
       if (first > 0) clear(0, 0, n);
       calls_.launch(Kernel::kPartition, blocks_over_rows(), kThreads, 0, some, n, begin_.address, end_.address,
                     list_.address, table_.codes, table_.n_rows, sorted_.address, counters_.address);
@@ -328,7 +325,7 @@ class DeviceRows {
 
   DeviceCalls calls_;
   const DeviceTable table_;
-  nb::object memory_ = nb::none();
+  DeviceMemory memory_;
   DeviceInputs inputs_;  // of the tree that is being grown
   const Channels* channels_ = nullptr;
   RowForm form_;

@@ -1,14 +1,22 @@
-// Predictions of forests on rows of numbers.
+// Predictions of forests on rows of numbers, with start scores and inverse links, and the leaves that rows reach.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "base/parallel.hpp"
+#include "forest/arrays.hpp"
 #include "forest/coded_trees.hpp"
-#include "forest/forest_arrays.hpp"
+#include "formulas/elementary.hpp"
+#include "formulas/histogram_layout.hpp"
+#include "formulas/links.hpp"
+#include "formulas/portable.hpp"
+#include "tree/quantise.hpp"
 
 namespace agbm {
 
@@ -217,5 +225,99 @@ class Forest {
   CodedTrees coded_;
   std::vector<int> depth_;  // of each tree
 };
+
+// The probabilities of the classes of a row, from its scores.
+inline void softmax(double* scores, std::size_t n) {
+  const double largest = *std::max_element(scores, scores + n);
+  double sum = 0.0;
+  for (std::size_t k = 0; k < n; ++k) sum += scores[k] = bounded_exp(scores[k] - largest);
+  for (std::size_t k = 0; k < n; ++k) scores[k] /= sum;
+}
+
+// Predictions of a forest for rows, (row, column), as in Forest::add_predictions. `start`: one number per output. If a
+// result has two columns and the forest has one output, these are the probabilities of two classes.
+template <class T>
+void predict_rows(const Forest& forest, const double* start, Link link, const T* x, std::size_t n_rows,
+                  std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride, std::size_t n_columns, double* out,
+                  int n_threads) {
+  const std::size_t n_outputs = forest.n_columns();
+  const bool both = n_columns > n_outputs;
+  double of_one_row = 0.0;
+  std::vector<double> of_rows(both && n_rows > 1 ? n_rows : 0);
+  double* const sums = !both ? out : n_rows > 1 ? of_rows.data() : &of_one_row;
+  std::fill_n(sums, n_rows * n_outputs, 0.0);
+  forest.add_predictions(x, n_rows, row_stride, feature_stride, sums, n_threads);
+  parallel_rows(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      double* const scores = sums + i * n_outputs;
+      for (std::size_t k = 0; k < n_outputs; ++k) scores[k] += start[k];
+      if (link == Link::kSoftmax) {
+        softmax(scores, n_outputs);
+      } else if (both) {
+        const double second = inverse_link(link, *scores);
+        out[2 * i] = 1.0 - second;
+        out[2 * i + 1] = second;
+      } else {
+        for (std::size_t k = 0; k < n_outputs; ++k) scores[k] = inverse_link(link, scores[k]);
+      }
+    }
+  });
+}
+
+// out (row, tree): the node of the leaf that a row reaches. Rows are at x[row * row_stride + feature * feature_stride].
+template <class T>
+void find_leaf_nodes(const Forest& forest, const T* x, std::size_t n_rows, std::ptrdiff_t row_stride,
+                     std::ptrdiff_t feature_stride, std::int32_t* out, int n_threads) {
+  constexpr std::size_t kRows = 256;  // per task, whose features stay in the cache
+  constexpr std::size_t kWalks = 8;   // side by side, since each mostly waits for memory
+  const std::vector<std::int32_t>& roots = forest.arrays().roots;
+  parallel_for((n_rows + kRows - 1) / kRows, n_threads, [&](std::size_t task) {
+    const std::size_t end = std::min(n_rows, (task + 1) * kRows);
+    for (std::size_t tree = 0; tree < roots.size(); ++tree) {
+      for (std::size_t first = task * kRows; first < end; first += kWalks) {
+        const std::size_t n = std::min(kWalks, end - first);
+        std::uint32_t at[kWalks];
+        std::fill_n(at, n, static_cast<std::uint32_t>(roots[tree]));
+        for (bool moves = true; moves;) {
+          moves = false;
+          for (std::size_t k = 0; k < n; ++k) {
+            if (forest.is_leaf(static_cast<std::int32_t>(at[k]))) continue;  // reads no feature: there may be none
+            at[k] = forest.next_node(at[k], x + static_cast<std::ptrdiff_t>(first + k) * row_stride, feature_stride);
+            moves = true;
+          }
+        }
+        for (std::size_t k = 0; k < n; ++k) {
+          out[(first + k) * roots.size() + tree] = static_cast<std::int32_t>(at[k]);
+        }
+      }
+    }
+  });
+}
+
+// Sums of numbers over the rows of each leaf. They are those of a tree that is grown on the rows: integers, so that
+// they depend neither on the order of rows nor on the number of threads. repeats: null, or how often a row counts.
+inline std::vector<double> sums_of_leaves(const double* x, const std::int32_t* leaf, const std::int64_t* repeats,
+                                          std::size_t n_rows, std::size_t n_leaves, int n_threads) {
+  std::size_t n_repeated = n_rows;
+  for (std::size_t i = 0; repeats != nullptr && i < n_rows; ++i) n_repeated += static_cast<std::size_t>(repeats[i]) - 1;
+  const int exponent = scale_exponent(max_abs(x, n_rows, n_threads), value_bits(n_repeated, false));
+  const double scale = std::ldexp(1.0, exponent);
+  // Few tasks, since each has sums of its own.
+  const std::size_t n_tasks = std::clamp<std::size_t>(n_rows / (32 * (n_leaves + 1)), 1, std::max(n_threads, 1));
+  std::vector<std::int64_t> partial(n_tasks * n_leaves, 0);
+  parallel_for(n_tasks, n_threads, [&](std::size_t task) {
+    std::int64_t* sums = partial.data() + task * n_leaves;
+    for (std::size_t i = task * n_rows / n_tasks; i < (task + 1) * n_rows / n_tasks; ++i) {
+      sums[leaf[i]] += round_scaled(x[i], scale) * (repeats == nullptr ? 1 : repeats[i]);
+    }
+  });
+  std::vector<double> found(n_leaves);
+  for (std::size_t k = 0; k < n_leaves; ++k) {
+    std::int64_t sum = 0;
+    for (std::size_t task = 0; task < n_tasks; ++task) sum += partial[task * n_leaves + k];
+    found[k] = static_cast<double>(sum) * std::ldexp(1.0, -exponent);
+  }
+  return found;
+}
 
 }  // namespace agbm

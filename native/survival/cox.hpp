@@ -14,7 +14,7 @@
 #include "base/exact_sum.hpp"
 #include "base/parallel.hpp"
 #include "formulas/elementary.hpp"
-#include "losses/loss.hpp"
+#include "formulas/loss_rows.hpp"
 
 namespace agbm {
 

@@ -6,19 +6,208 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
-#include "bins/layout.hpp"
-#include "tree/leaf_values.hpp"
-#include "tree/node_features.hpp"
+#include "base/hash.hpp"
+#include "bins/matrix.hpp"
+#include "formulas/histogram_layout.hpp"
+#include "formulas/split_rules.hpp"
 #include "tree/node_search.hpp"
 #include "tree/quantise.hpp"
 #include "tree/split.hpp"
 #include "tree/tree.hpp"
 
 namespace agbm {
+
+// The features that a tree may use (null: all), and the share of them that each node may be split on.
+struct FeatureSample {
+  const std::uint8_t* features = nullptr;
+  double node_share = 1.0;
+  std::uint64_t seed = 0;
+};
+
+class NodeFeatures {
+ public:
+  // interactions: groups of features that may be used together on one path; empty: all may.
+  NodeFeatures(const BinnedMatrix& matrix, const std::vector<std::vector<int>>& interactions)
+      : matrix_(matrix), interactions_(interactions), has_shared_columns_(matrix.has_shared_columns()) {
+    for (int f = 0; f < matrix.n_features; ++f) {
+      if (matrix.places[f].used()) all_.push_back(f);
+    }
+    sort_by_column(all_);
+  }
+
+  // Begins a tree with its root.
+  void start(const FeatureSample& sample) {
+    sample_ = sample;
+    chosen_.clear();
+    groups_.clear();
+    if (interactions_.empty()) return;
+    groups_.emplace_back(interactions_.size());
+    std::iota(groups_[0].begin(), groups_[0].end(), 0);
+  }
+
+  // Adds the two children of a node that is split on a feature: only the groups that have it remain.
+  void add_children(std::int32_t parent, int feature) {
+    if (groups_.empty()) return;
+    std::vector<int> remaining;
+    for (int group : groups_[parent]) {
+      const std::vector<int>& features = interactions_[group];
+      if (std::find(features.begin(), features.end(), feature) != features.end()) remaining.push_back(group);
+    }
+    groups_.push_back(remaining);
+    groups_.push_back(remaining);
+  }
+
+  // Ordered by column. Valid until forget() is called.
+  const std::vector<int>& of(std::int32_t node) {
+    if (groups_.empty() && sample_.features == nullptr && sample_.node_share >= 1.0) return all_;
+    chosen_.push_back(choose(node));
+    return chosen_.back();
+  }
+  void forget() { chosen_.clear(); }
+
+ private:
+  std::vector<int> choose(std::int32_t node) const {
+    std::vector<std::uint8_t> allowed(matrix_.n_features, groups_.empty() ? 1 : 0);
+    if (!groups_.empty()) {
+      for (int group : groups_[node]) {
+        for (int feature : interactions_[group]) allowed[feature] = 1;
+      }
+    }
+    std::vector<int> features;
+    for (int f = 0; f < matrix_.n_features; ++f) {
+      if (allowed[f] && (sample_.features == nullptr || sample_.features[f])) features.push_back(f);
+    }
+    if (sample_.node_share < 1.0 && !features.empty()) sample_share(features, node);
+    // Unused features are removed only now: the sample is drawn among all features.
+    features.erase(std::remove_if(features.begin(), features.end(), [&](int f) { return !matrix_.places[f].used(); }),
+                   features.end());
+    std::sort(features.begin(), features.end());
+    sort_by_column(features);
+    return features;
+  }
+
+  void sample_share(std::vector<int>& features, std::int32_t node) const {
+    const std::uint64_t seed = mixed(sample_.seed + mixed(static_cast<std::uint64_t>(node)));
+    const auto draw = [&](int feature) { return mixed(seed + static_cast<std::uint64_t>(feature)); };
+    const double share = sample_.node_share * static_cast<double>(features.size());
+    const auto end = features.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(share));
+    // The features with the smallest random draws, all of which differ.
+    std::nth_element(features.begin(), end - 1, features.end(), [&](int a, int b) { return draw(a) < draw(b); });
+    features.erase(end, features.end());
+  }
+
+  // Features of one group of columns follow each other, so that its histogram is built once.
+  void sort_by_column(std::vector<int>& features) const {
+    if (!has_shared_columns_) return;  // they are in this order already
+    std::stable_sort(features.begin(), features.end(),
+                     [&](int a, int b) { return matrix_.places[a].column < matrix_.places[b].column; });
+  }
+
+  const BinnedMatrix& matrix_;
+  const std::vector<std::vector<int>>& interactions_;
+  const bool has_shared_columns_;
+  FeatureSample sample_;
+  std::vector<int> all_;                  // features that are used
+  std::vector<std::vector<int>> groups_;  // that are still allowed in each node; empty without interactions
+  std::deque<std::vector<int>> chosen_;   // features of single nodes that may not use all
+};
+
+// The values of a tree's leaves.
+
+// value = sum of residuals / (sum of hessians + l2), from integer sums finer than those of the histograms: a leaf value
+// is then exact up to rounding, while splits may be chosen on fewer bits. For a loss with a kink, the Newton step is
+// replaced by the quantile that is best for the rows of the leaf, which l2 shrinks by the same factor.
+class LeafFitter {
+ public:
+  // bounds: of the values in each node; empty without monotone features.
+  LeafFitter(const BinnedMatrix& matrix, const GrowthRules& rules, const TreeInputs& inputs,
+             const std::vector<std::vector<double>>& bounds, GrownTree& tree)
+      : matrix_(matrix), rules_(rules), inputs_(inputs), bounds_(bounds), tree_(tree) {}
+
+  void fit(NodeSearch& all) {
+    const std::vector<std::int32_t> leaves = tree_.leaves();
+    const std::vector<std::int64_t> sums = all.leaf_sums(leaves);
+    const std::size_t n_outputs = inputs_.quantiles.n_outputs;
+    const std::vector<double> quantiles = n_outputs > 0 ? all.leaf_quantiles(leaves) : std::vector<double>();
+    std::vector<double> unit;
+    for (int k = 0; k < inputs_.n_sums(); ++k) unit.push_back(std::ldexp(1.0, -inputs_.leaf_exponent(k)));
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      fit_leaf(leaves[leaf], &sums[leaf * unit.size()], unit, quantiles.data() + leaf * n_outputs);
+    }
+    for (int k = 0; rules_.bounded() && k < inputs_.n_residuals; ++k) {
+      if (inputs_.has_quantiles(k)) order_leaves(k);
+    }
+  }
+
+ private:
+  // unit: the value of one step of each sum. quantiles: one per output.
+  void fit_leaf(std::size_t node, const std::int64_t* sums, const std::vector<double>& unit, const double* quantiles) {
+    const int group_size = inputs_.n_hessians > 0 ? inputs_.n_residuals / inputs_.n_hessians : inputs_.n_residuals;
+    const Bounds bounds{bounds_.empty() ? nullptr : bounds_[node].data()};
+    for (int k = 0; k < inputs_.n_residuals; ++k) {
+      const int group = k / group_size, h = inputs_.n_residuals + group;
+      const double hessian =
+          inputs_.n_hessians > 0 ? static_cast<double>(sums[h]) * unit[h] : static_cast<double>(tree_.count[node]);
+      const double denominator = leaf_denominator(hessian, inputs_.min_hessian_leaf, inputs_.l2[group]);
+      double& value = tree_.value[node * inputs_.n_residuals + k];
+      if (inputs_.has_quantiles(k)) {
+        const double kept = denominator > 0.0 ? hessian / denominator : 0.0;
+        value = kept * quantiles[inputs_.output_of(k)];
+      } else {
+        value = bounds.clip(denominator > 0.0 ? static_cast<double>(sums[k]) * unit[k] / denominator : 0.0, k);
+      }
+    }
+  }
+
+  // Bounds values that are not Newton steps: the two sides of a monotone split are bounded by the middle between their
+  // means.
+  void order_leaves(int residual) {
+    const std::size_t n = tree_.n_nodes();
+    const auto value = [&](std::size_t node) -> double& { return tree_.value[node * inputs_.n_residuals + residual]; };
+    std::vector<double> mean(n), lower(n, -std::numeric_limits<double>::infinity()),
+        upper(n, std::numeric_limits<double>::infinity());
+    for (std::size_t node = n; node-- > 0;) {  // children follow their parents
+      if (tree_.left[node] < 0) {
+        mean[node] = value(node);
+      } else {
+        const std::size_t left = tree_.left[node], right = left + 1;
+        mean[node] = (mean[left] * static_cast<double>(tree_.count[left]) +
+                      mean[right] * static_cast<double>(tree_.count[right])) /
+                     static_cast<double>(tree_.count[node]);
+      }
+    }
+    for (std::size_t node = 0; node < n; ++node) {
+      if (tree_.left[node] < 0) {
+        value(node) = std::min(std::max(value(node), lower[node]), upper[node]);
+        continue;
+      }
+      const std::size_t left = tree_.left[node], right = left + 1;
+      lower[left] = lower[right] = lower[node];
+      upper[left] = upper[right] = upper[node];
+      const int feature = tree_.feature[node];
+      const bool unordered = parts_missing_only(tree_.bin[node], matrix_.n_bins[feature]);
+      const int direction = unordered ? 0 : rules_.monotone[feature];
+      if (direction == 0) continue;
+      const double middle = std::min(std::max(0.5 * mean[left] + 0.5 * mean[right], lower[node]), upper[node]);
+      upper[direction > 0 ? left : right] = middle;
+      lower[direction > 0 ? right : left] = middle;
+    }
+  }
+
+  const BinnedMatrix& matrix_;
+  const GrowthRules& rules_;
+  const TreeInputs& inputs_;
+  const std::vector<std::vector<double>>& bounds_;
+  GrownTree& tree_;
+};
 
 // Grows one tree after the other; buffers are kept from tree to tree.
 class TreeGrower {
@@ -50,7 +239,7 @@ class TreeGrower {
  private:
   // Larger batches are not faster. A bounded batch, newest nodes first, bounds the number of histograms that a deep
   // tree keeps, to about one batch per level. In trees for many residuals, histograms are large.
-  static constexpr std::size_t kBatchNodes = 256;
+  static constexpr std::size_t kBatchNodes = kMostNodes;
   static constexpr std::size_t kHistogramBytes = std::size_t{1} << 31;
   static constexpr std::size_t kUsualLevels = 8;
 

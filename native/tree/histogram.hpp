@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/parallel.hpp"
-#include "bins/layout.hpp"
+#include "bins/matrix.hpp"
 #include "tree/quantise.hpp"
 
 namespace agbm {

@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "base/parallel.hpp"
-#include "bins/layout.hpp"
+#include "bins/matrix.hpp"
 #include "tree/histogram.hpp"
 #include "tree/node_search.hpp"
+#include "tree/quantise.hpp"
+#include "tree/rows.hpp"
 #include "tree/split.hpp"
-#include "tree/tree_rows.hpp"
 
 namespace agbm {
 

@@ -3,14 +3,55 @@
 // Where the rows and their histograms are is not known here: in this process, in others, or on a device.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
+#include "formulas/histogram_layout.hpp"
+#include "formulas/split_rules.hpp"
 #include "tree/quantise.hpp"
 #include "tree/split.hpp"
-#include "tree/tree_rows.hpp"
 
 namespace agbm {
+
+// The words in which a record of histogram_layout.hpp is sent.
+template <class Record>
+using WordsOf = std::array<std::int64_t, sizeof(Record) / sizeof(std::int64_t)>;
+
+template <class Record>
+void append_words(std::vector<std::int64_t>& words, const Record& record) {
+  const auto added = std::bit_cast<WordsOf<Record>>(record);
+  words.insert(words.end(), added.begin(), added.end());
+}
+
+template <class Record>
+Record record_from(const std::int64_t* words) {
+  WordsOf<Record> read;
+  std::copy_n(words, read.size(), read.begin());
+  return std::bit_cast<Record>(read);
+}
+
+// A node whose histogram is requested, and where to write it.
+struct NodeCells {
+  std::int32_t node;
+  std::int64_t* cells;
+};
+
+// The source of sums over rows.
+class RowSums {
+ public:
+  virtual ~RowSums() = default;
+  virtual void split(const std::vector<NodeSplit>& splits) = 0;
+  virtual void build(const std::vector<NodeCells>& wanted) = 0;
+  // See noise_sums().
+  virtual std::vector<std::int64_t> noise() = 0;
+  // (leaf, residual or hessian), finer than those of the histograms.
+  virtual std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) = 0;
+  // (leaf, output); see LeafQuantiles.
+  virtual std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) = 0;
+};
 
 // Two children of a node, of which the larger may be split. The histogram of the smaller is built from its rows, that of
 // the larger is the difference to the parent's.

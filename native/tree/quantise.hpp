@@ -11,10 +11,10 @@
 #include <numeric>
 #include <vector>
 
+#include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/simd.hpp"
-#include "bins/layout.hpp"
-#include "formulas/quantise_rules.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "formulas/row_ring.hpp"
 #include "formulas/split_rules.hpp"
 
@@ -236,9 +236,9 @@ struct RowForm {
   void add(const std::int64_t* sums, std::int64_t* cell) const {
     for (int c = 0; c < n; ++c) cell[c] += sums[c];
     if (!in_blocks()) return;
-    const std::int64_t value = sums[n - 1] >> count_bits;
-    cell[n - 1] += value - sums[n - 1];
-    cell[n] += sums[n - 1] - value * (std::int64_t{1} << count_bits);
+    const CountedSum last = CountedSum::of(sums[n - 1], count_bits);
+    cell[n - 1] += last.value - sums[n - 1];
+    cell[n] += last.count;
   }
 };
 

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "base/simd.hpp"
-#include "bins/layout.hpp"
+#include "bins/matrix.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "formulas/split_rules.hpp"
 #include "tree/quantise.hpp"
 #include "tree/tree.hpp"
@@ -195,10 +196,9 @@ class FeatureScan {
     }
     if (best_place_ < 0) return;
     if (best_.missing_left) {  // everything but the ranked categories that go right
-      best_.left.words.fill(~std::uint64_t{0});
       CodeSet right;
       for (std::size_t i = best_place_ + 1; i < best_order.size(); ++i) right.add(best_order[i]);
-      for (std::size_t w = 0; w < right.words.size(); ++w) best_.left.words[w] &= ~right.words[w];
+      for (std::size_t w = 0; w < std::size(right.words); ++w) best_.left.words[w] = ~right.words[w];
     } else {
       for (int i = 0; i <= best_place_; ++i) best_.left.add(best_order[i]);
     }

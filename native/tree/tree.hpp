@@ -1,29 +1,22 @@
-// The layout of trees: while they grow, and as Python stores them.
+// Trees while they grow and as Python stores them, and their values on binned rows.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
+#include "base/parallel.hpp"
+#include "bins/matrix.hpp"
+#include "formulas/histogram_layout.hpp"
+#include "formulas/row_ring.hpp"
+#include "tree/quantise.hpp"
+
 namespace agbm {
-
-// A set of bins of one feature, including that of missing values.
-struct CodeSet {
-  std::array<std::uint64_t, 4> words{};
-
-  bool has(int code) const { return words[code >> 6] >> (code & 63) & 1; }
-  void add(int code) { words[code >> 6] |= std::uint64_t{1} << (code & 63); }
-  static CodeSet up_to(int code) {
-    CodeSet set;
-    for (int w = 0; w < 4; ++w) {
-      const int n = std::clamp(code + 1 - 64 * w, 0, 64);
-      set.words[w] = n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
-    }
-    return set;
-  }
-};
 
 // Children of node i are left[i] and left[i] + 1; a leaf has feature -1.
 struct GrownTree {
@@ -70,5 +63,30 @@ struct NodeRecord {
   std::uint8_t missing_left;
   std::uint8_t unused[7] = {};
 };
+
+// The tree's values on the binned rows [first_row, first_row + n), (value, row). root: that of the tree, if there are
+// several.
+inline void binned_values(const BinnedMatrix& matrix, const GrownTree& tree, std::size_t first_row, std::size_t n,
+                          double* out, std::size_t out_stride, int n_threads, std::size_t root = 0) {
+  parallel_rows(n, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      std::size_t node = root;
+      while (tree.left[node] >= 0) {
+        const int feature = tree.feature[node];
+        const int bin = matrix.bin(feature, first_row + i);
+        node = static_cast<std::size_t>(tree.left[node]) + (tree.left_codes[node].has(bin) ? 0 : 1);
+      }
+      for (int k = 0; k < tree.n_values; ++k) out[k * out_stride + i] = tree.value[node * tree.n_values + k];
+    }
+  });
+}
+
+// The tree's values at the positions [begin, end) of vectors, (value, position).
+inline void binned_values_at(const BinnedMatrix& matrix, const RowRing& ring, const GrownTree& tree, std::size_t begin,
+                             std::size_t end, double* out, std::size_t out_stride, int n_threads) {
+  for_runs(ring, begin, end, [&](std::size_t from, std::size_t to, std::size_t row) {
+    binned_values(matrix, tree, row, to - from, out + from, out_stride, n_threads);
+  });
+}
 
 }  // namespace agbm

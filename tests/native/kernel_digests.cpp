@@ -13,15 +13,16 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/reuse.hpp"
+#include "base/hash.hpp"
+#include "base/memory.hpp"
 #include "base/vectors.hpp"
-#include "bins/bin.hpp"
+#include "bins/encode.hpp"
 #include "forest/shap.hpp"
 #include "losses/loss.hpp"
-#include "tree/binned_trees.hpp"
 #include "tree/grow.hpp"
 #include "tree/histogram_search.hpp"
-#include "tree/tree_rows.hpp"
+#include "tree/rows.hpp"
+#include "tree/tree.hpp"
 
 namespace agbm {
 namespace {
@@ -143,11 +144,11 @@ void print_losses(Table& t) {
   }
   constexpr std::size_t classes = 3, rows = kRows / classes;
   print("multinomial loss", [&](int n) {
-    std::vector<double> value(rows), gradient(classes * rows), hessian(classes * rows);
+    std::vector<double> value(rows), residual(classes * rows), hessian(classes * rows);
     MultinomialRows({t.score.data(), rows, classes, rows}, {t.y.data(), false, 0},
-                    {value.data(), gradient.data(), hessian.data()})
+                    {value.data(), residual.data(), hessian.data()})
         .fill(n);
-    return Digest().add(value).add(gradient).add(hessian);
+    return Digest().add(value).add(residual).add(hessian);
   });
 }
 

@@ -244,3 +244,30 @@ def test_public_modules_say_what_is_public(module):
     imported = importlib.import_module(module)
     assert len(set(imported.__all__)) == len(imported.__all__)
     assert all(hasattr(imported, name) for name in imported.__all__)
+
+
+def native_includes():
+    """What each native file includes: `tree/split.hpp` and the like."""
+    roots = [ROOT / "native", PACKAGE / "_kernels"]
+    files = {path.relative_to(root).as_posix(): path for root in roots for path in root.glob("*/*.*")}
+    sources = {name: path.read_text() for name, path in files.items() if path.suffix in {".hpp", ".cpp", ".cu"}}
+    return {name: set(re.findall(r'^#include "(.+)"', text, re.MULTILINE)) for name, text in sources.items()}
+
+
+def test_native_includes_go_down():
+    """In the table of native/README.md, whose folders may include those of lines above."""
+    table = (ROOT / "native" / "README.md").read_text()
+    allowed = {}
+    for folder, named in re.findall(r"^\| `(\w+)` \|[^|]+\|(.*)\|$", table, re.MULTILINE):
+        allowed[folder] = {folder}.union(*(allowed[below] for below in re.findall(r"\w+", named)))
+    found = native_includes()
+    assert {name.split("/")[0] for name in found} == set(allowed)
+    assert {included for names in found.values() for included in names} <= set(found)
+    upward = {
+        (name, included)
+        for name, names in found.items()
+        for included in names
+        if included.split("/")[0] not in allowed[name.split("/")[0]]
+    }
+    assert upward == set()
+    TopologicalSorter(found).prepare()  # raises CycleError, which names the files

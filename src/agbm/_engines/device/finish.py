@@ -13,7 +13,7 @@ from .device import Device, DeviceArray, blocks_for
 
 N_THREADS = 256
 LINKS = {"identity": 0, "exp": 1, "sigmoid": 2, "sigmoid_of_double": 3}
-"""Inverse links of losses with one score; InverseLink in the kernels."""
+"""Inverse links of losses with one score; Link in formulas/links.hpp."""
 
 
 class Finish(NamedTuple):

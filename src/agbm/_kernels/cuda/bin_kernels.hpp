@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/tile.hpp"
-#include "formulas/code_layout.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "formulas/portable.hpp"
 
 namespace agbm {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "cuda/block.hpp"
-#include "cuda/grid.hpp"
 #include "formulas/exact_digits.hpp"
 #include "formulas/loss_rows.hpp"
 #include "formulas/portable.hpp"

@@ -2,32 +2,17 @@
 // results of several columns are (row, column).
 #pragma once
 
-#include "cuda/grid.hpp"
+#include "cuda/block.hpp"
 #include "formulas/elementary.hpp"
+#include "formulas/links.hpp"
 #include "formulas/portable.hpp"
-
-namespace agbm {
-
-// Inverse links of losses with one score; see LINKS in finish.py.
-enum class InverseLink { kIdentity, kExp, kSigmoid, kSigmoidOfDouble };
-
-AGBM_INLINE inline double inverse_link(InverseLink link, double f) {
-  switch (link) {
-    case InverseLink::kExp: return bounded_exp(f);
-    case InverseLink::kSigmoid: return sigmoid(f);
-    case InverseLink::kSigmoidOfDouble: return sigmoid(2.0 * f);
-    default: return f;
-  }
-}
-
-}  // namespace agbm
 
 // Predicted numbers; f has one output.
 extern "C" __global__ void agbm_predicted_values(long long link, const double* start, const double* f,
                                                  long long n_outputs, double* out, long long n_rows) {
   if (n_outputs != 1) return;
   for (long long i = agbm::first_item(); i < n_rows; i += agbm::n_workers()) {
-    out[i] = agbm::inverse_link(static_cast<agbm::InverseLink>(link), start[0] + f[i]);
+    out[i] = agbm::inverse_link(static_cast<agbm::Link>(link), start[0] + f[i]);
   }
 }
 
@@ -36,7 +21,7 @@ extern "C" __global__ void agbm_two_probabilities(long long link, const double* 
                                                   long long n_outputs, double* out, long long n_rows) {
   if (n_outputs != 1) return;
   for (long long i = agbm::first_item(); i < n_rows; i += agbm::n_workers()) {
-    const double second = agbm::inverse_link(static_cast<agbm::InverseLink>(link), start[0] + f[i]);
+    const double second = agbm::inverse_link(static_cast<agbm::Link>(link), start[0] + f[i]);
     out[2 * i] = 1.0 - second;
     out[2 * i + 1] = second;
   }

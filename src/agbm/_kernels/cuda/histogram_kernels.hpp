@@ -5,16 +5,12 @@
 #pragma once
 
 #include "cuda/block.hpp"
-#include "cuda/grid.hpp"
 #include "cuda/node_rows.hpp"
-#include "formulas/code_layout.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "formulas/portable.hpp"
-#include "formulas/quantise_rules.hpp"
 #include "formulas/row_ring.hpp"
 
 namespace agbm {
-
-constexpr int kChannelsAtOnce = 4;  // of a row, which a thread keeps in registers
 
 // The codes of a group of columns of a row, which a thread reads at once.
 struct alignas(kGroupColumns) RowCodes {
@@ -99,20 +95,20 @@ extern "C" __global__ void agbm_first_rows(const unsigned* chosen, unsigned* row
   }
 }
 
-// Sets histograms to zero. families: (family, 5 words), of which the second is the slot; -1: none.
-extern "C" __global__ void agbm_clear(const agbm::Int64* families, long long n_families, agbm::Int64* histograms,
+// Sets the histograms of the smaller nodes of families to zero.
+extern "C" __global__ void agbm_clear(const agbm::Family* families, long long n_families, agbm::Int64* histograms,
                                       long long size, agbm::Int64* counters, long long n_counters) {
   for (long long i = agbm::first_item(); i < n_counters; i += agbm::n_workers()) counters[i] = 0;
   for (long long i = agbm::first_item(); i < n_families * size; i += agbm::n_workers()) {
-    const agbm::Int64 slot = families[i / size * 5 + 1];
+    const agbm::Int64 slot = families[i / size].small_slot;
     if (slot >= 0) histograms[slot * size + i % size] = 0;
   }
 }
 
-// The histograms (cell, channel) of the first nodes of families, (family, 5 words): node, slot, ... The grid is (part of
-// the rows, group of columns, group of channels). columns: first_cell of each column, with the total at the end. If
+// The histograms (cell, channel) of the smaller nodes of families. The grid is (part of the rows, group of columns, group
+// of channels). columns: first_cell of each column, with the total at the end. If
 // cells have a channel more than rows, it is for the count, which is in the low bits of the last channel of rows.
-extern "C" __global__ void agbm_histograms(const agbm::Int64* families, long long n_families, const agbm::Int64* begin,
+extern "C" __global__ void agbm_histograms(const agbm::Family* families, long long n_families, const agbm::Int64* begin,
                                            const agbm::Int64* end, const unsigned* rows, const unsigned char* codes,
                                            long long n_rows, long long n_columns, const int* first_cell,
                                            const agbm::Int64* packed, long long n_channels, long long channels_at_once,
@@ -135,9 +131,9 @@ extern "C" __global__ void agbm_histograms(const agbm::Int64* families, long lon
 
   for (int i = threadIdx.x; i < 2 * n_cells * channels; i += blockDim.x) shared[i] = 0;
   const agbm::RowShare share(
-      {begin, end}, n_families, [&](long long i) { return families[5 * i]; }, first, part, n_parts);
+      {begin, end}, n_families, [&](long long i) { return families[i].small; }, first, part, n_parts);
   share.for_each([&](long long family, Int64 from, Int64 to) {
-    const Int64 start = begin[families[5 * family]];
+    const Int64 start = begin[families[family].small];
     for (Int64 place = from + threadIdx.x; place < to; place += blockDim.x) {
       const unsigned row = rows[start + place];
       const agbm::RowCodes of_row = group_codes[row];
@@ -156,16 +152,16 @@ extern "C" __global__ void agbm_histograms(const agbm::Int64* families, long lon
       }
     }
     __syncthreads();
-    Int64* out = histograms + families[5 * family + 1] * size + static_cast<Int64>(base) * n_cell_channels;
+    Int64* out = agbm::HistogramSlots{histograms, size, n_cell_channels}.cells(families[family].small_slot, base);
     for (int i = threadIdx.x; i < n_cells * channels; i += blockDim.x) {
       if ((low[i] | high[i]) == 0) continue;
       const int channel = first_channel + i / n_cells;
       const Int64 sum = static_cast<Int64>(static_cast<agbm::UInt64>(high[i]) << 32 | low[i]);
       Int64* const cell = out + static_cast<Int64>(i % n_cells) * n_cell_channels + channel;
       if (channel == n_channels - 1 && n_channels < n_cell_channels) {
-        const Int64 value = sum >> count_bits;
-        agbm::add(cell, value);
-        agbm::add(cell + 1, sum - value * (Int64{1} << count_bits));
+        const agbm::CountedSum separated = agbm::CountedSum::of(sum, static_cast<int>(count_bits));
+        agbm::add(cell, separated.value);
+        agbm::add(cell + 1, separated.count);
       } else {
         agbm::add(cell, sum);
       }

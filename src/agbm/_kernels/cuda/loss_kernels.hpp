@@ -1,7 +1,7 @@
 // Kernels of the built-in losses: one quantity of every row, in the layout of vector_kernels.hpp.
 #pragma once
 
-#include "cuda/grid.hpp"
+#include "cuda/block.hpp"
 #include "formulas/distribution_rows.hpp"
 #include "formulas/loss_rows.hpp"
 #include "formulas/portable.hpp"

@@ -6,8 +6,6 @@
 
 namespace agbm {
 
-constexpr int kMostNodes = 256;  // of a kernel; those of a batch of growth, see TreeGrower
-
 struct NodeRanges {
   const Int64 *begin, *end;  // per node: where its rows are in the list of all
 };

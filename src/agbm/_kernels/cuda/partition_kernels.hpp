@@ -4,43 +4,32 @@
 #pragma once
 
 #include "cuda/block.hpp"
-#include "cuda/grid.hpp"
-#include "cuda/histogram_kernels.hpp"
 #include "cuda/node_rows.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "formulas/portable.hpp"
-#include "formulas/quantise_rules.hpp"
 #include "formulas/row_ring.hpp"
 
 namespace agbm {
 
-constexpr int kSplitWords = 7;  // of a split: node, left child, feature, four words of the codes that go left
 constexpr int kRowsAtOnce = 8;  // per thread
-
-AGBM_INLINE inline int code_of(const unsigned char* codes, long long n_rows, long long row, int column) {
-  return codes[(column / kGroupColumns * n_rows + row) * kGroupColumns + column % kGroupColumns];
-}
-
-AGBM_INLINE inline bool in_set(const Int64* words, int code) {
-  return static_cast<UInt64>(words[code / 64]) >> code % 64 & 1;
-}
 
 }  // namespace agbm
 
 // Writes the rows of nodes that are split to `sorted`: those that go left from the begin of the node's range on, the
 // others up to its end. counters: (split, 2), the numbers of both so far.
-extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n_splits, const agbm::Int64* begin,
+extern "C" __global__ void agbm_partition(const agbm::NodeSplit* splits, long long n_splits, const agbm::Int64* begin,
                                           const agbm::Int64* end, const unsigned* rows, const unsigned char* codes,
                                           long long n_rows, unsigned* sorted, agbm::Int64* counters) {
   using agbm::Int64;
   __shared__ Int64 first[agbm::kMostNodes + 1];
   __shared__ Int64 left_at, right_at;
   const agbm::RowShare share(
-      {begin, end}, n_splits, [&](long long i) { return splits[agbm::kSplitWords * i]; }, first, blockIdx.x, gridDim.x);
+      {begin, end}, n_splits, [&](long long i) { return splits[i].node; }, first, blockIdx.x, gridDim.x);
   const long long at_once = static_cast<long long>(blockDim.x) * agbm::kRowsAtOnce;
   share.for_each([&](long long number, Int64 from, Int64 to) {
-    const Int64* split = splits + number * agbm::kSplitWords;
-    const int column = static_cast<int>(split[2]);
-    const Int64 start = begin[split[0]], stop = end[split[0]];
+    const agbm::NodeSplit& split = splits[number];
+    const int column = static_cast<int>(split.feature);
+    const Int64 start = begin[split.node], stop = end[split.node];
     for (Int64 base = from; base < to; base += at_once) {
       // A thread has neighbouring rows, which stay neighbours: they are in the same sectors of memory.
       const Int64 mine = base + static_cast<Int64>(threadIdx.x) * agbm::kRowsAtOnce;
@@ -53,7 +42,7 @@ extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n
         left[k] = false;
         if (place >= to) continue;
         row[k] = rows[start + place];
-        left[k] = agbm::in_set(split + 3, agbm::code_of(codes, n_rows, row[k], column));
+        left[k] = split.codes.has(agbm::code_of(codes, n_rows, row[k], column));
         n_left += left[k];
         ++n_here;
       }
@@ -81,20 +70,20 @@ extern "C" __global__ void agbm_partition(const agbm::Int64* splits, long long n
 }
 
 // Copies the rows of split nodes back, and sets the ranges of the children.
-extern "C" __global__ void agbm_settle(const agbm::Int64* splits, long long n_splits, agbm::Int64* begin,
+extern "C" __global__ void agbm_settle(const agbm::NodeSplit* splits, long long n_splits, agbm::Int64* begin,
                                        agbm::Int64* end, const unsigned* sorted, unsigned* rows,
                                        const agbm::Int64* counters) {
   using agbm::Int64;
   __shared__ Int64 first[agbm::kMostNodes + 1];
   const agbm::RowShare share(
-      {begin, end}, n_splits, [&](long long i) { return splits[agbm::kSplitWords * i]; }, first, blockIdx.x, gridDim.x);
+      {begin, end}, n_splits, [&](long long i) { return splits[i].node; }, first, blockIdx.x, gridDim.x);
   share.for_each([&](long long number, Int64 from, Int64 to) {
-    const Int64 start = begin[splits[number * agbm::kSplitWords]];
+    const Int64 start = begin[splits[number].node];
     for (Int64 place = from + threadIdx.x; place < to; place += blockDim.x) rows[start + place] = sorted[start + place];
   });
   if (blockIdx.x > 0) return;
   for (long long i = threadIdx.x; i < n_splits; i += blockDim.x) {
-    const Int64 node = splits[i * agbm::kSplitWords], left = splits[i * agbm::kSplitWords + 1];
+    const Int64 node = splits[i].node, left = splits[i].left;
     begin[left] = begin[node];
     end[left] = begin[left + 1] = begin[node] + counters[2 * i];
     end[left + 1] = end[node];
@@ -162,9 +151,9 @@ extern "C" __global__ void agbm_sum_of_powers(const double* x, double scale, lon
   if (threadIdx.x == 0) agbm::add(out, sum);
 }
 
-// Values (column, position) of trees on binned rows; every column has the values of one tree. nodes: (node, 6 words): left
-// child, feature (-1: leaf) and four words of the codes that go left. roots and first_column: per tree. ring_*: see RowRing.
-extern "C" __global__ void agbm_tree_values(const agbm::Int64* nodes, const double* value, long long n_values,
+// Values (column, position) of trees on binned rows; every column has the values of one tree. roots and first_column: per
+// tree. ring_*: see RowRing.
+extern "C" __global__ void agbm_tree_values(const agbm::BinnedNode* nodes, const double* value, long long n_values,
                                             const int* roots, const int* first_column, long long n_trees,
                                             const unsigned char* codes, long long n_rows, long long ring_begin,
                                             long long ring_end, long long ring_first, double* out) {
@@ -172,10 +161,9 @@ extern "C" __global__ void agbm_tree_values(const agbm::Int64* nodes, const doub
   for (long long row = agbm::first_item(); row < n_rows; row += agbm::n_workers()) {
     for (long long tree = 0; tree < n_trees; ++tree) {
       long long node = roots[tree];
-      while (nodes[6 * node + 1] >= 0) {
-        const agbm::Int64* record = nodes + 6 * node;
-        const int code = agbm::code_of(codes, n_rows, row, static_cast<int>(record[1]));
-        node = record[0] + (agbm::in_set(record + 2, code) ? 0 : 1);
+      while (nodes[node].feature >= 0) {
+        const int code = agbm::code_of(codes, n_rows, row, static_cast<int>(nodes[node].feature));
+        node = nodes[node].left + (nodes[node].codes.has(code) ? 0 : 1);
       }
       for (long long k = 0; k < n_values; ++k) {
         out[(first_column[tree] + k) * n_rows + ring.position(row)] = value[node * n_values + k];

@@ -5,14 +5,12 @@
 #pragma once
 
 #include "cuda/block.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "formulas/portable.hpp"
 #include "formulas/split_rules.hpp"
 
 namespace agbm {
 
-constexpr int kPlaces = 256;      // threads of a block: one for each code
-constexpr int kRecordWords = 8;   // of a split: gain, feature, bin, missing_left, four words of the codes that go left
-constexpr int kFamilyWords = 5;   // node and slot of the smaller child, slot of the larger, candidates: larger, smaller
 constexpr double kNoGain = -1.0;  // of no split; gains of splits are positive
 
 // The columns of the binned rows, one per feature.
@@ -90,8 +88,8 @@ class BlockScan {
   }
 
   // Writes the best split of the feature as a record, without the feature.
-  __device__ void write_best(Int64* record) {
-    if (threadIdx.x == 0) record[0] = bit_cast<Int64>(kNoGain);
+  __device__ void write_best(SplitRecord* record) {
+    if (threadIdx.x == 0) record->gain = kNoGain;
     __syncthreads();
     n_categories_ > 0 ? scan_categories(record) : scan_bins(record);
   }
@@ -110,7 +108,7 @@ class BlockScan {
   }
 
   // Values at or below a bin go left; see FeatureScan.
-  __device__ void scan_bins(Int64* record) {
+  __device__ void scan_bins(SplitRecord* record) {
     const bool has_missing = read_.count(cell(n_bins_)) > 0;
     const int code = place() < n_bins_ ? place() : -1;
     set_prefix(code);
@@ -122,15 +120,11 @@ class BlockScan {
     const Int64 n_left = read_.count(left);
     const int bin = named(n_left, second);
     const bool missing_left = has_missing ? second : 2 * n_left >= n_total_;
-    record[0] = bit_cast<Int64>(best.gain);
-    record[2] = bin;
-    record[3] = missing_left;
-    for (int w = 0; w < 4; ++w) {
-      const int n = smaller(larger(bin + 1 - 64 * w, 0), 64);
-      UInt64 word = n == 64 ? ~UInt64{0} : (UInt64{1} << n) - 1;
-      if (missing_left && n_bins_ / 64 == w) word |= UInt64{1} << n_bins_ % 64;
-      record[4 + w] = static_cast<Int64>(word);
-    }
+    record->gain = best.gain;
+    record->bin = bin;
+    record->missing_left = missing_left;
+    record->left = CodeSet::up_to(bin);
+    if (missing_left) record->left.add(n_bins_);
   }
 
   // If only missing values remain for the right side, every value goes left, including values that the node has not
@@ -140,7 +134,7 @@ class BlockScan {
   }
 
   // Categories in the order of their mean residual; see FeatureScan.
-  __device__ void scan_categories(Int64* record) {
+  __device__ void scan_categories(SplitRecord* record) {
     __shared__ double mean[kPlaces];
     __shared__ int order[kPlaces];
     const bool ranked = place() < n_bins_ && read_.count(cell(place())) >= rules_.min_category_rows;
@@ -177,23 +171,23 @@ class BlockScan {
     }
   }
 
-  __device__ void write_categories(Int64* record, const int* order, int n_ranked, const Cut& cut, bool has_undecided,
-                                   const Int64* undecided) const {
+  __device__ void write_categories(SplitRecord* record, const int* order, int n_ranked, const Cut& cut,
+                                   bool has_undecided, const Int64* undecided) const {
     const bool second = cut.number >= kPlaces;
     const int last = cut.number % kPlaces;
     const LeftSums left{prefix_ + last, second ? undecided : nullptr};
     const bool missing_left = has_undecided ? second : 2 * read_.count(left) >= n_total_;
     if (place() == 0) {
-      record[0] = bit_cast<Int64>(cut.gain);
-      record[2] = 0;
-      record[3] = missing_left;
+      record->gain = cut.gain;
+      record->bin = 0;
+      record->missing_left = missing_left;
     }
     if (place() >= 4) return;
     UInt64 word = missing_left ? ~UInt64{0} : 0;  // everything but the ranked categories that go right
     for (int i = 0; i < n_ranked; ++i) {
       if (order[i] / 64 == place() && (i <= last) != missing_left) word ^= UInt64{1} << order[i] % 64;
     }
-    record[4 + place()] = static_cast<Int64>(word);
+    record->left.words[place()] = word;
   }
 
   // The residuals that differ most between categories, as many as orders are tried. Returns their number.
@@ -286,23 +280,23 @@ struct Candidates {
 // Both children of a family, one feature: subtracts the histogram of the smaller from the parent's, which becomes that
 // of the larger, and scans both.
 template <int Residuals, bool HasHessian>
-__device__ void scan_family(const Int64* family, int feature, int n_features, const Candidates& candidates,
-                            const ScanRules& rules, const DeviceColumns& columns, Int64* histograms, long long size,
-                            Int64* scratch, Int64* records) {
-  const long long offset = static_cast<long long>(columns.first_cell[feature]) * rules.channels.n;
+__device__ void scan_family(const Family& family, int feature, int n_features, const Candidates& candidates,
+                            const ScanRules& rules, const DeviceColumns& columns, const HistogramSlots& histograms,
+                            Int64* scratch, SplitRecord* records) {
   const int n_numbers = (columns.first_cell[feature + 1] - columns.first_cell[feature]) * rules.channels.n;
-  Int64* large = histograms + family[2] * size + offset;
-  const Int64* small = family[1] < 0 ? nullptr : histograms + family[1] * size + offset;
+  const int first_cell = columns.first_cell[feature];
+  Int64* large = histograms.cells(family.large_slot, first_cell);
+  const Int64* small = family.small_slot < 0 ? nullptr : histograms.cells(family.small_slot, first_cell);
   if (small != nullptr) {
     for (int i = threadIdx.x; i < n_numbers; i += blockDim.x) large[i] -= small[i];
     __syncthreads();
   }
   for (int child = 0; child < 2; ++child) {
-    const Int64 candidate = family[3 + child];
+    const Int64 candidate = family.candidates[child];
     if (candidate < 0) continue;
-    Int64* record = records + (candidate * n_features + feature) * kRecordWords;
+    SplitRecord* record = records + candidate * n_features + feature;
     if (!candidates.may_use(candidate, feature)) {
-      if (threadIdx.x == 0) record[0] = bit_cast<Int64>(kNoGain);
+      if (threadIdx.x == 0) record->gain = kNoGain;
       continue;
     }
     const NodeFacts facts = candidates.facts(candidate, rules.channels);
@@ -314,16 +308,16 @@ __device__ void scan_family(const Int64* family, int feature, int n_features, co
 
 }  // namespace agbm
 
-// The best split of each feature of some candidates. families: (family, 5 words); numbers: the least sum of hessians of a
+// The best split of each feature of some candidates. numbers: the least sum of hessians of a
 // leaf, then l2 of each hessian (at least one), unit of each channel and noise of each residual; spill: memory for blocks
 // whose prefixes are too large for the memory that threads share; null: none.
 #define AGBM_SCAN(name, residuals, has_hessian)                                                                        \
   extern "C" __global__ void name(                                                                                     \
-      const agbm::Int64* families, long long n_families, long long n_features, const agbm::Int64* totals,              \
+      const agbm::Family* families, long long n_families, long long n_features, const agbm::Int64* totals,             \
       const double* bounds, const agbm::UInt64* masks, long long n_words, const int* first_cell, const int* n_bins,    \
       const int* n_categories, const int* monotone, long long n_residuals, long long n_hessians, long long n_channels, \
       long long count_bits, const double* numbers, long long min_samples_leaf, long long min_category_rows,            \
-      agbm::Int64* histograms, long long size, agbm::Int64* spill, agbm::Int64* records) {                             \
+      agbm::Int64* histograms, long long size, agbm::Int64* spill, agbm::SplitRecord* records) {                       \
     AGBM_DYNAMIC_SHARED(agbm::Int64, shared);                                                                          \
     const long long n_scratch = n_channels * (agbm::kPlaces + 1);                                                      \
     agbm::Int64* scratch = spill == nullptr ? shared : spill + blockIdx.x * n_scratch;                                 \
@@ -335,10 +329,10 @@ __device__ void scan_family(const Int64* family, int feature, int n_features, co
         min_samples_leaf,                                                                                              \
         min_category_rows};                                                                                            \
     for (long long task = blockIdx.x; task < n_families * n_features; task += gridDim.x) {                             \
-      agbm::scan_family<residuals, has_hessian>(                                                                       \
-          families + task / n_features * agbm::kFamilyWords, static_cast<int>(task % n_features),                      \
-          static_cast<int>(n_features), {totals, bounds, masks, n_words}, rules,                                       \
-          {first_cell, n_bins, n_categories, monotone}, histograms, size, scratch, records);                           \
+      agbm::scan_family<residuals, has_hessian>(families[task / n_features], static_cast<int>(task % n_features),      \
+                                                static_cast<int>(n_features), {totals, bounds, masks, n_words}, rules, \
+                                                {first_cell, n_bins, n_categories, monotone},                          \
+                                                {histograms, size, n_channels}, scratch, records);                     \
       __syncthreads();                                                                                                 \
     }                                                                                                                  \
   }
@@ -352,28 +346,31 @@ AGBM_SCAN(agbm_scan_any_hessian, 0, true)
 
 // The best split of each candidate, a block for each: its record, and the sums of the rows that go left.
 extern "C" __global__ void agbm_best_splits(const agbm::Int64* slots, long long n_features, double least_gain,
-                                            const int* first_cell, const int* n_bins, const agbm::Int64* histograms,
-                                            long long size, long long n_channels, const agbm::Int64* records,
+                                            const int* first_cell, const int* n_bins, agbm::Int64* histograms,
+                                            long long size, long long n_channels, const agbm::SplitRecord* records,
                                             agbm::Int64* out) {
-  const agbm::Int64* of_candidate = records + blockIdx.x * n_features * agbm::kRecordWords;
-  agbm::Int64* best_record = out + blockIdx.x * (agbm::kRecordWords + n_channels);
+  const agbm::SplitRecord* of_candidate = records + blockIdx.x * n_features;
+  agbm::Int64* words = out + blockIdx.x * (agbm::kRecordWords + n_channels);
   agbm::Cut best{agbm::kNoGain, 0};
   for (int f = threadIdx.x; f < n_features; f += blockDim.x) {
-    const agbm::Cut of_feature{agbm::bit_cast<double>(of_candidate[f * agbm::kRecordWords]), f};
+    const agbm::Cut of_feature{of_candidate[f].gain, f};
     if (of_feature.better_than(best)) best = of_feature;
   }
   best = agbm::best_of_block(best);
   const bool exists = best.gain > least_gain;
-  const agbm::Int64* record = of_candidate + best.number * agbm::kRecordWords;
-  if (threadIdx.x < agbm::kRecordWords) {
-    best_record[threadIdx.x] = threadIdx.x == 1 ? (exists ? best.number : -1) : (exists ? record[threadIdx.x] : 0);
+  const agbm::SplitRecord& record = of_candidate[best.number];
+  if (threadIdx.x == 0) {
+    agbm::SplitRecord found = {};
+    if (exists) found = record;
+    found.feature = exists ? best.number : -1;
+    *reinterpret_cast<agbm::SplitRecord*>(words) = found;
   }
   const int code = static_cast<int>(threadIdx.x);
-  const bool left =
-      exists && code <= n_bins[best.number] && (static_cast<agbm::UInt64>(record[4 + code / 64]) >> code % 64 & 1);
-  const agbm::Int64* cells = histograms + slots[blockIdx.x] * size + first_cell[best.number] * n_channels;
+  const bool left = exists && code <= n_bins[best.number] && record.left.has(code);
+  const agbm::Int64* cells =
+      agbm::HistogramSlots{histograms, size, n_channels}.cells(slots[blockIdx.x], first_cell[best.number]);
   for (int c = 0; c < n_channels; ++c) {
     const agbm::Int64 sum = agbm::block_sum(left ? cells[code * n_channels + c] : 0);
-    if (threadIdx.x == 0) best_record[agbm::kRecordWords + c] = sum;
+    if (threadIdx.x == 0) words[agbm::kRecordWords + c] = sum;
   }
 }

@@ -2,7 +2,7 @@
 // contiguous. Results are contiguous.
 #pragma once
 
-#include "cuda/grid.hpp"
+#include "cuda/block.hpp"
 #include "formulas/portable.hpp"
 
 // out = a x + b y. Both products and the sum are rounded separately.

@@ -8,7 +8,6 @@ namespace agbm {
 void bind_bins(nanobind::module_& m);
 void bind_tree(nanobind::module_& m);
 void bind_forest(nanobind::module_& m);
-void bind_model_file(nanobind::module_& m);
 void bind_vectors(nanobind::module_& m);
 void bind_losses(nanobind::module_& m);
 void bind_survival(nanobind::module_& m);

@@ -14,10 +14,12 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "base/reuse.hpp"
+#include "base/exact_sum.hpp"
+#include "base/memory.hpp"
 
 namespace agbm {
 
@@ -60,6 +62,19 @@ inline nb::ndarray<nb::numpy, double> empty(const std::vector<std::size_t>& shap
 
 inline void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
+}
+
+// A sum in the form for Python: the multiple of 2^-1074 as bytes, and the sum of all numbers that are not finite.
+inline nb::tuple to_python(const ExactSum& sum) {
+  const std::string bytes = sum.little_endian();
+  return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), sum.not_finite());
+}
+
+using Weights = std::optional<Vector<double>>;
+
+inline const double* checked(const Weights& weight, std::size_t n_rows) {
+  require(!weight || weight->size() == n_rows, "weight: must have one entry for each row");
+  return weight ? weight->data() : nullptr;
 }
 
 }  // namespace agbm

@@ -10,9 +10,8 @@
 
 #include "base/simd.hpp"
 #include "formulas/elementary.hpp"
-#include "losses/loss.hpp"
-#include "ranking/query_labels.hpp"
-#include "ranking/sorted_query.hpp"
+#include "formulas/loss_rows.hpp"
+#include "ranking/queries.hpp"
 
 namespace agbm {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/parallel.hpp"
-#include "bins/layout.hpp"
+#include "bins/matrix.hpp"
 #include "bins/thresholds.hpp"
 
 namespace agbm {

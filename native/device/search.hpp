@@ -1,21 +1,24 @@
-// Growth of trees on rows of a device.
+// The search for splits of nodes whose rows are on a device.
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
+#include <functional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "bindings/growers.hpp"
-#include "bindings/python_arrays.hpp"
-#include "bindings/tree_inputs.hpp"
-#include "bins/layout.hpp"
+#include "bins/matrix.hpp"
 #include "device/rows.hpp"
-#include "tree/grow.hpp"
+#include "formulas/histogram_layout.hpp"
 #include "tree/node_search.hpp"
+#include "tree/quantise.hpp"
+#include "tree/split.hpp"
 
 namespace agbm {
+
+// Leaf quantiles, (leaf, output), flat; see LeafQuantiles.
+using QuantilesOfLeaves = std::function<std::vector<double>(const std::vector<std::int32_t>&)>;
 
 // The search for splits on a device. A search is one message, an array of 64-bit words, and one reply; splits of nodes
 // are sent with the next message.
@@ -23,12 +26,11 @@ class DeviceSearch : public NodeSearch {
  public:
   DeviceSearch(const BinnedMatrix& matrix, const GrowthRules& rules) : matrix_(matrix), rules_(rules) {}
 
-  // host: the Python object that computes leaf quantiles.
-  void begin(DeviceRows& rows, const nb::object& host) {
+  void begin(DeviceRows& rows, QuantilesOfLeaves quantiles) {
     rows_ = &rows;
-    host_ = host;
+    quantiles_ = std::move(quantiles);
   }
-  void end() { host_ = nb::none(); }
+  void end() { quantiles_ = nullptr; }
 
   std::vector<std::int64_t> start(const TreeInputs& inputs, const Channels& channels) override {
     inputs_ = &inputs;
@@ -43,8 +45,7 @@ class DeviceSearch : public NodeSearch {
 
   void split(const std::vector<NodeSplit>& splits) override {
     for (const NodeSplit& s : splits) {
-      splits_.insert(splits_.end(), {s.node, s.left, s.feature});
-      for (std::uint64_t word : s.codes.words) splits_.push_back(static_cast<std::int64_t>(word));
+      append_words(splits_, s);
       slots_.resize(std::max<std::size_t>(slots_.size(), s.left + 2), kNoSlot);
     }
   }
@@ -69,10 +70,12 @@ class DeviceSearch : public NodeSearch {
     for (const Siblings& pair : families) {
       slots_[pair.large] = std::exchange(slots_[pair.parent], kNoSlot);
       slots_[pair.small] = acquire_slot();
-      message.words.insert(message.words.end(), {pair.small, slots_[pair.small], slots_[pair.large],
-                                                 number_of[pair.large], pair.small_too ? number_of[pair.small] : -1});
+      append_words(message.words, Family{pair.small,
+                                         slots_[pair.small],
+                                         slots_[pair.large],
+                                         {number_of[pair.large], pair.small_too ? number_of[pair.small] : -1}});
     }
-    if (families.empty()) message.words.insert(message.words.end(), {-1, -1, slots_[0], 0, -1});  // the root
+    if (families.empty()) append_words(message.words, Family{-1, -1, slots_[0], {0, -1}});  // the root
     message.slots = message.words.size();
     for (const Candidate& candidate : candidates) message.words.push_back(slots_[candidate.node]);
     message.totals = message.words.size();
@@ -107,14 +110,7 @@ class DeviceSearch : public NodeSearch {
   }
 
   // All splits were sent with the request for the leaf sums.
-  std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override {
-    const std::size_t n_leaves = leaves.size(), n_outputs = inputs_->quantiles.n_outputs;
-    nb::gil_scoped_acquire gil;
-    const nb::object given = host_.attr("leaf_quantiles")(to_numpy(std::vector<std::int32_t>(leaves), n_leaves));
-    const auto found = nb::cast<Vector<double>>(given);
-    require(found.size() == n_leaves * n_outputs, "leaf_quantiles: wrong size");
-    return {found.data(), found.data() + found.size()};
-  }
+  std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) override { return quantiles_(leaves); }
 
  private:
   static constexpr std::int32_t kNoSlot = -1;
@@ -162,26 +158,25 @@ class DeviceSearch : public NodeSearch {
 
   // Takes the best splits from a reply.
   void take(const std::vector<std::int64_t>& reply, std::vector<Candidate>& candidates) {
-    const std::size_t n_words = DeviceRows::kRecordWords + channels_->n();
+    const std::size_t n_words = kRecordWords + channels_->n();
     left_totals_.resize(std::max(left_totals_.size(), slots_.size()));
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const std::int64_t* record = reply.data() + i * n_words;
-      require(record[1] >= -1 && record[1] < matrix_.n_features, "reply: no such feature");
-      if (record[1] < 0) continue;
-      Split& best = candidates[i].best;
-      best.gain = std::bit_cast<double>(record[0]);
-      best.feature = static_cast<int>(record[1]);
-      best.bin = static_cast<int>(record[2]);
-      best.missing_left = record[3] != 0;
-      for (int w = 0; w < 4; ++w) best.left.words[w] = static_cast<std::uint64_t>(record[4 + w]);
-      left_totals_[candidates[i].node].assign(record + DeviceRows::kRecordWords, record + n_words);
+      const std::int64_t* words = reply.data() + i * n_words;
+      const auto record = record_from<SplitRecord>(words);
+      if (record.feature >= matrix_.n_features || record.feature < -1) {
+        throw std::invalid_argument("reply: no such feature");
+      }
+      if (record.feature < 0) continue;
+      candidates[i].best = {record.gain, static_cast<int>(record.feature), static_cast<int>(record.bin),
+                            record.missing_left != 0, record.left};
+      left_totals_[candidates[i].node].assign(words + kRecordWords, words + n_words);
     }
   }
 
   const BinnedMatrix& matrix_;
   const GrowthRules rules_;
   DeviceRows* rows_ = nullptr;  // while a tree is being grown
-  nb::object host_ = nb::none();
+  QuantilesOfLeaves quantiles_;
   const TreeInputs* inputs_ = nullptr;  // of the tree that is being grown
   const Channels* channels_ = nullptr;
   std::vector<std::int64_t> splits_;                    // not yet sent
@@ -189,44 +184,6 @@ class DeviceSearch : public NodeSearch {
   std::vector<std::int32_t> slots_;                     // per node: that of its histogram, if it keeps one
   std::vector<std::int32_t> free_slots_;
   std::int32_t n_slots_ = 0;
-};
-
-// Grows trees on the rows of a device. Its matrix has no rows, but the same features.
-class DeviceGrower : GrowerBase {
- public:
-  DeviceGrower(const BinnedMatrix& m, const Vector<double>& thresholds, const GrowthRules& rules, int n_threads)
-      : GrowerBase(m, thresholds, n_threads), search_(m, rules), grower_(m, rules, search_) {}
-
-  // The parts of a tree for the residuals of the device; its values (value, row) on all rows are written to `values`.
-  nb::tuple grow(DeviceRows& rows, const nb::object& host, Address stream, const std::vector<Address>& residuals,
-                 const std::vector<Address>& hessians, Address repeats, std::int64_t n_repeated, Address chosen,
-                 std::int64_t n_chosen, std::int64_t n_train, const Ring& ring, int n_quantiles, Address values,
-                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
-                 double min_hessian_leaf, const std::vector<double>& l2_regularization) {
-    require(!residuals.empty() && n_chosen > 0, "residuals: must not be empty, and a tree must have rows");
-    const FeatureSample sample = make_sample(features, node_share, seed);
-    const nb::object memory = host.attr("memory");
-    rows.begin(memory, stream, {n_train, as_ring(ring), residuals, hessians, repeats, chosen, n_chosen});
-    search_.begin(rows, host);
-    try {
-      nb::gil_scoped_release release;
-      const TreeInputs inputs = inputs_of_others(n_repeated, rows.largest(), static_cast<int>(residuals.size()),
-                                                 n_quantiles, min_hessian_leaf, l2_regularization);
-      grower_.grow(inputs, sample, InterruptCheck{});
-      rows.values(grower_.tree(), values);
-    } catch (...) {
-      search_.end();
-      rows.end();
-      throw;
-    }
-    search_.end();
-    rows.end();
-    return parts_of(grower_.tree());
-  }
-
- private:
-  DeviceSearch search_;
-  TreeGrower grower_;
 };
 
 }  // namespace agbm
