@@ -15,7 +15,7 @@ from benchmarks.libraries import LightGBM, Rows, XGBoost
 from benchmarks.quality import contestants, report
 from benchmarks.shared import processes, tables
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 ROWS = 200
 
